@@ -9,9 +9,9 @@ import warnings
 from collections.abc import Callable
 
 import numpy as np
+from scipy.stats import rankdata
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedKFold, train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.neural_network import MLPClassifier
@@ -201,27 +201,38 @@ def log_me(X, y):
         return log_evidence(X + 1e-3 * X.std() * noise, y).value
 
 
-def probe_auc(X, y):
-    """Best mean ROC AUC of a kind of probe over five folds, one class against others.
+def probes(X, y):
+    """All that rivals read from tuned regressions and neighbours over five folds.
 
-    Folds that lack a class are left out.
+    Returns
+    -------
+    values : dict of str to float
+        Best accuracy and log-loss of either kind, and "AUC", the best mean ROC AUC of a
+        class against all others, of both; folds that lack a class have none.
     """
-    tables = []
-    for train, labels, rows, test in folds(X, y):
-        if len(np.unique(y[test])) < len(np.unique(y)):
-            continue
-        fits = [
-            *logistic_fits(train, labels, rows),
-            *neighbor_fits(train, labels, rows),
-        ]
-        tables.append([_auc(proba, classes, y[test]) for proba, classes in fits])
-    return float(np.mean(tables, axis=0).max()) if tables else 0.5
+    kinds = {"logistic": logistic_fits, "neighbors": neighbor_fits}
+    tables: dict[str, list] = {kind: [] for kind in kinds}
+    areas = []
+    for *train, rows, test in folds(X, y):
+        fitted = {kind: list(fits(*train, rows)) for kind, fits in kinds.items()}
+        for kind, found in fitted.items():
+            tables[kind].append([scored(*one, y[test]) for one in found])
+        if len(np.unique(y[test])) == len(np.unique(y)):
+            every = [one for found in fitted.values() for one in found]
+            areas.append([_auc(*one, y[test]) for one in every])
+    values = {"AUC": float(np.mean(areas, axis=0).max()) if areas else 0.5}
+    for kind, table in tables.items():
+        means = np.concatenate(table, axis=-1).mean(-1).max(0)
+        values |= {f"{kind} accuracy": means[0], f"{kind} log-loss": means[1]}
+    return values
 
 
 def _auc(proba, classes, y):
     """Mean over classes of the ROC AUC against all others."""
-    found = [roc_auc_score(y == c, proba[:, k]) for k, c in enumerate(classes)]
-    return float(np.mean(found))
+    is_class = y[:, None] == classes
+    n = is_class.sum(0)
+    above = (rankdata(proba, axis=0) * is_class).sum(0) - n * (n + 1) / 2
+    return float((above / (n * (len(y) - n))).mean())
 
 
 RIVALS: dict[str, Callable] = {
@@ -229,7 +240,7 @@ RIVALS: dict[str, Callable] = {
     "neighbors": lambda X, y: cross_validated(X, y, neighbor_fits),
     "LogME": lambda X, y: {"": log_me(X, y)},
     "RankMe": lambda X, y: {"": rank_me(X)},
-    "AUC": lambda X, y: {"": probe_auc(X, y)},
+    "probes": probes,
     "block-wise": lambda X, y: {"": blockwise(X, y)},
     "mlp": lambda X, y: cross_validated(X, y, mlp_fits),
 }

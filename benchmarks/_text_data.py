@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from scipy.sparse import issparse
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import HashingVectorizer, TfidfVectorizer
-from sklearn.pipeline import make_pipeline
 from torch import nn
 
 from sklearn_mdl.encoders import HiddenStatesEncoder, TextEncoder, encode
@@ -152,20 +152,23 @@ def features(texts, model):
     """Features of texts by encoder; none has seen labels."""
     words = {"sublinear_tf": True, "ngram_range": (1, 2)}
     characters = {**words, "analyzer": "char_wb", "ngram_range": (2, 5)}
-    encoders = {
-        **{f"words-{w}": _latent(words, w) for w in (32, 128, 300)},
-        **{f"characters-{w}": _latent(characters, w) for w in (32, 128)},
-        "hashed": make_pipeline(HashingVectorizer(n_features=256)),
-        "wordllama": TextEncoder(_WordLlama()),
-    }
-    found = {name: encode(encoder, texts) for name, encoder in encoders.items()}
+    found = _latent(texts, "words", (32, 128, 300), **words)
+    found |= _latent(texts, "characters", (32, 128), **characters)
+    found["hashed"] = encode(HashingVectorizer(n_features=256), texts)
+    found["wordllama"] = encode(TextEncoder(_WordLlama()), texts)
     layers = ["embed", "layers.0", "layers.1"]
     hidden = HiddenStatesEncoder(model, layers=layers, positions="mean", batch_size=32)
     blocks = hidden.fit(ids_of(texts)).transform_blocks(ids_of(texts))
     found |= {f"transformer {name[:-5]}": X for name, X in blocks.items()}
-    return {name: np.asarray(X, np.float32) for name, X in found.items()}
+    return {name: _dense(X) for name, X in found.items()}
 
 
-def _latent(settings, width):
-    vectorizer = TfidfVectorizer(max_features=20_000, **settings)
-    return make_pipeline(vectorizer, TruncatedSVD(width, random_state=0))
+def _latent(texts, name, widths, **settings):
+    """Latent semantics in several widths: the first columns of the widest."""
+    weights = TfidfVectorizer(max_features=20_000, **settings).fit_transform(texts)
+    X = TruncatedSVD(max(widths), random_state=0).fit_transform(weights)
+    return {f"{name}-{width}": X[:, :width] for width in widths}
+
+
+def _dense(X):
+    return np.asarray(X.toarray() if issparse(X) else X, np.float32)

@@ -21,31 +21,57 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks import _text_data as data
-from benchmarks._choice_tables import (
-    LINEAR_LABELS,
-    Kept,
-    print_agreement,
-    print_by_labels,
+from benchmarks import (
+    _agreement as agreement,
+    _criteria as criteria,
+    _text_data as data,
+)
+from benchmarks._choice_tables import LINEAR_LABELS, Kept
+from benchmarks._text_tables import (
+    choices_of,
+    print_certainty,
+    print_disagreements,
+    print_parts,
+    with_rules,
 )
 from benchmarks.choice import (
     CRITERIA as IMAGE_CRITERIA,
     Choice,
     _Store,
     as_text,
+    n_orders,
     valued,
 )
+from sklearn_mdl.model_selection._certainty import chances_of_best, sample_of
 
 KEPT = Path(__file__).with_suffix(".json")
-METHODS = ["linear", "closed-form", "logistic", "neighbors", "LogME", "RankMe", "AUC"]
+METHODS = ["linear", "closed-form", "probes", "LogME", "RankMe"]
+PROBES = {
+    "logistic accuracy": "probes logistic accuracy",
+    "logistic log-loss": "probes logistic log-loss",
+    "neighbours accuracy": "probes neighbors accuracy",
+    "probe AUC": "probes AUC",
+}
 CRITERIA = {
     name: IMAGE_CRITERIA[name]
     for name in (
-        *("linear x 4", "linear x 4, last half", "closed-form x 4"),
-        *("logistic accuracy", "logistic log-loss", "neighbours accuracy"),
+        *("linear x 4", "linear x 4, last half"),
+        *("closed-form x 4", "closed-form x 4, last half"),
         *("LogME", "RankMe"),
     )
-} | {"probe AUC": partial(valued, method="AUC")}
+} | {
+    title: partial(valued, method="probes", name=name) for title, name in PROBES.items()
+}
+
+
+class _Cell:
+    """A stream of a ranking: what its certainty is computed from."""
+
+    groups = data = None
+
+    def __init__(self, codelengths, n, order):
+        self.codelengths, self.codelength = codelengths, codelengths.sum()
+        self.n_samples, self.seed, self.order = n, n, order  # as codes() permutes
 
 
 class Text(Choice):
@@ -54,8 +80,8 @@ class Text(Choice):
     options = {
         "--results": {"type": Path, "default": Path("text"), "help": "folder"},
         "--datasets": {"nargs": "*", "default": [], "help": "some (default: all)"},
-        "--labels": {"nargs": "*", "type": int, "default": [50, 100, 300]},
-        "--rows": {"type": int, "default": 800, "help": "of a dataset, at most"},
+        "--labels": {"nargs": "*", "type": int, "default": [50, 100, 300, 1000]},
+        "--rows": {"type": int, "default": 1430, "help": "of a dataset, at most"},
         "--draws": {"type": int, "default": 1, "help": "of labels (default: 1)"},
         "--limit": {"type": int, "default": 1000, "help": "of datasets, of each part"},
         "--no-run": {"action": "store_true", "help": "report what is there"},
@@ -74,7 +100,7 @@ class Text(Choice):
         order = np.random.default_rng(0)
         mixed = [order.permutation(parts[part])[: self.limit] for part in parts]
         names = [name for pair in zip(*mixed, strict=False) for name in pair]
-        self.data, model = {}, None
+        self.data, self.tasks, model = {}, set(), None
         for name in map(str, self.datasets or names):
             path = self.results / "features" / f"{name}.npz"
             if not path.exists():
@@ -91,16 +117,23 @@ class Text(Choice):
             self.run_dataset(name, arrays, y)
 
     def run_dataset(self, name, arrays, y):
-        """Run everything on a dataset; it is reported if it is complete."""
-        last = METHODS[-1], name, max(self.labels), self.draws - 1, list(arrays)[-1]
-        if self.no_run and tuple(map(str, last)) not in self.store.done:
-            return
-        self.data[name] = arrays, y
+        """Run everything on a dataset; it is reported where it is complete."""
         every, self.data = self.data, {name: (arrays, y)}
-        self.run_truths()
-        for draw in range(0 if self.no_run else self.draws):
-            self.run_stage(METHODS, draw)
+        if not self.no_run:
+            self.run_truths()
+            for draw in range(self.draws):
+                self.run_stage(METHODS, draw)
         self.data = every
+        last = list(arrays)[-1]
+        done = [
+            n
+            for n in self.labels
+            if (METHODS[-1], name, *map(str, (n, self.draws - 1)), last)
+            in self.store.done
+        ]
+        if done:
+            self.data[name] = arrays, y
+            self.tasks |= {(name, n) for n in done}
 
     def run_method(self, method, key, X, y):
         # What a ranking takes: linear kernels at few labels, all kernels at many.
@@ -109,17 +142,82 @@ class Text(Choice):
             super().run_method(method, key, X, y)
 
     def report(self, table):
-        text = KEPT.read_text() if self.kept else as_text(self.collect().to_json())
+        if self.kept:
+            found = json.loads(KEPT.read_text())
+        else:
+            found = self.collect().to_json()
+            choices = {f"{d} {n}": self.choices(d, n) for d, n in sorted(self.tasks)}
+            found["choices"] = choices
         if self.keep:
-            KEPT.write_text(text)
-        kept = Kept.from_json(json.loads(text)).with_ranking()
-        labels = sorted({n for _, n in kept.accuracy})
-        there = {name for name, _ in kept.accuracy}
-        for title, names in data.parts().items():
-            found = [name for name in names if name in there]
-            if found:
-                ones = print_agreement(kept, title, found, labels, kept.accuracy)
-                print_by_labels(ones, "regret in accuracy", "regret", labels)
+            KEPT.write_text(as_text(found))
+        kept = with_rules(Kept.from_json(found).with_ranking())
+        print_parts(kept, data.parts())
+        print_disagreements(kept)
+        rows = {key.rpartition(" "): own for key, own in found["choices"].items()}
+        print_certainty({(d, int(n)): own for (d, _, n), own in rows.items()})
+
+    def truths(self, encoders):
+        """Accuracy, log-loss and ceiling by dataset and labels, where complete."""
+        found = super().truths(encoders)
+        return [{k: own[k] for k in own if k in self.tasks} for own in found]
+
+    def scored(self, criterion, encoders):
+        found = super().scored(criterion, encoders)
+        return {key: rows for key, rows in found.items() if key[:2] in self.tasks}
+
+    def choices(self, name, n):
+        """Choices by the code of draw 0, and whether they are right."""
+        arrays, y = self.data[name]
+        method = "linear" if n <= LINEAR_LABELS else "closed-form"
+        cells = [
+            [
+                _Cell(self.stream((f"{method}/{order}", name, n, 0, one)), n, order)
+                for order in range(n_orders(method, n))
+            ]
+            for one in arrays
+        ]
+
+        def shares(columns):
+            sample = sample_of([cells[e] for e in columns])
+            return chances_of_best(sample.draws(np.random.default_rng(0)))
+
+        answers = [
+            np.load(self.store.truth_path(name, criteria.class_count(y, n), one))
+            for one in arrays
+        ]
+        truth = agreement.best_of(np.stack(answers)[:, :, 0])
+        rng = np.random.default_rng(n)
+        return choices_of(shares, self.fresh(name, n), truth, rng)
+
+    def fresh(self, name, n):
+        """Nats a label over fresh labels: of the first ``n`` rows of longer streams."""
+        arrays, y = self.data[name]
+        longer = [
+            m
+            for m in (100, 300)
+            if n < m
+            and (name, m) in self.tasks
+            and criteria.class_count(y, m) == criteria.class_count(y, n)
+        ]
+        if not longer:
+            return None
+        return np.array(
+            [
+                np.mean(
+                    [
+                        self.stream((f"linear/{order}", name, m, 0, one))[:n].mean()
+                        for m in longer
+                        for order in range(n_orders("linear", m))
+                    ]
+                )
+                for one in arrays
+            ]
+        )
+
+    def stream(self, key):
+        """Nats of every label, in the order in which they were coded."""
+        with np.load(self.store.codes_path(key)) as found:
+            return found["pooled"].astype(float)[np.argsort(found["place"])]
 
     def collect(self):
         """Gather what the report needs from the results that are there."""

@@ -5,15 +5,18 @@ import json
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.metrics import roc_auc_score
 
 from benchmarks import (
     _agreement as agreement,
     _criteria as criteria,
     _text_data as text_data,
+    _text_tables as text_tables,
     choice,
 )
 from benchmarks._choice_tables import Kept, print_tables, summarise
 
+LISTS = ("linear", "closed-form")
 LABELS = np.repeat([3, 1, 7, 5], [10, 40, 30, 30])
 
 
@@ -172,9 +175,51 @@ def test_the_auc_of_probes_is_one_where_classes_are_apart_and_a_half_by_chance()
     rng = np.random.default_rng(0)
     y = np.repeat([0, 1, 2], 40)
     apart = rng.normal(size=(120, 3)) + 20 * np.eye(3)[y]
-    assert criteria.rival("AUC", apart, y)[0] == {"AUC": 1.0}
-    chance = criteria.rival("AUC", rng.normal(size=(120, 3)), y)[0]["AUC"]
-    assert 0.4 < chance < 0.65  # the best of nine settings
+    assert criteria.rival("probes", apart, y)[0]["probes AUC"] == 1
+    X = rng.normal(size=(120, 3))
+    found, _ = criteria.rival("probes", X, y)
+    assert 0.4 < found["probes AUC"] < 0.65  # the best of nine settings
+    # Both kinds at once are as each alone.
+    for kind in ("logistic", "neighbors"):
+        for name, value in criteria.rival(kind, X, y)[0].items():
+            assert found[f"probes {name}"] == value
+
+
+def test_areas_of_probes_are_those_of_scikit_learn():
+    rng = np.random.default_rng(0)
+    y, scores = rng.integers(0, 3, 60), rng.random((60, 3)).round(1)  # with ties
+    expected = np.mean([roc_auc_score(y == k, scores[:, k]) for k in range(3)])
+    assert_allclose(criteria._auc(scores, np.arange(3), y), expected)
+
+
+def test_rules_of_texts_join_lists_and_let_the_prior_fade():
+    rows = {n: np.arange(3.0) + n for n in (50, 1000)}
+    table = {("a", n, 0): own for n, own in rows.items()}
+    titles = [f"{one} x 4{part}" for one in LISTS for part in ("", ", last half")]
+    scores = dict.fromkeys(titles, table)
+    rank = {key: np.array([2.0, 1.0, 0.0]) for key in table}
+    truth = {("a", n): np.array([0.5, 0.7, 0.6]) for n in rows}
+    kept = Kept([*"xyz"], truth, truth, {}, {**scores, "RankMe": rank}, {})
+    found = text_tables.with_rules(kept.with_ranking()).scores
+    late = found["ranking, last half"]
+    assert late.keys() == table.keys()
+    prior = found["ranking and RankMe"]
+    codes = np.sqrt(1.5) * np.array([-1.0, 0.0, 1.0])
+    assert_allclose(prior["a", 50, 0], codes / 2)  # RankMe has half the weight
+    assert_allclose(prior["a", 1000, 0], codes * (1 - 0.5 * np.sqrt(0.05)))
+
+
+def test_choices_are_right_by_fresh_labels_and_later_by_accuracy():
+    fresh, truth = np.array([3.0, 1.0, 2.0]), np.array([0.1, 0.2, 0.9])
+    shares = np.array([0.1, 0.8, 0.3])
+    rows = text_tables.choices_of(
+        lambda columns: shares[columns],
+        fresh,
+        truth,
+        np.random.default_rng(0),
+        n_subsets=0,
+    )
+    assert_allclose(rows, [[0.8, 1, 0.7]])
 
 
 def test_texts_of_one_source_are_all_kept_apart_or_none():

@@ -176,6 +176,24 @@ def test_rank_shows_its_bar_apart_from_its_results(ranked):
     assert "cells: " not in out
 
 
+def test_rank_shows_what_one_encoder_adds_to_another(study, capsys):
+    status, out = quick_rank(study, "--pairs", "2")
+    printed = capsys.readouterr().out
+    assert status == 0
+    assert re.search("^Adding .* to good saves", printed, re.MULTILINE)
+    assert "What one adds to another" in (out / "report.html").read_text(
+        encoding="utf-8"
+    )
+
+
+@pytest.mark.parametrize(
+    "given", [["--pairs", "1"], ["--pairs", "3", "--time-budget", "9"]]
+)
+def test_pairs_that_cannot_be_compared_are_refused(study, capsys, given):
+    assert quick_rank(study, *given)[0] == 2
+    assert "--pairs" in capsys.readouterr().err
+
+
 def test_rank_takes_the_mixed_readouts(study, capsys):
     (study / "three" / "poor.npy").unlink()
     (study / "two" / "poor.npz").unlink()

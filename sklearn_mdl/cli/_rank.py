@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import sklearn_mdl
 from sklearn_mdl.cli import _options, _text
+from sklearn_mdl.report import side_by_side
 
 if TYPE_CHECKING:
     from sklearn_mdl.baselines import ProtocolComparison
@@ -56,6 +57,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "no race)"
     )
     _options.add(parser, "--eliminate", help, "N", type=float)
+    help = (
+        "also code the features of the N best encoders in pairs, side by side: the "
+        "page then shows what one adds to another (default: no pairs)"
+    )
+    _options.add(parser, "--pairs", help, "N", type=int)
     help = "only list cells, memory and an estimate of the time"
     _options.add_flag(parser, "--dry-run", help)
     help = "also report the accuracy of a linear probe on a held-out fifth of the rows"
@@ -74,6 +80,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Rank the encoders found at a path and write the results."""
     _check_apart(options.features, options.out)
+    _check_pairs(options)
     if not _text.is_table(options):
         _check_datasets(options.features, options.datasets or [])
     found = _found(options)
@@ -99,8 +106,9 @@ def run(options: argparse.Namespace) -> None:
         return
     _options.make_folder(options.out)
     scorer.fit(datasets)
+    found_pairs = side_by_side(scorer, datasets, options.pairs or 0)
     comparison = _accuracies(scorer, datasets) if options.accuracy else None
-    print_results(scorer, options.out, comparison)
+    print_results(scorer, options.out, comparison, found_pairs)
     print(f"\n{found}")
     print(f"kept in {options.out / 'cells'}; run again to score missing cells")
 
@@ -139,6 +147,21 @@ def _accuracies(
         random_state=scorer.random_state,
         n_jobs=scorer.n_jobs,
     )
+
+
+def _check_pairs(options: argparse.Namespace) -> None:
+    """Raise for pairs that could not be compared with encoders alone."""
+    if options.pairs is None:
+        return
+    if options.pairs < 2:
+        raise ValueError(
+            f"--pairs must be at least 2, got {options.pairs}; pass 3, or leave it out"
+        )
+    if options.time_budget is not None:
+        raise ValueError(
+            "--pairs needs as many orders of every cell, got --time-budget; leave one "
+            "of them out"
+        )
 
 
 def _check_apart(features: Path, out: Path) -> None:
@@ -184,9 +207,13 @@ def print_results(
     scorer: sklearn_mdl.RepresentationScorer,
     out: Path,
     comparison: ProtocolComparison | None = None,
+    pairs: tuple[Any, Any] = ({}, None),
 ) -> None:
     """Print a ranking, write its tables and page, and name their files."""
     print(scorer.summary())
+    found = sklearn_mdl.report.Comparison(scorer, {}, *pairs)
+    if pairs[0]:
+        print(f"\n{found.lines()[-1]}")
     for name, ranking in scorer.groups_.items():
         title = f"Average ranks on {name}"
         print(f"\n{sklearn_mdl.model_selection.ranking_text(ranking, title)}")
@@ -194,5 +221,5 @@ def print_results(
         print(f"\n{comparison.summary()}")
     seconds = sum(cell.seconds for cell in scorer.cells_)
     print(f"\n{len(scorer.cells_)} cells, {seconds / len(scorer.cells_):.1f} s each")
-    for path in sklearn_mdl.write_results(scorer, out, comparison):
+    for path in sklearn_mdl.write_results(found, out, comparison):
         print(f"wrote {path}")

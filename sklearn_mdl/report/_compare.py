@@ -120,7 +120,7 @@ def compare(
     cache = None if cache is None else FeatureCache(Path(cache) / "features")
     encoded = _encode(encoders, given, cache, verbose)
     scorer.fit(encoded.datasets)
-    pairs, together = _side_by_side(scorer, encoded.datasets, top_k)
+    pairs, together = side_by_side(scorer, encoded.datasets, top_k)
     return Comparison(scorer, encoded.seconds, pairs, together)
 
 
@@ -226,7 +226,7 @@ def _balanced(X: np.ndarray) -> np.ndarray:
     return X / np.sqrt(total) if total > 0 else X
 
 
-def _side_by_side(
+def side_by_side(
     scorer: RepresentationScorer, datasets: Mapping[str, tuple[Any, ...]], top_k: int
 ) -> tuple[dict[str, Place], Ranking | None]:
     """Code the features of the best encoders in pairs, on the same rows and orders.

@@ -1,0 +1,203 @@
+"""Tables of the benchmark ``text``: rivals, the last half, a prior, and certainty."""
+
+from itertools import chain
+from typing import NamedTuple
+
+import numpy as np
+
+from benchmarks import _agreement as agreement
+from benchmarks._choice_tables import LINEAR_LABELS, WIDTH
+
+MEASURES = {
+    "tau": agreement.tau,
+    "regret in accuracy": agreement.regret,
+    "probability that the better of two is named": agreement.better_named,
+}
+OURS, LATE, PRIOR = "ranking", "ranking, last half", "ranking and RankMe"
+PRIOR_SHARE = 0.5  # best on the images of the benchmark choice
+BANDS = ((0.5, 0.7), (0.7, 0.85), (0.85, 0.95), (0.95, 1.01))
+
+
+def with_rules(kept):
+    """Add rules that combine criteria: the last half, and the label-free prior."""
+    few = kept.scores["linear x 4, last half"]
+    many = kept.scores["closed-form x 4, last half"]
+    late = {key: few[key] for key in few if key[1] <= LINEAR_LABELS}
+    late |= {key: many[key] for key in many if key[1] > LINEAR_LABELS}
+    ours, rank = kept.scores[OURS], kept.scores["RankMe"]
+    prior = {
+        key: _standard(codes)
+        + PRIOR_SHARE * np.sqrt(50 / key[1]) * _standard(rank[key])
+        for key, codes in ours.items()
+    }
+    added = {OURS: ours, LATE: late, PRIOR: prior}
+    lists = ("linear x 4", "closed-form x 4")
+    others = {n: t for n, t in kept.scores.items() if not n.startswith(lists)}
+    return kept._replace(scores={**added, **others})
+
+
+def _standard(scores):
+    deviation = scores.std()
+    return (scores - scores.mean()) / (deviation if deviation > 0 else 1.0)
+
+
+class Values(NamedTuple):
+    """A measure of every criterion on the datasets of a part.
+
+    Attributes
+    ----------
+    labels : list of int
+    found : dict of str to ndarray of shape (n_datasets, n_labels)
+        By criterion; NaN where it has not been run.
+    """
+
+    labels: list
+    found: dict
+
+    @classmethod
+    def of(cls, kept, measure, datasets, labels):
+        """Measure criteria, draw 0."""
+        tables = {
+            name: np.array(
+                [
+                    [
+                        measure(table[d, n, 0], kept.accuracy[d, n])
+                        if (d, n, 0) in table
+                        else np.nan
+                        for n in labels
+                    ]
+                    for d in datasets
+                ]
+            )
+            for name, table in kept.scores.items()
+        }
+        return cls(labels, tables)
+
+    def columns(self, rows):
+        """Values without gaps: at each number of labels, and means of whole rows."""
+        whole = rows[~np.isnan(rows).any(1)]
+        every = [rows[:, k] for k in range(len(self.labels))]
+        return [*(one[~np.isnan(one)] for one in every), whole.mean(1)]
+
+
+def print_parts(kept, parts):
+    """Every measure on every part, and ours minus each rival, paired."""
+    labels = sorted({n for _, n in kept.accuracy})
+    there = {name for name, _ in kept.accuracy}
+    own = {title: [n for n in names if n in there] for title, names in parts.items()}
+    own = {title: names for title, names in own.items() if names}
+    for part, names in {**own, "all": [*chain(*own.values())]}.items():
+        counts = [sum((d, n) in kept.accuracy for d in names) for n in labels]
+        print(f"\n{part}: {'/'.join(map(str, counts))} datasets at {labels} labels")
+        for title, measure in MEASURES.items():
+            values = Values.of(kept, measure, names, labels)
+            _print_means(title, values, part)
+            if not title.startswith("prob"):
+                _print_differences(title, values, part)
+
+
+def _print_heads(title, labels):
+    heads = [*map(str, labels), "mean"]
+    print(f"\n{title:{WIDTH}}" + "".join(f"{head:>17}" for head in heads))
+
+
+def _print_means(title, values, part):
+    _print_heads(f"{part}: {title}", values.labels)
+    for name, rows in values.found.items():
+        cells = "".join(f"{own.mean():17.4f}" for own in values.columns(rows))
+        print(f"{name:{WIDTH}}{cells}")
+
+
+def _print_differences(title, values, part):
+    _print_heads(f"{part}: {title}, {OURS} minus", values.labels)
+    for name, rows in values.found.items():
+        if name != OURS:
+            own = values.columns(values.found[OURS] - rows)
+            cells = [f"{d.mean():+.4f} ±{agreement.interval(d):.4f}" for d in own]
+            print(f"{name:{WIDTH}}" + "".join(f"{cell:>17}" for cell in cells))
+
+
+def print_disagreements(kept):
+    """Where the whole code and its last half name different winners."""
+    print("\nWinners by the last half, where they are not those by the whole code")
+    for n in sorted({n for _, n in kept.accuracy}):
+        keys = [key for key in kept.scores[OURS] if key[1] == n]
+        gains = []
+        for key in keys:
+            whole, late = (kept.scores[name][key].argmax() for name in (OURS, LATE))
+            if whole != late:
+                truth = kept.accuracy[key[:2]]
+                gains.append(truth[late] - truth[whole])
+        if gains:
+            better, worse = (np.array(gains) > 0).sum(), (np.array(gains) < 0).sum()
+            print(
+                f"{n:>5} labels: {len(gains)} of {len(keys)} datasets; more accurate "
+                f"{better}, less {worse}; accuracy {np.mean(gains):+.4f} "
+                f"±{agreement.interval(gains):.4f}"
+            )
+
+
+def choices_of(shares_of, fresh, truth, rng, n_subsets=12):
+    """Choices among all encoders and random subsets, and whether they are right.
+
+    Parameters
+    ----------
+    shares_of : callable
+        The probability that each encoder of some columns is best.
+    fresh : ndarray of shape (n_encoders,) or None
+        Nats a label over fresh draws of as many labels; None if there are none.
+    truth : ndarray of shape (n_encoders,)
+        Later accuracy.
+
+    Returns
+    -------
+    rows : list of [said, right, lost]
+        Probability of the choice; 1 if it has the shortest fresh code, else 0, -1 if
+        that is unknown; later accuracy that is lost.
+    """
+    n = len(truth)
+    subsets = [rng.choice(n, 2 + k % 4, replace=False) for k in range(n_subsets)]
+    rows = []
+    for columns in [np.arange(n), *map(np.sort, subsets)]:
+        shares = shares_of(columns)
+        best = int(shares.argmax())
+        right = -1 if fresh is None else int(fresh[columns].argmin() == best)
+        lost = float(truth[columns].max() - truth[columns[best]])
+        rows.append([float(shares[best]), right, lost])
+    return rows
+
+
+def print_certainty(choices):
+    """How many choices are right, by how sure they were said to be.
+
+    Parameters
+    ----------
+    choices : dict of (str, int) to list of [said, right, lost]
+        By dataset and labels, as :func:`choices_of` returns them.
+    """
+    print("\nChoices among all encoders and random subsets, by the probability said")
+    for n in [*sorted({n for _, n in choices}), 0]:
+        groups = [np.array(own) for (_, m), own in choices.items() if n in (0, m)]
+        for low, high in BANDS:
+            inside = [g[(g[:, 0] >= low) & (g[:, 0] < high)] for g in groups]
+            found = np.concatenate(inside)
+            if len(found) == 0:
+                continue
+            line = f"{n or 'all':>5} labels, {low} to {min(high, 1)}: {len(found):4} "
+            line += f"said {found[:, 0].mean():.3f}"
+            judged = [own[own[:, 1] >= 0] for own in inside]
+            if sum(map(len, judged)):
+                line += f", right on fresh labels {_share(judged)}"
+            later = (found[:, 2] == 0).mean()
+            line += f", most accurate later {later:.3f}, lost {found[:, 2].mean():.4f}"
+            print(line)
+
+
+def _share(groups):
+    """Share that is right, with a 90 % interval from resampled datasets."""
+    counts = np.array([[own[:, 1].sum(), len(own)] for own in groups])
+    rng = np.random.default_rng(0)
+    totals = counts[rng.integers(0, len(counts), (1000, len(counts)))].sum(1)
+    low, high = np.quantile(totals[:, 0] / np.maximum(totals[:, 1], 1), [0.05, 0.95])
+    right, n = counts.sum(0)
+    return f"{right / n:.3f} [{low:.3f}, {high:.3f}] of {n:.0f}"

@@ -45,6 +45,13 @@ MORE_DIGITS = {
     "docs/readouts.md": 600,
 }
 
+# Pages whose code takes many seconds: `make test-slow` runs it.
+LONG = {
+    *("docs/displays.md", "docs/embeddings-on-disk.md", "docs/ranking.md"),
+    *("docs/readouts.md", "docs/regression.md", "docs/report.md"),
+    *("docs/streams.md", "docs/which-layer.md"),
+}
+
 # Places that mean nothing on other machines; written so as not to match themselves.
 LOCAL = re.compile(
     r"(?<![\w.])/(?:work|root)/|pypi[.]org|pythonhosted[.]org"
@@ -137,7 +144,14 @@ def first_digits(n_rows):
     return few_digits
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=relative)
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, marks=pytest.mark.slow if relative(path) in LONG else ())
+        for path in DOCUMENTS
+    ],
+    ids=relative,
+)
 def test_python_in_documents_runs(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     digits = first_digits(MORE_DIGITS.get(relative(path), FEW_DIGITS))

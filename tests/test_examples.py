@@ -14,6 +14,13 @@ NEEDS = {
     "plot_finetune_or_not": "PIL",
 }
 FROM_FOLDERS = {"plot_rank_pretrained_encoders": SHARED / "features"}
+# Examples of many seconds even on few rows; the gallery of `make docs` has them all.
+LONG = {
+    *("plot_layers_and_positions", "plot_data_efficiency", "plot_layer_and_pooling"),
+    *("plot_compare_protocols", "plot_accuracy_or_rank", "plot_finetune_or_not"),
+    *("plot_permutation_importance", "plot_text_encoders", "plot_which_layer"),
+    "plot_equal_compute",
+}
 # How many digits are enough to see that an example runs; the whole of it is slow.
 FEW_DIGITS = {
     "plot_accuracy_or_rank": 100,
@@ -31,6 +38,7 @@ FEW_DIGITS = {
     "plot_switching_strategies": 200,
     "plot_which_layer": 40,
 }
+SLOW = LONG | set(FROM_FOLDERS)
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*/*.py"))
 N_DIGITS = re.compile(r"^N_DIGITS = \d+", re.MULTILINE)
 
@@ -48,7 +56,7 @@ def run(path, n_digits=None):
 @pytest.mark.parametrize(
     "path",
     [
-        pytest.param(path, marks=pytest.mark.slow if path.stem in FROM_FOLDERS else ())
+        pytest.param(path, marks=pytest.mark.slow if path.stem in SLOW else ())
         for path in EXAMPLES
     ],
     ids=lambda path: path.stem,

@@ -6,13 +6,14 @@ widths and of characters in two, hashed words, static embeddings that ``wordllam
 ships, and three layers of a byte transformer that was trained on other texts. The
 datasets kept apart are named in ``text_datasets.json``, every other family of names;
 nothing was chosen on either part. "probe AUC" is the best cross-validated ROC AUC of
-logistic regressions and neighbours.
+logistic regressions and neighbours. "ranking and RankMe" adds to the codes a prior that
+needs no labels and fades. Choices are judged by codes of other labels, too.
 
     pip install --no-deps sae-probes==0.4.2; pip install zstandard wordllama
     python -m benchmarks text --results text
 
 All values are kept in the folder of results. A run that was ended goes on; the report
-is of the datasets that are complete, those kept apart by themselves.
+is of what is complete at each number of labels, datasets kept apart by themselves.
 """
 
 import json

@@ -150,7 +150,7 @@ def _accuracies(
 
 
 def _check_pairs(options: argparse.Namespace) -> None:
-    """Raise for pairs that could not be compared with encoders alone."""
+    """Raise for one encoder, and for orders that pairs may not have."""
     if options.pairs is None:
         return
     if options.pairs < 2:

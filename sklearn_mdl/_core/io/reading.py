@@ -20,13 +20,16 @@ def readable(
     path, required, cure
         As for :func:`~sklearn_mdl._core.validation.damaged`.
     *errors : exception types
-        Errors of the library. A missing file is not damaged.
+        Errors of the library. A missing file is not damaged, and a ValueError that
+        names the path already is one of ours.
     """
     try:
         yield
     except FileNotFoundError:
         raise
     except errors as error:
+        if isinstance(error, ValueError) and str(path) in str(error):
+            raise
         reason = str(error).partition("\n")[0].strip("'\"")[:SHOWN]
         found = f"it cannot be read ({type(error).__name__}: {reason})"
         raise damaged(path, required, found, cure) from error

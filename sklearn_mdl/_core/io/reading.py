@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tokenize import TokenError
 
 from sklearn_mdl._core.validation import SHOWN, damaged
+
+# Raised by numpy for a damaged header of ``.npy``, besides ValueError.
+DAMAGED_HEADER = TokenError, SyntaxError, RecursionError
 
 
 @contextmanager

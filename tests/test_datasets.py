@@ -148,6 +148,16 @@ def test_damaged_file_is_named(tmp_path, suffix, content):
         load_features(path)
 
 
+@pytest.mark.parametrize("kind", ["'<,,'", "[(((", "-" * 9000 + "1"])
+def test_an_npy_header_that_is_no_python_is_named(tmp_path, kind):
+    header = f"{{'descr': {kind}, 'fortran_order': False, 'shape': (2, 1)}}"
+    size = len(header).to_bytes(2, "little")
+    path = tmp_path / "damaged.npy"
+    path.write_bytes(b"\x93NUMPY\x01\x00" + size + header.encode() + bytes(16))
+    with pytest.raises(ValueError, match=r"damaged\.npy must hold a plain array"):
+        load_features(path)
+
+
 @pytest.mark.parametrize("suffix", SUFFIXES[:2])
 def test_pickled_objects_are_refused(tmp_path, suffix):
     path = store(tmp_path / f"a{suffix}", np.array([[{}, "a"]], dtype=object))

@@ -366,6 +366,24 @@ def test_damaged_files_are_named(tmp_path, name, content):
     assert " must " in text
 
 
+def test_a_heap_entry_of_no_bytes_at_which_libhdf5_loops_is_refused(tmp_path):
+    path = h5ad(tmp_path)
+    content = bytearray(path.read_bytes())
+    heap = content.index(b"GCOL") + 16
+    content[heap : heap + 16] = bytes(16)
+    path.write_bytes(content)
+    assert f"a heap entry of 0 bytes at byte {heap}" in message(path)
+
+
+def test_an_attribute_of_lists_at_which_libhdf5_crashes_is_refused(tmp_path):
+    path = hdf5(tmp_path)
+    lists = np.array([np.zeros(2, "u1"), None], dtype=object)[:1]
+    with h5py.File(path / "deep.h5", "a") as file:
+        attributes = next(iter(file.values())).attrs
+        attributes.create("original_id", lists, (1,), h5py.vlen_dtype("u1"))
+    assert "'original_id' of " in message(path)
+
+
 # Silent faults, each of which was once read as something else
 
 

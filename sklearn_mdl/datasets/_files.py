@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import errno
 import math
-import tokenize
 import zipfile
 import zlib
 from collections.abc import Callable, Collection, Sequence
@@ -27,7 +26,7 @@ from typing import Any
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
-from sklearn_mdl._core.io.reading import readable
+from sklearn_mdl._core.io.reading import DAMAGED_HEADER, readable
 from sklearn_mdl._core.validation import damaged, invalid
 
 _FEATURE_NAMES = ("features", "X")
@@ -323,7 +322,7 @@ _READERS: dict[str, Callable[[Path, Collection[str]], np.ndarray]] = {
 UNREADABLE = (
     MemoryError,  # an array that fits into the file, but not into memory
     RuntimeError,  # an encrypted or newer .npz
-    tokenize.TokenError,  # numpy raises it for a damaged header
+    *DAMAGED_HEADER,
     *(ValueError, TypeError, EOFError),
     *(zipfile.BadZipFile, zlib.error, SafetensorError),
 )

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from tokenize import TokenError
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from numpy.typing import ArrayLike
 
 import sklearn_mdl.switching
 from sklearn_mdl._core.io.parameters import Json, as_json, from_json
+from sklearn_mdl._core.io.reading import DAMAGED_HEADER
 from sklearn_mdl._core.io.whole_files import refuse_foreign, replaced
 from sklearn_mdl._core.validation import damaged, invalid
 from sklearn_mdl.switcher._repooling import mixtures_beside
@@ -220,8 +220,7 @@ def load_losses(path: str | Path) -> StoredLosses:
         if _text(sidecar) != text:
             raise ValueError("losses that were being replaced by others")
         return replace(described(losses, text), **beside)
-    # Numpy lets one kind of damaged header through.
-    except (ValueError, TypeError, EOFError, TokenError, RecursionError) as error:
+    except (*(ValueError, TypeError, EOFError), *DAMAGED_HEADER) as error:
         required = "losses, and its description must be theirs"
         cure = "write both again with save_losses, or remove the wrong one"
         raise damaged(path, required, f"got: {error}", cure) from error

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tokenize import TokenError
 
 from sklearn_mdl._core.validation import SHOWN, damaged
+
+# Raised by numpy for a damaged header of ``.npy``, besides ValueError.
+DAMAGED_HEADER = TokenError, SyntaxError, RecursionError
 
 
 @contextmanager
@@ -20,13 +24,16 @@ def readable(
     path, required, cure
         As for :func:`~sklearn_mdl._core.validation.damaged`.
     *errors : exception types
-        Errors of the library. A missing file is not damaged.
+        Errors of the library. A missing file is not damaged, and a ValueError that
+        names the path already is one of ours.
     """
     try:
         yield
     except FileNotFoundError:
         raise
     except errors as error:
+        if isinstance(error, ValueError) and str(path) in str(error):
+            raise
         reason = str(error).partition("\n")[0].strip("'\"")[:SHOWN]
         found = f"it cannot be read ({type(error).__name__}: {reason})"
         raise damaged(path, required, found, cure) from error

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
+from struct import unpack_from
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,14 +27,33 @@ if TYPE_CHECKING:
     import h5py
 
 SUFFIXES = (".h5", ".hdf5")
+HEAP = b"GCOL\1\0\0\0"  # where strings are stored
 
 
 def opened(path: Path) -> h5py.File:
     """Open an HDF5 file; name what is missing in errors."""
     library = needed("h5py", "load_representations", "readers")
-    with readable(path, "HDF5", "write it again", OSError):
+    with readable(path, "HDF5", "write it again", OSError, ValueError):
+        _check_heaps(path)
         file: h5py.File = library.File(path, "r")
     return file
+
+
+def _check_heaps(path: Path) -> None:
+    """Raise for an entry of zero bytes in a heap, at which libhdf5 loops forever."""
+    with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
+        start = content.find(HEAP)
+        while 0 <= start <= len(content) - 16:
+            place = start + 16
+            end = min(start + unpack_from("<Q", content, start + 8)[0], len(content))
+            while place + 16 <= end:
+                index, size = unpack_from("<H6xQ", content, place)
+                # Index 0 is free space, whose size includes its own 16 bytes.
+                step = (16 + (size + 7) // 8 * 8) % 2**64 if index else size
+                if not step:
+                    raise ValueError(f"a heap entry of 0 bytes at byte {place}")
+                place += step
+            start = content.find(HEAP, start + 1)
 
 
 def _read(item: h5py.Dataset) -> np.ndarray:
@@ -64,7 +85,7 @@ def _reading(path: Path) -> Iterator[None]:
     """Name the file in errors of h5py and numpy."""
     errors = OSError, RuntimeError, LookupError, TypeError, AttributeError
     others = OverflowError, MemoryError, UnicodeError, NotImplementedError
-    with readable(path, "plain arrays", "write it again", *errors, *others):
+    with readable(path, "plain arrays", "write it again", ValueError, *errors, *others):
         yield
 
 
@@ -141,12 +162,20 @@ def _read_vectors(path: Path) -> tuple[list[str], np.ndarray]:
         for row, item in enumerate(entries.values()):
             item.read_direct(features, dest_sel=np.s_[row])
         ids = [
-            _text(item.attrs.get("original_id", key)) for key, item in entries.items()
+            _attribute(item, "original_id", key) for key, item in entries.items()
         ]
     return ids, features
 
 
-def _text(value: object) -> str:
+def _attribute(item: Any, name: str, default: str) -> str:
+    """Return an attribute as text. Reading one of a type for lists may crash."""
+    if name not in item.attrs:
+        return default
+    kind = item.attrs.get_id(name).dtype
+    is_text = (kind.metadata or {}).get("vlen") in (str, bytes)
+    if not is_text and kind.kind not in "SUiu":
+        raise TypeError(f"attribute {name!r} of {item.name} is no text")
+    value = item.attrs[name]
     return value.decode() if isinstance(value, bytes) else str(value)
 
 
@@ -160,7 +189,7 @@ def read_h5ad(path: Path, wanted: parts.Wanted) -> list[parts.Part]:
             found, cure = f"it holds {list(file)}", "write it by AnnData.write_h5ad"
             raise damaged(path, "obs and obsm of an AnnData", found, cure)
         obs, obsm = file["obs"], file["obsm"]
-        index = _text(obs.attrs.get("_index", "_index"))
+        index = _attribute(obs, "_index", "_index")
         names = [n for n in obs if n not in (index, "__categories", "_index")]
         column = parts.label_column(names, wanted, f"obs of {path}")
         columns = {n: _obs_column(obs, n) for n in (column, wanted.groups) if n}

@@ -25,7 +25,7 @@ def readable(
         As for :func:`~sklearn_mdl._core.validation.damaged`.
     *errors : exception types
         Errors of the library. A missing file is not damaged, and a ValueError that
-        names the path already is one of ours.
+        names the path says all that is needed.
     """
     try:
         yield

@@ -245,6 +245,7 @@ def test_a_race_is_resumed_as_it_was_begun_or_not_at_all(tmp_path):
         ("random_state", race_of(folder=tmp_path, random_state=1)),
         ("switcher", race_of(folder=tmp_path, switcher=None)),
         ("encoders", EncoderRace(["whole", "half"], 3, folder=tmp_path)),
+        ("encoders", EncoderRace([*FEATURES][::-1], 3, folder=tmp_path)),
     ]
     for name, race in others:
         with pytest.raises(ValueError, match=f"^{name} must be .* guarantee"):
@@ -308,7 +309,7 @@ def test_damaged_folders_are_refused(tmp_path):
         race_of(folder=folder).resume()
     paths[1].write_bytes(middle)
     assert_same(add(race_of(folder=folder), 20), add(race_of(), 20))
-    for text in ("", "[1, 2]", json.dumps({"alpha": 3})):
+    for text in ("", "[1, 2]", "[" * 10**5, json.dumps({"alpha": 3})):
         (folder / "race.json").write_text(text)
         with pytest.raises(ValueError, match=r"race\.json must hold|must be"):
             race_of(folder=folder).resume()
@@ -375,6 +376,9 @@ def test_forecasts_say_about_how_many_labels_are_missing():
     race = add(race_of(within=0.4, start=5), 14)
     with pytest.raises(ValueError, match="at least 10 after the start, got 9"):
         race.forecast()
+    for most in (0, 2.5):
+        with pytest.raises(ValueError, match="most must be a number of labels"):
+            race.forecast(most)
     found = add(race, 20).forecast(100)
     assert 0 < found.low <= found.labels <= found.high
     assert "more label" in str(found)

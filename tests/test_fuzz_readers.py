@@ -38,15 +38,18 @@ def safetensors(root):
     return root / "a.safetensors", load_features
 
 
-def staged(root):
-    path = root / "a.safetensors"
-    save_file({"X": RNG.normal(size=(6, 3)), "y": np.arange(6)}, path)
+def staged(ending):
+    def write(root):
+        path = root / f"a{ending}"
+        test_readers.shard(path, slice(0, 6))
 
-    def read(path):
-        shutil.rmtree(root / "rows", ignore_errors=True)
-        return stage_rows([path], root / "rows")
+        def read(path):
+            shutil.rmtree(root / "rows", ignore_errors=True)
+            return stage_rows([path], root / "rows")
 
-    return path, read
+        return path, read
+
+    return write
 
 
 def few_of_eva(root):
@@ -66,7 +69,9 @@ FORMATS = {
     "npz": (one_of(test_readers.npz), (".npz",)),
     "npy": (npy, (".npy",)),
     "safetensors": (safetensors, (".safetensors",)),
-    "staged safetensors": (staged, (".safetensors",)),
+    "staged safetensors": (staged(".safetensors"), (".safetensors",)),
+    "staged parquet": (staged(".parquet"), (".parquet",)),
+    "staged arrow": (staged(".arrow"), (".arrow",)),
     "h5ad": (one_of(test_readers.h5ad), (".h5ad",)),
     "compressed h5ad": (one_of(test_readers.compressed_h5ad), (".h5ad",)),
     "h5": (one_of(test_readers.hdf5), (".h5",)),
@@ -145,7 +150,9 @@ def test_damaged_files_are_read_or_refused_in_a_sentence(name, tmp_path):
         for ending in endings_of(read_damaged, i):
             found[ending] += 1
             if ending not in ("read", "refused"):
-                kept = shutil.copytree(tmp_path, tmp_path.parent / f"damaged-{name}-{i}")
+                kept = shutil.copytree(
+                    tmp_path, tmp_path.parent / f"damaged-{name}-{i}"
+                )
                 pytest.fail(f"number {i}, kept as {kept}: {ending}")
             i += 1
         for file in files:

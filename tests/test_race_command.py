@@ -48,6 +48,8 @@ def complaint(capsys, status):
 def test_the_command_runs_the_race_of_its_labels(study, capsys):
     folder, labels = study
     write(study)
+    path = folder / "labels.txt"
+    path.write_text(path.read_text(), "utf-8-sig")  # as Windows writes it
     assert race(study, "--once") == 0
     printed = capsys.readouterr().out
     X = {"good": np.load(folder / "features" / "good.npy")}

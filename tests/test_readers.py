@@ -384,6 +384,47 @@ def test_an_attribute_of_lists_at_which_libhdf5_crashes_is_refused(tmp_path):
     assert "'original_id' of " in message(path)
 
 
+LISTS = pa.array([[1.0, 2.0]] * 6)
+NO_TEXT = pa.py_buffer(np.arange(7, dtype="i4")), pa.py_buffer(b"\xff" * 6)
+NO_TEXTS = pa.Array.from_buffers(pa.string(), 6, [None, *NO_TEXT])
+LARGE = pa.array(["up", "down" * 10**6] * 3)
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [(NO_TEXTS, "UTF8"), (LARGE, "bytes in")],
+    ids=["none", "large"],
+)
+def test_texts_that_are_none_or_larger_than_their_file_are_refused(
+    labels, words, tmp_path
+):
+    path = tmp_path / "a.parquet"
+    table = pa.table({"deep": LISTS, "label": labels})
+    parquet.write_table(table, path, compression="zstd")
+    assert words in message(path)
+    with pytest.raises(ValueError, match=rf"a\.parquet must hold .*{words}"):
+        stage_rows([path], tmp_path / "rows")
+
+
+def test_shards_with_offsets_beyond_their_buffers_are_refused(tmp_path):
+    path = tmp_path / "a.arrow"
+    shard(path, slice(0, 6))
+    content = path.read_bytes()
+    ends = np.arange(0, 19, 3, dtype="i4").tobytes()
+    path.write_bytes(content.replace(ends, ends[:-4] + b"\0\0\0\x7f"))
+    with pytest.raises(ValueError, match=r"a\.arrow must hold a table of arrow"):
+        stage_rows([path], tmp_path / "rows")
+
+
+def test_splits_with_other_columns_are_refused(tmp_path):
+    path = parquet_shards(tmp_path)
+    file = sorted(path.glob("*.parquet"))[-1]
+    table = parquet.read_table(file)
+    names = [name.replace("deep", "other") for name in table.column_names]
+    parquet.write_table(table.rename_columns(names), file)
+    assert "tables with the same columns" in message(path)
+
+
 # Silent faults, each of which was once read as something else
 
 

@@ -111,7 +111,7 @@ def _steps(options: argparse.Namespace, known: np.ndarray) -> Iterator[list[str]
 
 def _lines_of(path: Path, *, whole: bool) -> list[str]:
     """Return the lines of a file; the last one only when it has ended."""
-    lines = path.read_text("utf-8").split("\n")
+    lines = path.read_text("utf-8-sig").split("\n")
     if whole or not lines[-1].strip():
         del lines[-1]
     return [line.strip() for line in lines]

@@ -298,12 +298,14 @@ class EncoderRace(BaseEstimator):
         Raises
         ------
         ValueError
-            If fewer than 10 labels were compared.
+            If `most` is not positive, or fewer than 10 labels were compared.
         """
         self.resume()
-        n_compared = self.n_labels_ - self.start
+        if not isinstance(most, Integral) or most < 1:
+            raise invalid("most", "a number of labels, at least 1", most, "pass 2000")
+        n_compared = max(self.n_labels_ - self.start, 0)
         if n_compared < 10:
-            cure = f"add {10 - n_compared} more labels"
+            cure = f"add {self.start + 10 - self.n_labels_} more labels"
             raise invalid("labels", "at least 10 after the start", n_compared, cure)
         if self.should_stop_:
             return RaceForecast(0.0, 0.0, 0.0, most)
@@ -386,9 +388,9 @@ class EncoderRace(BaseEstimator):
         """Return all that must be the same where a race is resumed."""
         names = ("n_classes", "alpha", "within", "method", "start", "random_state")
         return {
-            "encoders": {
-                name: digest_of_encoder(name, one) for name, one in encoders.items()
-            },
+            "encoders": [  # in order, since losses are kept without names
+                [name, digest_of_encoder(name, one)] for name, one in encoders.items()
+            ],
             **{name: getattr(self, name) for name in names},
             "switcher": {"class": type(base).__name__, **settings_of_cells(base)},
         }

@@ -115,7 +115,7 @@ class RaceFolder:
             return
         try:
             found = dict(json.loads(path.read_text("utf-8")))
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             cure = "delete the folder to begin again"
             raise damaged(path, "the settings of a race", error, cure) from error
         for name, value in self.about.items():

@@ -63,13 +63,13 @@ def _read_arrow(folder: Path) -> Any:
 
 
 @contextmanager
-def _written(path: Path) -> Iterator[None]:
+def _written(path: Path, required: str = "what save_to_disk wrote") -> Iterator[None]:
     """Name the file or folder in errors of json and pyarrow."""
     pa = needed(*_NEEDS)
     errors = ValueError, LookupError, TypeError, AttributeError, OSError, MemoryError
     others = pa.ArrowException, RecursionError, OverflowError
     try:
-        with readable(path, "what save_to_disk wrote", "save again", *errors, *others):
+        with readable(path, required, "save again", *errors, *others):
             yield
     except FileNotFoundError as error:
         raise FileNotFoundError(
@@ -103,19 +103,28 @@ def _read_table(path: Path) -> Any:
     pa = needed(*_NEEDS)
     parquet = needed("pyarrow.parquet", *_NEEDS[1:])
     errors = OSError, pa.ArrowException
-    with readable(path, "a parquet table", "write it again", *errors, ValueError):
-        check_size(parquet.read_metadata(path), path)
-        return parquet.read_table(path, memory_map=True)
+    with (
+        readable(path, "a parquet table", "write it again", *errors, ValueError),
+        parquet.ParquetFile(path, memory_map=True) as file,
+    ):
+        check_size(file, path)
+        table = file.read()
+        table.validate(full=True)
+    return table
 
 
-def check_size(metadata: Any, path: Path) -> None:
-    """Raise for a parquet file that declares more numbers than its bytes can hold."""
-    groups = map(metadata.row_group, range(metadata.num_row_groups))
-    n_values = sum(
-        group.column(i).num_values for group in groups for i in range(group.num_columns)
+def check_size(file: Any, path: Path) -> None:
+    """Raise for a parquet file that declares more than its bytes can hold."""
+    for group in range(file.num_row_groups):  # raises where `column` below would abort
+        next(file.iter_batches(1, row_groups=[group]), None)
+    groups = map(file.metadata.row_group, range(file.num_row_groups))
+    n_bytes = sum(
+        max(8 * column.num_values, column.total_uncompressed_size)
+        for group in groups
+        for column in map(group.column, range(group.num_columns))
     )
-    if 8 * n_values > MOST_TO_ONE * path.stat().st_size:
-        raise ValueError(f"{n_values} numbers in {path.stat().st_size} bytes")
+    if n_bytes > MOST_TO_ONE * path.stat().st_size:
+        raise ValueError(f"{n_bytes} bytes in {path.stat().st_size}")
 
 
 # What they hold
@@ -125,6 +134,13 @@ def _parts(
     dataset: str, tables: dict[str, Any], wanted: parts.Wanted, place: Path
 ) -> list[parts.Part]:
     """Turn the tables of all splits into a part for each column of lists."""
+    with _written(place, "tables with the same columns"):
+        return _parts_of(dataset, tables, wanted, place)
+
+
+def _parts_of(
+    dataset: str, tables: dict[str, Any], wanted: parts.Wanted, place: Path
+) -> list[parts.Part]:
     pa = needed(*_NEEDS)
     schema = next(iter(tables.values())).schema
     encoders = [field.name for field in schema if is_vector(pa, field.type)]

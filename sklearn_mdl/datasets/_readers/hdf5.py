@@ -161,9 +161,7 @@ def _read_vectors(path: Path) -> tuple[list[str], np.ndarray]:
         features = np.empty((len(entries), width), dtype=first.dtype)
         for row, item in enumerate(entries.values()):
             item.read_direct(features, dest_sel=np.s_[row])
-        ids = [
-            _attribute(item, "original_id", key) for key, item in entries.items()
-        ]
+        ids = [_attribute(item, "original_id", key) for key, item in entries.items()]
     return ids, features
 
 

@@ -155,33 +155,41 @@ def _tensors(path: Path, features: str | None, label: str | None) -> Iterator[Bl
 
 def _tables(path: Path, features: str | None, label: str | None) -> Iterator[Block]:
     pa = needed("pyarrow", "stage_rows", "readers")
-    for batch in _batches(pa, path):
-        schema = batch.schema
-        vectors = [field.name for field in schema if is_vector(pa, field.type)]
-        found = _named(vectors, features, "features", path)
-        scalars = [f.name for f in schema if not pa.types.is_nested(f.type)]
-        column = batch.column(label_column(scalars, Wanted(label), path))
-        if column.null_count:
-            found = f"{column.null_count} lack one"
-            raise damaged(path, "a label in each row", found, "drop them")
-        if len(batch):
-            lists = batch.column(found)
-            width = len(lists[0]) if lists[0].is_valid else 0
-            rows = block_of(lists, width, found, path)
-            yield rows, np.asarray(column.to_numpy(zero_copy_only=False))
+    errors = OSError, ValueError, pa.ArrowException
+    with readable(path, f"a table of {path.suffix[1:]}", "write it again", *errors):
+        for batch in _batches(pa, path):
+            batch.validate(full=True)  # pyarrow would read beyond the ends of buffers
+            if len(batch):
+                yield _block(pa, batch, path, features, label)
+
+
+def _block(
+    pa: Any, batch: Any, path: Path, features: str | None, label: str | None
+) -> Block:
+    """Return the rows and labels of a batch."""
+    schema = batch.schema
+    vectors = [field.name for field in schema if is_vector(pa, field.type)]
+    found = _named(vectors, features, "features", path)
+    scalars = [f.name for f in schema if not pa.types.is_nested(f.type)]
+    column = batch.column(label_column(scalars, Wanted(label), path))
+    if column.null_count:
+        lacking = f"{column.null_count} lack one"
+        raise damaged(path, "a label in each row", lacking, "drop them")
+    lists = batch.column(found)
+    width = len(lists[0]) if lists[0].is_valid else 0
+    rows = block_of(lists, width, found, path)
+    return rows, np.asarray(column.to_numpy(zero_copy_only=False))
 
 
 def _batches(pa: Any, path: Path) -> Iterator[Any]:
     parquet = needed("pyarrow.parquet", "stage_rows", "readers")
-    errors = OSError, pa.ArrowException
-    with readable(path, f"a table of {path.suffix[1:]}", "write it again", *errors):
-        if path.suffix == ".parquet":
-            with parquet.ParquetFile(path, memory_map=True) as file:
-                check_size(file.metadata, path)
-                yield from file.iter_batches(batch_size=AT_ONCE)
-            return
-        with pa.memory_map(str(path)) as source:
-            yield from pa.ipc.open_stream(source)
+    if path.suffix == ".parquet":
+        with parquet.ParquetFile(path, memory_map=True) as file:
+            check_size(file, path)
+            yield from file.iter_batches(batch_size=AT_ONCE)
+        return
+    with pa.memory_map(str(path)) as source:
+        yield from pa.ipc.open_stream(source)
 
 
 def _named(there: Sequence[str], wanted: str | None, what: str, path: Path) -> str:

@@ -36,6 +36,9 @@ def check_wheel(path: Path) -> None:
     places += [f"sklearn_mdl/{name}" for name in expected]
     assert sorted(others) == sorted(places), others
     assert f"{info}/licenses/LICENSE" in names, names
+    licence = f"{info}/licenses/sklearn_mdl/report/templates/uPlot.LICENSE"
+    assert licence in names, names
+    assert path.stat().st_size < 1_000_000, path.stat().st_size
 
 
 def check_source(path: Path) -> None:

@@ -1,0 +1,38 @@
+"""Make archives whose bytes only depend on their content; metadata is in setup.cfg."""
+
+import gzip
+import os
+import tarfile
+from pathlib import Path
+
+from setuptools import setup
+from setuptools.command.sdist import sdist
+
+# Times in both archives, for those who set none: setuptools would take those of files.
+EPOCH = int(os.environ.setdefault("SOURCE_DATE_EPOCH", "1577836800"))  # January 2020
+
+
+def without_origin(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+    """Drop from an entry who packed it, and when."""
+    entry.mtime, entry.uid, entry.gid, entry.uname, entry.gname = EPOCH, 0, 0, "", ""
+    entry.mode = 0o755 if entry.isdir() or entry.mode & 0o100 else 0o644
+    return entry
+
+
+class SourceArchive(sdist):
+    """A source archive that is the same wherever and whenever it is made."""
+
+    def make_archive(self, base_name, *_, base_dir, **__):
+        """Pack a folder, in the order of its names."""
+        path = Path(f"{base_name}.tar.gz")
+        with (
+            path.open("wb") as file,
+            gzip.GzipFile("", "wb", fileobj=file, mtime=EPOCH) as packed,
+            tarfile.open(fileobj=packed, mode="w") as archive,
+        ):
+            archive.add(base_dir, filter=without_origin)
+        return str(path)
+
+
+os.umask(0o022)  # a wheel has the modes of the files that it is made of
+setup(cmdclass={"sdist": SourceArchive})

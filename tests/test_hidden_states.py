@@ -171,6 +171,8 @@ def test_a_ranking_takes_texts(model, tmp_path):
         ({"positions": -2}, "Example 1 must have at least 2 tokens for position -2"),
         ({"tokenizer": None}, "X without a tokenizer must be rows of token ids"),
         ({"tokenizer": lambda rows: {"input_ids": rows}}, "a function to tensors"),
+        ({"tokenizer": lambda rows: tokenize(rows[:1])}, "vector for each of 5 rows, got"),
+        ({"tokenizer": lambda rows: tokenize(rows * 2)}, "vector for each of 5 rows, got"),
     ],
 )
 def test_what_does_not_fit_is_refused(model, settings, words):
@@ -183,6 +185,8 @@ def test_what_does_not_fit_is_refused(model, settings, words):
 def test_rows_must_be_a_list(model, rows):
     with pytest.raises(ValueError, match="X must be"):
         HiddenStatesEncoder(model, tokenize).fit(rows)
+    with pytest.raises(ValueError, match=r"rows of token ids, got \[\]"):
+        HiddenStatesEncoder(model).transform([[1, 2], []])
 
 
 def test_outputs_that_are_no_states_of_tokens_are_named():

@@ -99,6 +99,9 @@ def test_a_file_of_views_is_whole_or_not_there(states, tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="finite"):
         views_of(states, path=tmp_path / "views.npy")
     assert list(tmp_path.iterdir()) == []
+    gone = tmp_path / "gone" / "views.npy"
+    with pytest.raises(FileNotFoundError, match=rf"another place, .*: '{gone}'"):
+        views_of(states[:2], path=gone)
 
 
 def test_axes_may_be_missing(states):
@@ -110,6 +113,8 @@ def test_axes_may_be_missing(states):
     assert list(tokens.columns) == ["max"]
     alone = views_of(states[:, 0, 0], ("example", "feature"))
     assert (list(alone.columns), alone.X.shape) == (["features"], (N, H))
+    frame = pytest.importorskip("pandas").DataFrame(states[:, 0, 0])
+    assert_array_equal(views_of(frame, ("example", "feature")).X, alone.X)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +131,7 @@ def test_axes_may_be_missing(states):
         ({"layers": [0, -L]}, "layers must be"),
         ({"layers": []}, "layers must be"),
         ({"axes": ("example", "layer")}, "axes must be names of"),
-        ({"axes": ("example", "feature")}, "activations must be an array with"),
+        ({"axes": ("example", "feature")}, "activations must be an array of real numbers with"),
     ],
 )
 def test_what_does_not_fit_is_refused(states, settings, words):
@@ -139,6 +144,8 @@ def test_examples_that_do_not_fit_are_named(states):
         views_of([])
     with pytest.raises(ValueError, match="Example 1 of activations must be like the"):
         views_of([states[0], states[1, :2]])
+    with pytest.raises(ValueError, match=r"must be an array of real .* 'complex64'"):
+        views_of(states.astype("c8"))
     with pytest.raises(ValueError, match="mask must be None for a list"):
         views_of(list(states), mask=np.ones((N, S)))
     states[3, 1, 2, 1] = np.inf

@@ -13,6 +13,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 from tqdm import tqdm
 
+from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.encoders._views import slices_of
 
 
@@ -121,9 +122,16 @@ class BlockEncoder(TransformerMixin, BaseEstimator):
             shown = tqdm(desc=name, unit=self.unit, total=n_items, initial=start)
         with shown as bar:
             for features in self._encode(items, start):
+                start += len(features)
+                if start > len(items):
+                    break
                 if bar is not None:
                     bar.update(len(features))
                 yield features
+        if start != len(items):
+            required = f"of one vector for each of {len(items)} {self.unit}s"
+            cure = "check what the model does with a batch"
+            raise invalid("Features", required, start, cure)
 
     def get_feature_names_out(self, input_features: object = None) -> np.ndarray:
         """Name the features, as ``layer|pool|number``.

@@ -296,9 +296,10 @@ def _outputs_of(module: nn.Module, names: list[str]) -> Iterator[dict[str, Any]]
 def _padded(rows: list[Any]) -> Inputs:
     """Return token ids padded on the right, and their mask."""
     ids = [np.asarray(row) for row in rows]
-    if any(row.ndim != 1 or row.dtype.kind not in "iu" for row in ids):
-        required, cure = "rows of token ids", "pass a tokenizer for text"
-        raise invalid("X without a tokenizer", required, rows[0], cure)
+    for row, own in zip(rows, ids, strict=True):
+        if own.ndim != 1 or own.dtype.kind not in "iu":
+            required, cure = "rows of token ids", "pass a tokenizer for text"
+            raise invalid("X without a tokenizer", required, row, cure)
     longest = max(map(len, ids))
     tokens = np.zeros((len(ids), longest), np.int64)
     mask = np.zeros((len(ids), longest), np.int64)

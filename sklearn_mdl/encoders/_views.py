@@ -100,6 +100,8 @@ def views_of(
     >>> views.X.shape, list(views.columns)[:3]
     ((8, 24), ['layer 0|last', 'layer 0|max', 'layer 1|last'])
     """
+    if hasattr(activations, "to_numpy"):  # a data frame
+        activations = activations.to_numpy()
     names = _checked_axes(axes)
     sizes = _sizes(activations, names)
     taken = _checked_layers(layers, sizes["layer"], "layer" in names)
@@ -304,9 +306,10 @@ def _checked_mask(mask: ArrayLike | None, shape: tuple[int, int]) -> Tensor:
 
 def _shape(array: Any, names: Sequence[str], what: str) -> tuple[int, ...]:
     shape = tuple(getattr(array, "shape", ()))
-    if len(shape) != len(names) or 0 in shape:
-        required = f"an array with the axes {tuple(names)}, none of them empty"
-        raise invalid(what, required, shape, "name its axes in `axes`")
+    kind = str(getattr(array, "dtype", ""))
+    if len(shape) != len(names) or 0 in shape or "complex" in kind:
+        required = f"an array of real numbers with the axes {tuple(names)}, none of them empty"
+        raise invalid(what, required, (*shape, kind), "name its axes in `axes`")
     return shape
 
 

@@ -46,7 +46,7 @@ def replaced(path: Path) -> Iterator[Path]:
         _SWEPT.add(folder)
         sweep(folder, before=_STARTED)
     aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
-    with _held(aside), naming(path):
+    with naming(path), _held(aside):
         try:
             yield aside
             os.replace(aside, path)
@@ -56,17 +56,19 @@ def replaced(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Add the file and a cure to disk errors without a file name.
+    """Add the file and a cure to disk errors that do not name a file of the user.
 
     Raises
     ------
     OSError
-        Replaces an error without a name, such as that of a full disk.
+        Replaces an error without a name, such as that of a full disk, or with that of a
+        temporary file.
     """
     try:
         yield
     except OSError as error:
-        if error.errno is None or error.filename is not None:
+        named = Path(str(error.filename or "")).name
+        if error.errno is None or (named and not _PART.fullmatch(named)):
             raise
         text = f"{error.strerror}; make room or name another place, and try again"
         raise OSError(error.errno, text, str(path)) from error

@@ -171,8 +171,14 @@ def test_a_ranking_takes_texts(model, tmp_path):
         ({"positions": -2}, "Example 1 must have at least 2 tokens for position -2"),
         ({"tokenizer": None}, "X without a tokenizer must be rows of token ids"),
         ({"tokenizer": lambda rows: {"input_ids": rows}}, "a function to tensors"),
-        ({"tokenizer": lambda rows: tokenize(rows[:1])}, "vector for each of 5 rows, got"),
-        ({"tokenizer": lambda rows: tokenize(rows * 2)}, "vector for each of 5 rows, got"),
+        (
+            {"tokenizer": lambda rows: tokenize(rows[:1])},
+            "vector for each of 5 rows, got",
+        ),
+        (
+            {"tokenizer": lambda rows: tokenize(rows * 2)},
+            "vector for each of 5 rows, got",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused(model, settings, words):

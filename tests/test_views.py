@@ -131,7 +131,10 @@ def test_axes_may_be_missing(states):
         ({"layers": [0, -L]}, "layers must be"),
         ({"layers": []}, "layers must be"),
         ({"axes": ("example", "layer")}, "axes must be names of"),
-        ({"axes": ("example", "feature")}, "activations must be an array of real numbers with"),
+        (
+            {"axes": ("example", "feature")},
+            "activations must be an array of real numbers with",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused(states, settings, words):

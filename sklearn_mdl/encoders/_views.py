@@ -308,7 +308,9 @@ def _shape(array: Any, names: Sequence[str], what: str) -> tuple[int, ...]:
     shape = tuple(getattr(array, "shape", ()))
     kind = str(getattr(array, "dtype", ""))
     if len(shape) != len(names) or 0 in shape or "complex" in kind:
-        required = f"an array of real numbers with the axes {tuple(names)}, none of them empty"
+        required = (
+            f"an array of real numbers with the axes {tuple(names)}, none of them empty"
+        )
         raise invalid(what, required, (*shape, kind), "name its axes in `axes`")
     return shape
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import sklearn_mdl
 from sklearn_mdl.cli import _options, _text
-from sklearn_mdl.report import side_by_side
 
 if TYPE_CHECKING:
     from sklearn_mdl.baselines import ProtocolComparison
@@ -106,7 +105,7 @@ def run(options: argparse.Namespace) -> None:
         return
     _options.make_folder(options.out)
     scorer.fit(datasets)
-    found_pairs = side_by_side(scorer, datasets, options.pairs or 0)
+    found_pairs = sklearn_mdl.report.side_by_side(scorer, datasets, options.pairs or 0)
     comparison = _accuracies(scorer, datasets) if options.accuracy else None
     print_results(scorer, options.out, comparison, found_pairs)
     print(f"\n{found}")

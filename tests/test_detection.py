@@ -10,10 +10,15 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_breast_cancer, load_wine
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from sklearn_mdl import KernelReadout, MDLReadoutSwitcher
+from sklearn_mdl import (
+    KernelReadout,
+    MDLReadoutSwitcher,
+    MDLReadoutSwitcherRegressor,
+)
+from sklearn_mdl._core.io.safetensors_io import write_archive
 from sklearn_mdl.metrics import detection_measures, positive_probabilities
 from sklearn_mdl.model_selection import ExportedProbe, export_probe
-from sklearn_mdl.readouts import block_readouts
+from sklearn_mdl.readouts import KernelReadoutRegressor, block_readouts
 
 CANCER = load_breast_cancer(return_X_y=True)
 WINE = load_wine(return_X_y=True)
@@ -160,3 +165,10 @@ def test_probes_that_cannot_be_exported_are_refused(tmp_path):
     path.write_bytes(b"other")
     with pytest.raises(ValueError, match=r"other\.safetensors"):
         ExportedProbe.load(path)
+    path.unlink()
+    write_archive(path, {"weights": np.zeros((2, 3))}, {"probe": "linear"})
+    with pytest.raises(ValueError, match="must hold an exported probe"):
+        ExportedProbe.load(path)
+    real = MDLReadoutSwitcherRegressor([KernelReadoutRegressor()]).fit(X, y + 0.5)
+    with pytest.raises(ValueError, match="switcher must be an MDLReadoutSwitcher, got"):
+        export_probe(real, X, y)

@@ -28,6 +28,7 @@ from sklearn_mdl.switcher import MDLReadoutSwitcher
 
 Floats = NDArray[np.float64]
 SCALINGS = ("standard", "centered-unit")
+ARRAYS = "columns", "mean", "deviation", "weights", "intercepts"  # of a file
 SLOPES = (-7.0, 7.0)  # logs, among which that of the probe lies
 SMALL = 0.25  # of a row's distance from the mean, where probabilities are far from 0
 
@@ -129,10 +130,7 @@ class ExportedProbe:
             If a file of other origin is there.
         """
         refuse_foreign(Path(path), is_archive)
-        arrays = {
-            name: np.asarray(getattr(self, name))
-            for name in ("columns", "mean", "deviation", "weights", "intercepts")
-        }
+        arrays = {name: np.asarray(getattr(self, name)) for name in ARRAYS}
         about = {
             "probe": self.name,
             "n_features": self.n_features,
@@ -161,7 +159,8 @@ class ExportedProbe:
             If the file is damaged or holds something else.
         """
         arrays, about = read_archive(Path(path))
-        if "probe" not in about or "weights" not in arrays:
+        named = {"probe", "n_features", "is_unit", "classes", "threshold"}
+        if set(arrays) != set(ARRAYS) or not named <= set(about):
             raise damaged(path, "an exported probe", "it holds others", "export again")
         found = cast(dict[str, Any], dict(about))
         return cls(
@@ -219,6 +218,9 @@ def export_probe(
     >>> probe.pipeline().predict(X[:3])
     array([0, 0, 0])
     """
+    if not isinstance(switcher, MDLReadoutSwitcher):
+        required, cure = "an MDLReadoutSwitcher", "label classes, and fit one"
+        raise invalid("switcher", required, type(switcher).__name__, cure)
     check_is_fitted(switcher)
     rows, labels = np.asarray(X, np.float64), np.asarray(as_labels(y))
     shape = switcher.n_samples_seen_, switcher.n_features_in_

@@ -3,12 +3,14 @@
 import copy
 import math
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
 import numpy as np
 import pytest
 import torch
 from each_case import for_each
+from numpy.testing import assert_array_equal
 from scipy.stats import multivariate_t
 from sklearn.base import clone
 from sklearn.covariance import oas
@@ -29,7 +31,11 @@ from sklearn_mdl._core.kernels import reduced
 from sklearn_mdl._core.kernels.calibration import ForwardSoftmax
 from sklearn_mdl._core.kernels.functions import Kernel, Pairs, median_distance
 from sklearn_mdl._core.kernels.ridge import ForwardRidge
-from sklearn_mdl.readouts import KernelReadoutRegressor, _kernel_learners
+from sklearn_mdl.readouts import (
+    CentroidReadout,
+    KernelReadoutRegressor,
+    _kernel_learners,
+)
 from sklearn_mdl.readouts._kernel_rows import WHITENED
 from sklearn_mdl.readouts._lists import named_readouts, named_regressors
 
@@ -762,3 +768,13 @@ def test_a_decoder_fails_where_the_code_did():
     np.testing.assert_array_equal(
         decode_labels(switcher, X, encode_labels(switcher, X, y)), y
     )
+
+
+def test_threads_may_predict_at_once():
+    X, y = load_digits(return_X_y=True)
+    X, y = X[:100], y[:100]
+    switcher = MDLReadoutSwitcher([KernelReadout(), CentroidReadout()]).fit(X, y)
+    expected = switcher.predict_proba(X)
+    with ThreadPoolExecutor(6) as pool:
+        for found in pool.map(switcher.predict_proba, [X] * 30):
+            assert_array_equal(found, expected)

@@ -131,8 +131,9 @@ class RowLearner(Learner):
         raw = x[self.place]
         block = self._block_of(raw)
         if block is None:
-            self._others = self.predict_others(raw)
-            return self.predictive(*self._others)
+            # Other threads may predict meanwhile.
+            self._others = found = self.predict_others(raw)
+            return self.predictive(*found)
         variances = block.variances()[:, None]
         return self.predictive(block.means()[:, None], variances)
 

@@ -158,7 +158,7 @@ def features(texts, model):
     found["wordllama"] = encode(TextEncoder(_WordLlama()), texts)
     layers = ["embed", "layers.0", "layers.1"]
     hidden = HiddenStatesEncoder(model, layers=layers, positions="mean", batch_size=32)
-    blocks = hidden.fit(ids_of(texts)).transform_blocks(ids_of(texts))
+    blocks = hidden.fit(ids_of(texts)).transform_views(ids_of(texts))
     found |= {f"transformer {name[:-5]}": X for name, X in blocks.items()}
     return {name: _dense(X) for name, X in found.items()}
 

@@ -197,7 +197,7 @@ class Spread(_Draws):
         over = [np.var(codes[:, i] - codes[:, j], ddof=1) for i, j in pairs]
         within = []
         for ranking in self.rankings(self.scorer.encoder_names_):
-            (sample,) = ranking.samples_
+            (sample,) = ranking.codelength_samples_
             rows = replace(sample, contrasts=sample.contrasts / TRAINING)
             within.append(np.mean([rows.variance(i, j)[0] for i, j in pairs]))
         return np.sqrt(np.mean(over) / np.mean(within))

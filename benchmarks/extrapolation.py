@@ -52,7 +52,7 @@ def ends_held(family, n_seen, n, *, n_curves, seed):
         one = extrapolate(losses[:, :n_seen], n)
         ends, half = losses.sum(1), (one.upper - one.lower) / 2
         inside = (one.lower <= ends) & (ends <= one.upper)
-        found.append((inside, ends > one.upper, one.can_tell, half / ends))
+        found.append((inside, ends > one.upper, one.is_precise, half / ends))
     return np.concatenate(found, axis=1)
 
 
@@ -131,8 +131,8 @@ class Ends:
         draws = [slice(k * width, (k + 1) * width) for k in range(self.draws)]
         found = [self.draw(dataset, features, y, rows) for rows in draws]
         self.found, self.ends = zip(*found, strict=True)
-        parts = ("values", "lower", "upper", "can_tell")
-        values, lower, upper, self.can_tell = (
+        parts = ("values", "lower", "upper", "is_precise")
+        values, lower, upper, self.is_precise = (
             np.concatenate([getattr(one, name) for one in self.found]) for name in parts
         )
         signs, is_right = zip(*map(signs_of, self.found, self.ends), strict=True)
@@ -166,7 +166,7 @@ class Ends:
         return np.median(self.error)
 
     def track_untold(self, dataset):
-        return (~self.can_tell).sum()
+        return (~self.is_precise).sum()
 
     def track_pairs(self, dataset):
         return len(self.signs)

@@ -20,7 +20,7 @@ from sklearn_mdl import MDLReadoutSwitcher
 from sklearn_mdl.display import PosteriorDisplay
 from sklearn_mdl.encoders import FeatureCache
 from sklearn_mdl.pooling import LogLinearPool
-from sklearn_mdl.readouts import block_readouts
+from sklearn_mdl.readouts import view_readouts
 
 LAYERS = ["blocks.1", "blocks.2", "blocks.4", "blocks.6", "last"]
 N_IMAGES = 1000
@@ -41,9 +41,9 @@ def timed(n_repeats, X, y, **options):
 def grouped(switcher, by):
     """Groups of a pool: by block, by kind, or by both."""
     return {
-        "layer and kind": [r.pool_group for r in switcher.readouts_],
-        "kind": [r.inner.pool_group for r in switcher.readouts_],
-        "layer": [r.block for r in switcher.readouts_],
+        "layer and kind": [r.pool_kind for r in switcher.readouts_],
+        "kind": [r.inner.pool_kind for r in switcher.readouts_],
+        "layer": [r.view for r in switcher.readouts_],
     }[by]
 
 
@@ -66,7 +66,7 @@ class Layers:
             for key in MOBILENETS:
                 encoder = encoder_of(key, self.data, PIXELS, layer=LAYERS).fit(pixels)
                 features = np.array(cache.features(encoder, pixels))
-                self.cells.append((name, key, features, labels, encoder.block_slices_))
+                self.cells.append((name, key, features, labels, encoder.view_slices_))
 
     def report(self, table):
         with threadpool_limits(1):
@@ -78,14 +78,14 @@ class Layers:
         one = [
             timed(self.fits, X[:, own], y, readouts=ENTRIES) for own in blocks.values()
         ]
-        sweep, seconds = timed(self.fits, X, y, readouts=block_readouts(blocks))
+        sweep, seconds = timed(self.fits, X, y, readouts=view_readouts(blocks))
         whole, long = timed(self.fits, X, y, readouts=ENTRIES)
         nats = np.array([switcher.codelength_ for switcher, _ in one])
         costs = np.array([cost for _, cost in one])
-        by_block = sweep.remix_by_block()
-        posterior = sweep.block_posterior_
+        by_block = sweep.remix_by_view()
+        posterior = sweep.view_posterior_
         left = [
-            readout.block
+            readout.view
             for readout, at in zip(sweep.readouts_, sweep.retired_at_, strict=True)
             if at < 0
         ]
@@ -114,8 +114,8 @@ class Layers:
                     1,
                     X,
                     y,
-                    readouts=block_readouts(blocks),
-                    pooling=LogLinearPool(groups=grouped(sweep, by)),
+                    readouts=view_readouts(blocks),
+                    pooling=LogLinearPool(kinds=grouped(sweep, by)),
                 )
                 print(
                     f"pool by {by:15}{other.codelength_:10.1f}{cost:9.2f}", flush=True
@@ -133,11 +133,11 @@ def draw(cells, path):
     )
     for number, (name, key, sweep) in enumerate(cells):
         ax = panels[number % rows, number // rows]
-        shown = PosteriorDisplay(sweep.block_posterior_, sweep.block_names_)
+        shown = PosteriorDisplay(sweep.view_posterior_, sweep.view_names_)
         shown.plot(ax)
         ax.get_legend().remove()
         ax.set(title=f"{name}, {key}", xlabel="", ylabel="")
-    names = [name.partition("|")[0] for name in sweep.block_names_]
+    names = [name.partition("|")[0] for name in sweep.view_names_]
     figure.legend(
         shown.areas_[::-1], names[::-1], loc="outside right upper", title="layer"
     )

@@ -36,7 +36,7 @@ from sklearn_mdl.switching import (
     ElementwiseMixture,
     RunLength,
     UniversalShare,
-    group_weights,
+    kind_weights,
 )
 
 PRIORS = {
@@ -121,7 +121,7 @@ class Priors:
         nats = []
         for seed in ORDERS:
             stored = load_losses(self._path(name, readouts, seed))
-            w = group_weights(stored.architectures) if weights != "uniform" else None
+            w = kind_weights(stored.architectures) if weights != "uniform" else None
             nats.append(codelength(prior, np.array(stored.losses), w))
         return np.mean(nats)
 
@@ -314,7 +314,7 @@ def read_from_disk(path, prior):
     thread = threading.Thread(target=watch)
     thread.start()
     start = time.perf_counter()
-    trace = forward(PRIORS[prior], losses, groups=architectures, max_rows=1000)
+    trace = forward(PRIORS[prior], losses, kinds=architectures, max_rows=1000)
     seconds = time.perf_counter() - start
     done.set()
     thread.join()

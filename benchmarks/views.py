@@ -26,7 +26,7 @@ from sklearn.preprocessing import StandardScaler
 from benchmarks import _criteria as criteria, _text_data as data
 from sklearn_mdl import MDLReadoutSwitcher
 from sklearn_mdl.encoders import HiddenStatesEncoder
-from sklearn_mdl.readouts import block_readouts
+from sklearn_mdl.readouts import view_readouts
 
 
 class Seconds:
@@ -57,7 +57,7 @@ class Seconds:
             height = 0.1 * np.exp(-(((number // 3) / self.layers - 0.6) ** 2) / 0.05)
             self.X[:, own] += height * np.outer(self.y - 0.5, signal)
         start = time.process_time()
-        blocks = block_readouts(self.columns, readouts)
+        blocks = view_readouts(self.columns, readouts)
         self.switcher = MDLReadoutSwitcher(blocks, random_state=0).fit(self.X, self.y)
         self.seconds = time.process_time() - start
 
@@ -104,9 +104,9 @@ class Auroc:
         )
         X = encoder.fit_transform(data.ids_of(texts))
         y = np.unique(y, return_inverse=True)[1]
-        columns = encoder.block_slices_
+        columns = encoder.view_slices_
         seen, others = np.arange(self.labels), np.arange(self.labels, len(y))
-        readouts = block_readouts(columns, "linear")
+        readouts = view_readouts(columns, "linear")
         mixture = MDLReadoutSwitcher(readouts, random_state=0).fit(X[seen], y[seen])
         tried = [_tuned(X[seen][:, own], y[seen]) for own in columns.values()]
         best = int(np.argmax([score for score, _ in tried]))
@@ -172,7 +172,7 @@ class Shift:
         ends = np.cumsum([arrays[view].shape[1] for view in self.views]).tolist()
         columns = dict(zip(self.views, map(slice, [0, *ends[:-1]], ends), strict=True))
         labels = np.concatenate([y, labels[rows]])
-        switcher = MDLReadoutSwitcher(block_readouts(columns, "linear"), random_state=0)
+        switcher = MDLReadoutSwitcher(view_readouts(columns, "linear"), random_state=0)
         switcher.fit(X, labels)
         codes = {
             "pool": switcher.codelengths_,

@@ -28,7 +28,6 @@ from sklearn_mdl import (
 )
 from sklearn_mdl.pooling import LogLinearPool
 from sklearn_mdl.readouts import (
-    BlockReadout,
     CentroidReadout,
     DiscriminantReadout,
     DummyReadout,
@@ -36,6 +35,7 @@ from sklearn_mdl.readouts import (
     KernelReadoutRegressor,
     LinearReadoutRegressor,
     MLPReadoutRegressor,
+    ViewReadout,
 )
 from sklearn_mdl.switching import Race
 
@@ -64,8 +64,8 @@ LISTS = {
         KNeighborsReadout(3),
     ],
     "views": [
-        BlockReadout(KernelReadout(), columns=slice(0, 2), name="left"),
-        BlockReadout(NETS[0], columns=slice(2, 4), name="right"),
+        ViewReadout(KernelReadout(), columns=slice(0, 2), name="left"),
+        ViewReadout(NETS[0], columns=slice(2, 4), name="right"),
         NETS[0],
     ],
     "wrapped": [
@@ -93,7 +93,10 @@ POOLS = {
     "pool": LogLinearPool(),
     "forgets": LogLinearPool(half_life=30, rates=[0.1, 0.01]),
 }
-RACES = {None: None, "race": Race(first=16, min_readouts=2, slack=0.5, tolerance=0.01)}
+RACES = {
+    None: None,
+    "race": Race(min_samples=16, min_readouts=2, slack=0.5, tolerance=0.01),
+}
 PRIORS = {
     "learned": LearnedShare(ms=(2, 6)),
     "fixed": FixedShare(m=3),

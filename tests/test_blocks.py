@@ -1,4 +1,4 @@
-"""Laws of readouts of some columns: a block is a table of its own; codes of blocks."""
+"""Laws of readouts of some columns: a view is a table of its own; codes of views."""
 
 import itertools
 import math
@@ -28,8 +28,6 @@ from sklearn_mdl import (
 )
 from sklearn_mdl.encoders import TimmEncoder, TorchEncoder
 from sklearn_mdl.readouts import (
-    BlockReadout,
-    BlockReadoutRegressor,
     CentroidReadout,
     DiscriminantReadout,
     DummyReadout,
@@ -39,9 +37,11 @@ from sklearn_mdl.readouts import (
     LinearReadoutRegressor,
     MLPReadoutRegressor,
     Readout,
-    block_readouts,
+    ViewReadout,
+    ViewReadoutRegressor,
+    view_readouts,
 )
-from sklearn_mdl.switcher._blocks import block_trace
+from sklearn_mdl.switcher._views import view_trace
 
 FAST = {"lr": 0.02, "n_replay_streams": 1}
 CLASSIFIERS = [
@@ -68,7 +68,7 @@ REGRESSORS = [
 ]
 LISTS = {"classes": CLASSIFIERS, "reals": REGRESSORS}
 # Readouts of images choose what they look at; blocks are none inside each other.
-OTHERS = {"BlockReadout", "BlockReadoutRegressor", "FineTunedReadout", "FrozenReadout"}
+OTHERS = {"ViewReadout", "ViewReadoutRegressor", "FineTunedReadout", "FrozenReadout"}
 OTHERS |= {"ScratchReadout"}
 BLOCKS = {"early": slice(0, 3), "late": slice(4, 10), "odd": [9, 1, 5, 7]}
 B = len(BLOCKS)
@@ -88,7 +88,7 @@ def fitted(kind, readouts, X=None, groups=None, **options):
 
 
 def columns_of(switcher, name):
-    return [k for k, readout in enumerate(switcher.readouts_) if readout.block == name]
+    return [k for k, readout in enumerate(switcher.readouts_) if readout.view == name]
 
 
 def test_every_kind_of_readout_is_in_the_lists():
@@ -107,9 +107,9 @@ def test_a_block_costs_bitwise_what_its_columns_cost_alone(kind, options, groups
     """Beside other blocks, and beside readouts of all columns."""
     X, _ = rows(kind)
     own = LISTS[kind]
-    given = [*block_readouts(BLOCKS, own), *map(clone, own)]
+    given = [*view_readouts(BLOCKS, own), *map(clone, own)]
     found = fitted(kind, given, groups=groups, **options)
-    assert found.block_names_ == [*BLOCKS, None]
+    assert found.view_names_ == [*BLOCKS, None]
     for name, columns in {**BLOCKS, None: slice(None)}.items():
         alone = fitted(kind, own, X[:, columns], groups, **options)
         mine = columns_of(found, name)
@@ -122,7 +122,7 @@ def test_a_block_costs_bitwise_what_its_columns_cost_alone(kind, options, groups
 def test_a_block_alone_is_a_classifier_of_its_columns():
     X, y = rows("classes")
     for readout in CLASSIFIERS:
-        whole = BlockReadout(readout, slice(2, 6), random_state=0).fit(X[:70], y[:70])
+        whole = ViewReadout(readout, slice(2, 6), random_state=0).fit(X[:70], y[:70])
         alone = clone(readout)
         if alone.random_state is None:
             alone.set_params(random_state=0)
@@ -134,7 +134,7 @@ def test_a_block_alone_is_a_classifier_of_its_columns():
 
 def test_lists_by_name_are_made_for_each_block_and_raced_and_pooled():
     X, y = rows("classes")
-    found = MDLReadoutSwitcher(block_readouts(BLOCKS, None), random_state=0)
+    found = MDLReadoutSwitcher(view_readouts(BLOCKS, None), random_state=0)
     found.fit(X[:20], y[:20])
     for name, columns in BLOCKS.items():
         alone = MDLReadoutSwitcher(random_state=0).fit(X[:20, columns], y[:20])
@@ -143,9 +143,9 @@ def test_lists_by_name_are_made_for_each_block_and_raced_and_pooled():
         assert inner == [str(r.get_params()) for r in alone.readouts_]
         assert_array_equal(found.readout_losses_[:, mine], alone.readout_losses_)
     assert found._run.events  # a race
-    assert len(found.pool_groups_) >= B
-    reals = fitted("reals", block_readouts(BLOCKS, "closed-form"))
-    assert {type(r) for r in reals.readouts_} == {BlockReadoutRegressor}
+    assert len(found.pool_kinds_) >= B
+    reals = fitted("reals", view_readouts(BLOCKS, "closed-form"))
+    assert {type(r) for r in reals.readouts_} == {ViewReadoutRegressor}
 
 
 # The prior, and what it promises
@@ -155,8 +155,8 @@ def test_blocks_have_equal_weight_whatever_is_in_them():
     X, y = rows("classes")
     some = [LinearReadout(), LinearReadout(lr=0.1), KNeighborsReadout()]
     given = [
-        *block_readouts({"a": slice(0, 2)}, some),
-        *block_readouts({"b": slice(2, 4)}, some[2]),
+        *view_readouts({"a": slice(0, 2)}, some),
+        *view_readouts({"b": slice(2, 4)}, some[2]),
     ]
     for weights, wanted in [
         (None, [1 / 6, 1 / 6, 1 / 6, 1 / 2]),
@@ -165,16 +165,14 @@ def test_blocks_have_equal_weight_whatever_is_in_them():
     ]:
         found = MDLReadoutSwitcher(given, readout_weights=weights).fit(X[:40], y[:40])
         assert_allclose(found.readout_weights_, wanted)
-    alone = MDLReadoutSwitcher(block_readouts({"a": slice(0, 2)}, some))
+    alone = MDLReadoutSwitcher(view_readouts({"a": slice(0, 2)}, some))
     assert alone.fit(X[:40], y[:40]).readout_weights_ is None
 
 
 @pytest.mark.filterwarnings("ignore:The best readout should lie")
 def test_bayes_over_all_is_bayes_over_blocks():
     """So that it costs at most log B more than the best block's own mixture."""
-    found = fitted(
-        "classes", block_readouts(BLOCKS, CLASSIFIERS[:5]), switching="bayes"
-    )
+    found = fitted("classes", view_readouts(BLOCKS, CLASSIFIERS[:5]), switching="bayes")
     losses = found.readout_losses_
     own = [
         forward("bayes", losses[:, columns_of(found, name)]).codelength
@@ -182,22 +180,22 @@ def test_bayes_over_all_is_bayes_over_blocks():
     ]
     wanted = math.log(B) - logsumexp(-np.array(own))
     assert found.codelength_ == pytest.approx(wanted, rel=1e-12)
-    again = found.remix_by_block("bayes")
-    assert_allclose(again.block_codelengths, own, rtol=1e-12)
+    again = found.remix_by_view("bayes")
+    assert_allclose(again.view_codelengths, own, rtol=1e-12)
     assert again.codelength == pytest.approx(wanted, rel=1e-12)
-    assert_allclose(again.posterior, found.block_posterior_, atol=1e-12)
+    assert_allclose(again.posterior, found.view_posterior_, atol=1e-12)
 
 
 @pytest.mark.parametrize("switching", ["fixed-share", "learned-share", "run-length"])
 def test_blocks_mixed_by_bayes_cost_log_b_more_than_the_best_switching_code(switching):
     rng = np.random.default_rng(0)
     losses, blocks = rng.exponential(size=(40, 7)), [*"aabbbbc"]
-    found = block_trace(switching, losses, blocks, None, None)
+    found = view_trace(switching, losses, blocks, None, None)
     own = [
         forward(switching, losses[:, s]) for s in (slice(2), slice(2, 6), slice(6, 7))
     ]
     own = np.array([trace.codelength for trace in own])
-    assert_allclose(found.block_codelengths, own, rtol=1e-12)
+    assert_allclose(found.view_codelengths, own, rtol=1e-12)
     wanted = math.log(3) - logsumexp(-own)
     assert found.codelength == pytest.approx(wanted, rel=1e-12)
     assert found.codelengths.sum() == pytest.approx(wanted, rel=1e-12)
@@ -225,7 +223,7 @@ def test_a_fixed_share_over_all_readouts_pays_for_blocks_at_every_redraw():
         for s in itertools.product(range(within), repeat=n)
     ]
     assert math.log(blocks) < found - own <= max(ratios) <= n * math.log(blocks)
-    trace = block_trace("fixed-share", losses, [*"aabb"], None, None)
+    trace = view_trace("fixed-share", losses, [*"aabb"], None, None)
     assert trace.codelength - own <= math.log(blocks)
 
 
@@ -233,26 +231,26 @@ def test_the_posterior_over_blocks_adds_up_and_finds_the_features():
     X, _ = rows("classes")
     X = np.c_[np.random.default_rng(1).normal(size=X.shape), X]
     blocks = {"noise": slice(0, 10), "features": slice(10, 20)}
-    found = fitted("classes", block_readouts(blocks, CLASSIFIERS[:5]), X)
-    assert_allclose(found.block_posterior_.sum(1), 1)
-    assert_allclose(found.block_posterior_[0], 0.5)
-    assert found.block_posterior_[-1, 1] > 0.8
-    shown = PosteriorDisplay.from_estimator(found, group="block")
+    found = fitted("classes", view_readouts(blocks, CLASSIFIERS[:5]), X)
+    assert_allclose(found.view_posterior_.sum(1), 1)
+    assert_allclose(found.view_posterior_[0], 0.5)
+    assert found.view_posterior_[-1, 1] > 0.8
+    shown = PosteriorDisplay.from_estimator(found, by="view")
     assert shown.names == [*blocks]
-    assert_array_equal(shown.posterior, found.block_posterior_)
-    trace = found.remix_by_block()
-    assert trace.block_names == ["noise", "features"]
+    assert_array_equal(shown.posterior, found.view_posterior_)
+    trace = found.remix_by_view()
+    assert trace.view_names == ["noise", "features"]
     assert trace.posterior[-1, 1] > 0.99
 
 
 def test_a_block_whose_readouts_retired_costs_what_the_others_cost():
     losses = np.random.default_rng(0).exponential(size=(12, 4))
     losses[8:, 2] = losses[5:, 3] = np.nan
-    found = block_trace("fixed-share", losses, [*"aabb"], None, None)
+    found = view_trace("fixed-share", losses, [*"aabb"], None, None)
     own = forward("fixed-share", losses[:8, 2:])
     assert_allclose(found.codelengths[8:], forward("fixed-share", losses[:, :2])[1][8:])
     wanted = own.codelength + found.codelengths[8:].sum()
-    assert found.block_codelengths[1] == pytest.approx(wanted)
+    assert found.view_codelengths[1] == pytest.approx(wanted)
 
 
 # Names, encoders, refusals
@@ -261,7 +259,7 @@ def test_a_block_whose_readouts_retired_costs_what_the_others_cost():
 def test_names_say_the_block_and_what_differs_inside():
     found = fitted(
         "classes",
-        block_readouts(
+        view_readouts(
             {"a": slice(2), "b": slice(2, 4)},
             [
                 LinearReadout(lr=0.1),
@@ -272,7 +270,7 @@ def test_names_say_the_block_and_what_differs_inside():
     assert found.readout_names_ == [
         f"{block}: linear lr={lr}" for block in "ab" for lr in (0.1, 0.2)
     ]
-    assert BlockReadout(LinearReadout(), slice(2, 4)).block == "slice(2, 4, None)"
+    assert ViewReadout(LinearReadout(), slice(2, 4)).view == "slice(2, 4, None)"
 
 
 def test_encoders_say_where_their_layers_are():
@@ -280,18 +278,18 @@ def test_encoders_say_where_their_layers_are():
     network = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Conv2d(4, 6, 3))
     images = np.random.default_rng(0).random((4, 8, 8, 3))
     encoder = TorchEncoder(network, layer=["0", "last"], pool=["avg", "max"])
-    blocks = encoder.fit(images).block_slices_
+    blocks = encoder.fit(images).view_slices_
     features = encoder.transform(images)
-    for name, own in encoder.transform_blocks(images).items():
+    for name, own in encoder.transform_views(images).items():
         assert_array_equal(features[:, blocks[name]], own)
-    readouts = block_readouts(blocks)
-    assert [r.block for r in readouts] == ["0|avg", "0|max", "last|avg", "last|max"]
+    readouts = view_readouts(blocks)
+    assert [r.view for r in readouts] == ["0|avg", "0|max", "last|avg", "last|max"]
 
 
 def test_permuted_labels_are_coded_by_the_kernels_of_all_blocks():
     X, _ = rows("classes")
     kernels = CLASSIFIERS[4:6]
-    found = fitted("classes", block_readouts({"a": slice(3, 6)}, kernels))
+    found = fitted("classes", view_readouts({"a": slice(3, 6)}, kernels))
     alone = fitted("classes", kernels, X[:, 3:6])
     tests = [one.permutation_test(5, shuffled=True) for one in (found, alone)]
     assert tests[0].codelength == tests[1].codelength
@@ -307,7 +305,7 @@ def test_permuted_labels_are_coded_by_the_kernels_of_all_blocks():
         (LinearReadout(), [3, 10], r"got \[3, 10\]"),
         (LinearReadout(), [], "at least one"),
         (LinearReadout(), ["a"], r"got \['a'\]"),
-        (BlockReadout(LinearReadout(), slice(2)), slice(2), "chooses what it looks at"),
+        (ViewReadout(LinearReadout(), slice(2)), slice(2), "chooses what it looks at"),
         (LinearReadoutRegressor(), slice(2), "must be one of classes"),
         (FrozenReadout(TimmEncoder("a"), LinearReadout()), slice(2), "images"),
         (LinearReadout(lr=-1), slice(2), "'lr' parameter"),
@@ -316,18 +314,18 @@ def test_permuted_labels_are_coded_by_the_kernels_of_all_blocks():
 )
 def test_blocks_that_cannot_be_are_refused_in_a_sentence(readout, columns, said):
     with pytest.raises((TypeError, ValueError), match=said):
-        fitted("classes", [BlockReadout(readout, columns)])
+        fitted("classes", [ViewReadout(readout, columns)])
 
 
 def test_lists_that_cannot_be_are_refused_in_a_sentence():
     X, y = rows("classes")
-    with pytest.raises(ValueError, match="pass the block to a switcher"):
-        BlockReadout("closed-form", slice(2)).fit(X, y)
+    with pytest.raises(ValueError, match="pass the view to a switcher"):
+        ViewReadout("closed-form", slice(2)).fit(X, y)
     with pytest.raises(TypeError, match="must look at all features of the encoder"):
-        FrozenReadout(TimmEncoder("a"), BlockReadout(KernelReadout(), slice(2))).fit(
+        FrozenReadout(TimmEncoder("a"), ViewReadout(KernelReadout(), slice(2))).fit(
             X, y
         )
-    with pytest.raises(ValueError, match="at least one entry each, got 0 blocks"):
-        block_readouts({})
+    with pytest.raises(ValueError, match="at least one entry each, got 0 views"):
+        view_readouts({})
     with pytest.raises(ValueError, match="'nets', 'drift' or None, got 'mixed'"):
-        fitted("reals", block_readouts(BLOCKS, "mixed"))
+        fitted("reals", view_readouts(BLOCKS, "mixed"))

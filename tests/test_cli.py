@@ -35,7 +35,7 @@ from sklearn_mdl.cli._main import COMMANDS as COMMAND_MODULES, main, make_parser
 from sklearn_mdl.cli._options import parse_prior
 from sklearn_mdl.datasets import load_feature_directory
 from sklearn_mdl.switcher import StoredLosses, load_losses, save_losses
-from sklearn_mdl.switching import group_weights
+from sklearn_mdl.switching import kind_weights
 
 N_SAMPLES, N_FEATURES = 60, 4
 # What holds of any readouts is shown with those that cost a tenth of the default ones.
@@ -313,7 +313,9 @@ def test_dry_run_lists_cells_and_scores_nothing(study, capsys):
 
 
 def test_rank_also_ranks_groups_apart(study, capsys):
-    status, out = quick_rank(study, "--group", "small=two", "--group", "all=two,three")
+    status, out = quick_rank(
+        study, "--dataset-group", "small=two", "--dataset-group", "all=two,three"
+    )
     assert status == 0
     text = capsys.readouterr().out
     assert "Average ranks on small\n" in text
@@ -333,12 +335,12 @@ def test_rank_also_ranks_groups_apart(study, capsys):
     ],
 )
 def test_rank_refuses_groups_that_are_none(study, capsys, group, message):
-    assert rank(study, "--group", group)[0] == 2
+    assert rank(study, "--dataset-group", group)[0] == 2
     assert message in complaint(capsys, "rank")
 
 
 def test_rank_refuses_a_group_given_twice(study, capsys):
-    assert rank(study, "--group", "a=two", "--group", "a=three")[0] == 2
+    assert rank(study, "--dataset-group", "a=two", "--dataset-group", "a=three")[0] == 2
     assert "given once" in complaint(capsys, "rank")
 
 
@@ -613,7 +615,7 @@ def test_remix_takes_weights(fitted, tmp_path, capsys, which, weights):
     expected = forward("bayes", switcher.readout_losses_, weights)
     found = np.load(out / "bayes-codelengths.npy")
     np.testing.assert_array_equal(found, expected.codelengths)
-    np.testing.assert_array_equal(group_weights(["a", "b", "a"]), [0.25, 0.5, 0.25])
+    np.testing.assert_array_equal(kind_weights(["a", "b", "a"]), [0.25, 0.5, 0.25])
 
 
 def test_remix_writes_codelengths_and_posteriors(fitted, tmp_path, capsys):

@@ -377,7 +377,7 @@ def test_a_law_without_noise_is_found_again(args):
     assert found.values[0] == pytest.approx(total, rel=0.05)
     assert found.lower[0] <= total + 1e-6
     assert found.upper[0] >= total - 1e-6
-    assert found.can_tell.all()
+    assert found.is_precise.all()
 
 
 def test_intervals_hold_the_codelengths_of_fresh_losses_and_their_differences():

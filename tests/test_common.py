@@ -32,8 +32,6 @@ from sklearn_mdl.baselines import (
     VariationalCode,
 )
 from sklearn_mdl.readouts import (
-    BlockReadout,
-    BlockReadoutRegressor,
     CentroidReadout,
     DiscriminantReadout,
     DummyReadout,
@@ -41,6 +39,8 @@ from sklearn_mdl.readouts import (
     KernelReadoutRegressor,
     LinearReadoutRegressor,
     MLPReadoutRegressor,
+    ViewReadout,
+    ViewReadoutRegressor,
 )
 
 # Few replay streams and few steps, as every check fits several times.
@@ -69,8 +69,8 @@ ESTIMATORS = [
     DummyReadout(),
     DummyReadoutRegressor(),
     KernelReadoutRegressor(batch_size=100),
-    BlockReadout(KernelReadout(), slice(None)),
-    BlockReadoutRegressor(KernelReadoutRegressor(), slice(None)),
+    ViewReadout(KernelReadout(), slice(None)),
+    ViewReadoutRegressor(KernelReadoutRegressor(), slice(None)),
     LinearReadoutRegressor(**QUICK),
     MLPReadoutRegressor((8,), **QUICK),
     LinearProbe(lr=0.03, weight_decay=0.0, max_steps=20),

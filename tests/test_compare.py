@@ -252,7 +252,7 @@ def test_the_numbers_are_those_of_the_scorer(wine):
     assert table["nats"].to_dict() == pytest.approx(nats)
     assert list(table["nats"]) == sorted(nats.values())
     assert list(table["rank"]) == [1, 2, 3]
-    saved = scorer.saved_per_example("labels")[0]
+    saved = scorer.savings_per_example("labels")[0]
     assert table["saved"].to_dict() == pytest.approx(
         dict(zip(scorer.encoder_names_, saved, strict=True))
     )

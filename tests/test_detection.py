@@ -18,7 +18,7 @@ from sklearn_mdl import (
 from sklearn_mdl._core.io.safetensors_io import write_archive
 from sklearn_mdl.metrics import detection_measures, positive_probabilities
 from sklearn_mdl.model_selection import ExportedProbe, export_probe
-from sklearn_mdl.readouts import KernelReadoutRegressor, block_readouts
+from sklearn_mdl.readouts import KernelReadoutRegressor, view_readouts
 
 CANCER = load_breast_cancer(return_X_y=True)
 WINE = load_wine(return_X_y=True)
@@ -39,7 +39,7 @@ def test_measures_are_their_definitions(most):
     rng = np.random.default_rng(0)
     y = rng.random(60) < 0.3
     scores = np.round(rng.normal(size=60) + y, 1)  # with ties
-    found = detection_measures(y, scores, max_false_positives=most, n_resamples=20)
+    found = detection_measures(y, scores, max_fpr=most, n_resamples=20)
     assert_allclose(found.roc_auc, roc_auc_score(y, scores))
     assert_allclose(found.average_precision, average_precision_score(y, scores))
     assert_allclose(found.recall, by_hand(y, scores, most))
@@ -129,7 +129,7 @@ def test_a_pipeline_predicts_what_its_readout_does(scaling, data, n_rows):
 def test_a_probe_of_a_view_is_saved_and_runs_without_this_package(tmp_path):
     X, y = CANCER[0][:150], np.where(CANCER[1][:150] == 1, "good", "bad")
     views = {"a": slice(0, 10), "b": slice(10, 30)}
-    readouts = block_readouts(views, "linear")
+    readouts = view_readouts(views, "linear")
     switcher = MDLReadoutSwitcher(readouts, shuffle=True, random_state=0).fit(X, y)
     exported = export_probe(switcher, X, y, threshold=0.8)
     assert exported.columns.tolist() in (list(range(10)), list(range(10, 30)))

@@ -245,7 +245,7 @@ def test_legends_name_what_differs_among_those_shown(switcher):
     display = CodelengthDisplay.from_estimator(switcher)
     assert sorted(legend_of(display.ax_)) == ["Switcher", *sorted(set(ARCHITECTURES))]
     assert list(display.lines_)[1] in NAMES  # in full
-    display = PosteriorDisplay.from_estimator(switcher, group=None)
+    display = PosteriorDisplay.from_estimator(switcher, by=None)
     linear = [name for name in legend_of(display.ax_) if name.startswith("linear")]
     assert linear == ["linear lr=3", "linear lr=1"]
 
@@ -484,14 +484,14 @@ def test_from_estimator_adds_up_architectures(switcher):
 
 
 def test_from_estimator_shows_every_readout_if_asked(switcher):
-    display = PosteriorDisplay.from_estimator(switcher, group=None)
+    display = PosteriorDisplay.from_estimator(switcher, by=None)
     assert display.names == NAMES
     np.testing.assert_array_equal(display.posterior, switcher.posterior_)
 
 
 def test_from_estimator_refuses_other_groups(switcher):
-    with pytest.raises(ValueError, match=r"'architecture', 'block', None\], got 'lr'"):
-        PosteriorDisplay.from_estimator(switcher, group="lr")
+    with pytest.raises(ValueError, match=r"'architecture', 'view', None\], got 'lr'"):
+        PosteriorDisplay.from_estimator(switcher, by="lr")
 
 
 def test_logarithmic_axis_starts_after_the_first_label(switcher):
@@ -847,7 +847,7 @@ def test_the_map_of_a_ranking_has_the_best_on_top():
         average_ranks_=np.array([1.75, 1.25]),
         encoder_names_=["a", "b"],
         dataset_names_=["c", "d"],
-        saved_per_example={"uniform": saved, "frequency": saved / 2}.__getitem__,
+        savings_per_example={"uniform": saved, "frequency": saved / 2}.__getitem__,
     )
     display = RankingHeatmapDisplay.from_scorer(scorer)
     assert display.encoders == ["b", "a"]

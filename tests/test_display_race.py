@@ -26,7 +26,7 @@ def race():
 def test_evidence_is_drawn_until_an_encoder_is_out(race):
     display = RaceDisplay.from_race(race)
     assert display.ax_.get_yscale() == "log"
-    end = race.out_at_["noise"]
+    end = race.eliminated_at_["noise"]
     x, y = display.lines_["noise"].get_data()
     assert len(x) == end < 120
     assert y[-1] >= race.threshold_ > np.nanmax(y[:-1])
@@ -67,7 +67,7 @@ def test_what_is_no_race_is_refused(race):
     with pytest.raises(AttributeError, match="encoder_names_"):
         RaceDisplay.from_race(EncoderRace(NAMES, 2))
     table = np.zeros((4, 2))
-    options = {"threshold": 20.0, "out_at": {}, "leader": "a"}
+    options = {"threshold": 20.0, "eliminated_at": {}, "leader": "a"}
     with pytest.raises(ValueError, match="A history must be of shape"):
         RaceDisplay(["a", "b"], table, table, table[:0], **options)
     with pytest.raises(ValueError, match="leader must be one of"):

@@ -212,8 +212,8 @@ def test_bars_are_learning_and_switching(switcher):
 
 def test_switching_costs_no_more_than_the_prior_asks(switcher):
     rows = RegretSplitDisplay.from_losses(switcher.readout_losses_).frame()
-    assert (rows["switching"] <= rows["at_most"]).all()
-    assert np.isfinite(rows["at_most"].drop("Bayesian mixture")).all()
+    assert (rows["switching"] <= rows["upper_bound"]).all()
+    assert np.isfinite(rows["upper_bound"].drop("Bayesian mixture")).all()
 
 
 def test_against_one_readout_the_bayesian_mixture_pays_at_most_log_k(switcher):
@@ -223,7 +223,7 @@ def test_against_one_readout_the_bayesian_mixture_pays_at_most_log_k(switcher):
     )
     (row,) = display.frame().itertuples()
     assert row.learning == pytest.approx(losses.sum(axis=0).min())
-    assert row.at_most == pytest.approx(np.log(3))
+    assert row.upper_bound == pytest.approx(np.log(3))
     (text,) = display.texts_
     assert text.get_text() == f"{row.switching:+.1f} (≤ 1.1)"
     assert legend_of(display.ax_)[0] == "learning (best readout)"
@@ -252,7 +252,7 @@ def test_a_split_takes_the_prior_weights_of_the_switcher(wine):
         (({}, 1.0), r"codelengths must be of shape \(n,\)"),
         (
             ({"a": 2.0}, 1.0, {"b": 1.0}),
-            r"at_most must be one bound for each of \['a'\]",
+            r"upper_bounds must be one bound for each of \['a'\]",
         ),
     ],
 )

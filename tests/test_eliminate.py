@@ -32,20 +32,20 @@ def scorer(**options):
 def test_those_that_stay_are_ranked_as_if_alone():
     datasets = {"a": dataset(0), "b": dataset(1, 2)}
     fitted = scorer().fit(datasets)
-    assert "noise" in fitted.out_
-    stay = [name for name in ("whole", "half") if name not in fitted.out_]
+    assert "noise" in fitted.eliminated_
+    stay = [name for name in ("whole", "half") if name not in fitted.eliminated_]
     assert fitted.encoder_names_ == stay
     left = {
         name: ({encoder: features[encoder] for encoder in stay}, y)
         for name, (features, y) in datasets.items()
     }
     alone = scorer(eliminate=None).fit(left)
-    assert alone.out_ == {}
+    assert alone.eliminated_ == {}
     assert_array_equal(fitted.codelengths_, alone.codelengths_)
     assert len(fitted.cells_) == 2 * 2 * len(stay)
     text = fitted.summary()
     assert text.startswith(alone.summary())
-    n_labels = fitted.out_["noise"]["a"]
+    n_labels = fitted.eliminated_["noise"]["a"]
     assert f"'noise' out at {n_labels} labels on 'a'" in text
 
 
@@ -55,19 +55,19 @@ def test_labels_to_leave_are_those_of_the_race_in_the_first_order():
     rows = draw_order(0, 0, 90)
     race = EncoderRace(list(features), 3, switcher=SWITCHER)
     race.update({name: X[rows] for name, X in features.items()}, y[rows])
-    found = {name: where["a"] for name, where in fitted.out_.items()}
-    assert found.items() <= race.out_at_.items()
+    found = {name: where["a"] for name, where in fitted.eliminated_.items()}
+    assert found.items() <= race.eliminated_at_.items()
     assert found
 
 
 def test_groups_are_not_raced_and_real_labels_are():
     features, y = dataset(0)
     groups = np.arange(90) // 3
-    assert scorer().fit({"a": (features, y, groups)}).out_ == {}
+    assert scorer().fit({"a": (features, y, groups)}).eliminated_ == {}
     switcher = MDLReadoutSwitcherRegressor("closed-form")
     ranking = RepresentationScorer(switcher, eliminate=0.05)
     real = features["whole"] @ np.ones(4)
-    assert "noise" in ranking.fit({"a": (features, real)}).out_
+    assert "noise" in ranking.fit({"a": (features, real)}).eliminated_
 
 
 def test_if_none_stays_everywhere_it_is_refused():
@@ -88,7 +88,7 @@ def test_pairs_of_a_comparison_are_coded_whatever_was_eliminated():
     alone = compare(left, y=y, **options)
     assert set(found.pairs) == set(alone.pairs)
     assert found.gains == alone.gains
-    assert "noise" in found.scorer.out_
+    assert "noise" in found.scorer.eliminated_
     first, *others = found.verdict().splitlines()
     assert first == f"{alone.lines()[0]} Eliminated before: noise."
     assert others == alone.lines()[1:]

@@ -50,7 +50,7 @@ def add(race, *ends):
     """Add labels up to each of these numbers, in a call each."""
     for end in ends:
         start = race.resume().n_labels_
-        rows = {name: FEATURES[name][start:end] for name in race.alive_}
+        rows = {name: FEATURES[name][start:end] for name in race.remaining_}
         race.update(rows, LABELS[start:end])
     return race
 
@@ -70,7 +70,7 @@ def assert_same(one, other):
 
 def test_any_cut_into_calls_gives_the_same_race():
     whole = add(race_of(), N_LABELS)
-    assert len(whole.alive_) < 3
+    assert len(whole.remaining_) < 3
     assert_same(add(race_of(), *range(1, N_LABELS + 1)), whole)
     assert_same(add(race_of(), 3, 40, N_LABELS), whole)
 
@@ -81,7 +81,7 @@ def test_losses_are_the_codelengths_of_each_encoder_alone():
     for i, name in enumerate(race.encoder_names_):
         alone = MDLReadoutSwitcher([KernelReadout("linear")], random_state=0)
         alone.fit(FEATURES[name], codes)
-        n = race.out_at_.get(name, N_LABELS)
+        n = race.eliminated_at_.get(name, N_LABELS)
         assert_array_equal(np.isnan(race.losses_[:, i]), np.arange(N_LABELS) >= n)
         np.testing.assert_allclose(
             race.losses_[:n, i], alone.codelengths_[:n], rtol=1e-5, atol=1e-6
@@ -113,8 +113,8 @@ def test_encoders_that_are_out_are_not_run_any_more():
     race = EncoderRace(encoders, 3, start=5, switcher=SWITCHER)
     for i in range(N_LABELS):
         race.update(X[i : i + 1], LABELS[i : i + 1])
-    assert race.alive_ == ["whole"]
-    assert encoders["noise"].n_rows == race.out_at_["noise"] < N_LABELS
+    assert race.remaining_ == ["whole"]
+    assert encoders["noise"].n_rows == race.eliminated_at_["noise"] < N_LABELS
     assert encoders["whole"].n_rows == N_LABELS
     assert race.should_stop_
     by_name = EncoderRace(["whole", "noise"], 3, start=5, switcher=SWITCHER)
@@ -131,7 +131,7 @@ def test_transformers_keep_what_they_have_learned():
     by_name = EncoderRace(list(arrays), 3, start=5, switcher=SWITCHER)
     for rows in (slice(20), slice(20, None)):
         by_name.update({n: A[rows] for n, A in arrays.items()}, LABELS[rows])
-    assert race.alive_ == by_name.alive_
+    assert race.remaining_ == by_name.remaining_
     np.testing.assert_allclose(race.losses_, by_name.losses_, rtol=1e-4, atol=1e-5)
 
 
@@ -208,7 +208,7 @@ def test_real_labels_race_by_the_asymptotic_process():
     features = {"all": X, "none": rng.normal(size=(200, 3))}
     switcher = MDLReadoutSwitcherRegressor("closed-form")
     race = EncoderRace(list(features), switcher=switcher).update(features, y)
-    assert race.alive_ == ["all"]
+    assert race.remaining_ == ["all"]
     assert not race.certified_
     assert "not certified" in race.verdict()
     refused(race, features, y * np.nan, "must be finite")
@@ -289,7 +289,7 @@ def test_a_folder_has_one_writer(tmp_path):
     holder = threading.Thread(target=hold)
     holder.start()
     is_held.wait(20)
-    rows = {name: FEATURES[name][30:31] for name in again.alive_}
+    rows = {name: FEATURES[name][30:31] for name in again.remaining_}
     refused(again, rows, LABELS[30:31], "must have one writer")
     is_over.set()
     holder.join()
@@ -323,13 +323,13 @@ def test_the_verdict_says_what_is_certified():
     race = race_of()
     assert race.resume().verdict().startswith("Not stopped. 0 labels, 3 encoders")
     quick = add(race_of(alpha=0.4), N_LABELS)
-    assert quick.should_stop_ == (len(quick.alive_) == 1)
+    assert quick.should_stop_ == (len(quick.remaining_) == 1)
     X = {"good": FEATURES["whole"], "noise": FEATURES["noise"]}
     for method, words in (("exact", "certified"), ("asymptotic", "not certified")):
         race = EncoderRace(list(X), 3, start=0, switcher=SWITCHER, method=method)
         for start in range(0, N_LABELS, 20):
             rows = slice(start, start + 20)
-            now = {name: X[name][rows] for name in race.resume().alive_}
+            now = {name: X[name][rows] for name in race.resume().remaining_}
             race.update(now, LABELS[rows])
         verdict = race.verdict()
         assert race.should_stop_, verdict
@@ -362,7 +362,7 @@ def test_notebooks_show_who_leads_and_names_are_texts():
         ["whole", "leads", "–", None, "–"],
         [
             evil,
-            f"out at {race.out_at_[evil]}",
+            f"out at {race.eliminated_at_[evil]}",
             f"{low:.3g} to {high:.3g}",
             None,
             f"{value:.3g}",
@@ -377,7 +377,7 @@ def test_forecasts_say_about_how_many_labels_are_missing():
     with pytest.raises(ValueError, match="at least 10 after the start, got 9"):
         race.forecast()
     for most in (0, 2.5):
-        with pytest.raises(ValueError, match="most must be a number of labels"):
+        with pytest.raises(ValueError, match="max_labels must be a number of labels"):
             race.forecast(most)
     found = add(race, 20).forecast(100)
     assert 0 < found.low <= found.labels <= found.high

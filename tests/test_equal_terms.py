@@ -53,8 +53,8 @@ def test_all_encoders_have_the_readouts_that_the_widest_can_bear(small_grid, tmp
     wide = terms_of(default_readouts(40, 3))
     assert "whiten" not in wide.scalings
     assert terms(scorer) == {"w2": wide, "w40": wide} != terms(alone)
-    assert not alone.terms_notes_
-    note = scorer.terms_notes_["d"]
+    assert not alone.common_settings_notes_
+    note = scorer.common_settings_notes_["d"]
     assert "widest, w40 (40 features)" in note
     assert "w2 (2 features)" in note
     assert str(wide) in note
@@ -89,14 +89,14 @@ def test_a_wide_encoder_that_comes_later_runs_the_others_again(small_grid, tmp_p
         )
     assert_array_equal(again.codelengths_, first.codelengths_)
     assert [c.seconds for c in again.cells_] == [c.seconds for c in first.cells_]
-    assert not again.terms_notes_
+    assert not again.common_settings_notes_
 
 
 def test_readouts_that_the_user_names_are_everybodys(small_grid):
     readouts = [LinearReadout(n_replay_streams=2), LinearReadout(scaling="whiten")]
     scorer = RepresentationScorer(MDLReadoutSwitcher(readouts)).fit(study(2, 40))
     assert set(terms(scorer).values()) == {terms_of(readouts)}
-    assert not scorer.terms_notes_
+    assert not scorer.common_settings_notes_
 
 
 def test_protocols_are_compared_on_equal_terms(small_grid, monkeypatch):

@@ -314,8 +314,8 @@ def test_a_cached_encoder_is_a_transformer(tmp_path, monkeypatch):
     np.testing.assert_array_equal(clone(cached).fit_transform(IMAGES), wanted)
     np.testing.assert_array_equal(cached.transform(IMAGES), wanted)
     assert sum(seen) == 23
-    assert not hasattr(cached.encoder, "block_names_")
-    blocks = cached.transform_blocks(IMAGES)
+    assert not hasattr(cached.encoder, "view_names_")
+    blocks = cached.transform_views(IMAGES)
     assert list(blocks) == ["0|avg", "last|model"]
     assert all(is_mapped(block) for block in blocks.values())
     np.testing.assert_array_equal(np.hstack(list(blocks.values())), wanted)

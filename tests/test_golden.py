@@ -115,7 +115,7 @@ from sklearn_mdl.switching import (
     UniversalShare,
     best_segments,
     best_sequence,
-    group_weights,
+    kind_weights,
     sequence_cost,
     smoothed_posterior,
 )
@@ -319,8 +319,8 @@ def switch_to_every_prior():
 def sequences_of_experts():
     array = losses()
     segments = best_segments(array, 4, "fixed-share")
-    weights = group_weights(["linear", "mlp", "mlp", "neighbors"])
-    grouped = forward(None, array, weights, groups=["a", "b", "b", "a"], max_rows=20)
+    weights = kind_weights(["linear", "mlp", "mlp", "neighbors"])
+    grouped = forward(None, array, weights, kinds=["a", "b", "b", "a"], max_rows=20)
     return {
         "experts": segments.experts,
         "cost": np.array([segments.loss, segments.prior_cost]),
@@ -580,7 +580,7 @@ def losses_in_files():
 KERNELS = [KernelReadout(), KernelReadout(alpha=0.1), KernelReadout("rbf", gamma=0.1)]
 MIXED = {
     "pooling": LogLinearPool(),
-    "race": Race(first=32, min_readouts=2, slack=1.0, tolerance=0.05),
+    "race": Race(min_samples=32, min_readouts=2, slack=1.0, tolerance=0.05),
     "batch_size": (4, 16),
 }
 LATE = {
@@ -900,7 +900,7 @@ def ranking_of_representations():
     return {
         "codelengths": scorer.order_codelengths_,
         "average_ranks": scorer.average_ranks_,
-        "saved": scorer.saved_per_example(),
+        "saved": scorer.savings_per_example(),
         "codelengths_of_a_call": np.array([score]),
     }
 

@@ -24,11 +24,11 @@ from sklearn_mdl.datasets import load_feature_directory
 from sklearn_mdl.model_selection import refit_codelength_scorer
 from sklearn_mdl.pooling import LogLinearPool
 from sklearn_mdl.readouts import (
-    BlockReadout,
     DummyReadoutRegressor,
     IncrementalReadout,
     KernelReadoutRegressor,
     LinearReadoutRegressor,
+    ViewReadout,
 )
 from sklearn_mdl.readouts._kernel_outcomes import KernelRegressorLearner
 from sklearn_mdl.switcher import load_losses
@@ -44,7 +44,7 @@ READOUTS = [
     KernelReadout(restart=16),
     IncrementalReadout(GaussianNB()),
     RefitReadout(GaussianNB()),
-    *(BlockReadout(r, slice(1, 4)) for r in (KernelReadout(), KNeighborsReadout(3))),
+    *(ViewReadout(r, slice(1, 4)) for r in (KernelReadout(), KNeighborsReadout(3))),
 ]
 REGRESSORS = [
     LinearReadoutRegressor(lr=0.03),
@@ -68,7 +68,7 @@ def switcher(kind="classes", **options):
     options = {
         "batch_size": (4, 8),
         "pooling": LogLinearPool(),
-        "race": Race(slack=0.5, min_readouts=2, first=16),
+        "race": Race(slack=0.5, min_readouts=2, min_samples=16),
         "random_state": 0,
         **options,
     }
@@ -205,8 +205,8 @@ def test_a_search_hands_groups_to_the_fit_and_scores_that_stream():
         refit_codelength_scorer(own, X, y)
     with pytest.raises(ValueError, match="across groups"):
         own.permutation_test(shuffled=True)
-    assert np.isfinite(own.segments(2).restarted_codelengths).all()
-    assert own.segments(2, restart=False).codelengths.sum() == pytest.approx(
+    assert np.isfinite(own.score_segments(2).restarted_codelengths).all()
+    assert own.score_segments(2, restart=False).codelengths.sum() == pytest.approx(
         own.codelength_
     )
     later = own.heldout_codelengths(X[:9] + 1, y[:9], groups=["new"] * 9)

@@ -72,7 +72,7 @@ def test_features_are_the_views_of_hidden_states(model):
     mask = inputs["attention_mask"]
     views = views_of(torch.stack(states, 1), mask=mask, positions=EVERY)
     assert_array_equal(features, views.X)
-    assert encoder.block_slices_ == views.columns
+    assert encoder.view_slices_ == views.columns
     assert encoder.get_feature_names_out()[8] == "layer 0|last|0"
 
 
@@ -93,9 +93,9 @@ def test_layers_by_name_and_by_number_are_the_same(model):
     # Torch takes another road where there are hooks.
     found = by_name.fit_transform(TEXTS)
     assert_allclose(by_number.fit_transform(TEXTS), found, atol=1e-5)
-    assert by_number.block_names_[2:] == ["layer 2|last", "layer 2|mean"]
-    assert by_name.block_names_[2:] == ["layers.1|last", "layers.1|mean"]
-    blocks = by_name.transform_blocks(TEXTS)
+    assert by_number.view_names_[2:] == ["layer 2|last", "layer 2|mean"]
+    assert by_name.view_names_[2:] == ["layers.1|last", "layers.1|mean"]
+    blocks = by_name.transform_views(TEXTS)
     assert blocks["layers.1|mean"].shape == (5, 8)
 
 
@@ -125,7 +125,7 @@ def test_collecting_goes_on_after_an_interruption(model, tmp_path, capsys):
     assert model.n_runs == 1
     (path,) = tmp_path.glob("*.safetensors")
     assert_array_equal(load_features(path), wanted)
-    assert cached.block_slices_ == encoder.block_slices_
+    assert cached.view_slices_ == encoder.view_slices_
 
 
 def test_files_differ_in_all_that_features_depend_on(model, tmp_path):
@@ -155,7 +155,7 @@ def test_a_ranking_takes_texts(model, tmp_path):
     scorer = RepresentationScorer(results=tmp_path / "r", n_orders=1, random_state=0)
     scorer.fit(data, encoders)
     assert scorer.codelengths_.shape == (1, 2)
-    assert not hasattr(encoders["last"], "block_names_")
+    assert not hasattr(encoders["last"], "view_names_")
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ PRIORS = [
     UniversalShare(),
 ]
 POOLS = [None, LogLinearPool()]
-RACES = [None, Race(slack=0.5, min_readouts=1, first=20)]
+RACES = [None, Race(slack=0.5, min_readouts=1, min_samples=20)]
 N, D, C = 90, 5, 3
 
 

@@ -189,7 +189,7 @@ def test_features_that_are_not_finite_are_named(paths):
 
     seen = []
     encoder = TorchEncoder(network(), spoil, layer=["0", "last"], batch_size=2)
-    with pytest.raises(ValueError, match=r"block '0\|avg' of row 4 \('.*4\.png'\)"):
+    with pytest.raises(ValueError, match=r"view '0\|avg' of row 4 \('.*4\.png'\)"):
         encoder.transform(paths)
 
 
@@ -200,7 +200,7 @@ def test_layers_are_pooled_before_later_ones_write_over_them():
     module = network()
     names = [str(i) for i in range(5)]
     encoder = TorchEncoder(module, layer=names, pool="max").fit(IMAGES)
-    found = encoder.transform_blocks(IMAGES)
+    found = encoder.transform_views(IMAGES)
     batch = torch.from_numpy(IMAGES.astype(np.float32) / 255).permute(0, 3, 1, 2)
     for i, name in enumerate(names):
         with torch.no_grad():
@@ -219,7 +219,7 @@ def test_several_layers_and_pools_take_one_pass():
     encoder = TorchEncoder(module, layer=["0", "2"], pool=["avg", "max"], batch_size=7)
     encoder.fit(IMAGES)
     runs.clear()
-    together = encoder.transform_blocks(IMAGES)
+    together = encoder.transform_views(IMAGES)
     assert len(runs) == 1
     assert list(together) == ["0|avg", "0|max", "2|avg", "2|max"]
     for name, features in together.items():
@@ -238,7 +238,7 @@ def test_tokens_are_pooled_with_and_without_their_prefix():
         tokens = module(torch.stack([channels_first(image) for image in images]))
     pools = ["avg", "max", "cls", "flatten"]
     encoder = TorchEncoder(module, pool=pools, n_prefix_tokens=1)
-    found = encoder.transform_blocks(images)
+    found = encoder.transform_views(images)
     assert tokens.shape == (3, 7, 5)
     wanted = {
         "avg": tokens[:, 1:].mean(1),
@@ -394,7 +394,7 @@ def test_a_fit_that_fails_leaves_the_one_before():
     with pytest.raises(ValueError, match="at least one"):
         encoder.fit([])
     np.testing.assert_array_equal(encoder.transform(IMAGES), features)
-    assert encoder.block_names_ == ["last|model"]
+    assert encoder.view_names_ == ["last|model"]
 
 
 def test_copies_and_pickles_give_the_same_features():

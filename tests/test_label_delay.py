@@ -72,7 +72,7 @@ def switcher(kind="classes", **options):
     options = {
         "batch_size": (4, 8),
         "pooling": LogLinearPool(half_life=30, rates=[0.1, 0.01]),
-        "race": Race(slack=0.5, min_readouts=2, first=16),
+        "race": Race(slack=0.5, min_readouts=2, min_samples=16),
         "random_state": 0,
         "label_delay": DELAY,
         **options,
@@ -194,7 +194,7 @@ def test_what_was_learned_late_predicts_and_remixes():
     again = model.remix("learned-share")
     np.testing.assert_array_equal(again.posterior, model.posterior_)
     np.testing.assert_array_equal(again.codelengths, model.switching_codelengths_)
-    segments = kernels.segments(2)
+    segments = kernels.score_segments(2)
     assert segments.restarted_codelengths[0] == pytest.approx(segments.codelengths[0])
     columns = np.stack([y, (y + 1) % C], 1)
     both = MultiOutputSwitcher(switcher(readouts=READOUTS[2:4])).fit(X, columns)

@@ -238,7 +238,7 @@ MIXED = [
     KINDS["neighbours"],
     KINDS["updated"],
 ]
-RACE = Race(slack=0.5, min_readouts=2, first=20, pool_slack=2)
+RACE = Race(slack=0.5, min_readouts=2, min_samples=20, pool_slack=2)
 MIXING = {"pooling": LogLinearPool(), "race": RACE}
 
 

@@ -69,9 +69,9 @@ def test_reference_codes_are_those_of_the_labels_alone():
     found = measured(proba, labels)
     assert found.uniform_codelength == uniform_codelength(500, 4)
     assert found.frequency_codelength == frequency_codelength(labels, 4)
-    assert found.saved_against_uniform == found.uniform_codelength - found.codelength
+    assert found.savings_over_uniform == found.uniform_codelength - found.codelength
     assert_allclose(
-        found.saved_against_frequency, found.frequency_codelength - found.codelength
+        found.savings_over_frequency, found.frequency_codelength - found.codelength
     )
     assert_allclose(found.per_example, found.codelength / 500)
 
@@ -144,7 +144,7 @@ def test_certain_and_wrong_is_worst():
 def test_uniform_predictions_cost_the_uniform_code_and_predict_the_first_class():
     labels = np.array([0, 0, 1, 2, 3, 3])
     found = measured(np.full((6, 4), 0.25), labels)
-    assert_allclose(found.saved_against_uniform, 0, atol=1e-12)
+    assert_allclose(found.savings_over_uniform, 0, atol=1e-12)
     assert_allclose(found.accuracy, 2 / 6)
     assert_allclose(found.balanced_accuracy, 1 / 4)
     assert_allclose(found.brier_score, 0.75)
@@ -264,7 +264,7 @@ def test_measures_hold_the_codes():
     assert_allclose(found.codelength, fitted().codelength_)
     assert found.uniform_codelength == uniform_codelength(N, C)
     assert found.frequency_codelength == frequency_codelength(y, C)
-    assert found.saved_against_frequency > 0
+    assert found.savings_over_frequency > 0
 
 
 @pytest.mark.parametrize("at", [(1, 2, 40), (32, 64), (100,)], ids=str)
@@ -313,7 +313,7 @@ def test_random_labels_are_not_predicted():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(300, 20)), rng.integers(0, 2, 300)
     found = MDLReadoutSwitcher(POOL, random_state=0).fit(X, y).measures()
-    assert found.saved_against_uniform < 0
+    assert found.savings_over_uniform < 0
     assert abs(found.accuracy - 0.5) < 0.1
     assert found.brier_score > 0.5
 

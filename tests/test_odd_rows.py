@@ -22,8 +22,8 @@ N_QUICK, N_SLOW = 32, 320
 LEFT_ALONE = {"device"}  # parameters that choose nothing of the predictor
 OF_IMAGES = {"FineTunedReadout", "FrozenReadout", "ScratchReadout"}
 GIVEN = {  # what a kind cannot be made without, or to be quick
-    "BlockReadout": {"readout": readouts.KernelReadout(), "columns": [0], "name": "a"},
-    "BlockReadoutRegressor": {
+    "ViewReadout": {"readout": readouts.KernelReadout(), "columns": [0], "name": "a"},
+    "ViewReadoutRegressor": {
         "readout": readouts.KernelReadoutRegressor(),
         "columns": [0],
         "name": "a",

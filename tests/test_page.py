@@ -148,7 +148,7 @@ def test_curves_say_their_numbers_on_hover_and_by_keys(visit, found):
     first = page.locator("#reading").inner_text()
     chart.press("ArrowRight")
     second = page.locator("#reading").inner_text()
-    labels = found.curves_["wine", "all"].labels
+    labels = found.curves_by_cell["wine", "all"].labels
     assert f"after {round(labels[0] + 1e-9)} labels" in first
     assert first != second
     term = page.locator(".note .term", has_text="band")

@@ -73,7 +73,7 @@ def test_the_codelength_is_that_of_its_definition():
     both = forward(FixedShare(), np.stack([switching, trace.codelengths], 1))
     assert_allclose(switcher.codelengths_, both.codelengths, atol=1e-8)
     assert_allclose(switcher.pool_posterior_, both.posterior, atol=1e-8)
-    assert switcher.pool_groups_ == [
+    assert switcher.pool_kinds_ == [
         "linear, standard",
         "linear, whiten",
         "mlp 1x8, standard, averaged",
@@ -116,12 +116,12 @@ def test_pools_are_where_the_readouts_are_ours():
     X, y = rows("classes", 40)
     default = MDLReadoutSwitcher(random_state=0, device="cpu")
     mine = MDLReadoutSwitcher(READOUTS, random_state=0, device="cpu").fit(X, y)
-    assert mine.pool_groups_ == []
+    assert mine.pool_kinds_ == []
     assert mine.pool_weights_.shape == (40, 0)
     assert_array_equal(mine.pool_posterior_, np.tile([1.0, 0.0], (40, 1)))
     assert_array_equal(mine.switching_codelengths_, mine.codelengths_)
-    assert len(default.fit(X, y).pool_groups_) > 8
-    assert default.set_params(pooling=None).fit(X, y).pool_groups_ == []
+    assert len(default.fit(X, y).pool_kinds_) > 8
+    assert default.set_params(pooling=None).fit(X, y).pool_kinds_ == []
     assert MDLReadoutSwitcher.from_preset("imagenet-scratch").pooling is None
 
 
@@ -138,7 +138,7 @@ def test_groups_are_those_given_that_have_weight(groups, weights, names):
     X, y = rows("classes", 40)
     for pooling in (groups, LogLinearPool(groups), np.array(groups)):
         switcher = pooled(pooling=pooling, readout_weights=weights).fit(X, y)
-        assert switcher.pool_groups_ == names
+        assert switcher.pool_kinds_ == names
 
 
 @pytest.mark.parametrize(
@@ -296,7 +296,7 @@ def test_a_checkpoint_goes_on_to_the_same_bits(tmp_path, monkeypatch):
 
 def kept(kind, place, **options):
     """A switcher that keeps mixtures, and races, so that groups fall asleep."""
-    race = Race(tolerance=0.0, slack=0.0, min_readouts=2, first=32)
+    race = Race(tolerance=0.0, slack=0.0, min_readouts=2, min_samples=32)
     readouts = {"classes": READOUTS, "reals": REGRESSORS}[kind]
     plain = {"race": race, "pooling": list(range(len(readouts)))}
     return pooled(kind, **plain | {"store": (place, "mixtures")} | options)
@@ -318,7 +318,7 @@ def test_the_same_pool_of_what_was_kept_has_the_bits_of_the_run(kind, tmp_path):
     parts.partial_fit(X[50:], y[50:])
     stored = load_losses(whole.store_ / "losses.npy")
     assert isinstance(stored.mixtures.mixtures, np.memmap)
-    assert stored.mixtures.names == [str(name) for name in whole.pool_groups_]
+    assert stored.mixtures.names == [str(name) for name in whole.pool_kinds_]
     assert_array_equal(
         np.isnan(stored.mixtures.mixtures[-1]).all(1), whole.pool_weights_[-1] == 0
     )
@@ -336,12 +336,12 @@ def test_another_pool_of_what_was_kept_is_that_of_another_run(tmp_path):
     race = {"race": None}
     found = kept("classes", tmp_path, **race).fit(X, y)
     again = found.repool("bayes", another)
-    run = kept("classes", "memory", **race, pooling=another.set_params(groups=range(4)))
+    run = kept("classes", "memory", **race, pooling=another.set_params(kinds=range(4)))
     run = run.set_params(switching="bayes", store="memory").fit(X, y)
     assert_array_equal(again.codelengths, run.codelengths_)
     assert_array_equal(again.switching_codelengths, run.switching_codelengths_)
     # Some groups, by a pool of the array alone.
-    some = found.repool(None, LogLinearPool(), groups=[3, 1])
+    some = found.repool(None, LogLinearPool(), kinds=[3, 1])
     mixtures = np.load(found.store_ / "mixtures.npy", mmap_mode="r")
     labels = np.load(found.store_ / "labels.npy")
     trace = LogLinearPool()(np.log(mixtures[:, [3, 1]]), labels)
@@ -380,8 +380,8 @@ def test_a_killed_run_leaves_mixtures_that_another_goes_on_with(tmp_path, monkey
 @pytest.mark.parametrize(
     ("pooling", "options", "error", "words"),
     [
-        (LogLinearPool(), {"groups": [0]}, ValueError, "must be two or more of"),
-        (LogLinearPool(), {"groups": [0, 9]}, ValueError, "must be two or more of"),
+        (LogLinearPool(), {"kinds": [0]}, ValueError, "must be two or more of"),
+        (LogLinearPool(), {"kinds": [0, 9]}, ValueError, "must be two or more of"),
         (None, {}, TypeError, "must be a LogLinearPool, got None"),
     ],
 )

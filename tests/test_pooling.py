@@ -259,7 +259,7 @@ def test_a_half_life_halves_what_labels_count():
 def test_it_is_a_scikit_learn_object():
     pool = clone(LogLinearPool(prior_precision=3.0)).set_params(floor=0.5)
     assert pool.get_params() == {
-        "groups": None,
+        "kinds": None,
         "prior_precision": 3.0,
         "floor": 0.5,
         "half_life": None,

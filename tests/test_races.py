@@ -32,12 +32,12 @@ from sklearn_mdl.display import (
 )
 from sklearn_mdl.pooling import LogLinearPool
 from sklearn_mdl.readouts import (
-    BlockReadout,
-    BlockReadoutRegressor,
     FineTunedReadout,
     KernelReadoutRegressor,
     LinearReadoutRegressor,
     MLPReadoutRegressor,
+    ViewReadout,
+    ViewReadoutRegressor,
 )
 from sklearn_mdl.switcher import load_losses
 from sklearn_mdl.switcher._coding import encode
@@ -52,15 +52,15 @@ FAST = {"n_replay_streams": 1}
 SOME = slice(2, 9)  # columns of X
 CLASSIFIERS = [
     LinearReadout(lr=0.03, **FAST),
-    BlockReadout(LinearReadout(lr=1e-5, **FAST), SOME),
+    ViewReadout(LinearReadout(lr=1e-5, **FAST), SOME),
     RefitReadout(LogisticRegression(), schedule=2),
     MLPReadout((8,), lr=0.01, ema_step_size=0.1, **FAST),
     MLPReadout((8,), lr=0.01, **FAST),
     MLPReadout((8,), lr=1e-5, **FAST),
     KNeighborsReadout(5),
-    BlockReadout(KNeighborsReadout(70), SOME),
-    BlockReadout(KernelReadout("rbf", alpha=0.1), SOME),
-    BlockReadout(KernelReadout("rbf", alpha=1e4), SOME),
+    ViewReadout(KNeighborsReadout(70), SOME),
+    ViewReadout(KernelReadout("rbf", alpha=0.1), SOME),
+    ViewReadout(KernelReadout("rbf", alpha=1e4), SOME),
     IncrementalReadout(GaussianNB()),
     LinearReadout(lr=1e20, **FAST),
 ]
@@ -69,8 +69,8 @@ REGRESSORS = [
     LinearReadoutRegressor(lr=1e-5, **FAST),
     MLPReadoutRegressor((8,), lr=0.01, **FAST),
     MLPReadoutRegressor((8,), lr=1e-5, scaling="whiten", **FAST),
-    BlockReadoutRegressor(KernelReadoutRegressor("rbf", alpha=0.1), SOME),
-    BlockReadoutRegressor(KernelReadoutRegressor("rbf", alpha=1e4), SOME),
+    ViewReadoutRegressor(KernelReadoutRegressor("rbf", alpha=0.1), SOME),
+    ViewReadoutRegressor(KernelReadoutRegressor("rbf", alpha=1e4), SOME),
 ]
 IMAGES = [
     (encoder(), LinearReadout(lr=0.03, n_replay_streams=5)),
@@ -81,7 +81,7 @@ IMAGES = [
 ]
 KINDS = ["classes", "reals", "images"]
 RACE = {"tolerance": 0.1, "slack": 1.0, "pool_slack": 2.0}
-RACE |= {"min_readouts": 2, "first": 32}
+RACE |= {"min_readouts": 2, "min_samples": 32}
 
 
 def rows(kind):
@@ -141,9 +141,8 @@ def test_the_others_go_on_with_the_same_bits_and_retired_ones_are_gone(kind):
     for learner in run.learners:
         if hasattr(learner, "sources"):
             assert len(learner.calibration.values) == len(learner.columns)
-    gone = {race.pool_groups_.index(g) for g in race.pool_groups_} - {
-        race.pool_groups_.index(race.readouts_[k].pool_group)
-        for k in run.threads.columns
+    gone = {race.pool_kinds_.index(g) for g in race.pool_kinds_} - {
+        race.pool_kinds_.index(race.readouts_[k].pool_kind) for k in run.threads.columns
     }
     assert (race.pool_weights_[96:, sorted(gone)] == 0).all()
 
@@ -265,7 +264,7 @@ def test_displays_mark_who_retired():
         line, at = curves.lines_[name], switcher.retired_at_[k]
         assert line.get_xdata()[-1] == (at if at > 0 else 150)
         assert (line.get_marker() == "x") == (at > 0)
-    areas = PosteriorDisplay.from_estimator(switcher, group=None)
+    areas = PosteriorDisplay.from_estimator(switcher, by=None)
     assert areas.retirements == sorted(set(switcher.retired_at_.tolist()) - {-1})
     assert [line.get_xdata()[0] for line in areas.ax_.lines] == areas.retirements
     split = RegretSplitDisplay.from_estimator(switcher)
@@ -301,7 +300,7 @@ def test_races_are_where_the_readouts_are_ours():
     [
         (Race(tolerance=-0.1), "`tolerance` must be a finite number of at least 0"),
         (Race(slack=math.nan), "`slack` must be a finite number"),
-        (Race(first=0), "`first` must be an integer of at least 1, got 0"),
+        (Race(min_samples=0), "`min_samples` must be an integer of at least 1, got 0"),
         (Race(min_readouts=20), "min_readouts=20 readouts that it keeps, got 12"),
         ("slow", "race"),
     ],

@@ -43,7 +43,7 @@ SOME = [
     IncrementalReadout(GaussianNB()),
     RefitReadout(LogisticRegression()),
 ]
-POOLED = {"pooling": LogLinearPool(), "race": Race(first=8, min_readouts=2)}
+POOLED = {"pooling": LogLinearPool(), "race": Race(min_samples=8, min_readouts=2)}
 
 
 def classes(readouts=SOME, *, n=N, grouped=False, permuted=False, **options):

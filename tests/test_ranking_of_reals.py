@@ -44,7 +44,7 @@ def test_encoders_are_ranked_by_the_nats_of_the_regressor(scorer):
     np.testing.assert_array_equal(scorer.average_ranks_, [1, 2, 3])
     gaussian = [cell.frequency for cell in scorer.cells_ if cell.dataset == "parts"]
     saved = (np.mean(gaussian[:2]) - scorer.codelengths_[1]) / N
-    np.testing.assert_allclose(scorer.saved_per_example()[1], saved)
+    np.testing.assert_allclose(scorer.savings_per_example()[1], saved)
     assert one.reference_codelengths_.sum() == gaussian[1]
 
 
@@ -65,7 +65,7 @@ def test_statistics_of_ratios_are_those_of_densities(scorer):
     shares = scorer.bayesian_signed_rank([("all", "none")])
     assert shares.p_first[0] > 0.9
     assert scorer.verdict().best == "all"
-    assert scorer.verdict().datasets[1].told_apart == ["some", "none"]
+    assert scorer.verdict().datasets[1].worse == ["some", "none"]
 
 
 def test_cells_of_reals_are_kept_and_reported(scorer, tmp_path, monkeypatch):

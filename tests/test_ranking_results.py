@@ -66,7 +66,7 @@ def fit(n_datasets=4, encoders=ENCODERS, **options):
 
 @pytest.fixture(scope="module")
 def study():
-    return fit(n_orders=3, groups=GROUPS)
+    return fit(n_orders=3, dataset_groups=GROUPS)
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +128,7 @@ def test_pairs_go_by_name(scorer, method):
     [
         *("friedman_test", "rank_groups", "nemenyi_p_values", "rank_intervals"),
         *("pairwise_wilcoxon", "bayesian_signed_rank", "win_table", "order_spread"),
-        *("paired_differences", "preferred_readouts", "saved_per_example"),
+        *("paired_differences", "preferred_readouts", "savings_per_example"),
         *("to_frame", "to_latex", "summary"),
     ],
 )
@@ -276,9 +276,9 @@ def get_annotation(method):
 
 
 def test_groups_are_rankings_of_their_datasets(scorer, study):
-    assert list(scorer.groups_) == list(GROUPS)
+    assert list(scorer.dataset_groups_) == list(GROUPS)
     for name, members in GROUPS.items():
-        group = scorer.groups_[name]
+        group = scorer.dataset_groups_[name]
         assert isinstance(group, Ranking)
         assert group.dataset_names_ == members
         alone = RepresentationScorer(scorer.switcher, n_orders=3).fit(
@@ -296,7 +296,7 @@ def test_groups_are_rankings_of_their_datasets(scorer, study):
 
 
 def test_displays_take_a_group(scorer):
-    group = scorer.groups_["middle"]
+    group = scorer.dataset_groups_["middle"]
     for display, options in (
         (CriticalDifferenceDisplay, {}),
         (RankDisplay, {}),
@@ -319,7 +319,7 @@ def test_displays_take_a_group(scorer):
 )
 def test_groups_that_are_none_are_refused(groups, error, message):
     with pytest.raises(error, match=message):
-        fit(2, groups=groups)
+        fit(2, dataset_groups=groups)
 
 
 # What is saved, and by which readouts
@@ -334,7 +334,7 @@ def blind_code(labels):
 @pytest.mark.parametrize("reference", ["uniform", "frequency", "labels"])
 def test_savings_are_measured_against_a_code_without_features(study, reference):
     scorer, data = study
-    saved = scorer.saved_per_example(reference)
+    saved = scorer.savings_per_example(reference)
     for d, (_, y) in enumerate(data.values()):
         code = frequency_codelength(y)
         if reference == "uniform":
@@ -345,7 +345,7 @@ def test_savings_are_measured_against_a_code_without_features(study, reference):
             code = np.mean([blind_code(labels) for labels in orders])
         assert_allclose(saved[d], (code - scorer.codelengths_[d]) / len(y))
     with pytest.raises(ValueError, match=r"'labels'\], got 'best'"):
-        scorer.saved_per_example("best")
+        scorer.savings_per_example("best")
 
 
 def test_preferred_readouts_have_the_largest_mean_posterior(scorer):

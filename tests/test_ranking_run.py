@@ -218,7 +218,7 @@ def test_no_cell_serves_other_versions(tmp_path, monkeypatch):
         {"alpha": 0.05},
         {"n_jobs": 1},
         {"verbose": 1},
-        {"groups": {"one": ["data 1"]}},
+        {"dataset_groups": {"one": ["data 1"]}},
         {"switcher__n_jobs": 2},
         {"switcher__random_state": 5},
     ],
@@ -582,7 +582,7 @@ def test_a_failed_cell_drops_its_dataset_if_asked_to(monkeypatch):
     with pytest.warns(UserWarning, match=r"Dropped datasets \['data 0'\].*no room"):
         scorer.fit(study(3))
     assert scorer.dataset_names_ == ["data 1", "data 2"]
-    assert scorer.groups_["g"].dataset_names_ == ["data 1"]
+    assert scorer.dataset_groups_["g"].dataset_names_ == ["data 1"]
     (failure,) = scorer.failures_
     assert (failure.dataset, failure.encoder, failure.order) == ("data 0", "b", 1)
     assert "Traceback" in failure.details

@@ -411,7 +411,7 @@ def test_measures_are_those_of_the_means_that_were_predicted():
     assert measures.r2 == pytest.approx(
         1 - measures.root_mean_squared_error**2 / y[B:].var()
     )
-    assert measures.saved_against_reference == pytest.approx(
+    assert measures.savings_over_reference == pytest.approx(
         fitted().reference_codelengths_.sum() - fitted().codelength_
     )
     assert measures.per_example == fitted().codelength_ / N

@@ -150,7 +150,7 @@ def test_a_cell_knows_the_uniform_code(fitted, datasets):
         uniform = len(y) * np.log(len(set(y)))
         assert_allclose(cell.uniform, uniform)
         assert_allclose(cell.per_example, cell.codelength / len(y))
-        assert_allclose(cell.saved_per_example, (uniform - cell.codelength) / len(y))
+        assert_allclose(cell.savings_per_example, (uniform - cell.codelength) / len(y))
         assert cell.seconds > 0
         assert cell.diverged == []
 
@@ -763,9 +763,9 @@ def test_the_frame_holds_the_cells(fitted):
     frame = fitted.to_frame()
     assert list(frame.columns) == [
         *("dataset", "encoder", "order", "n_samples", "n_features", "n_classes"),
-        *("codelength", "switching_codelength", "per_example", "saved_per_example"),
+        *("codelength", "switching_codelength", "per_example", "savings_per_example"),
         *(
-            "saved_over_labels",
+            "savings_over_labels",
             "accuracy",
             "rank",
             "best_readout",
@@ -822,7 +822,7 @@ def test_the_summary_holds_the_numbers(fitted, datasets):
     for block, name, totals in zip(blocks, datasets, fitted.codelengths_, strict=True):
         n, n_classes = len(datasets[name][1]), len(set(datasets[name][1]))
         uniform = n * np.log(n_classes)
-        saved = fitted.saved_per_example("labels")[list(datasets).index(name)]
+        saved = fitted.savings_per_example("labels")[list(datasets).index(name)]
         head, _, *rows = block.splitlines()
         assert head.startswith(f"{name}: {n} examples, {n_classes} classes")
         assert f"{uniform:.1f} nats" in head

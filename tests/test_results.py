@@ -98,7 +98,7 @@ def test_the_scores_read_back_in_long_form(written, scorer):
 def test_the_ranking_reads_back(written, scorer):
     rows = rows_of(written[0] / "ranking.csv")
     bounds = ["lower", "upper", "p_best"]
-    beside = ["saved_over_labels", "accuracy", "n_features", "seconds"]
+    beside = ["savings_over_labels", "accuracy", "n_features", "seconds"]
     assert list(rows[0]) == ["encoder", "average_rank", *bounds, *beside, *DATASETS]
     found = scorer.rank_intervals()
     ranks = [float(row["average_rank"]) for row in rows]
@@ -110,8 +110,8 @@ def test_the_ranking_reads_back(written, scorer):
         assert [float(row[name]) for name in bounds] == [
             getattr(found, name)[e] for name in bounds
         ]
-        saved = scorer.saved_per_example("labels")[:, e].mean()
-        assert float(row["saved_over_labels"]) == saved
+        saved = scorer.savings_per_example("labels")[:, e].mean()
+        assert float(row["savings_over_labels"]) == saved
         assert float(row["accuracy"]) == scorer.accuracies_[:, e].mean()
         assert row["n_features"] == str(3 - e)
         assert float(row["seconds"]) > 0
@@ -240,7 +240,7 @@ def test_a_dataset_may_be_called_like_a_column(tmp_path):
     with (tmp_path / "ranking.csv").open(newline="", encoding="utf-8") as file:
         head, *rows = csv.reader(file)
     names = ["encoder", "average_rank"]
-    beside = ["saved_over_labels", "accuracy", "n_features", "seconds"]
+    beside = ["savings_over_labels", "accuracy", "n_features", "seconds"]
     assert head == [*names, "lower", "upper", "p_best", *beside, *names, "third"]
     assert {row[0] for row in rows} == set(ENCODERS)
     per_example = np.array([row[9:] for row in rows], dtype=float)

@@ -35,7 +35,7 @@ from sklearn_mdl._core.stream import checkpoint as checkpoint_module
 from sklearn_mdl._core.stream.run import PrequentialRun
 from sklearn_mdl._core.unsupported import UNSUPPORTED, unsupported
 from sklearn_mdl.pooling import LogLinearPool
-from sklearn_mdl.readouts import BlockReadout, FineTunedReadout
+from sklearn_mdl.readouts import FineTunedReadout, ViewReadout
 from sklearn_mdl.switcher import load_losses
 
 TRACES = [
@@ -322,11 +322,9 @@ FEATURES = {
     "n_jobs": with_options(n_jobs=2),
     "checkpoint": lambda case: case.options.update(checkpoint=case.folder / "c"),
     "measures": lambda case: case.uses.append(lambda m, *rows: m.measures()),
-    "segments": lambda case: case.uses.append(lambda m, *rows: m.segments(3)),
+    "segments": lambda case: case.uses.append(lambda m, *rows: m.score_segments(3)),
     "remix": lambda case: case.uses.append(lambda m, *rows: m.remix("bayes")),
-    "remix_by_block": lambda case: case.uses.append(
-        lambda m, *rows: m.remix_by_block()
-    ),
+    "remix_by_view": lambda case: case.uses.append(lambda m, *rows: m.remix_by_view()),
     "a permutation test": lambda case: case.uses.append(
         lambda m, *rows: m.permutation_test(3, shuffled=True)
     ),
@@ -434,14 +432,14 @@ def test_all_other_pairs_of_features_run_or_are_in_the_table(number):
 def test_rows_of_the_table_are_few_and_each_is_refused():
     """Those that need other data than the scenarios, too."""
     assert len(UNSUPPORTED) <= 13
-    elsewhere = {('precision="tf32"', "n_jobs"), ("images", "blocks of columns")}
+    elsewhere = {('precision="tf32"', "n_jobs"), ("images", "views")}
     for row in set(UNSUPPORTED) - elsewhere:
         check_pair(row)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sklearn_mdl._core.numerics._multiplies", lambda *given: True)
         with pytest.raises(ValueError, match="torch has one such setting"):
             check_precision("tf32", None, 2)
-    block = BlockReadout(FineTunedReadout("resnet18"), columns=[0])
+    block = ViewReadout(FineTunedReadout("resnet18"), columns=[0])
     with pytest.raises(TypeError, match="columns of an image are not features"):
         block._validate_params()
     with pytest.raises(KeyError):

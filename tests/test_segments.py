@@ -30,7 +30,7 @@ def switcher():
 
 
 def test_segments_are_what_each_code_costs_there(switcher):
-    found = switcher.segments([CHANGE, 150])
+    found = switcher.score_segments([CHANGE, 150])
     assert_array_equal(found.starts, [0, CHANGE, 150])
     assert_array_equal(found.ends, [CHANGE, 150, 200])
     assert_allclose(found.codelengths.sum(), switcher.codelength_)
@@ -45,7 +45,7 @@ def test_segments_are_what_each_code_costs_there(switcher):
 
 def test_readouts_blank_know_nothing_of_the_rows_before(switcher):
     X, y = permuted_once()
-    found = switcher.segments([CHANGE])
+    found = switcher.score_segments([CHANGE])
     alone = MDLReadoutSwitcher(switcher.readouts, random_state=switcher._seed)
     alone.partial_fit(X[CHANGE:], y[CHANGE:], classes=range(10))
     assert found.restarted_codelengths[1] == alone.codelength_
@@ -55,17 +55,19 @@ def test_readouts_blank_know_nothing_of_the_rows_before(switcher):
 
 
 def test_ends_may_be_a_number_or_timestamps_or_changes_of_the_readout(switcher):
-    assert_array_equal(switcher.segments(4, restart=False).ends, [50, 100, 150, 200])
+    assert_array_equal(
+        switcher.score_segments(4, restart=False).ends, [50, 100, 150, 200]
+    )
     times = np.arange("2026-01-01", "2026-07-20", dtype="datetime64[D]")
     months = np.array(["2026-01-31", "2026-06-30"], dtype="datetime64[D]")
-    by_month = switcher.segments(months, times=times, restart=False)
+    by_month = switcher.score_segments(months, times=times, restart=False)
     assert_array_equal(by_month.ends, [31, 181, 200])
     assert np.isnan(by_month.restarted_codelengths).all()
     rng = np.random.default_rng(0)
     y = np.r_[np.arange(150) % 4, rng.integers(4, size=150)]  # in turns, then at random
     X = rng.normal(size=(300, 4)) + 5 * np.eye(4)[y] * (np.arange(300) >= 150)[:, None]
     changing = MDLReadoutSwitcher(switcher.readouts).partial_fit(X, y, classes=range(4))
-    ends = changing.segments("posterior", restart=False).ends
+    ends = changing.score_segments("posterior", restart=False).ends
     assert len(ends) > 1
     assert abs(ends[0] - 150) < 10
 
@@ -74,7 +76,7 @@ def test_real_labels_have_segments_too():
     X, y = make_regression(120, 4, random_state=0)
     readouts = [KernelReadoutRegressor()]
     switcher = MDLReadoutSwitcherRegressor(readouts, random_state=0).fit(X, y / 100)
-    found = switcher.segments(3)
+    found = switcher.score_segments(3)
     assert_allclose(found.codelengths.sum(), switcher.codelength_)
     expected = switcher.reference_codelengths_.sum()
     assert_allclose(found.reference_codelengths.sum(), expected)
@@ -82,7 +84,7 @@ def test_real_labels_have_segments_too():
 
 
 def test_a_table_has_a_row_per_segment(switcher):
-    frame = switcher.segments(3, restart=False).to_frame()
+    frame = switcher.score_segments(3, restart=False).to_frame()
     assert list(frame.index) == [0, 1, 2]
     assert {"starts", "codelengths", "low", "high", "adaptation"} <= {*frame}
 
@@ -109,10 +111,10 @@ def test_blocks_keep_the_spread_of_a_mean_of_dependent_values():
 )
 def test_ends_that_are_none_are_refused(switcher, given, match):
     with pytest.raises(ValueError, match=match):
-        switcher.segments(given)
+        switcher.score_segments(given)
 
 
 def test_times_must_be_sorted_and_as_many(switcher):
     for times in (np.arange(5), -np.arange(200)):
         with pytest.raises(ValueError, match="times must be a sorted number"):
-            switcher.segments([3], times=times)
+            switcher.score_segments([3], times=times)

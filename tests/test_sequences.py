@@ -312,7 +312,7 @@ class TestSmoothedPosterior:
     def test_groups_are_sums(self):
         losses = random_losses(50, 4)
         whole = smoothed_posterior("fixed-share", losses)
-        grouped = smoothed_posterior("fixed-share", losses, groups=list("abab"))
+        grouped = smoothed_posterior("fixed-share", losses, kinds=list("abab"))
         np.testing.assert_allclose(grouped[:, 0], whole[:, 0] + whole[:, 2])
 
     def test_switch_is_seen_where_it_was(self):

@@ -88,7 +88,7 @@ def assert_same(found, expected, X):
     [
         {},
         {"pooling": None, "n_jobs": 3},  # parts of a kind
-        {"race": Race(first=32, min_readouts=1, slack=0.0, tolerance=0.0)},
+        {"race": Race(min_samples=32, min_readouts=1, slack=0.0, tolerance=0.0)},
         {"readout_weights": [1, 2, 0, 1, 1, 3], "pooling": [0, 1, 0, 0, 2, 1]},
         {"readouts": REGRESSORS},
     ],
@@ -141,7 +141,7 @@ def dying(n_segments, monkeypatch):
     return counts
 
 
-LATE_RACE = Race(tolerance=0.05, slack=10, first=32, min_readouts=2)
+LATE_RACE = Race(tolerance=0.05, slack=10, min_samples=32, min_readouts=2)
 
 
 @pytest.mark.parametrize(("race", "n_segments"), [(None, 7), (LATE_RACE, 9)])
@@ -177,7 +177,7 @@ def test_workers_are_processes_that_are_replaced(dies, monkeypatch, tmp_path):
         return evaluate(common, part, devices)
 
     monkeypatch.setattr(split, "evaluate", dying)
-    readouts, options = READOUTS[:3], {"race": Race(first=64, min_readouts=2)}
+    readouts, options = READOUTS[:3], {"race": Race(min_samples=64, min_readouts=2)}
     X, y = rows(100)
     with parallel_config(backend="loky", n_jobs=2):
         found = switcher(readouts, n_jobs="processes", **options).fit(X, y)
@@ -205,7 +205,7 @@ def dying(common, part, devices):
 
 def main():
     X, y = rows()
-    options = {"race": Race(first=64)}
+    options = {"race": Race(min_samples=64)}
     expected = switcher(**options).fit(X, y)
     split.evaluate = dying
     with LocalCluster(

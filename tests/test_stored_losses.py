@@ -158,7 +158,7 @@ def test_bare_npy_is_read_without_architectures(tmp_path):
     assert found.readouts == ["readout 0", "readout 1"]
     assert [getattr(found, name) for name in ("weights", *FIELDS[1:])] == [None] * 3
     with pytest.raises(ValueError, match=r"needs the architecture of each.*; give"):
-        found.groups  # noqa: B018, a property that raises
+        found.kinds  # noqa: B018, a property that raises
 
 
 # By blocks
@@ -209,7 +209,7 @@ def test_codelengths_of_the_readouts_are_their_sums():
     stored = stored_of(500)
     np.testing.assert_allclose(stored.readout_codelengths, stored.losses.sum(0))
     assert (stored.n_samples, stored.n_readouts) == (500, K)
-    assert stored.groups == KINDS
+    assert stored.kinds == KINDS
 
 
 def test_it_is_shown_by_its_sizes():

@@ -485,7 +485,7 @@ def test_losses_in_the_store_can_be_opened_on_the_way(tmp_path):
         stored = load_losses(switcher.store_ / "losses.npy")
         np.testing.assert_array_equal(stored.losses, switcher.readout_losses_)
         assert stored.readouts == switcher.readout_names_
-        assert stored.groups == [readout.architecture for readout in POOL]
+        assert stored.kinds == [readout.architecture for readout in POOL]
     trace = forward(None, stored.losses, stored.weights)
     assert trace.codelength == switcher.codelength_
     assert_same_run(switcher, fitted())

@@ -38,7 +38,7 @@ from sklearn_mdl.switching import (
     SwitchingPrior,
     UniversalShare,
     as_prior,
-    group_weights,
+    kind_weights,
 )
 
 NAMES = {
@@ -399,7 +399,7 @@ class TestWeights:
     @settings(max_examples=30, deadline=None)
     @given(groups=st.lists(st.sampled_from(["a", "b", 3, None]), min_size=1))
     def test_groups_weigh_the_same_and_so_do_the_members_of_each(self, groups):
-        weights = group_weights(groups)
+        weights = kind_weights(groups)
         assert weights.sum() == pytest.approx(1)
         for name in set(groups):
             own = weights[[group == name for group in groups]]

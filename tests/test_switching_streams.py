@@ -28,7 +28,7 @@ from sklearn_mdl.switching import (
     RunLength,
     Transition,
     UniversalShare,
-    group_weights,
+    kind_weights,
 )
 
 LIMITED = [
@@ -211,13 +211,13 @@ class TestKeptPosterior:
     def test_grouped_posterior_is_the_sum_of_the_whole(self):
         losses, groups = random_losses(40, 5), ["b", "a", "b", "c", "a"]
         whole, grouped = (
-            forward("fixed-share", losses, groups=names) for names in (None, groups)
+            forward("fixed-share", losses, kinds=names) for names in (None, groups)
         )
-        assert grouped.groups == ("b", "a", "c")
-        assert whole.groups is None
+        assert grouped.kinds == ("b", "a", "c")
+        assert whole.kinds is None
         sums = [
             whole.posterior[:, np.array(groups) == name].sum(axis=1)
-            for name in grouped.groups
+            for name in grouped.kinds
         ]
         np.testing.assert_allclose(grouped.posterior, np.transpose(sums), rtol=1e-14)
         np.testing.assert_array_equal(grouped.codelengths, whole.codelengths)
@@ -231,28 +231,28 @@ class TestKeptPosterior:
     )
     def test_groups_of_any_kind_add_up_to_one(self, groups, n_steps):
         losses = random_losses(n_steps, len(groups))
-        trace = forward("fixed-share", losses, groups=groups)
-        assert trace.groups == tuple(dict.fromkeys(groups))
+        trace = forward("fixed-share", losses, kinds=groups)
+        assert trace.kinds == tuple(dict.fromkeys(groups))
         assert trace.posterior.shape == (n_steps, len(set(groups)))
         np.testing.assert_allclose(trace.posterior.sum(axis=1), 1, atol=1e-13)
 
     def test_experts_grouped_one_by_one_are_left_as_they_are(self):
         whole, grouped = (
             forward("fixed-share", LOSSES),
-            forward("fixed-share", LOSSES, groups="abc"),
+            forward("fixed-share", LOSSES, kinds="abc"),
         )
         np.testing.assert_array_equal(grouped.posterior, whole.posterior)
-        assert grouped.groups == ("a", "b", "c")
+        assert grouped.kinds == ("a", "b", "c")
 
     def test_group_weights_make_groups_equal_at_the_start(self):
         groups = ["linear", "mlp", "mlp", "mlp"]
         losses = random_losses(3, 4)
-        trace = forward("bayes", losses, group_weights(groups), groups=groups)
+        trace = forward("bayes", losses, kind_weights(groups), kinds=groups)
         np.testing.assert_allclose(trace.posterior[0], [0.5, 0.5])
 
     def test_wrong_number_of_groups_is_refused(self):
-        with pytest.raises(ValueError, match="`groups` must be of length 3, got 2"):
-            forward("fixed-share", LOSSES, groups=["a", "b"])
+        with pytest.raises(ValueError, match="`kinds` must be of length 3, got 2"):
+            forward("fixed-share", LOSSES, kinds=["a", "b"])
 
     @settings(max_examples=80, deadline=None)
     @given(
@@ -263,10 +263,10 @@ class TestKeptPosterior:
     )
     def test_kept_rows_are_rows_of_the_whole(self, n_steps, max_rows, borders, groups):
         losses = random_losses(n_steps, 3)
-        whole = forward("fixed-share", losses, groups=groups)
+        whole = forward("fixed-share", losses, kinds=groups)
         blocks = iter(np.split(losses, borders))
         for source in losses, blocks:
-            kept = forward("fixed-share", source, groups=groups, max_rows=max_rows)
+            kept = forward("fixed-share", source, kinds=groups, max_rows=max_rows)
             np.testing.assert_array_equal(kept.codelengths, whole.codelengths)
             np.testing.assert_array_equal(kept.posterior, whole.posterior[kept.steps])
             assert len(kept.steps) <= max_rows

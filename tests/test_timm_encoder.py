@@ -81,7 +81,7 @@ def test_tokens_of_a_transformer_are_pooled_without_its_class_token():
         layer=["blocks.0", "blocks.5", "last"],
         pool=["default", "max", "cls", "flatten"],
     )
-    found = encoder.transform_blocks(IMAGES)
+    found = encoder.transform_views(IMAGES)
     model = seeded("test_vit", num_classes=0)
     batch = prepared(model)
     with torch.no_grad():
@@ -108,7 +108,7 @@ def test_tokens_of_a_transformer_are_pooled_without_its_class_token():
 @pytest.mark.parametrize("name", ["test_resnet", "test_mambaout"])
 def test_maps_are_pooled_over_their_places(name):
     encoder = TimmEncoder(name, **SMALL, pool=["avg", "max"])
-    found = encoder.transform_blocks(IMAGES)
+    found = encoder.transform_views(IMAGES)
     model = seeded(name, num_classes=0)
     with torch.no_grad():
         maps = model.forward_features(prepared(model))
@@ -119,7 +119,7 @@ def test_maps_are_pooled_over_their_places(name):
 
 def test_stages_of_a_convolutional_network_have_names():
     encoder = TimmEncoder("test_resnet", **SMALL, layer=["layer1", "layer3", "last"])
-    found = encoder.transform_blocks(IMAGES)
+    found = encoder.transform_views(IMAGES)
     assert list(found) == ["layer1|avg", "layer3|avg", "last|model"]
     model = seeded("test_resnet", num_classes=0)
     with torch.no_grad():

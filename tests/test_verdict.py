@@ -73,7 +73,7 @@ def test_cells_hold_both_codes(pooled):
             switcher.switching_codelength_
         )
         assert cell.switching_codelength != cell.codelength
-        assert cell.pool_groups == switcher.pool_groups_ == ["linear", "mlp"]
+        assert cell.pool_kinds == switcher.pool_kinds_ == ["linear", "mlp"]
         assert cell.accuracy == switcher.measures().accuracy
 
 
@@ -191,7 +191,7 @@ def test_a_margin_is_judged_by_neighbours_in_the_stream():
     assert (found.winner, found.runner_up) == (f"e{order[0]}", f"e{order[1]}")
     assert found.margin == pytest.approx((second - first).sum())
     assert found.half_width == pytest.approx(half)
-    assert found.told_apart + found.not_told_apart != []
+    assert found.worse + found.ties != []
 
 
 def test_orders_add_the_variance_of_their_mean():
@@ -214,7 +214,7 @@ def test_the_variance_of_a_sum_knows_no_trend_and_knows_neighbours(trend, memory
         noise = lfilter([1.0], [1.0, -memory], rng.normal(size=n))
         losses = np.zeros((2, n))
         losses[1, places] = noise + trend * np.linspace(1, 0, n)
-        (sample,) = made(losses[None, :, None, :]).samples_
+        (sample,) = made(losses[None, :, None, :]).codelength_samples_
         found.append(sample.variance(0, 1)[0] / TRAINING**2)
     expected = n / (1 - memory) ** 2
     assert np.mean(found) == pytest.approx(expected, rel=0.15)
@@ -243,7 +243,7 @@ def test_labels_that_would_settle_it_grow_the_margin_beyond_its_doubt():
     rows = noise(200)
     losses = np.stack([rows, rows + 0.02 + noise(2, 200)[1] - 0.4])
     ranking = made(losses[None, :, None, :])
-    found, (sample,) = ranking.best("d0"), ranking.samples_
+    found, (sample,) = ranking.best("d0"), ranking.codelength_samples_
     late = stream(losses[1] - losses[0])[100:].mean()
     margin = (losses[1] - losses[0]).sum()
     total = 200 + found.more_labels
@@ -277,7 +277,7 @@ def test_who_would_overtake_whom_is_told_or_not(n_orders):
     total = (0.05 + 9 * (np.arange(1, 2001) + 5.0) ** -0.7).sum()
     assert found.lower[0, 1] < total < found.upper[0, 1]
     assert found.lower[0, 0] < 1000 < found.upper[0, 0]
-    assert ranking.extrapolate(300).can_tell[0, 0]
+    assert ranking.extrapolate(300).is_precise[0, 0]
     some = made(losses[None, [0, 2]])
     assert some.extrapolate(2000).sentences() == [
         "d0: with 2,000 labels e0 would still have the shortest code, at a guess"
@@ -304,7 +304,7 @@ def test_the_best_over_datasets_has_the_best_average_rank(pooled):
     ranking = made(losses)
     draws = [
         sample.draws(np.random.default_rng(d))
-        for d, sample in enumerate(ranking.samples_)
+        for d, sample in enumerate(ranking.codelength_samples_)
     ]
     ranks = sum(stats.rankdata(table, axis=1) for table in draws)
     share = (ranks.argmin(1) == 0).mean()
@@ -321,7 +321,7 @@ def test_the_best_over_datasets_has_the_best_average_rank(pooled):
 def test_encoders_alike_are_seldom_told_apart():
     tables = np.random.default_rng(0).gamma(2.0, size=(300, 4, 1, 60))
     found = made(tables).verdict().datasets
-    wrong = np.mean([d.runner_up in d.told_apart for d in found])
+    wrong = np.mean([d.runner_up in d.worse for d in found])
     assert wrong <= 0.1 + 3 * np.sqrt(0.09 / 300)
 
 

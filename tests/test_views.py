@@ -14,7 +14,7 @@ from sklearn_mdl import (
 from sklearn_mdl.display import ViewPosteriorDisplay
 from sklearn_mdl.encoders import _views, views_of
 from sklearn_mdl.model_selection import compare_views
-from sklearn_mdl.readouts import block_readouts
+from sklearn_mdl.readouts import view_readouts
 
 N, L, S, H = 7, 3, 5, 4
 AXES = ("example", "layer", "position", "feature")
@@ -164,7 +164,7 @@ def fitted():
     states = rng.normal(size=(80, 3, 4, 6))
     states[:, 1, -1, :3] += 2.0 * (2 * y[:, None] - 1)
     views = views_of(states, positions=["first", "last"])
-    readouts = block_readouts(views.columns, "linear")
+    readouts = view_readouts(views.columns, "linear")
     return MDLReadoutSwitcher(readouts, random_state=0).fit(views.X, y)
 
 
@@ -175,18 +175,18 @@ def test_the_best_view_is_found(fitted):
     assert found.positions["last"] > 0.95
     assert "sure, with probability 0.9" in str(found)
     assert found.more_labels == 0
-    trace = fitted.remix_by_block()
-    assert_allclose(found.codelengths, trace.block_codelengths)
+    trace = fitted.remix_by_view()
+    assert_allclose(found.codelengths, trace.view_codelengths)
     # Bayes' rule over views whose codes are known.
     weights = np.exp(-found.codelengths)
     assert_allclose(found.posterior, weights / weights.sum())
     assert found.codelength == fitted.codelength_
-    assert_allclose(found.gain, trace.block_codelengths.min() - fitted.codelength_)
+    assert_allclose(found.gain, trace.view_codelengths.min() - fitted.codelength_)
 
 
 def test_codes_of_blocks_by_example_add_up(fitted):
-    trace = fitted.remix_by_block()
-    assert_allclose(trace.block_losses.sum(0), trace.block_codelengths)
+    trace = fitted.remix_by_view()
+    assert_allclose(trace.view_losses.sum(0), trace.view_codelengths)
     assert_array_equal(trace.known, np.arange(80))
 
 
@@ -194,7 +194,7 @@ def test_alike_views_are_not_told_apart():
     rng = np.random.default_rng(1)
     y = rng.integers(0, 2, 60)
     X = rng.normal(size=(60, 8)) + (2 * y[:, None] - 1)
-    readouts = block_readouts({"a|b": slice(0, 4), "c|b": slice(4, 8)}, KernelReadout())
+    readouts = view_readouts({"a|b": slice(0, 4), "c|b": slice(4, 8)}, KernelReadout())
     found = compare_views(MDLReadoutSwitcher(readouts).fit(X, y))
     assert "not sure" in str(found)
     assert_allclose(sum(found.layers.values()), 1.0)
@@ -205,21 +205,21 @@ def test_rows_of_a_group_count_as_one():
     rng = np.random.default_rng(2)
     y = rng.integers(0, 2, 40)
     X = rng.normal(size=(40, 4)) + y[:, None]
-    once = block_readouts({"a": slice(0, 2), "b": slice(2, 4)}, KernelReadout())
+    once = view_readouts({"a": slice(0, 2), "b": slice(2, 4)}, KernelReadout())
     alone = MDLReadoutSwitcher(once).fit(X, y, groups=np.arange(40))
     twice = MDLReadoutSwitcher(once).fit(
         np.repeat(X, 2, 0), np.repeat(y, 2), groups=np.repeat(np.arange(40), 2)
     )
     # A sure answer must not come of saying everything twice.
-    assert len(np.unique(alone.remix_by_block().known)) == 40
-    assert len(np.unique(twice.remix_by_block().known)) == 40
+    assert len(np.unique(alone.remix_by_view().known)) == 40
+    assert len(np.unique(twice.remix_by_view().known)) == 40
 
 
 def test_views_of_real_labels_are_compared():
     rng = np.random.default_rng(3)
     X = rng.normal(size=(60, 6))
     y = X[:, 3] + 0.1 * rng.normal(size=60)
-    readouts = block_readouts({"a": slice(0, 3), "b": slice(3, 6)}, "closed-form")
+    readouts = view_readouts({"a": slice(0, 3), "b": slice(3, 6)}, "closed-form")
     switcher = MDLReadoutSwitcherRegressor(readouts, random_state=0).fit(X, y)
     found = compare_views(switcher)
     assert found.best == "b"
@@ -230,7 +230,7 @@ def test_views_of_real_labels_are_compared():
 def test_useless_views_are_said_to_be_useless():
     rng = np.random.default_rng(4)
     X, y = rng.normal(size=(40, 4)), rng.integers(0, 2, 40)
-    readouts = block_readouts({"a": slice(0, 2), "b": slice(2, 4)}, "linear")
+    readouts = view_readouts({"a": slice(0, 2), "b": slice(2, 4)}, "linear")
     switcher = MDLReadoutSwitcher(readouts, random_state=0).fit(X, y)
     assert "no view shows anything about the labels" in str(compare_views(switcher))
 
@@ -249,7 +249,7 @@ def test_the_display_shows_layers_by_positions(fitted):
     assert display.positions == ["first", "last"]
     assert_array_equal(display.frame().to_numpy().ravel(), found.probabilities)
     at_the_end = ViewPosteriorDisplay.from_estimator(fitted, ax=plt.figure().gca())
-    assert_array_equal(at_the_end.values.ravel(), fitted.block_posterior_[-1])
+    assert_array_equal(at_the_end.values.ravel(), fitted.view_posterior_[-1])
     display = ViewPosteriorDisplay([0.25, 0.75], ["a|x", "b|y"]).plot()
     assert np.isnan(display.values[0, 1])
     plt.close("all")

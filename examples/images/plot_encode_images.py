@@ -53,7 +53,7 @@ encoder = TimmEncoder(
 )
 with TemporaryDirectory() as folder:
     cached = CachedEncoder(encoder, folder)
-    features = {k: v.copy() for k, v in cached.transform_blocks(images).items()}
+    features = {k: v.copy() for k, v in cached.transform_views(images).items()}
     print("cached in", [path.suffix for path in Path(folder).glob("*.safetensors")])
 
 # %%

@@ -22,7 +22,7 @@ from sklearn_mdl.display import ViewPosteriorDisplay
 from sklearn_mdl.encoders import HiddenStatesEncoder
 from sklearn_mdl.metrics import detection_measures, positive_probabilities
 from sklearn_mdl.model_selection import compare_views
-from sklearn_mdl.readouts import block_readouts
+from sklearn_mdl.readouts import view_readouts
 
 N_STEPS = 150  # fewer make it quicker
 
@@ -84,7 +84,7 @@ encoder = HiddenStatesEncoder(
     positions=["first", "last", "mean", "max"],
 )
 X = encoder.fit_transform(ids)
-readouts = block_readouts(encoder.block_slices_, "linear")
+readouts = view_readouts(encoder.view_slices_, "linear")
 probe = MDLReadoutSwitcher(readouts, shuffle=True, random_state=0).fit(X, labels)
 comparison = compare_views(probe)
 print(comparison)

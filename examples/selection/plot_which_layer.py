@@ -18,7 +18,7 @@ from torch import nn
 
 from sklearn_mdl import MDLReadoutSwitcher, PosteriorDisplay
 from sklearn_mdl.encoders import TorchEncoder
-from sklearn_mdl.readouts import block_readouts
+from sklearn_mdl.readouts import view_readouts
 
 N_DIGITS = 400  # fewer make it quicker
 
@@ -47,7 +47,7 @@ for _ in range(300):
 # whose. On each layer stand the readouts of the list "closed-form".
 encoder = TorchEncoder(network, layer=["1", "3", "5", "8", "last"], pool="flatten")
 features = encoder.transform(images[:N_DIGITS])
-readouts = block_readouts(encoder.block_slices_)
+readouts = view_readouts(encoder.view_slices_)
 switcher = MDLReadoutSwitcher(readouts, random_state=0)
 switcher.fit(features, labels[:N_DIGITS])
 
@@ -58,15 +58,15 @@ alone = {
     name: MDLReadoutSwitcher("closed-form", random_state=0)
     .fit(features[:, columns], labels[:N_DIGITS])
     .codelength_
-    for name, columns in encoder.block_slices_.items()
+    for name, columns in encoder.view_slices_.items()
 }
 for (name, nats), weight in zip(
-    alone.items(), switcher.block_posterior_[-1], strict=True
+    alone.items(), switcher.view_posterior_[-1], strict=True
 ):
     print(f"{name:14}{nats:8.1f} nats   posterior {weight:.3f}")
 print(f"all layers    {switcher.codelength_:8.1f} nats")
 
 # %%
 # The last layer has thrown away what its task did not need.
-PosteriorDisplay.from_estimator(switcher, group="block")
+PosteriorDisplay.from_estimator(switcher, by="view")
 plt.show()

@@ -25,7 +25,7 @@ UNSUPPORTED: dict[tuple[str, str], str] = {
     (GROUPS, "held-out scorers"): "scikit-learn's scorers are given no groups",
     ("real labels", "messages"): "a real number has a density, but no probability",
     ('precision="tf32"', "n_jobs"): "torch has one such setting for all threads",
-    ("images", "blocks of columns"): "columns of an image are not features",
+    ("images", "views"): "columns of an image are not features",
 }
 
 

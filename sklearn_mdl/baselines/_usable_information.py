@@ -25,16 +25,17 @@ class UsableInformation(NamedTuple):
     Attributes
     ----------
     value : float
-        ``without - given``, in nats per example; negative if the family overfits.
-    without : float
+        ``entropy - conditional_entropy``, in nats per example; negative if the
+        family overfits.
+    entropy : float
         Loss of the label frequencies, the best prediction without features.
-    given : float
+    conditional_entropy : float
         Loss of the fitted classifier.
     """
 
     value: float
-    without: float
-    given: float
+    entropy: float
+    conditional_entropy: float
 
 
 def usable_information(
@@ -75,7 +76,7 @@ def usable_information(
     >>> from sklearn.datasets import load_iris
     >>> from sklearn_mdl.baselines import usable_information
     >>> X, y = load_iris(return_X_y=True)
-    >>> round(usable_information((X[::2], y[::2]), (X[1::2], y[1::2])).without, 3)
+    >>> round(usable_information((X[::2], y[::2]), (X[1::2], y[1::2])).entropy, 3)
     1.099
     """
     if estimator is None:

@@ -47,7 +47,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     _options.add_choice(parser, "--missing", ("raise", "drop"), help)
     help = "datasets that are also ranked separately; may be repeated"
-    _options.add(parser, "--group", help, "NAME=DATASET,...", action="append")
+    _options.add(parser, "--dataset-group", help, "NAME=DATASET,...", action="append")
     help = "start no cell after this time, and score up to --n-orders orders until then"
     _options.add(parser, "--time-budget", help, "SECONDS", type=float)
     help = (
@@ -90,7 +90,7 @@ def run(options: argparse.Namespace) -> None:
         n_orders="auto" if options.n_orders is None else options.n_orders,
         time_budget=options.time_budget,
         alpha=options.alpha,
-        groups=_groups(options.group or []),
+        dataset_groups=_groups(options.dataset_group or []),
         missing=options.missing,
         results=options.out,
         n_permutations=options.permutations,
@@ -213,7 +213,7 @@ def print_results(
     found = sklearn_mdl.report.Comparison(scorer, {}, *pairs)
     if pairs[0]:
         print(f"\n{found.lines()[-1]}")
-    for name, ranking in scorer.groups_.items():
+    for name, ranking in scorer.dataset_groups_.items():
         title = f"Average ranks on {name}"
         print(f"\n{sklearn_mdl.model_selection.ranking_text(ranking, title)}")
     if comparison is not None:

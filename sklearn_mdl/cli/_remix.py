@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sklearn_mdl.switcher import StoredLosses
     from sklearn_mdl.switching import ForwardTrace
 
-POOLED = ", pooled"  # with groups of readouts, if they were stored
+POOLED = ", pooled"  # with kinds of readouts, if they were stored
 MAX_ROWS = 1000  # of a posterior in a table, at most
 
 
@@ -65,11 +65,11 @@ def run(options: argparse.Namespace) -> None:
     titles = [text + (POOLED if stored.mixtures else "") for text in priors]
     width = max(len("best readout"), *map(len, titles))
     print(*_lines_before(stored, width), sep="\n")
-    # Without groups there may be thousands of columns, so not all rows are kept.
-    groups = stored.architectures
-    kept = MAX_ROWS if groups is None else None
+    # Without kinds there may be thousands of columns, so not all rows are kept.
+    kinds = stored.architectures
+    kept = MAX_ROWS if kinds is None else None
     for stem, (text, prior) in zip(stems, priors.items(), strict=True):
-        trace = stored.remix(prior, groups=groups, max_rows=kept)
+        trace = stored.remix(prior, kinds=kinds, max_rows=kept)
         print(_line_of(text, trace, stored, width))
         if stored.mixtures is not None:
             pooled = stored.repool(prior, sklearn_mdl.pooling.LogLinearPool())
@@ -87,7 +87,7 @@ def run(options: argparse.Namespace) -> None:
 
 def _weights(stored: StoredLosses, which: str) -> np.ndarray | None:
     if which == "architecture":
-        return sklearn_mdl.switching.group_weights(stored.groups)
+        return sklearn_mdl.switching.kind_weights(stored.kinds)
     return stored.weights if which == "stored" else None
 
 
@@ -117,7 +117,7 @@ def _lines_before(stored: StoredLosses, width: int) -> Iterator[str]:
 
 
 def _columns(trace: ForwardTrace, stored: StoredLosses) -> list[str]:
-    return [str(name) for name in trace.groups or stored.readouts]
+    return [str(name) for name in trace.kinds or stored.readouts]
 
 
 def _line_of(text: str, trace: ForwardTrace, stored: StoredLosses, width: int) -> str:
@@ -145,7 +145,7 @@ def _write(stem: Path, trace: ForwardTrace, stored: StoredLosses) -> list[str]:
         table, ["examples seen", *names], ([t, *row] for t, row in rows)
     )
     written = [codelengths.name, table.name]
-    if trace.groups is not None and _options.can_draw():
+    if trace.kinds is not None and _options.can_draw():
         _draw(figure, trace.posterior, names)
         written.append(figure.name)
     return written

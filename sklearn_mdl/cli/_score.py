@@ -99,7 +99,7 @@ def _lines(switcher: Any, y: np.ndarray) -> list[str]:
     best = int(np.argmin(switcher.readout_codelengths_))
     names = sklearn_mdl.model_selection
     codes = {"codelength": nats}
-    if switcher.pool_groups_:
+    if switcher.pool_kinds_:
         codes = {names.POOLED: nats, names.SWITCHING: switcher.switching_codelength_}
     codes[blind] = uniform
     width = max(map(len, ["label frequencies", *codes]))

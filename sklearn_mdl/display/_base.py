@@ -68,14 +68,14 @@ class Switcher(Protocol):
     reference_codelengths_: Floats  # of a regressor
     readout_names_: list[str]
     readouts_: list[Readout]
-    block_names_: list[Hashable]
-    block_posterior_: Floats
+    view_names_: list[Hashable]
+    view_posterior_: Floats
 
 
 class Pooling(Protocol):
     """A fitted switcher that pools."""
 
-    pool_groups_: list[Hashable]
+    pool_kinds_: list[Hashable]
     pool_weights_: Floats
 
 
@@ -119,7 +119,7 @@ class Ranking(Protocol):
     def encoder_names_(self) -> list[str]: ...
     def preferred_readouts(self) -> Sequence[list[str]]: ...
     def rank_intervals(self) -> RankIntervals: ...
-    def saved_per_example(self, reference: str) -> Floats: ...
+    def savings_per_example(self, reference: str) -> Floats: ...
 
 
 class Display:

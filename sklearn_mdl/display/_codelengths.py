@@ -40,7 +40,7 @@ class CodelengthDisplay(base.Display):
         become regrets, which are negative where the curve is the better code.
     reference_name : str, optional
         Name of the reference on the vertical axis.
-    thin : mapping of str to str, optional
+    thin_curves : mapping of str to str, optional
         The curves to draw thin, each with the legend entry that it shares with others.
     retired_at : mapping of str to int, optional
         Number of examples after which readouts retired: their curves end there with a
@@ -60,7 +60,7 @@ class CodelengthDisplay(base.Display):
         *,
         reference: ArrayLike | None = None,
         reference_name: str | None = None,
-        thin: Mapping[str, str] | None = None,
+        thin_curves: Mapping[str, str] | None = None,
         retired_at: Mapping[str, int] | None = None,
     ) -> None:
         self.curves = {
@@ -74,7 +74,7 @@ class CodelengthDisplay(base.Display):
             self.reference = base.vector(reference, "reference")
             codes.append(self.reference)
         self.reference_name = reference_name or "reference"
-        self.thin = dict(thin or {})
+        self.thin_curves = dict(thin_curves or {})
         self.retired_at = dict(retired_at or {})
         lengths = sorted({len(code) for code in codes})
         if len(lengths) > 1:
@@ -134,7 +134,9 @@ class CodelengthDisplay(base.Display):
         curves |= {label: losses[:, k] for label, k in columns.items()}
         starts = {label: int(estimator.retired_at_[k]) for label, k in columns.items()}
         ends = {label: start for label, start in starts.items() if start >= 0}
-        return cls(curves, **compared, thin=thin, retired_at=ends).plot(**plot_options)
+        return cls(curves, **compared, thin_curves=thin, retired_at=ends).plot(
+            **plot_options
+        )
 
     @classmethod
     def from_codelengths(
@@ -274,7 +276,7 @@ class CodelengthDisplay(base.Display):
         n_samples = len(next(iter(values.values())))
         rows = base.thinned(n_samples, max_points, log_x)
         drawn = {name: nats[rows] for name, nats in values.items()}
-        entries = {name: self.thin.get(name, name) for name in self.curves}
+        entries = {name: self.thin_curves.get(name, name) for name in self.curves}
         named = self._named(drawn, entries, max_named)
         n_others = len(set(entries.values())) - len(named)
         others = f"and {n_others} other{'s' * (n_others > 1)}"
@@ -290,7 +292,7 @@ class CodelengthDisplay(base.Display):
                 entry, mark = entries[name], _NAMED
                 number = n_taken + named.index(entry)
                 style = base.line_style((styles or {}).get(entry, number))
-                style |= _WEIGHTS[name in self.thin]
+                style |= _WEIGHTS[name in self.thin_curves]
             end = self.retired_at.get(name, n_samples)
             shown = np.union1d(rows[rows < end], end - 1)
             (line,) = ax.plot(shown + 1, values[name][shown])
@@ -315,7 +317,7 @@ class CodelengthDisplay(base.Display):
     ) -> list[str]:
         """Return the legend entries that are named, in their order."""
         labels = list(dict.fromkeys(entries.values()))
-        is_thin = np.array([label in self.thin.values() for label in labels])
+        is_thin = np.array([label in self.thin_curves.values() for label in labels])
         members = {label: [n for n in drawn if entries[n] == label] for label in labels}
         lowest = np.stack([np.min([drawn[n] for n in m], 0) for m in members.values()])
         rivals = is_thin if is_thin.any() else ~is_thin

@@ -125,7 +125,7 @@ class RankingHeatmapDisplay(base.Display):
                 found = [name for cell in scorer.cells_ for name in cell.mean_posterior]
                 readouts = list(dict.fromkeys(found))
         else:
-            values = scorer.saved_per_example(reference).T[order]
+            values = scorer.savings_per_example(reference).T[order]
         names = [scorer.encoder_names_[i] for i in order], scorer.dataset_names_
         code = _CODES.get(reference, reference)
         display = cls(values, *names, kind=kind, reference=code, readouts=readouts)

@@ -1,4 +1,4 @@
-"""Weights of the groups of readouts in a pool, over the examples of a stream."""
+"""Weights of the kinds of readouts in a pool, over the examples of a stream."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from sklearn_mdl.display import _base as base
 
 
 class PoolWeightsDisplay(base.Display):
-    """Weight of each group of readouts in a pool, before each label.
+    """Weight of each kind of readouts in a pool, before each label.
 
-    A group with weight zero has no effect; with weight one its prediction is used as it
-    is. Negative weights cancel redundancy between groups.
+    A kind with weight zero has no effect; with weight one its prediction is used as it
+    is. Negative weights cancel redundancy between kinds.
 
     Parameters
     ----------
-    weights : array-like of shape (n_samples, n_groups)
+    weights : array-like of shape (n_samples, n_kinds)
         Weights before each label.
-    names : sequence of length n_groups
-        Names of the groups.
+    names : sequence of length n_kinds
+        Names of the kinds.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class PoolWeightsDisplay(base.Display):
 
     @classmethod
     def from_estimator(cls, estimator: base.Pooling, **plot_options: Any) -> Self:
-        """Draw the weights of a switcher's groups.
+        """Draw the weights of a switcher's kinds.
 
         Parameters
         ----------
@@ -61,10 +61,10 @@ class PoolWeightsDisplay(base.Display):
             If the switcher has no pool.
         """
         base.check_fitted(estimator, "pool_weights_")
-        if not estimator.pool_groups_:
+        if not estimator.pool_kinds_:
             cure = 'fit with pooling="auto" and own readouts, or with a LogLinearPool'
-            raise invalid("pool_groups_", "one group or more", [], cure)
-        return cls(estimator.pool_weights_, estimator.pool_groups_).plot(**plot_options)
+            raise invalid("pool_kinds_", "one kind or more", [], cure)
+        return cls(estimator.pool_weights_, estimator.pool_kinds_).plot(**plot_options)
 
     def plot(
         self,
@@ -74,7 +74,7 @@ class PoolWeightsDisplay(base.Display):
         max_points: int = 400,
         max_named: int = 12,
     ) -> Self:
-        """Draw a line for each group; the legend lists the largest weights first.
+        """Draw a line for each kind; the legend lists the largest weights first.
 
         Parameters
         ----------
@@ -86,7 +86,7 @@ class PoolWeightsDisplay(base.Display):
         max_points : int, default=400
             Largest number of rows to draw, first and last among them.
         max_named : int, default=12
-            Number of groups named in the legend: those with the largest final weights.
+            Number of kinds named in the legend: those with the largest final weights.
             The others are grey.
 
         Returns

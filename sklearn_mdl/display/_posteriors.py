@@ -31,10 +31,10 @@ class PosteriorDisplay(base.Display):
 
     Parameters
     ----------
-    posterior : array-like of shape (n_samples, n_groups)
-        Probability of each readout, or group of readouts, at example ``t`` given the
+    posterior : array-like of shape (n_samples, n_kinds)
+        Probability of each readout, or kind of readout, at example ``t`` given the
         labels before ``t``. Rows sum to one.
-    names : sequence of str of length n_groups
+    names : sequence of str of length n_kinds
         Their names.
     steps : array-like of shape (n_samples,), optional
         Number of examples seen before each row, increasing: ``trace.steps`` of a
@@ -78,7 +78,7 @@ class PosteriorDisplay(base.Display):
         cls,
         estimator: base.Switcher,
         *,
-        group: str | None = "architecture",
+        by: str | None = "architecture",
         **plot_options: Any,
     ) -> Self:
         """Draw the posterior over the readouts of a switcher.
@@ -87,20 +87,20 @@ class PosteriorDisplay(base.Display):
         ----------
         estimator : MDLReadoutSwitcher
             A fitted estimator.
-        group : {"architecture", "block"} or None
+        by : {"architecture", "view"} or None
             Sum over the settings of each architecture, or over the readouts of each
-            block of columns, in order of first appearance; None shows every readout.
+            view, in order of first appearance; None shows every readout.
         **plot_options : optional
             Passed to `plot`.
         """
         base.check_fitted(estimator, "posterior_")
-        base.check_choice(group, "group", ("architecture", "block", None))
+        base.check_choice(by, "by", ("architecture", "view", None))
         posterior = estimator.posterior_
-        if group is None:
+        if by is None:
             names = estimator.readout_names_
-        elif group == "block":
-            posterior = estimator.block_posterior_
-            names = [str(name or "all columns") for name in estimator.block_names_]
+        elif by == "view":
+            posterior = estimator.view_posterior_
+            names = [str(name or "all columns") for name in estimator.view_names_]
         else:
             members = base.architectures(estimator)
             posterior = _sums(posterior, list(members.values()))

@@ -30,7 +30,7 @@ class Race(Protocol):
     """A race of encoders that has seen labels."""
 
     encoder_names_: list[str]
-    out_at_: dict[str, int]
+    eliminated_at_: dict[str, int]
     threshold_: float
     leader_: str
 
@@ -53,7 +53,7 @@ class RaceDisplay(base.Display):
         there are none.
     threshold : float
         E-value at which an encoder is out.
-    out_at : mapping of str to int
+    eliminated_at : mapping of str to int
         Number of labels after which each encoder was out.
     leader : str
         The encoder that others are compared with.
@@ -70,7 +70,7 @@ class RaceDisplay(base.Display):
     >>> from sklearn_mdl.display import RaceDisplay
     >>> logs, bound = [[0.0, 0.1], [-1.0, 3.5]], [[0.0, 0.2], [0.0, 0.3]]
     >>> display = RaceDisplay(["a", "b"], logs, bound, bound, threshold=20.0,
-    ...                       out_at={"b": 2}, leader="a")
+    ...                       eliminated_at={"b": 2}, leader="a")
     >>> len(display.frame())
     4
     """
@@ -83,12 +83,12 @@ class RaceDisplay(base.Display):
         upper: ArrayLike,
         *,
         threshold: float,
-        out_at: Mapping[str, int],
+        eliminated_at: Mapping[str, int],
         leader: str,
     ) -> None:
         self.names, self.threshold = list(names), threshold
         base.check_choice(leader, "leader", self.names)
-        self.out_at, self.leader = dict(out_at), leader
+        self.eliminated_at, self.leader = dict(eliminated_at), leader
         tables = [np.asarray(t, np.float64) for t in (log_e_values, lower, upper)]
         self.log_e_values, self.lower, self.upper = tables
         for table in tables:
@@ -116,7 +116,7 @@ class RaceDisplay(base.Display):
             history.lower,
             history.upper,
             threshold=race.threshold_,
-            out_at=race.out_at_,
+            eliminated_at=race.eliminated_at_,
             leader=race.leader_,
         )
         return display.plot(**plot_options)
@@ -146,7 +146,7 @@ class RaceDisplay(base.Display):
         """
         base.check_choice(quantity, "quantity", QUANTITIES)
         n_labels = len(self.log_e_values)
-        ends = [self.out_at.get(name, n_labels) for name in self.names]
+        ends = [self.eliminated_at.get(name, n_labels) for name in self.names]
         is_leader = np.array([name == self.leader for name in self.names])
         named = base.named_lines(~is_leader, -np.array(ends, dtype=float), max_named)
         labels = [self._label(i) for i in named]
@@ -188,13 +188,13 @@ class RaceDisplay(base.Display):
                 ax.fill_between(x, low, high, color=colour, alpha=0.15, linewidth=0)
         (self.lines_[name],) = ax.plot(x, y, linewidth=1.6)
         self.lines_[name].set(**style)
-        if name in self.out_at:
+        if name in self.eliminated_at:
             ax.plot(end, y[-1], "o", color=style["color"], markersize=4)
 
     def _label(self, i: int) -> str:
         name = self.names[i]
-        if name in self.out_at:
-            return f"{name}: out at {self.out_at[name]}"
+        if name in self.eliminated_at:
+            return f"{name}: out at {self.eliminated_at[name]}"
         return f"{name} (leads)" if name == self.leader else name
 
     def frame(self) -> base.DataFrame:

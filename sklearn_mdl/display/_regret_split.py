@@ -29,7 +29,7 @@ class RegretSplitDisplay(base.Display):
         Codelength of each strategy, in nats.
     learning : float
         Codelength of the best sequence, in nats.
-    at_most : mapping of str to float, optional
+    upper_bounds : mapping of str to float, optional
         Minus the log probability of the sequence under the prior of each strategy, in
         nats; infinity if the prior excludes the sequence. By default unknown.
     sequence_name : str, default="best sequence"
@@ -52,7 +52,7 @@ class RegretSplitDisplay(base.Display):
     --------
     >>> from sklearn_mdl.display import RegretSplitDisplay
     >>> RegretSplitDisplay({"a": 110.0, "b": 104.0}, 100.0).frame()
-              codelength  learning  switching  at_most
+              codelength  learning  switching  upper_bound
     strategy
     b              104.0     100.0        4.0      NaN
     a              110.0     100.0       10.0      NaN
@@ -62,7 +62,7 @@ class RegretSplitDisplay(base.Display):
         self,
         codelengths: Mapping[str, float],
         learning: float,
-        at_most: Mapping[str, float] | None = None,
+        upper_bounds: Mapping[str, float] | None = None,
         *,
         sequence_name: str = "best sequence",
     ) -> None:
@@ -72,11 +72,17 @@ class RegretSplitDisplay(base.Display):
         nats = [self.learning, *self.codelengths.tolist()]
         if not np.isfinite(nats).all():
             raise invalid("learning and codelengths", "finite", nats, "give nats")
-        bounds = dict.fromkeys(self.names, np.nan) if at_most is None else at_most
+        bounds = (
+            dict.fromkeys(self.names, np.nan) if upper_bounds is None else upper_bounds
+        )
         if set(bounds) != set(self.names):
             required = f"one bound for each of {self.names}"
-            raise invalid("at_most", required, dict(bounds), "name the same strategies")
-        self.at_most = np.array([bounds[name] for name in self.names], dtype=np.float64)
+            raise invalid(
+                "upper_bounds", required, dict(bounds), "name the same strategies"
+            )
+        self.upper_bounds = np.array(
+            [bounds[name] for name in self.names], dtype=np.float64
+        )
         self.sequence_name = sequence_name
         self._order = np.argsort(self.codelengths, kind="stable")
 
@@ -109,14 +115,14 @@ class RegretSplitDisplay(base.Display):
         curves = mix(losses, strategies, weights)
         readouts, block_losses = best_blocks(losses, n_blocks)
         n_readouts = np.shape(losses)[1]
-        at_most = {
+        upper_bounds = {
             name: switching.sequence_cost(prior, readouts, n_readouts, weights)
             for name, prior in _given_or_usual(strategies).items()
         }
         codelengths = {name: float(curve.sum()) for name, curve in curves.items()}
         learning = float(block_losses.sum())
         name = f"best {n_blocks} blocks" if n_blocks > 1 else "best readout"
-        display = cls(codelengths, learning, at_most, sequence_name=name)
+        display = cls(codelengths, learning, upper_bounds, sequence_name=name)
         return display.plot(**plot_options)
 
     @classmethod
@@ -161,7 +167,7 @@ class RegretSplitDisplay(base.Display):
         bars = ax.barh(rows, learning, color=base.COLOURS[5])
         more = ax.barh(rows, switching, left=learning, color=base.COLOURS[1])
         self.bars_ = {"learning": bars, "switching": more}
-        words = map(_words, switching, self.at_most[order])
+        words = map(_words, switching, self.upper_bounds[order])
         self.texts_ = [self._beside(row, text) for row, text in enumerate(words)]
         self._beside(-1, "switching")
         base.name_ticks(ax.yaxis, [self.names[i] for i in order])
@@ -186,13 +192,13 @@ class RegretSplitDisplay(base.Display):
             "codelength": self.codelengths[order],
             "learning": np.full(len(order), self.learning),
             "switching": self.codelengths[order] - self.learning,
-            "at_most": self.at_most[order],
+            "upper_bound": self.upper_bounds[order],
         }
         return base.data_frame(table, "strategy")
 
 
-def _words(nats: float, at_most: float) -> str:
-    bound = f" (≤ {at_most:.1f})" if np.isfinite(at_most) else ""
+def _words(nats: float, upper_bound: float) -> str:
+    bound = f" (≤ {upper_bound:.1f})" if np.isfinite(upper_bound) else ""
     return f"{nats:+z.1f}{bound}"
 
 

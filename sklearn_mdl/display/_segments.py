@@ -36,7 +36,7 @@ class SegmentsDisplay(base.Display):
     Parameters
     ----------
     segments : StreamSegments
-        As returned by ``switcher.segments()``.
+        As returned by ``switcher.score_segments()``.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class SegmentsDisplay(base.Display):
     >>> from sklearn_mdl import MDLReadoutSwitcher
     >>> from sklearn_mdl.display import SegmentsDisplay
     >>> switcher = MDLReadoutSwitcher("closed-form", shuffle=True, random_state=0)
-    >>> segments = switcher.fit(*load_wine(return_X_y=True)).segments(3)
+    >>> segments = switcher.fit(*load_wine(return_X_y=True)).score_segments(3)
     >>> len(SegmentsDisplay(segments).frame())
     3
     """
@@ -75,7 +75,7 @@ class SegmentsDisplay(base.Display):
             Passed to `plot`.
         """
         base.check_fitted(estimator, "codelengths_")
-        return cls(estimator.segments(ends)).plot(**plot_options)
+        return cls(estimator.score_segments(ends)).plot(**plot_options)
 
     def plot(self, ax: base.Axes | None = None) -> Self:
         """Draw a step for each segment and code, with intervals of the first.

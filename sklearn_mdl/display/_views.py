@@ -92,13 +92,13 @@ class ViewPosteriorDisplay(base.Display):
         Parameters
         ----------
         estimator : MDLReadoutSwitcher
-            A fitted one: the last row of its ``block_posterior_``.
+            A fitted one: the last row of its ``view_posterior_``.
         **plot_options : optional
             Passed to `plot`.
         """
-        base.check_fitted(estimator, "block_posterior_")
-        names = [str(name or "all columns") for name in estimator.block_names_]
-        return cls(estimator.block_posterior_[-1], names).plot(**plot_options)
+        base.check_fitted(estimator, "view_posterior_")
+        names = [str(name or "all columns") for name in estimator.view_names_]
+        return cls(estimator.view_posterior_[-1], names).plot(**plot_options)
 
     def plot(self, ax: base.Axes | None = None) -> Self:
         """Draw the map: the first layer at the bottom, a number in every field.

@@ -2,7 +2,6 @@
 
 from sklearn_mdl._core.images.rows import image_rows
 from sklearn_mdl.encoders._base import ImageEncoder as ImageEncoder
-from sklearn_mdl.encoders._block_encoder import BlockEncoder as BlockEncoder
 from sklearn_mdl.encoders._cache import (
     CachedEncoder,
     FeatureCache,
@@ -24,6 +23,7 @@ from sklearn_mdl.encoders._trunk import (
     distinct_encoders as distinct_encoders,
     image_encoder_of as image_encoder_of,
 )
+from sklearn_mdl.encoders._view_encoder import ViewEncoder as ViewEncoder
 from sklearn_mdl.encoders._views import Views, views_of
 
 __all__ = [

@@ -20,15 +20,15 @@ from sklearn_mdl._core.images.reading import Images, as_images, image_at, locate
 from sklearn_mdl._core.numerics import default_torch, resolve_device
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, fit_context
 from sklearn_mdl._core.validation import invalid
-from sklearn_mdl.encoders._block_encoder import BlockEncoder
 from sklearn_mdl.encoders._layers import (
     LAST,
-    Block,
     Layout,
-    blocks_of,
+    View,
     check_layers,
     pooled_outputs,
+    views_by_name,
 )
+from sklearn_mdl.encoders._view_encoder import ViewEncoder
 
 Names = str | Sequence[str]
 
@@ -44,7 +44,7 @@ class Frozen(NamedTuple):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class ImageEncoder(BlockEncoder):
+class ImageEncoder(ViewEncoder):
     """Base class of transformers from images to features of a frozen network.
 
     Subclasses make the network in ``_load``, and return the outputs of its last layer
@@ -77,13 +77,13 @@ class ImageEncoder(BlockEncoder):
 
     @abstractmethod
     def _last(
-        self, frozen: Frozen, batch: Tensor, blocks: list[Block]
+        self, frozen: Frozen, batch: Tensor, views: list[View]
     ) -> dict[str, Tensor]:
-        """Run the model, and return the vectors of blocks of its last layer."""
+        """Run the model, and return the vectors of views of its last layer."""
 
     @abstractmethod
     def _identity(self) -> dict[str, object]:
-        """Return as JSON all that features depend on besides weights and blocks."""
+        """Return as JSON all that features depend on besides weights and views."""
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: object, y: object = None) -> Self:
@@ -109,24 +109,24 @@ class ImageEncoder(BlockEncoder):
             If weights are missing.
         """
         images = as_images(X)
-        blocks = blocks_of(_listed(self.layer), _listed(self.pool))
+        views = views_by_name(_listed(self.layer), _listed(self.pool))
         before = dict(self.__dict__)
         try:
             for name in ("seed_", "weights_sha256_"):
                 self.__dict__.pop(name, None)
             with default_torch():
                 frozen = self._load()
-            inner = [block.layer for block in blocks if block.layer != LAST]
+            inner = [view.layer for view in views if view.layer != LAST]
             check_layers(frozen.module, inner)
-            first = next(self._encoded(frozen, blocks, images, range(1)))
+            first = next(self._encoded(frozen, views, images, range(1)))
         except BaseException:
             self.__dict__.clear()
             self.__dict__.update(before)
             raise
         self._frozen = frozen
-        self._blocks = blocks
-        names = [block.name for block in blocks]
-        self._set_blocks(names, [first[name].shape[1] for name in names])
+        self._views = views
+        names = [view.name for view in views]
+        self._set_views(names, [first[name].shape[1] for name in names])
         return self
 
     def _items(self, X: object) -> Images:
@@ -140,7 +140,7 @@ class ImageEncoder(BlockEncoder):
     def _encode(self, items: Images, start: int) -> Iterator[np.ndarray]:
         """Yield features by minibatch."""
         frozen, rows = self._loaded(items), range(start, len(items))
-        for batch in self._encoded(frozen, self._blocks, items, rows):
+        for batch in self._encoded(frozen, self._views, items, rows):
             yield np.concatenate(list(batch.values()), axis=1)
 
     def _device_type(self) -> str:
@@ -156,27 +156,27 @@ class ImageEncoder(BlockEncoder):
             JSON data. Machine, device and versions of libraries, which only affect the
             last digits of features, are left out.
         """
-        check_is_fitted(self, "block_names_")
+        check_is_fitted(self, "view_names_")
         return {
             "encoder": type(self).__name__,
             **self._identity(),
             "weights": self._weights_sha256(),
-            "blocks": self.block_names_,
+            "views": self.view_names_,
             "amp": bool(self.amp),
         }
 
     def _encoded(
-        self, frozen: Frozen, blocks: list[Block], images: Images, rows: range
+        self, frozen: Frozen, views: list[View], images: Images, rows: range
     ) -> Iterator[dict[str, np.ndarray]]:
         start = rows.start
         for batch in prepared(frozen, images, rows, self.batch_size, self.n_jobs):
-            features = self._run(frozen, blocks, batch)
+            features = self._run(frozen, views, batch)
             _check_finite(features, images, start)
             start += len(batch)
             yield features
 
     def _run(
-        self, frozen: Frozen, blocks: list[Block], batch: Tensor
+        self, frozen: Frozen, views: list[View], batch: Tensor
     ) -> dict[str, np.ndarray]:
         device, half = frozen.device, torch.bfloat16
         if device.type == "cuda" and not torch.cuda.is_bf16_supported():
@@ -186,18 +186,18 @@ class ImageEncoder(BlockEncoder):
             torch.inference_mode(),
             torch.autocast(device.type, dtype=half, enabled=bool(self.amp)),
         ):
-            found = self._outputs(frozen, blocks, batch.to(device))
-        missing = [block.layer for block in blocks if block.name not in found]
+            found = self._outputs(frozen, views, batch.to(device))
+        missing = [view.layer for view in views if view.name not in found]
         if missing:
             raise ValueError(f"Layer {missing[0]!r} must run for images; name another")
-        return {block.name: found[block.name].float().cpu().numpy() for block in blocks}
+        return {view.name: found[view.name].float().cpu().numpy() for view in views}
 
     def _outputs(
-        self, frozen: Frozen, blocks: list[Block], batch: Tensor
+        self, frozen: Frozen, views: list[View], batch: Tensor
     ) -> dict[str, Tensor]:
-        """Run the model, and return the vectors of blocks by name."""
-        inner = [block for block in blocks if block.layer != LAST]
-        last = [block for block in blocks if block.layer == LAST]
+        """Run the model, and return the vectors of views by name."""
+        inner = [view for view in views if view.layer != LAST]
+        last = [view for view in views if view.layer == LAST]
         with pooled_outputs(frozen.module, inner, frozen.layout) as found:
             return found | self._last(frozen, batch, last)
 
@@ -254,7 +254,7 @@ def _check_finite(features: dict[str, np.ndarray], images: Images, start: int) -
         known = isinstance(items, list | tuple | np.ndarray)
         where = located(row, items[row] if known else None)
         raise ValueError(
-            f"Features must be finite, but block {name!r} of {where} is not; check the "
+            f"Features must be finite, but view {name!r} of {where} is not; check the "
             "weights and try amp=False"
         )
 

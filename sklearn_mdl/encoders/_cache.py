@@ -30,7 +30,7 @@ from sklearn_mdl._core.io.safetensors_io import read_archive, write_archive
 from sklearn_mdl._core.numerics import dense
 from sklearn_mdl._core.sklearn_compat import Constraints, fit_context
 from sklearn_mdl._core.validation import warn_caller
-from sklearn_mdl.encoders._block_encoder import BlockEncoder
+from sklearn_mdl.encoders._view_encoder import ViewEncoder
 
 FEATURES = "features"  # the name of the array in a file, as load_features expects it
 IMAGE_LIBRARIES = ("sklearn_mdl", "torch", "torchvision", "timm", "pillow", "numpy")
@@ -140,7 +140,7 @@ class FeatureCache:
         from filelock import FileLock  # slow to import
 
         self.folder.mkdir(parents=True, exist_ok=True)
-        if not isinstance(encoder, BlockEncoder):
+        if not isinstance(encoder, ViewEncoder):
             new = np.asarray(encode(encoder, X), dtype=np.float32)
             check(new)
             write_archive(path, {FEATURES: new}, {"key": key})
@@ -179,9 +179,9 @@ class FeatureCache:
 
 def _key(encoder: BaseEstimator, X: object, name: Sequence[str]) -> dict[str, object]:
     """Return as JSON all that features depend on."""
-    if isinstance(encoder, BlockEncoder):
+    if isinstance(encoder, ViewEncoder):
         items = encoder._items(X)
-        if not hasattr(encoder, "block_names_"):
+        if not hasattr(encoder, "view_names_"):
             encoder.fit(items)
         about = encoder.fingerprint()
         return {"encoder": about, f"{encoder.unit}s": encoder._content(items)}
@@ -243,9 +243,9 @@ def _read(path: Path, key: dict[str, object]) -> tuple[np.ndarray | None, str]:
     return arrays[FEATURES], ""
 
 
-def _extract(encoder: BlockEncoder, items: Any, part: Path) -> np.ndarray:
+def _extract(encoder: ViewEncoder, items: Any, part: Path) -> np.ndarray:
     """Encode items into a file, after the rows of an interrupted extraction."""
-    rows = GrowingArray(sum(encoder.block_widths_), part, dtype="<f4")
+    rows = GrowingArray(sum(encoder.view_widths_), part, dtype="<f4")
     n_rows = rows.count_left() or 0
     # Keep the same minibatches, since other ones could change the last bits.
     n_rows -= n_rows % encoder.batch_size
@@ -272,11 +272,11 @@ class CachedEncoder(TransformerMixin, BaseEstimator):
         The fitted copy.
     """
 
-    encoder: BlockEncoder
+    encoder: ViewEncoder
     folder: str | PathLike[str]
 
     _parameter_constraints: ClassVar[Constraints] = {
-        "encoder": [BlockEncoder],
+        "encoder": [ViewEncoder],
         "folder": [str, PathLike],
     }
 
@@ -297,7 +297,7 @@ class CachedEncoder(TransformerMixin, BaseEstimator):
         -------
         self : object
         """
-        self.encoder_: BlockEncoder = clone(self.encoder).fit(X)
+        self.encoder_: ViewEncoder = clone(self.encoder).fit(X)
         return self
 
     def transform(self, X: object) -> np.ndarray:
@@ -316,7 +316,7 @@ class CachedEncoder(TransformerMixin, BaseEstimator):
             self.fit(X)
         return FeatureCache(self.folder).features(self.encoder_, X)
 
-    def transform_blocks(self, X: object) -> dict[str, np.ndarray]:
+    def transform_views(self, X: object) -> dict[str, np.ndarray]:
         """Return the features of each layer and pooling, as maps of one file.
 
         Parameters
@@ -328,13 +328,13 @@ class CachedEncoder(TransformerMixin, BaseEstimator):
         features : dict of str to ndarray of shape (N, width)
         """
         features = self.transform(X)
-        return self.encoder_.split_blocks(features)
+        return self.encoder_.split_views(features)
 
     @property
-    def block_slices_(self) -> dict[str, slice]:
-        """Columns of each layer and pooling in the features, by name of the block."""
+    def view_slices_(self) -> dict[str, slice]:
+        """Columns of each layer and pooling in the features, by name of the view."""
         check_is_fitted(self, "encoder_")
-        return self.encoder_.block_slices_
+        return self.encoder_.view_slices_
 
     def get_feature_names_out(self, input_features: object = None) -> np.ndarray:
         """Return the encoder's names of features.

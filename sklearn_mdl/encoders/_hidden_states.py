@@ -19,8 +19,8 @@ from sklearn_mdl._core.numerics import default_torch, evaluation_mode
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, fit_context
 from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.encoders._base import tensor_bytes, weights_fingerprint
-from sklearn_mdl.encoders._block_encoder import BlockEncoder
 from sklearn_mdl.encoders._layers import check_layers
+from sklearn_mdl.encoders._view_encoder import ViewEncoder
 from sklearn_mdl.encoders._views import (
     Positions,
     check_views,
@@ -35,7 +35,7 @@ Inputs = Mapping[str, Tensor]
 
 
 @dataclass(eq=False, repr=False)
-class HiddenStatesEncoder(BlockEncoder):
+class HiddenStatesEncoder(ViewEncoder):
     """Layers and positions of a language model, or of any module with tokens.
 
     Tokens are pooled while the model runs, so only the views are kept. Wrap the encoder
@@ -66,12 +66,12 @@ class HiddenStatesEncoder(BlockEncoder):
 
     Attributes
     ----------
-    block_names_ : list of str
+    view_names_ : list of str
         Views, such as ``layer 3|last``.
-    block_widths_ : list of int
+    view_widths_ : list of int
         Their numbers of features.
-    block_slices_ : dict of str to slice
-        Their columns, for :func:`~sklearn_mdl.readouts.block_readouts`.
+    view_slices_ : dict of str to slice
+        Their columns, for :func:`~sklearn_mdl.readouts.view_readouts`.
 
     Examples
     --------
@@ -86,7 +86,7 @@ class HiddenStatesEncoder(BlockEncoder):
     ...         return self.mix(self.embed(input_ids))
     >>> encoder = HiddenStatesEncoder(Model(), layers=["embed", "mix"])
     >>> X = encoder.fit_transform([[1, 2, 3], [4, 5]])
-    >>> X.shape, encoder.block_names_
+    >>> X.shape, encoder.view_names_
     ((2, 16), ['embed|last', 'embed|mean', 'mix|last', 'mix|mean'])
     """
 
@@ -145,7 +145,7 @@ class HiddenStatesEncoder(BlockEncoder):
         states, _ = self._states(self._inputs(self._items(X)[:1]))
         names = [view_name(layer, place) for layer in states for place in positions]
         widths = [own.shape[-1] for own in states.values() for _ in positions]
-        self._set_blocks(names, widths)
+        self._set_views(names, widths)
         return self
 
     def _items(self, X: object) -> list[Any]:
@@ -181,7 +181,7 @@ class HiddenStatesEncoder(BlockEncoder):
                 for own in states.values()  # which may be on several devices
             ]
             rows = torch.cat([own.flatten(1).cpu() for own in vectors], 1)
-            check_views(rows, slices_of(self.block_names_, self.block_widths_), first)
+            check_views(rows, slices_of(self.view_names_, self.view_widths_), first)
             yield rows.numpy()
 
     def fingerprint(self) -> dict[str, object]:
@@ -199,7 +199,7 @@ class HiddenStatesEncoder(BlockEncoder):
             "model": f"{kind.__module__}.{kind.__qualname__}",
             "options": repr(self.module),
             "weights": weights_fingerprint(self.module),
-            "blocks": self.block_names_,
+            "views": self.view_names_,
         }
 
     def _device_type(self) -> str:

@@ -23,7 +23,7 @@ class Layout(NamedTuple):
     has_class_token: bool = False  # the class token is the first of them
 
 
-class Block(NamedTuple):
+class View(NamedTuple):
     """One layer, pooled in one way."""
 
     layer: str
@@ -31,11 +31,11 @@ class Block(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Name of the block, ``layer|pool``."""
+        """Name of the view, ``layer|pool``."""
         return f"{self.layer}|{self.pool}"
 
 
-def blocks_of(layers: list[str], pools: list[str]) -> list[Block]:
+def views_by_name(layers: list[str], pools: list[str]) -> list[View]:
     """Combine layers and pools.
 
     Raises
@@ -44,32 +44,32 @@ def blocks_of(layers: list[str], pools: list[str]) -> list[Block]:
         If a pool is unknown or not possible for a layer, or if a combination is
         repeated.
     """
-    blocks = [_block(layer, pool) for layer in layers for pool in pools]
-    if not blocks or len(set(blocks)) < len(blocks):
-        names = [block.name for block in blocks]
+    views = [_view(layer, pool) for layer in layers for pool in pools]
+    if not views or len(set(views)) < len(views):
+        names = [view.name for view in views]
         raise invalid("layer and pool", "one name or more", names, "name each once")
-    return blocks
+    return views
 
 
-def _block(layer: str, pool: str) -> Block:
+def _view(layer: str, pool: str) -> View:
     if pool not in POOLS:
         raise invalid("pool", f"one of {list(POOLS)}", pool, "choose one")
     if pool == "default":
-        return Block(layer, "model" if layer == LAST else "avg")
+        return View(layer, "model" if layer == LAST else "avg")
     if pool == "model" and layer != LAST:
         cure = "pass 'avg', 'max', 'cls' or 'flatten'"
         raise invalid("layer of pool='model'", "the last layer", layer, cure)
-    return Block(layer, pool)
+    return View(layer, pool)
 
 
-def pooled(features: Tensor, block: Block, layout: Layout) -> Tensor:
+def pooled(features: Tensor, view: View, layout: Layout) -> Tensor:
     """Pool the output of a layer for a minibatch.
 
     Parameters
     ----------
     features : Tensor of shape (N, d), (N, L, C), (N, C, H, W) or (N, H, W, C)
         Vectors, tokens, or maps.
-    block : Block
+    view : View
         "avg" and "max" pool over the pixels of a map, or over patch tokens; "cls" takes
         the class token; "flatten" takes all numbers.
     layout : Layout
@@ -84,21 +84,21 @@ def pooled(features: Tensor, block: Block, layout: Layout) -> Tensor:
         If there is no class token, or nothing to pool over.
     """
     values = features.float()
-    if block.pool == "cls":
+    if view.pool == "cls":
         if values.ndim != 3 or not layout.has_class_token:
             required = "one of tokens after a class token"
-            name, given = f"Layer {block.layer!r}", tuple(values.shape)
+            name, given = f"Layer {view.layer!r}", tuple(values.shape)
             raise invalid(name, required, given, "pass pool='avg'")
         return values[:, 0]
-    if values.ndim == 2 or block.pool == "flatten":
+    if values.ndim == 2 or view.pool == "flatten":
         return values.flatten(1)
     if values.ndim == 3:
         places = values[:, layout.n_prefix_tokens :]
-        return places.mean(1) if block.pool == "avg" else places.amax(1)
-    if values.ndim == 4 and block.pool in ("avg", "max"):
+        return places.mean(1) if view.pool == "avg" else places.amax(1)
+    if values.ndim == 4 and view.pool in ("avg", "max"):
         axes = (1, 2) if layout.channels_last else (2, 3)
-        return values.mean(axes) if block.pool == "avg" else values.amax(axes)
-    name, cure = f"Layer {block.layer!r}", "pass pool='flatten' or name another layer"
+        return values.mean(axes) if view.pool == "avg" else values.amax(axes)
+    name, cure = f"Layer {view.layer!r}", "pass pool='flatten' or name another layer"
     raise invalid(name, "vectors, tokens or maps", tuple(values.shape), cure)
 
 
@@ -114,7 +114,7 @@ def check_layers(module: nn.Module, layers: list[str]) -> None:
 
 @contextmanager
 def pooled_outputs(
-    module: nn.Module, blocks: list[Block], layout: Layout
+    module: nn.Module, views: list[View], layout: Layout
 ) -> Iterator[dict[str, Tensor]]:
     """Pool the outputs of inner layers while a module runs.
 
@@ -124,13 +124,13 @@ def pooled_outputs(
     Yields
     ------
     found : dict of str to Tensor
-        Vectors of shape (N, width) by the name of the block, once the module has run.
+        Vectors of shape (N, width) by the name of the view, once the module has run.
     """
     found: dict[str, Tensor] = {}
     modules = dict(module.named_modules())
 
     def hook_of(layer: str) -> Callable[[nn.Module, object, object], None]:
-        own = [block for block in blocks if block.layer == layer]
+        own = [view for view in views if view.layer == layer]
 
         def hook(_: nn.Module, __: object, output: object) -> None:
             if not isinstance(output, Tensor):
@@ -138,14 +138,14 @@ def pooled_outputs(
                 raise invalid(name, "one tensor", kind, "name a layer inside it")
             if own[0].name in found:
                 raise ValueError(f"Layer {layer!r} must run only once; name another")
-            for block in own:
-                found[block.name] = pooled(output, block, layout)
+            for view in own:
+                found[view.name] = pooled(output, view, layout)
 
         return hook
 
     handles = [
         modules[layer].register_forward_hook(hook_of(layer))
-        for layer in dict.fromkeys(block.layer for block in blocks)
+        for layer in dict.fromkeys(view.layer for view in views)
     ]
     try:
         yield found

@@ -22,7 +22,7 @@ from sklearn_mdl._core.io.parameters import Sources
 from sklearn_mdl._core.sklearn_compat import Constraints
 from sklearn_mdl._core.validation import damaged, invalid
 from sklearn_mdl.encoders._base import Frozen, ImageEncoder, freeze
-from sklearn_mdl.encoders._layers import Block, Layout, pooled
+from sklearn_mdl.encoders._layers import Layout, View, pooled
 
 if TYPE_CHECKING:
     from numpy.random import RandomState
@@ -242,12 +242,12 @@ class TimmEncoder(ImageEncoder):
 
     Attributes
     ----------
-    block_names_ : list of str
+    view_names_ : list of str
         Layers and pools, as ``layer|pool``.
-    block_widths_ : list of int
+    view_widths_ : list of int
         Their numbers of features.
-    block_slices_ : dict of str to slice
-        Their columns, for :func:`~sklearn_mdl.readouts.block_readouts`.
+    view_slices_ : dict of str to slice
+        Their columns, for :func:`~sklearn_mdl.readouts.view_readouts`.
     data_config_ : dict
         The preprocessing.
 
@@ -262,7 +262,7 @@ class TimmEncoder(ImageEncoder):
     --------
     >>> from sklearn_mdl.encoders import TimmEncoder
     >>> encoder = TimmEncoder("resnet50.a1_in1k", layer=["layer3", "last"])
-    >>> features = encoder.transform_blocks(paths)  # doctest: +SKIP
+    >>> features = encoder.transform_views(paths)  # doctest: +SKIP
     >>> sorted(features)  # doctest: +SKIP
     ['last|model', 'layer3|avg']
     """
@@ -336,17 +336,17 @@ class TimmEncoder(ImageEncoder):
             ) from error
 
     def _last(
-        self, frozen: Frozen, batch: Tensor, blocks: list[Block]
+        self, frozen: Frozen, batch: Tensor, views: list[View]
     ) -> dict[str, Tensor]:
         features = frozen.module.forward_features(batch)  # type: ignore[operator]
 
-        def pool(block: Block) -> Tensor:
-            if block.pool != "model":
-                return pooled(features, block, frozen.layout)
+        def pool(view: View) -> Tensor:
+            if view.pool != "model":
+                return pooled(features, view, frozen.layout)
             head = frozen.module.forward_head
             return cast(Tensor, head(features, pre_logits=True))  # type: ignore[operator]
 
-        return {block.name: pool(block) for block in blocks}
+        return {view.name: pool(view) for view in views}
 
     def _identity(self) -> dict[str, object]:
         return {

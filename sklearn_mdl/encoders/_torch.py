@@ -18,7 +18,7 @@ from sklearn_mdl._core.images.reading import needed
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
 from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.encoders._base import Frozen, ImageEncoder, freeze, tensor_bytes
-from sklearn_mdl.encoders._layers import Block, Layout, pooled
+from sklearn_mdl.encoders._layers import Layout, View, pooled
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -63,12 +63,12 @@ class TorchEncoder(ImageEncoder):
 
     Attributes
     ----------
-    block_names_ : list of str
+    view_names_ : list of str
         Layers and pools, as ``layer|pool``.
-    block_widths_ : list of int
+    view_widths_ : list of int
         Their numbers of features.
-    block_slices_ : dict of str to slice
-        Their columns, for :func:`~sklearn_mdl.readouts.block_readouts`.
+    view_slices_ : dict of str to slice
+        Their columns, for :func:`~sklearn_mdl.readouts.view_readouts`.
 
     Notes
     -----
@@ -83,7 +83,7 @@ class TorchEncoder(ImageEncoder):
     >>> module = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten())
     >>> images = np.zeros((2, 8, 8, 3), np.uint8)
     >>> encoder = TorchEncoder(module, layer=["0", "last"])
-    >>> {k: v.shape for k, v in encoder.transform_blocks(images).items()}
+    >>> {k: v.shape for k, v in encoder.transform_views(images).items()}
     {'0|avg': (2, 4), 'last|model': (2, 144)}
     """
 
@@ -128,17 +128,17 @@ class TorchEncoder(ImageEncoder):
         return tensor
 
     def _last(
-        self, frozen: Frozen, batch: Tensor, blocks: list[Block]
+        self, frozen: Frozen, batch: Tensor, views: list[View]
     ) -> dict[str, Tensor]:
         output = frozen.module(batch)
-        if not isinstance(output, Tensor) and blocks:
+        if not isinstance(output, Tensor) and views:
             kind, cure = type(output).__name__, "name a layer inside it"
             raise invalid("The output of the module", "one tensor", kind, cure)
-        unpooled = any(block.pool == "model" for block in blocks)
+        unpooled = any(view.pool == "model" for view in views)
         if unpooled and output.ndim != 2:
             shape, cure = tuple(output.shape), "pass pool='avg' or 'flatten'"
             raise invalid("The output of the module", "vectors (B, width)", shape, cure)
-        return {block.name: pooled(output, block, frozen.layout) for block in blocks}
+        return {view.name: pooled(output, view, frozen.layout) for view in views}
 
     def _identity(self) -> dict[str, object]:
         return {

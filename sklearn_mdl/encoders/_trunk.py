@@ -38,7 +38,7 @@ class EncoderTrunk(nn.Module):
         self.encoder: ImageEncoder = clone(encoder)
         self.module = deepcopy(frozen.module).requires_grad_(True)
         self.about = frozen._replace(module=nn.Identity())
-        self.blocks = list(encoder._blocks)
+        self.views = list(encoder._views)
 
     def prepare(self, images: Tensor) -> Tensor:
         """Preprocess images (n, H, W, C), uint8, to a minibatch (n, c, h, w)."""
@@ -49,8 +49,8 @@ class EncoderTrunk(nn.Module):
     def forward(self, batch: Tensor) -> Tensor:
         """Features (n, width) of a minibatch."""
         frozen = self.about._replace(module=self.module)
-        found = self.encoder._outputs(frozen, self.blocks, batch)
-        return torch.cat([found[block.name].float() for block in self.blocks], 1)
+        found = self.encoder._outputs(frozen, self.views, batch)
+        return torch.cat([found[view.name].float() for view in self.views], 1)
 
 
 def image_encoder_of(encoder: AnyEncoder) -> ImageEncoder:

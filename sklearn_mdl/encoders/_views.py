@@ -35,7 +35,7 @@ class Views(NamedTuple):
         Read-only; a memory map if a path was given.
     columns : dict of str to slice
         Columns by name of the view, such as ``layer 3|last``, for
-        :func:`~sklearn_mdl.readouts.block_readouts`.
+        :func:`~sklearn_mdl.readouts.view_readouts`.
     """
 
     X: NDArray[np.float32]

@@ -28,9 +28,9 @@ class DetectionMeasures(NamedTuple):
         Share of the positive examples at or above the threshold.
     recall_interval : (float, float)
     threshold : float
-        The lowest score at which at most ``max_false_positives`` of the negative
+        The lowest score at which at most ``max_fpr`` of the negative
         examples are flagged; infinity if there is none.
-    max_false_positives : float
+    max_fpr : float
         A share of the negative examples. With fewer negatives than its inverse (100 for
         1 %), no false positive is allowed.
     level : float
@@ -46,12 +46,12 @@ class DetectionMeasures(NamedTuple):
     recall: float
     recall_interval: Interval
     threshold: float
-    max_false_positives: float
+    max_fpr: float
     level: float
 
     def __str__(self) -> str:
         """Return a line for each measure."""
-        share = f"{self.max_false_positives:.2g}"
+        share = f"{self.max_fpr:.2g}"
         rows = [
             ("ROC AUC", self.roc_auc, self.roc_auc_interval),
             (
@@ -67,13 +67,13 @@ class DetectionMeasures(NamedTuple):
         ]
         counts = f"{self.n_positive} positive, {self.n_negative} negative"
         title = f"{counts}; {self.level:.0%} intervals"
-        if self.n_negative * self.max_false_positives < 1:
+        if self.n_negative * self.max_fpr < 1:
             title += "; too few negatives for one false positive"
         return "\n".join([title, *lines])
 
 
 def positive_probabilities(
-    codelengths: ArrayLike, labels: ArrayLike, positive: object = 1
+    codelengths: ArrayLike, labels: ArrayLike, pos_label: object = 1
 ) -> Floats:
     """Return the predicted probability of the positive class for each row.
 
@@ -86,7 +86,7 @@ def positive_probabilities(
         ``codelengths_`` of a switcher that was fitted on two classes, in nats.
     labels : array-like of shape (N,)
         Labels in the same order: ``y[switcher.order_]`` if rows were shuffled.
-    positive : object, default=1
+    pos_label : object, default=1
         The positive class.
 
     Returns
@@ -113,13 +113,13 @@ def positive_probabilities(
             "codelengths and labels must have one shape (N,), got "
             f"{nats.shape} and {y.shape}; pass y[switcher.order_]"
         )
-    if len(classes) != 2 or positive not in classes:
+    if len(classes) != 2 or pos_label not in classes:
         raise ValueError(
-            f"labels must be of two classes, one of them {positive!r}, got "
+            f"labels must be of two classes, one of them {pos_label!r}, got "
             f"{classes.tolist()}; name the positive class"
         )
     proba = np.exp(-nats)
-    found: Floats = np.where(y == positive, proba, 1 - proba)
+    found: Floats = np.where(y == pos_label, proba, 1 - proba)
     return found
 
 
@@ -127,7 +127,7 @@ def detection_measures(
     is_positive: ArrayLike,
     scores: ArrayLike,
     *,
-    max_false_positives: float = 0.01,
+    max_fpr: float = 0.01,
     level: float = 0.9,
     n_resamples: int = 1000,
     random_state: int = 0,
@@ -142,7 +142,7 @@ def detection_measures(
     is_positive : array-like of shape (N,), bool
     scores : array-like of shape (N,)
         Higher is more suspicious.
-    max_false_positives : float, default=0.01
+    max_fpr : float, default=0.01
         Share of the negative examples that may be flagged.
     level : float, default=0.9
         Coverage of each interval.
@@ -176,7 +176,7 @@ def detection_measures(
             f"{y.shape} and {s.shape}; give both for each example"
         )
     for name, value in {
-        "max_false_positives": max_false_positives,
+        "max_fpr": max_fpr,
         "level": level,
     }.items():
         if not 0 < value < 1:
@@ -192,7 +192,7 @@ def detection_measures(
     for own in (positive, negative):
         chances = np.full(len(own), 1 / len(own))
         times[1:, own] = rng.multinomial(len(own), chances, n_resamples)
-    point, *draws = _measured(y, s, times, max_false_positives)
+    point, *draws = _measured(y, s, times, max_fpr)
     tails = [(1 - level) / 2, (1 + level) / 2]
     low, high = np.quantile(np.array(draws)[:, :3], tails, axis=0).tolist()
     intervals = list(zip(low, high, strict=True))
@@ -206,7 +206,7 @@ def detection_measures(
         float(point[2]),
         intervals[2],
         float(point[3]),
-        float(max_false_positives),
+        float(max_fpr),
         float(level),
     )
 

@@ -82,7 +82,7 @@ class Extrapolation(NamedTuple):
     draws: Floats
 
     @property
-    def can_tell(self) -> NDArray[np.bool_]:
+    def is_precise(self) -> NDArray[np.bool_]:
         """True where an interval is at most 10 % of the codelength to either side."""
         return is_narrow(self.values, self.lower, self.upper)
 

@@ -93,12 +93,12 @@ class PrequentialMeasures(NamedTuple):
         return self.codelength / self.n_samples
 
     @property
-    def saved_against_uniform(self) -> float:
+    def savings_over_uniform(self) -> float:
         """Nats saved relative to the uniform code; negative if that one is shorter."""
         return self.uniform_codelength - self.codelength
 
     @property
-    def saved_against_frequency(self) -> float:
+    def savings_over_frequency(self) -> float:
         """Nats that the features save relative to the frequency code."""
         return self.frequency_codelength - self.codelength
 
@@ -189,7 +189,7 @@ class RegressionMeasures(NamedTuple):
         return self.codelength / self.n_samples
 
     @property
-    def saved_against_reference(self) -> float:
+    def savings_over_reference(self) -> float:
         """Nats that the features save relative to the reference."""
         return self.reference_codelength - self.codelength
 

@@ -80,7 +80,7 @@ class CellArrays:
         return average_ranks(self.codelengths_)
 
     @property
-    def comparable_(self) -> np.ndarray:
+    def positive_codelengths_(self) -> np.ndarray:
         """Positive codelengths, to compare ratios, (n_datasets, n_encoders).
 
         Codelengths of real labels may be negative and depend on their units. Ratios of
@@ -93,12 +93,12 @@ class CellArrays:
         return found
 
     @property
-    def samples_(self) -> Iterator[Sample]:
+    def codelength_samples_(self) -> Iterator[Sample]:
         """Codelengths by dataset with their variation over rows and shared orders."""
         for nats, cells in zip(self.codelengths_, self._groups(), strict=True):
             yield replace(sample_of(cells), codelengths=nats)
 
-    def groups_of_cells(self) -> dict[tuple[str, str], list[Cell]]:
+    def cells_by_encoder(self) -> dict[tuple[str, str], list[Cell]]:
         """Cells by dataset and encoder, order by order."""
         names = product(self.dataset_names_, self.encoder_names_)
         groups: dict[tuple[str, str], list[Cell]] = {pair: [] for pair in names}
@@ -107,7 +107,7 @@ class CellArrays:
         return groups
 
     def _by_order(self, name: str) -> np.ndarray:
-        groups = list(self.groups_of_cells().values())
+        groups = list(self.cells_by_encoder().values())
         table = np.full((len(groups), max(map(len, groups))), np.nan)
         for row, cells in zip(table, groups, strict=True):
             row[: len(cells)] = [getattr(cell, name) for cell in cells]
@@ -116,7 +116,7 @@ class CellArrays:
     @property
     def is_pooled_(self) -> bool:
         """True if any cell pools readouts, so that the two codelengths differ."""
-        return any(cell.pool_groups for cell in self._ranked)
+        return any(cell.pool_kinds for cell in self._ranked)
 
     @property
     def first_cells_(self) -> list[Cell]:
@@ -125,7 +125,7 @@ class CellArrays:
         return [firsts[name] for name in self.dataset_names_]
 
     @property
-    def terms_notes_(self) -> dict[str, str]:
+    def common_settings_notes_(self) -> dict[str, str]:
         """Notes on datasets where equal terms restrict an encoder; see the class."""
         notes = {
             name: _terms_note([c for c in self._ranked if c.dataset == name])
@@ -141,13 +141,13 @@ class CellArrays:
         shares : list of list of dict
             By dataset and encoder; each maps architectures to probabilities.
         """
-        groups = self.groups_of_cells()
+        groups = self.cells_by_encoder()
         return [
             [_mean_posterior(groups[name, encoder]) for encoder in self.encoder_names_]
             for name in self.dataset_names_
         ]
 
-    def saved_per_example(self, reference: str = "uniform") -> np.ndarray:
+    def savings_per_example(self, reference: str = "uniform") -> np.ndarray:
         """Nats per example saved relative to a code without features.
 
         Parameters
@@ -171,12 +171,12 @@ class CellArrays:
         """Nats of a code without features, averaged over orders where they matter."""
         if not first.is_real and reference != "labels":
             return float(getattr(first, reference))
-        own = self.groups_of_cells()[first.dataset, first.encoder]
+        own = self.cells_by_encoder()[first.dataset, first.encoder]
         return float(np.mean([cell.labels_alone for cell in own]))
 
     def _groups(self) -> Iterator[list[list[Cell]]]:
         """Yield the cells of each dataset by encoder, in the orders that all share."""
-        groups = iter(self.groups_of_cells().values())
+        groups = iter(self.cells_by_encoder().values())
         for counts in self.n_orders_:
             yield [next(groups)[: counts.min()] for _ in counts]
 

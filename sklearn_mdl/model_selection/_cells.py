@@ -96,7 +96,7 @@ class Cell:
         Nats for all labels, with the pool if there is one.
     switching_codelength : float
         Nats by switching only, as in the paper (Li et al., 2023).
-    pool_groups : list of str
+    pool_kinds : list of str
         Kinds of readouts that are pooled; empty without a pool.
     accuracy : float
         Share of labels that were predicted correctly before they were observed; NaN for
@@ -148,7 +148,7 @@ class Cell:
     n_classes: int
     codelength: float
     switching_codelength: float
-    pool_groups: list[str]
+    pool_kinds: list[str]
     accuracy: float
     frequency: float
     labels_alone: float
@@ -194,12 +194,12 @@ class Cell:
         return self.codelength / self.n_samples
 
     @property
-    def saved_per_example(self) -> float:
+    def savings_per_example(self) -> float:
         """Nats per example saved relative to the uniform code."""
         return (self.uniform - self.codelength) / self.n_samples
 
     @property
-    def saved_over_labels(self) -> float:
+    def savings_over_labels(self) -> float:
         """Nats per example saved relative to the code without features."""
         return (self.labels_alone - self.codelength) / self.n_samples
 
@@ -235,7 +235,8 @@ class Cell:
 
     def record(self) -> dict[str, object]:
         """Return all results except the trace, and derived measures, for JSON."""
-        derived = ("uniform", "per_example", "saved_per_example", "saved_over_labels")
+        saved = ("savings_per_example", "savings_over_labels")
+        derived = ("uniform", "per_example", *saved)
         return {**self.kept(), **{name: getattr(self, name) for name in derived}}
 
 
@@ -286,7 +287,7 @@ def score_cell(task: Task, device: str | None = None) -> Cell:
         n_classes=n_classes,
         codelength=float(switcher.codelength_),
         switching_codelength=float(switcher.switching_codelength_),
-        pool_groups=[str(name) for name in switcher.pool_groups_],
+        pool_kinds=[str(name) for name in switcher.pool_kinds_],
         accuracy=accuracy,
         frequency=reference,
         labels_alone=labels_alone,

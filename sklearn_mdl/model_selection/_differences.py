@@ -159,7 +159,7 @@ class Extrapolations(NamedResult):
     n_given: NDArray[np.intp]
 
     @property
-    def can_tell(self) -> NDArray[np.bool_]:
+    def is_precise(self) -> NDArray[np.bool_]:
         """True where an interval is at most 10 % of its codelength to either side."""
         return is_narrow(self.values, self.lower, self.upper)
 
@@ -193,7 +193,7 @@ class Extrapolations(NamedResult):
 
     def _columns(self) -> Mapping[str, Sequence[object]]:
         margins = ("margins", "margins_lower", "margins_upper")
-        return self._by_cell("values", "lower", "upper", *margins, "can_tell")
+        return self._by_cell("values", "lower", "upper", *margins, "is_precise")
 
 
 def extrapolations(

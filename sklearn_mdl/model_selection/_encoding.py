@@ -27,9 +27,9 @@ from sklearn_mdl._core.validation import (
     warn_caller,
 )
 from sklearn_mdl.encoders import (
-    BlockEncoder,
     CachedEncoder,
     FeatureCache,
+    ViewEncoder,
     encode,
     keeps_data,
 )
@@ -166,10 +166,10 @@ def gather(
 
 
 def _shown(encoder: BaseEstimator) -> BaseEstimator:
-    """Return an encoder of blocks with its progress bar; others are unchanged."""
+    """Return an encoder of views with its progress bar; others are unchanged."""
     if isinstance(encoder, CachedEncoder):
         return clone(encoder).set_params(encoder__verbose=1)
-    is_ours = isinstance(encoder, BlockEncoder)
+    is_ours = isinstance(encoder, ViewEncoder)
     return clone(encoder).set_params(verbose=1) if is_ours else encoder
 
 
@@ -229,7 +229,7 @@ def _encoded(
             features = encode(encoder, given)
             check(features)
             return features if keeps_data(encoder) else _owned(features)
-        if isinstance(encoder, BlockEncoder):
+        if isinstance(encoder, ViewEncoder):
             encoder = clone(encoder)  # it is fitted
         return cache.features(encoder, given, name=names, check=check)
     except Exception as error:

@@ -23,7 +23,7 @@ from sklearn_mdl._core.io.safetensors_io import is_archive, read_archive, write_
 from sklearn_mdl._core.io.whole_files import refuse_foreign
 from sklearn_mdl._core.stream.scaling import RunningStandardizer
 from sklearn_mdl._core.validation import as_labels, damaged, invalid
-from sklearn_mdl.readouts import REACH, BlockSettings, KernelReadout, last_refresh
+from sklearn_mdl.readouts import REACH, KernelReadout, ViewSettings, last_refresh
 from sklearn_mdl.switcher import MDLReadoutSwitcher
 
 Floats = NDArray[np.float64]
@@ -234,7 +234,7 @@ def export_probe(
     place = _best_linear(switcher)
     readout = switcher.readouts_[place]
     columns = np.arange(shape[1])
-    if isinstance(readout, BlockSettings):
+    if isinstance(readout, ViewSettings):
         columns = np.array(readout.places(shape[1]))
         readout = readout.inner
     order = getattr(switcher, "order_", np.arange(len(labels)))
@@ -282,13 +282,13 @@ def _best_linear(switcher: MDLReadoutSwitcher) -> int:
     costs = switcher.readout_codelengths_
     places = []
     for place, readout in enumerate(switcher.readouts_):
-        inner = readout.inner if isinstance(readout, BlockSettings) else readout
+        inner = readout.inner if isinstance(readout, ViewSettings) else readout
         is_linear = getattr(inner, "kernel", None) == "linear"
         if is_linear and inner.scaling in SCALINGS and switcher.retired_at_[place] < 0:
             places.append(place)
     if not places:
         required = "one linear kernel or more that has not retired"
-        cure = 'fit with readouts="linear", or block_readouts(columns, "linear")'
+        cure = 'fit with readouts="linear", or view_readouts(columns, "linear")'
         raise invalid("readouts", required, switcher.readout_names_, cure)
     return min(places, key=lambda place: float(costs[place]))
 

@@ -44,21 +44,23 @@ class RaceForecast(NamedTuple):
     Attributes
     ----------
     labels, low, high : float
-        Median and 80 % interval; infinity beyond `most`.
-    most : int
+        Median and 80 % interval; infinity beyond `max_labels`.
+    max_labels : int
         Labels that were looked ahead.
     """
 
     labels: float
     low: float
     high: float
-    most: int
+    max_labels: int
 
     def __str__(self) -> str:
         """Say it in words."""
         if not np.isfinite(self.low):
-            return f"more than {self.most} more labels"
-        high = f"{self.high:.0f}" if np.isfinite(self.high) else f"over {self.most}"
+            return f"more than {self.max_labels} more labels"
+        high = (
+            f"{self.high:.0f}" if np.isfinite(self.high) else f"over {self.max_labels}"
+        )
         if not np.isfinite(self.labels):
             return f"{self.low:.0f} or many more labels"
         plural = "" if self.labels == 1 else "s"
@@ -125,11 +127,11 @@ class EncoderRace(BaseEstimator):
     Attributes
     ----------
     encoder_names_ : list of str
-    alive_ : list of str
+    remaining_ : list of str
         Encoders that are not out.
     leader_ : str
         The one of them with the smallest mean loss.
-    out_at_ : dict of str to int
+    eliminated_at_ : dict of str to int
         Labels after which an encoder was out.
     e_values_ : ndarray of shape (n_encoders, n_encoders)
         Evidence that the encoder of a row is behind that of a column. One is out when
@@ -161,7 +163,7 @@ class EncoderRace(BaseEstimator):
     ...     if race.should_stop_:
     ...         break
     EncoderRace(...)
-    >>> race.alive_
+    >>> race.remaining_
     ['all pixels']
     """
 
@@ -279,7 +281,7 @@ class EncoderRace(BaseEstimator):
         self._publish(classes)
         return self
 
-    def forecast(self, most: int = 2000) -> RaceForecast:
+    def forecast(self, max_labels: int = 2000) -> RaceForecast:
         """Say about how many more labels it takes until the race stops.
 
         Labels to come are drawn from the second half of those compared so far: the
@@ -287,7 +289,7 @@ class EncoderRace(BaseEstimator):
 
         Parameters
         ----------
-        most : int, default=2000
+        max_labels : int, default=2000
             Labels to look ahead.
 
         Returns
@@ -298,28 +300,30 @@ class EncoderRace(BaseEstimator):
         Raises
         ------
         ValueError
-            If `most` is not positive, or fewer than 10 labels were compared.
+            If `max_labels` is not positive, or fewer than 10 labels were compared.
         """
         self.resume()
-        if not isinstance(most, Integral) or most < 1:
-            raise invalid("most", "a number of labels, at least 1", most, "pass 2000")
+        if not isinstance(max_labels, Integral) or max_labels < 1:
+            raise invalid(
+                "max_labels", "a number of labels, at least 1", max_labels, "pass 2000"
+            )
         n_compared = max(self.n_labels_ - self.start, 0)
         if n_compared < 10:
             cure = f"add {self.start + 10 - self.n_labels_} more labels"
             raise invalid("labels", "at least 10 after the start", n_compared, cure)
         if self.should_stop_:
-            return RaceForecast(0.0, 0.0, 0.0, most)
-        drawn = forecast_stop(self._race, self.losses_, most=most)
+            return RaceForecast(0.0, 0.0, 0.0, max_labels)
+        drawn = forecast_stop(self._race, self.losses_, most=max_labels)
         low, middle, high = (
             np.quantile(drawn, q, method="inverted_cdf") for q in (0.1, 0.5, 0.9)
         )
-        return RaceForecast(float(middle), float(low), float(high), most)
+        return RaceForecast(float(middle), float(low), float(high), max_labels)
 
     def verdict(self) -> str:
         """Say in a few sentences whether to stop, who leads, and what is certified."""
         self.resume()
-        n, alive = self.n_labels_, [e for e in self.alive_ if e != self.leader_]
-        out = [f"{e!r} (at {self.out_at_[e]})" for e in self.out_at_]
+        n, alive = self.n_labels_, [e for e in self.remaining_ if e != self.leader_]
+        out = [f"{e!r} (at {self.eliminated_at_[e]})" for e in self.eliminated_at_]
         lines = []
         if self.should_stop_:
             certified = "certified" if self.certified_ else "not certified"
@@ -333,10 +337,10 @@ class EncoderRace(BaseEstimator):
             if n > self.start:
                 lines.append(f"{self.leader_!r} leads.")
         if alive and n > self.start:
-            most = max(-self.bounds_[self.encoder_names_.index(e), 0] for e in alive)
+            worst = max(-self.bounds_[self.encoder_names_.index(e), 0] for e in alive)
             others = ", ".join(map(repr, alive))
             behind = (
-                "an unknown amount" if np.isinf(most) else f"{max(most, 0):.3g} nats"
+                "an unknown amount" if np.isinf(worst) else f"{max(worst, 0):.3g} nats"
             )
             lines.append(f"It may be behind {others} by up to {behind} a label.")
         if out:
@@ -404,8 +408,8 @@ class EncoderRace(BaseEstimator):
                     f"{type(X).__name__}; pass features by name, or make the race with "
                     "a mapping of transformers"
                 )
-            return {name: self._encoded(name, X) for name in self.alive_}
-        return rows_by_name(X, self.encoder_names_, self.alive_)
+            return {name: self._encoded(name, X) for name in self.remaining_}
+        return rows_by_name(X, self.encoder_names_, self.remaining_)
 
     def _encoded(self, name: str, X: Any) -> np.ndarray:
         assert isinstance(self.encoders, Mapping)
@@ -460,9 +464,9 @@ class EncoderRace(BaseEstimator):
         self.labels_ = labels if is_real else classes[labels]
         empty = np.empty((0, len(names)))
         self.losses_ = np.concatenate([empty, *(step.losses for step in self._steps)])
-        self.alive_ = [names[i] for i in np.flatnonzero(race.alive)]
+        self.remaining_ = [names[i] for i in np.flatnonzero(race.alive)]
         out = sorted(np.flatnonzero(~race.alive), key=lambda i: race.out_at[i])
-        self.out_at_ = {names[i]: int(race.out_at[i]) for i in out}
+        self.eliminated_at_ = {names[i]: int(race.out_at[i]) for i in out}
         self.leader_ = names[int(race.leader)]
         self.threshold_ = 1 / race.level
         self.e_values_ = np.exp(np.minimum(race.log_values(), LARGEST_LOG))

@@ -25,7 +25,7 @@ class Race(Protocol):
 
     encoder_names_: list[str]
     leader_: str
-    out_at_: dict[str, int]
+    eliminated_at_: dict[str, int]
     bounds_: np.ndarray
     e_values_: np.ndarray
     threshold_: float
@@ -49,7 +49,11 @@ def html_of_race(race: Race) -> str:
     middles = np.where(known, np.where(known[:, None], bounds, 0.0).mean(1), 0.0)
     order = sorted(
         range(len(names)),
-        key=lambda i: (names[i] in race.out_at_, names[i] != race.leader_, middles[i]),
+        key=lambda i: (
+            names[i] in race.eliminated_at_,
+            names[i] != race.leader_,
+            middles[i],
+        ),
     )
     ends = np.append(bounds[known].ravel(), 0.0)
     low, high = float(ends.min()), float(ends.max())
@@ -57,8 +61,8 @@ def html_of_race(race: Race) -> str:
     for i in order:
         name, has_bounds = names[i], bool(known[i])
         state = "leads" if name == race.leader_ and known.any() else "in the race"
-        if name in race.out_at_:
-            state = f"out at {race.out_at_[name]}"
+        if name in race.eliminated_at_:
+            state = f"out at {race.eliminated_at_[name]}"
         texts, bar = ["–", "–"], ""
         if has_bounds and name != race.leader_:
             one, other = bounds[i].tolist()

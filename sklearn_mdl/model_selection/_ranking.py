@@ -24,8 +24,8 @@ class PrintedRanking(RankStatistics):
         -------
         frame : pandas.DataFrame
             Columns dataset, encoder, order, n_samples, n_features, n_classes,
-            codelength, switching_codelength, per_example and saved_per_example (nats),
-            accuracy (of predictions made before the label was seen), p-value of
+            codelength, switching_codelength, per_example and savings_per_example
+            (nats), accuracy (of predictions made before the label was seen), p-value of
             permutations (under kernel readouts only), rank within the dataset, best
             readout, number of readouts, their replay streams and scalings, and seconds.
             Both codelengths are equal without a pool.

@@ -106,7 +106,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         Datasets on which an encoder has no cell by then are left out.
     alpha : float, default=0.1
         Level of the critical difference; intervals have level ``1 - alpha``.
-    groups : mapping of str to list of str, default=None
+    dataset_groups : mapping of str to list of str, default=None
         Datasets that are also ranked separately, by the name of the group; a dataset
         may be in several.
     missing : {"raise", "drop"}, default="raise"
@@ -151,15 +151,15 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
     critical_difference_ : float
         Average ranks closer than this do not differ significantly at level ``alpha``
         (Nemenyi); NaN for a single encoder.
-    groups_ : dict of str to Ranking
+    dataset_groups_ : dict of str to Ranking
         The ranking on each of the groups.
     encoder_names_, dataset_names_ : list of str
-    terms_notes_ : dict of str to str
+    common_settings_notes_ : dict of str to str
         Datasets on which an encoder by itself would have had more readouts, replay
         streams or scalings than all encoders have, which get those for the widest.
     cells_ : list of Cell
         All results, dataset by dataset, encoder by encoder, order by order.
-    out_ : dict of str to dict of str to int
+    eliminated_ : dict of str to dict of str to int
         Eliminated encoders: number of labels after which they were, by dataset. They
         are in no other attribute.
     failures_ : list of Failure
@@ -184,7 +184,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
     n_orders: int | Literal["auto"] = "auto"
     time_budget: float | None = None
     alpha: float = 0.1
-    groups: Mapping[str, Collection[str]] | None = None
+    dataset_groups: Mapping[str, Collection[str]] | None = None
     missing: str = "raise"
     results: str | PathLike[str] | None = None
     n_permutations: int | None = None
@@ -203,7 +203,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         ],
         "time_budget": [Interval(Real, 0, None, closed="neither"), None],
         "alpha": [Interval(Real, 0, 1, closed="neither")],
-        "groups": [Mapping, None],
+        "dataset_groups": [Mapping, None],
         "missing": [StrOptions({"raise", "drop"})],
         "results": [str, PathLike, None],
         "n_permutations": [Interval(Integral, 1, None, closed="left"), None],
@@ -244,7 +244,8 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
             kept in ``results``. Also if `time_budget` is shorter than one cell, or over
             before every encoder has a cell on some dataset.
         TypeError
-            If ``datasets``, ``encoders`` or ``groups`` are not mappings of that form.
+            If ``datasets``, ``encoders`` or ``dataset_groups`` are not mappings of that
+            form.
         """
         found, out = self._tasks(datasets, encoders), Out()
         if self.eliminate is not None:
@@ -255,15 +256,15 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         failed = [one for one in [*found, *outcomes] if isinstance(one, Failure)]
         kept = self._without_failures([task.dataset for task in found], failed)
         kept = with_all_encoders(kept, tasks, outcomes)
-        self.failures_, self.out_ = failed, out
+        self.failures_, self.eliminated_ = failed, out
         self.cells_ = [
             replace(cell, groups=task.groups)
             for task, cell in zip(tasks, outcomes, strict=True)
             if isinstance(cell, Cell) and cell.dataset in kept
         ]
-        self.groups_ = {
+        self.dataset_groups_ = {
             name: Ranking([c for c in self.cells_ if c.dataset in members], self.alpha)
-            for name, members in (self.groups or {}).items()
+            for name, members in (self.dataset_groups or {}).items()
             if not set(members).isdisjoint(kept)
         }
         warn_of_environments(self.cells_)
@@ -272,7 +273,11 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
     def summary(self) -> str:
         """Return the ranking as text: the verdict, by dataset, then average ranks."""
         text = super().summary()
-        return f"{text}\n\nNot ranked: {out_text(self.out_)}" if self.out_ else text
+        return (
+            f"{text}\n\nNot ranked: {out_text(self.eliminated_)}"
+            if self.eliminated_
+            else text
+        )
 
     def dry_run(self, datasets: Datasets, encoders: Encoders | None = None) -> Forecast:
         """List the cells that ``fit`` would run, their memory and time.
@@ -370,7 +375,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
     def _check_permutable(self) -> None:
         """Raise before any pass what a permutation test would raise after it."""
         cure = "leave out n_permutations"
-        if self.groups:
+        if self.dataset_groups:
             raise unsupported(PERMUTATIONS, GROUPS, cure)
         if getattr(self.switcher, "label_delay", 0):
             raise unsupported(PERMUTATIONS, DELAY, cure)
@@ -388,7 +393,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
             _check_kernels(None if self.switcher is None else self.switcher.readouts)
         datasets = cast(Datasets, opened(datasets))
         if isinstance(datasets, Mapping):  # otherwise an error is raised below
-            _check_groups(self.groups or {}, datasets)
+            _check_groups(self.dataset_groups or {}, datasets)
         cache = self.results and FeatureCache(Path(self.results) / "features")
         given = datasets, encoders, self.missing, cache or None
         found = gather(
@@ -474,12 +479,12 @@ def _check_groups(groups: Mapping[str, object], datasets: Datasets) -> None:
     for name, members in groups.items():
         if isinstance(members, str) or not isinstance(members, Sequence | set):
             raise TypeError(
-                "groups must be a mapping {group: [datasets]}, but group "
+                "dataset_groups must be a mapping {group: [datasets]}, but group "
                 f"{name!r} is {members!r}; give a list of names"
             )
         unknown = [member for member in members if member not in datasets]
         if unknown:
             raise ValueError(
-                f"groups must name datasets among {list(datasets)}, but {name!r} holds "
-                f"{unknown[0]!r}; leave it out"
+                f"dataset_groups must name datasets among {list(datasets)}, but "
+                f"{name!r} holds {unknown[0]!r}; leave it out"
             )

@@ -161,7 +161,7 @@ class RankStatistics(CellArrays):
             Compare only this many encoders, those with the best average ranks.
         """
         found = ranking.pairwise_wilcoxon(
-            self.comparable_, pairs=self._columns(pairs), top_k=top_k
+            self.positive_codelengths_, pairs=self._columns(pairs), top_k=top_k
         )
         return self._named(found)
 
@@ -188,7 +188,7 @@ class RankStatistics(CellArrays):
         random_state : int, Generator or None, default=0
         """
         found = ranking.bayesian_signed_rank(
-            self.comparable_,
+            self.positive_codelengths_,
             rope=rope,
             pairs=self._columns(pairs),
             top_k=top_k,
@@ -205,7 +205,7 @@ class RankStatistics(CellArrays):
         rope : float, default=0.0
             Codelengths whose ratio is at most ``1 + rope`` tie.
         """
-        return self._named(ranking.win_table(self.comparable_, rope=rope))
+        return self._named(ranking.win_table(self.positive_codelengths_, rope=rope))
 
     def order_spread(self) -> differences.OrderSpread:
         """Means and standard deviations over orders; needs at least two orders."""
@@ -242,7 +242,7 @@ class RankStatistics(CellArrays):
         table = self.codelengths_
         chosen = ranking.checked_pairs(table, self._columns(pairs), top_k)
         level = 1 - self.alpha if level is None else level
-        samples = list(self.samples_)
+        samples = list(self.codelength_samples_)
         return self._named(differences.paired_differences(samples, chosen, level))
 
     def preferred_readouts(self) -> differences.PreferredReadouts:

@@ -16,8 +16,8 @@ from sklearn_mdl.ranking import average_ranks
 
 COLUMNS = (
     *("dataset", "encoder", "order", "n_samples", "n_features", "n_classes"),
-    *("codelength", "switching_codelength", "per_example", "saved_per_example"),
-    *("saved_over_labels", "accuracy", "permutation_p_value"),
+    *("codelength", "switching_codelength", "per_example", "savings_per_example"),
+    *("savings_over_labels", "accuracy", "permutation_p_value"),
     *("rank", "best_readout", "n_readouts", "streams", "scalings", "seconds"),
 )
 P_VALUE = "p, kernels"  # of permutation tests
@@ -61,7 +61,7 @@ def cell_table(
     heldout : mapping of str to mapping
         Other accuracies by dataset and encoder, by title of their column.
     """
-    groups = ranking.groups_of_cells()
+    groups = ranking.cells_by_encoder()
     cells = list(groups.values())
     firsts = [orders[0] for orders in cells]
     columns = {
@@ -156,7 +156,7 @@ def _rank_columns(ranking: RankStatistics) -> dict[str, list[str]]:
         columns[SWITCHING] = _fixed(by_switching, 2)
     else:
         columns["average rank"] = ranks
-    columns[OVER_LABELS] = _fixed(ranking.saved_per_example("labels").mean(0), 3)
+    columns[OVER_LABELS] = _fixed(ranking.savings_per_example("labels").mean(0), 3)
     if has_tests(ranking):
         found = ranking.rank_intervals()
         bounds = zip(found.lower, found.upper, strict=True)
@@ -238,8 +238,8 @@ def as_text(ranking: RankStatistics) -> str:
 
 def _dataset_text(ranking: RankStatistics, index: int) -> str:
     cell, totals = ranking.first_cells_[index], ranking.codelengths_[index]
-    saved = ranking.saved_per_example("labels")[index]
-    groups = ranking.groups_of_cells()
+    saved = ranking.savings_per_example("labels")[index]
+    groups = ranking.cells_by_encoder()
     cells = [groups[cell.dataset, encoder] for encoder in ranking.encoder_names_]
     columns = {"encoder": ranking.encoder_names_}
     if ranking.is_pooled_:
@@ -262,7 +262,11 @@ def _dataset_text(ranking: RankStatistics, index: int) -> str:
     if cell.is_real:
         kind = "real labels, Gaussian code of labels"
     title = f"{cell.dataset}: {cell.n_samples} examples, {kind} alone {alone:.1f} nats"
-    lines = [title, table.to_text(), ranking.terms_notes_.get(cell.dataset, "")]
+    lines = [
+        title,
+        table.to_text(),
+        ranking.common_settings_notes_.get(cell.dataset, ""),
+    ]
     return "\n".join(filter(None, lines))
 
 

@@ -97,7 +97,7 @@ class DatasetVerdict:
     codelength, margin, half_width : float
         Codelength of the winner, its margin over the runner-up, and half the width of
         the margin's interval, in nats; NaN if traces are gone.
-    not_told_apart, told_apart : list of str
+    ties, worse : list of str
         Other encoders that do not, or do, differ significantly; the shortest code
         first.
     best : Best
@@ -110,8 +110,8 @@ class DatasetVerdict:
     codelength: float
     margin: float
     half_width: float
-    not_told_apart: list[str]
-    told_apart: list[str]
+    ties: list[str]
+    worse: list[str]
     best: Best
 
     def __str__(self) -> str:
@@ -130,10 +130,10 @@ class DatasetVerdict:
                 "unknown, since traces of its cells are gone: fit again"
             )
         by = f"{rounded(self.margin, self.half_width)} nats ({share})"
-        if not self.not_told_apart:
+        if not self.ties:
             return f"{start} wins by {by}, ahead of {self.runner_up}"
-        others = f"not significantly different from it: {names_of(self.not_told_apart)}"
-        if self.runner_up in self.not_told_apart:
+        others = f"not significantly different from it: {names_of(self.ties)}"
+        if self.runner_up in self.ties:
             return f"{start} has the shortest code, by {by}, but {others}"
         by = f"{by} ahead of {self.runner_up}"
         return f"{start} has the shortest code, by {by}; {others}"
@@ -247,7 +247,9 @@ def verdict_of(ranking: CellArrays) -> Verdict:
     names = [ranking.encoder_names_[e] for e in order]
     datasets, ranks = [], np.zeros(())
     rng = np.random.default_rng(0)
-    for name, sample in zip(ranking.dataset_names_, ranking.samples_, strict=True):
+    for name, sample in zip(
+        ranking.dataset_names_, ranking.codelength_samples_, strict=True
+    ):
         draws = sample.draws(rng)
         ranks = ranks + rankdata(draws, axis=1)
         datasets.append(_on_dataset(ranking, name, sample, chances_of_best(draws)))
@@ -255,10 +257,10 @@ def verdict_of(ranking: CellArrays) -> Verdict:
     needed = 1 + math.ceil(math.log2(n_others / ranking.alpha)) if n_others else 1
     if n_others and n_datasets >= needed:
         pairs = [(order[0], e) for e in order[1:]]
-        tests = pairwise_wilcoxon(ranking.comparable_, pairs=pairs)
+        tests = pairwise_wilcoxon(ranking.positive_codelengths_, pairs=pairs)
         is_out = (tests.adjusted_p_values <= ranking.alpha).tolist()
     else:
-        is_out = [all(name in d.told_apart for d in datasets) for name in names[1:]]
+        is_out = [all(name in d.worse for d in datasets) for name in names[1:]]
     out = [name for name, is_worse in zip(names[1:], is_out, strict=True) if is_worse]
     equivalent = [name for name in names[1:] if name not in out]
     overall = _best(names, chances_of_best(ranks)[order], equivalent)
@@ -297,8 +299,8 @@ def _on_dataset(
     tail = ranking.alpha / (2 * max(1, len(order) - 1))
     halves = [0.0, *(sample.half_width(order[0], e, tail) for e in order[1:])]
     apart = [margin > half for margin, half in zip(margins, halves, strict=True)]
-    told_apart = [name for name, is_apart in zip(names, apart, strict=True) if is_apart]
-    ties = [name for name in names[1:] if name not in told_apart]
+    worse = [name for name, is_apart in zip(names, apart, strict=True) if is_apart]
+    ties = [name for name in names[1:] if name not in worse]
     best = replace(_best(names, shares[order], ties), dataset=dataset)
     if best.rival is not None:
         share = best.probabilities[best.rival]
@@ -312,7 +314,7 @@ def _on_dataset(
         codelength=float(totals[order[0]]),
         margin=margins[1] if names[1:] else 0.0,
         half_width=halves[1] if names[1:] else 0.0,
-        not_told_apart=ties,
-        told_apart=told_apart,
+        ties=ties,
+        worse=worse,
         best=best,
     )

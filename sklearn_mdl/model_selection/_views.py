@@ -157,7 +157,7 @@ def compare_views(switcher: Switcher) -> ViewComparison:
     Parameters
     ----------
     switcher : MDLReadoutSwitcher or MDLReadoutSwitcherRegressor
-        Fitted with readouts of :func:`~sklearn_mdl.readouts.block_readouts`, on two
+        Fitted with readouts of :func:`~sklearn_mdl.readouts.view_readouts`, on two
         views or more, on rows in random order.
 
     Returns
@@ -180,22 +180,22 @@ def compare_views(switcher: Switcher) -> ViewComparison:
     >>> from sklearn.datasets import load_wine
     >>> from sklearn_mdl import MDLReadoutSwitcher
     >>> from sklearn_mdl.model_selection import compare_views
-    >>> from sklearn_mdl.readouts import block_readouts
+    >>> from sklearn_mdl.readouts import view_readouts
     >>> X, y = load_wine(return_X_y=True)
-    >>> readouts = block_readouts({"first": slice(0, 6), "second": slice(6, 13)})
+    >>> readouts = view_readouts({"first": slice(0, 6), "second": slice(6, 13)})
     >>> switcher = MDLReadoutSwitcher(readouts, shuffle=True, random_state=0).fit(X, y)
     >>> compare_views(switcher).best
     'second'
     """
     check_is_fitted(switcher)
-    trace = switcher.remix_by_block()
-    names = [str(name or "all columns") for name in trace.block_names]
+    trace = switcher.remix_by_view()
+    names = [str(name or "all columns") for name in trace.view_names]
     if len(names) < 2:
-        cure = "pass block_readouts(views.columns)"
+        cure = "pass view_readouts(views.columns)"
         raise invalid("readouts", "of two views or more", names, cure)
     # Rows of a group were predicted with the same labels known: they count as one.
     starts = np.flatnonzero(np.diff(trace.known, prepend=-1))
-    losses = np.add.reduceat(trace.block_losses, starts, axis=0)
+    losses = np.add.reduceat(trace.view_losses, starts, axis=0)
     sample = sample_of([[cast(Cell, _View(own))] for own in losses.T])
     shares = chances_of_best(sample.draws(np.random.default_rng(0)))
     order = np.argsort(sample.codelengths, kind="stable")

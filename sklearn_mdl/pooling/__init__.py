@@ -1,6 +1,6 @@
-"""Pools of expert groups: their predictions combined, with weights learned online.
+"""Pools: predictions of kinds of experts, combined with weights learned online.
 
-A switching prior bets on one expert at a time. Groups of experts that err differently
+A switching prior bets on one expert at a time. Kinds of experts that err differently
 are better combined: a log-linear pool multiplies powers of their predictions,
 
     p_t(y)  ~  prod_g q_gt(y) ^ w_g,

@@ -12,7 +12,7 @@ from sklearn_mdl.pooling._groups import GroupPass, Members, newton_step
 from sklearn_mdl.pooling._log_linear import LogLinearPool
 
 Floats = NDArray[np.float64]
-NONE = np.full(3, np.nan)  # the prediction where groups cannot be pooled
+NONE = np.full(3, np.nan)  # the prediction where kinds cannot be pooled
 
 
 class _Pooled(NamedTuple):
@@ -30,24 +30,24 @@ class _Pooled(NamedTuple):
 class DensityPoolPass(GroupPass):
     r"""One online pass of a pool of densities over a stream.
 
-    The product of powers of Gaussians is a Gaussian. If the groups' mixtures have means
+    The product of powers of Gaussians is a Gaussian. If the kinds' mixtures have means
     :math:`\mu_g` and variances :math:`v_g`, its precision is :math:`\sum_g w_g / v_g`
     and its mean is :math:`\sum_g w_g \mu_g / v_g` divided by the precision. Readouts
     predict Student-t densities, and a Gaussian would cost too much at an outlying
     label. So the pool is the Student-t with that mean and variance and with the fewest
-    degrees of freedom of all groups. Weights take one step of the Newton method in the
+    degrees of freedom of all kinds. Weights take one step of the Newton method in the
     label's log-loss, with the Fisher information of that density as the Hessian. They
     are not negative and sum to at least one, so a pool is never wider than its widest
-    group.
+    kind.
 
-    There is no pool until every group has a finite variance.
+    There is no pool until every kind has a finite variance.
 
     Parameters
     ----------
     pool : LogLinearPool
         Its ``floor`` is not used for densities: a fixed share with the switching
         mixture bounds the cost of the pool.
-    n_groups : int
+    n_kinds : int
 
     Raises
     ------
@@ -55,12 +55,12 @@ class DensityPoolPass(GroupPass):
         If a parameter is out of range.
     """
 
-    def __init__(self, pool: LogLinearPool, n_groups: int) -> None:
+    def __init__(self, pool: LogLinearPool, n_kinds: int) -> None:
         pool.check_params()
-        super().__init__(pool, n_groups)
+        super().__init__(pool, n_kinds)
 
     def mix(self, values: Floats, weights: Floats, members: Members) -> Floats:
-        """Moments of the groups' mixtures: mean, variance, degrees of freedom (G, 3).
+        """Moments of the kinds' mixtures: mean, variance, degrees of freedom (G, 3).
 
         Densities (K, 3) are locations, logarithms of scales, degrees of freedom.
         """

@@ -28,7 +28,7 @@ class PoolTrace(NamedTuple):
     codelengths : ndarray of shape (N,)
         Cost of each label given the labels before it, in nats.
     weights : ndarray of shape (N, G)
-        Weights of the groups before each label.
+        Weights of the kinds before each label.
     """
 
     codelength: float
@@ -38,7 +38,7 @@ class PoolTrace(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class LogLinearPool(BaseEstimator):
-    r"""Log-linear pool of the predictions of expert groups, learned online.
+    r"""Log-linear pool of the predictions of several kinds of experts, learned online.
 
     The prediction for a row is
 
@@ -46,7 +46,7 @@ class LogLinearPool(BaseEstimator):
 
         p_t(y) \propto \prod_g q_{gt}(y)^{w_g},
 
-    where :math:`q_g` is the prediction of group ``g``. Weights may be negative and need
+    where :math:`q_g` is the prediction of kind ``g``. Weights may be negative and need
     not sum to one. They begin at ``1 / G``. Each label, once coded, moves them by one
     Newton step on its log-loss: with :math:`F_{gc} = \log q_g(c) - \sum_k p(k) \log
     q_g(k)`,
@@ -58,25 +58,25 @@ class LogLinearPool(BaseEstimator):
 
     Parameters
     ----------
-    groups : array-like of shape (n_readouts,), default=None
-        The group of each readout in a switcher's list; None groups readouts by kind:
+    kinds : array-like of shape (n_readouts,), default=None
+        The kind of each readout in a switcher's list; None tells them by
         architecture, scaling and averaging. Not used if you call the pool with
-        predictions of groups.
+        predictions of kinds.
     prior_precision : float, default=30.0
         :math:`\lambda`: how strongly the weights are held near ``1 / G`` at first.
     floor : float, default=1e-4
-        Share of the uniform distribution that is mixed into every group's prediction
+        Share of the uniform distribution that is mixed into every kind's prediction
         before it is pooled, and into the pool's before it is coded. Without it a
-        single group that is certain and wrong makes the regret grow linearly.
+        single kind that is certain and wrong makes the regret grow linearly.
     half_life : float, default=None
         Labels after which a label counts half in :math:`H`, for streams that drift:
         :math:`H` decays towards :math:`H_0`, so steps stay large enough to follow new
         labels. With None all labels count equally.
     rates : sequence of float, default=None
         Constant rates of the fixed share by which a switcher mixes the readouts of a
-        group, with a separate Bayesian mixture over the rates in each group. None is
+        kind, with a separate Bayesian mixture over the rates in each kind. None is
         the single rate ``1 / t``. Not used if you call the pool with predictions of
-        groups.
+        kinds.
 
     See Also
     --------
@@ -90,7 +90,7 @@ class LogLinearPool(BaseEstimator):
 
     Examples
     --------
-    Two groups, each confident and right on half of the rows:
+    Two kinds, each confident and right on half of the rows:
 
     >>> import numpy as np
     >>> from sklearn_mdl.pooling import LogLinearPool
@@ -103,7 +103,7 @@ class LogLinearPool(BaseEstimator):
     True
     """
 
-    groups: ArrayLike | None = None
+    kinds: ArrayLike | None = None
     _: KW_ONLY
     prior_precision: float = 30.0
     floor: float = 1e-4
@@ -136,12 +136,12 @@ class LogLinearPool(BaseEstimator):
             raise invalid("rates", "numbers in [0, 1], or None", rates, cure)
 
     def __call__(self, log_proba: ArrayLike, labels: ArrayLike) -> PoolTrace:
-        """Pool predictions of groups in one online pass over labels.
+        """Pool predictions of kinds in one online pass over labels.
 
         Parameters
         ----------
         log_proba : array-like of shape (N, G, C)
-            Log-probability of every class for each group and row, in nats.
+            Log-probability of every class for each kind and row, in nats.
         labels : array-like of shape (N,)
             Classes as integers in ``[0, C)``.
 
@@ -156,7 +156,7 @@ class LogLinearPool(BaseEstimator):
         """
         array = np.asarray(log_proba, dtype=np.float64)
         if array.ndim != 3:
-            required = "of shape (n_samples, n_groups, n_classes)"
+            required = "of shape (n_samples, n_kinds, n_classes)"
             raise invalid("log_proba", required, array.shape, "stack the predictions")
         return PoolPass(self, *array.shape[1:]).extend(array, labels)
 
@@ -170,8 +170,8 @@ class PoolPass(GroupPass):
     Parameters
     ----------
     pool : LogLinearPool
-    n_groups : int
-        Number of groups ``G``, at least 1.
+    n_kinds : int
+        Number of kinds ``G``, at least 1.
     n_classes : int
         Number of classes ``C``, at least 1.
 
@@ -181,24 +181,24 @@ class PoolPass(GroupPass):
         If a parameter is out of range.
     """
 
-    def __init__(self, pool: LogLinearPool, n_groups: int, n_classes: int) -> None:
+    def __init__(self, pool: LogLinearPool, n_kinds: int, n_classes: int) -> None:
         pool.check_params()
-        for name, value in {"n_groups": n_groups, "n_classes": n_classes}.items():
+        for name, value in {"n_kinds": n_kinds, "n_classes": n_classes}.items():
             check_integer(name, value, 1, "give the stream's number")
         self._floor = float(pool.floor)
-        self._shape = int(n_groups), int(n_classes)
-        super().__init__(pool, n_groups)
+        self._shape = int(n_kinds), int(n_classes)
+        super().__init__(pool, n_kinds)
 
     def mix(self, values: Floats, weights: Floats, members: Members) -> Floats:
-        """Mix log-probabilities (K, C) into probabilities (G, C) of the groups."""
+        """Mix log-probabilities (K, C) into probabilities (G, C) of the kinds."""
         np.exp(values, out=values)
         values *= weights[:, np.newaxis]
         return members.sums(values)
 
     def add_classes(self, n: int) -> None:
         """Add classes; the weights stay."""
-        n_groups, n_classes = self._shape
-        self._shape = n_groups, n_classes + n
+        n_kinds, n_classes = self._shape
+        self._shape = n_kinds, n_classes + n
 
     def predict(self, proba: Floats) -> Floats:
         """Probabilities (C,) of the pool for one row.
@@ -206,7 +206,7 @@ class PoolPass(GroupPass):
         Parameters
         ----------
         proba : ndarray of shape (G, C)
-            Probabilities of the groups.
+            Probabilities of the kinds.
         """
         return self._coded(self._pooled(np.log(self._coded(proba))))
 
@@ -216,7 +216,7 @@ class PoolPass(GroupPass):
         Parameters
         ----------
         proba : ndarray of shape (G, C)
-            Probabilities of the groups.
+            Probabilities of the kinds.
         label : int
             A new class, numbered ``C``, does not change the weights and is known
             afterwards.
@@ -262,7 +262,7 @@ class PoolPass(GroupPass):
         Parameters
         ----------
         log_proba : array-like of shape (n, G, C)
-            Log-probability of every class for each group and row, in nats.
+            Log-probability of every class for each kind and row, in nats.
         labels : array-like of shape (n,)
             Classes as integers in ``[0, C)``.
 

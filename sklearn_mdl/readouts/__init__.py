@@ -5,13 +5,6 @@ from sklearn_mdl.readouts._base import (
     build_learners as build_learners,
     check_readout as check_readout,
 )
-from sklearn_mdl.readouts._blocks import (
-    BlockReadout,
-    BlockReadoutRegressor,
-    BlockSettings as BlockSettings,
-    block_readouts,
-    expanded as expanded,
-)
 from sklearn_mdl.readouts._build import hidden_widths as hidden_widths
 from sklearn_mdl.readouts._discriminants import CentroidReadout, DiscriminantReadout
 from sklearn_mdl.readouts._dummy import DummyReadout
@@ -67,6 +60,13 @@ from sklearn_mdl.readouts._nets import (
 from sklearn_mdl.readouts._paper_grids import preset_settings, readout_grid
 from sklearn_mdl.readouts._stack import ReadoutStack as ReadoutStack
 from sklearn_mdl.readouts._terms import Terms as Terms, terms_of as terms_of
+from sklearn_mdl.readouts._views import (
+    ViewReadout,
+    ViewReadoutRegressor,
+    ViewSettings as ViewSettings,
+    expanded as expanded,
+    view_readouts,
+)
 from sklearn_mdl.readouts._wrappers import (
     IncrementalReadout,
     RefitReadout,
@@ -74,8 +74,6 @@ from sklearn_mdl.readouts._wrappers import (
 )
 
 __all__ = [
-    "BlockReadout",
-    "BlockReadoutRegressor",
     "CentroidReadout",
     "DiscriminantReadout",
     "DummyReadout",
@@ -92,10 +90,12 @@ __all__ = [
     "MLPReadoutRegressor",
     "RefitReadout",
     "ScratchReadout",
-    "block_readouts",
+    "ViewReadout",
+    "ViewReadoutRegressor",
     "default_readouts",
     "default_regressors",
     "preset_settings",
     "readout_grid",
     "regressor_grid",
+    "view_readouts",
 ]

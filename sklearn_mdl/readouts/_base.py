@@ -35,7 +35,7 @@ class Readout(OnlineEstimator):
     stack: ClassVar[type[NetStack] | None] = None  # of networks: their kind of stack
     family: ClassVar[type | None] = None  # of kinds that share learners: their base
     takes_raw_rows: ClassVar[bool] = False  # its learner scales them itself
-    block: ClassVar[str | None] = None  # name of its columns of X, if not all
+    view: ClassVar[str | None] = None  # name of its columns of X, if not all
     scaling: str | None = "standard"
     batch_size: int = 32
     first_batch_size: int | None = None
@@ -77,7 +77,7 @@ class Readout(OnlineEstimator):
         """Short name of the predictor."""
 
     @property
-    def pool_group(self) -> str:
+    def pool_kind(self) -> str:
         """Kind of the readout: those of one kind switch, and kinds are pooled."""
         return f"{self.architecture}, {self.scaling or 'raw'}"
 
@@ -221,6 +221,6 @@ def check_readout(readout: object) -> None:
     raise TypeError(
         "readouts must hold LinearReadout, MLPReadout, KernelReadout, "
         "DiscriminantReadout, CentroidReadout, KNeighborsReadout, IncrementalReadout, "
-        "RefitReadout, DummyReadout or BlockReadout objects, or readouts of images "
+        "RefitReadout, DummyReadout or ViewReadout objects, or readouts of images "
         f"(FineTunedReadout, ScratchReadout, FrozenReadout), got {readout!r}; {advice}"
     )

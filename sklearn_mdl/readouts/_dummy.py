@@ -124,7 +124,7 @@ class DummySettings(Readout):
         return f"label {self.strategy}"
 
     @property
-    def pool_group(self) -> str:
+    def pool_kind(self) -> str:
         """One kind, since all of them see labels alone."""
         return "labels alone"
 

@@ -85,7 +85,7 @@ class KernelSettings(Readout):
         return self.scaling == WITHIN
 
     @property
-    def pool_group(self) -> str:
+    def pool_kind(self) -> str:
         """Kernel and scaling: those with the same factor but other noises switch."""
         settings = {
             "arc-cosine": self.depth,

@@ -67,10 +67,10 @@ class NetReadout(Readout):
         return architecture_of(self.hidden_layer_sizes)
 
     @property
-    def pool_group(self) -> str:
+    def pool_kind(self) -> str:
         """Kind of the readout; those that predict with averaged weights are another."""
         averaged = ", averaged" if self.ema_step_size < 1 else ""
-        return super().pool_group + averaged
+        return super().pool_kind + averaged
 
     @classmethod
     def learners_of(
@@ -110,7 +110,7 @@ def shared_work(readout: Readout, seed: int) -> Hashable:
     only in their noise have one kernel matrix.
     """
     if not isinstance(readout, NetReadout):
-        return readout.pool_group
+        return readout.pool_kind
     return _shape(readout, "float32"), _member(readout, 0, seed).training
 
 

@@ -111,7 +111,7 @@ def compare(
     >>> found.table.index[0]
     'all'
     """
-    known = set(RepresentationScorer().get_params(deep=False)) - {"groups", "verbose"}
+    known = set(RepresentationScorer().get_params(deep=False)) - {"verbose"}
     for name in settings.keys() - known:
         raise TypeError(f"compare takes {sorted(known)}, got {name!r}; leave it out")
     given = _given(encoders, X, y, datasets, groups)

@@ -105,14 +105,14 @@ class Comparison:
         Seconds to encode, by dataset and encoder.
     pairs : dict of str to (str, str)
         Pairs of the best encoders, by name.
-    together : Ranking or None
+    pair_ranking : Ranking or None
         The best encoders and the pairs of them; None if there is none.
     """
 
     scorer: RepresentationScorer
     encoding_seconds: Mapping[Place, float] = field(default_factory=dict)
     pairs: Mapping[str, Place] = field(default_factory=dict)
-    together: Ranking | None = None
+    pair_ranking: Ranking | None = None
 
     def verdict(self) -> str:
         """Return the answer in at most three lines."""
@@ -121,8 +121,10 @@ class Comparison:
     def lines(self) -> list[str]:
         """Return the same, line by line."""
         lines = self._of_one() if self._n_datasets == 1 else self._of_several()
-        if self.scorer.out_:
-            lines[0] += f" Eliminated before: {names_of(list(self.scorer.out_))}."
+        if self.scorer.eliminated_:
+            lines[0] += (
+                f" Eliminated before: {names_of(list(self.scorer.eliminated_))}."
+            )
         return [line for line in [*lines, self._of_pairs()] if line]
 
     def rows(self, dataset: str | None = None) -> list[Row]:
@@ -139,13 +141,13 @@ class Comparison:
         sizes = [self.scorer.first_cells_[d].n_samples for d in places]
         nats = self.scorer.codelengths_[places] / np.array(sizes)[:, None]
         halves = np.sqrt((self._halves[places] ** 2).sum(0)) / len(places)
-        kept = {place: curve.kept for place, curve in self.curves_.items()}
+        kept = {place: curve.kept for place, curve in self.curves_by_cell.items()}
         columns = {
             "encoder": self.scorer.encoder_names_,
             "rank": average_ranks(self.scorer.codelengths_[places]).tolist(),
             "nats": nats.mean(0).tolist(),
             "half": halves.tolist(),
-            "saved": self.scorer.saved_per_example("labels")[places].mean(0).tolist(),
+            "saved": self.scorer.savings_per_example("labels")[places].mean(0).tolist(),
             "accuracy": self.scorer.accuracies_[places].mean(0).tolist(),
             "labels": self._labels(chosen),
             "encoding": self._sums(self.encoding_seconds, chosen, math.nan),
@@ -162,9 +164,10 @@ class Comparison:
 
         Columns ``rank``, ``nats`` a label and ``half`` the width of their interval,
         ``saved`` nats a label, ``accuracy``, ``labels`` until the accuracy stays at
-        ``levels``, ``encoding`` and pass ``seconds``, ``megabytes`` of features, and
-        those ``kept`` of a pass. Nats and accuracy are means over datasets, seconds and
-        megabytes sums; what is unknown of all encoders is left out.
+        ``accuracy_levels``, ``encoding`` and pass ``seconds``, ``megabytes`` of
+        features, and those ``kept`` of a pass. Nats and accuracy are means over
+        datasets, seconds and megabytes sums; what is unknown of all encoders is left
+        out.
         """
         frame = plot_extra("pandas").DataFrame(self.rows())
         return frame.set_index("encoder").dropna(axis=1, how="all")
@@ -186,7 +189,7 @@ class Comparison:
                     **{n: v for n in names if len(v := getattr(curve, n))},
                 }
             )
-            for (dataset, encoder), curve in self.curves_.items()
+            for (dataset, encoder), curve in self.curves_by_cell.items()
         ]
         return pandas.concat(parts, ignore_index=True)
 
@@ -238,10 +241,10 @@ class Comparison:
         return f"{self.verdict()}\n\n{tables}"
 
     @cached_property
-    def curves_(self) -> dict[Place, Curve]:
+    def curves_by_cell(self) -> dict[Place, Curve]:
         """Curves by dataset and encoder; none whose traces are gone."""
         found: dict[Place, Curve] = {}
-        for place, cells in self.scorer.groups_of_cells().items():
+        for place, cells in self.scorer.cells_by_encoder().items():
             try:
                 found[place] = curve_of(cells, self.scorer.alpha)
             except FileNotFoundError:
@@ -249,11 +252,11 @@ class Comparison:
         return found
 
     @cached_property
-    def levels(self) -> dict[str, float]:
+    def accuracy_levels(self) -> dict[str, float]:
         """The accuracy by dataset up to which labels are counted."""
         found: dict[str, float] = {}
         for name in self.scorer.dataset_names_:
-            own = [c for (d, _), c in self.curves_.items() if d == name]
+            own = [c for (d, _), c in self.curves_by_cell.items() if d == name]
             if len(own) == len(self.scorer.encoder_names_) and len(own[0].accuracy):
                 found[name] = level_of(own)
         return found
@@ -261,9 +264,9 @@ class Comparison:
     @cached_property
     def gains(self) -> list[Gain]:
         """What the pairs save, dataset by dataset, the most saved first."""
-        if self.together is None:
+        if self.pair_ranking is None:
             return []
-        ranking, found = self.together, list[Gain]()
+        ranking, found = self.pair_ranking, list[Gain]()
         tried = [(one, both) for both, own in self.pairs.items() for one in own]
         paired = ranking.paired_differences(tried)
         for d, dataset in enumerate(ranking.dataset_names_):
@@ -298,7 +301,7 @@ class Comparison:
     def _halves(self) -> np.ndarray:
         """Half widths of intervals of nats a label, (n_datasets, n_encoders)."""
         tables = []
-        for sample in self.scorer.samples_:
+        for sample in self.scorer.codelength_samples_:
             # Against a code of no length.
             nothing = np.zeros((len(sample.contrasts), 1))
             base = replace(
@@ -315,8 +318,11 @@ class Comparison:
     def _labels(self, chosen: Sequence[str]) -> list[float]:
         """Labels until the level, means over datasets; NaN if one is not reached."""
         found = [
-            [labels_to_reach(self.curves_[d, e], self.levels[d]) for d in chosen]
-            if all(d in self.levels for d in chosen)
+            [
+                labels_to_reach(self.curves_by_cell[d, e], self.accuracy_levels[d])
+                for d in chosen
+            ]
+            if all(d in self.accuracy_levels for d in chosen)
             else [math.nan]
             for e in self.scorer.encoder_names_
         ]
@@ -324,7 +330,7 @@ class Comparison:
 
     @cached_property
     def _costs(self) -> dict[str, dict[Place, float]]:
-        groups = self.scorer.groups_of_cells()
+        groups = self.scorer.cells_by_encoder()
         means = {at: float(np.mean([c.seconds for c in g])) for at, g in groups.items()}
         size = {at: g[0].n_samples * g[0].n_features * 4e-6 for at, g in groups.items()}
         return {"seconds": means, "megabytes": size}
@@ -351,9 +357,9 @@ class Comparison:
                 start,
                 "Traces of cells are gone: fit again to know if it is chance.",
             ]
-        if not task.not_told_apart:
+        if not task.ties:
             return [start, "All others are significantly longer."]
-        ties = f"Not significantly longer: {names_of(task.not_told_apart)}."
+        ties = f"Not significantly longer: {names_of(task.ties)}."
         more = task.best.more_labels or math.nan
         if math.isnan(more):
             return [start, ties]

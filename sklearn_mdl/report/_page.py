@@ -86,7 +86,7 @@ def page_of(
     ImportError
         If Jinja2, of the extra ``report``, is not installed.
     """
-    if len(comparison.curves_) < len(comparison.scorer.groups_of_cells()):
+    if len(comparison.curves_by_cell) < len(comparison.scorer.cells_by_encoder()):
         warn_caller(
             "Curves need the traces of their cells in results, but these are gone, so "
             "that curves are left out; fit again"
@@ -150,7 +150,7 @@ class View:
         self.scorer = comparison.scorer
         self.encoders = [row.encoder for row in comparison.rows()]  # the best first
         self.datasets = self.scorer.dataset_names_
-        self.curves = comparison.curves_
+        self.curves = comparison.curves_by_cell
         self.percent = f"{1 - self.scorer.alpha:.0%}"
         self.figure = {"width": WIDTH, "height": HEIGHT}
 
@@ -170,7 +170,7 @@ class View:
 
     def columns(self, dataset: str | None = None) -> list[Column]:
         """Return the columns of the table of encoders that hold anything."""
-        level = self.found.levels.get(dataset or self.datasets[0])
+        level = self.found.accuracy_levels.get(dataset or self.datasets[0])
         several = dataset is None and len(self.datasets) > 1
         to = "a level" if several or level is None else f"{level:.0%}"
         columns = [
@@ -255,7 +255,7 @@ class View:
 
     def heat(self) -> list[tuple[str, list[tuple[str, str, float]]]]:
         """Return nats saved, and the shade of the cell, by encoder and dataset."""
-        saved = self.scorer.saved_per_example("labels")
+        saved = self.scorer.savings_per_example("labels")
         low, high = saved.min(1, keepdims=True), saved.max(1, keepdims=True)
         shades = (saved - low) / np.where(high > low, high - low, 1.0)
         names = self.scorer.encoder_names_

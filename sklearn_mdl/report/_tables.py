@@ -144,8 +144,8 @@ def _write_ranking(path: Path, scorer: RepresentationScorer, heldout: Heldout) -
     if model_selection.has_tests(scorer):
         bounds = _listed(scorer.rank_intervals(), "lower", "upper", "p_best")
         columns += bounds.items()
-    saved = scorer.saved_per_example("labels").mean(0)
-    columns.append(("saved_over_labels", saved.tolist()))
+    saved = scorer.savings_per_example("labels").mean(0)
+    columns.append(("savings_over_labels", saved.tolist()))
     columns.append(("accuracy", [_mean(own) for own in scorer.accuracies_.T.tolist()]))
     for protocol, shares in heldout.items():
         known = [[shares.get((d, e), math.nan) for d in datasets] for e in encoders]
@@ -205,7 +205,7 @@ def _cells(scorer: RepresentationScorer) -> dict[str, object]:
         "critical_difference": None if math.isnan(difference) else difference,
         "versions": model_selection.versions(),
         "python": platform.python_version(),
-        "terms": scorer.terms_notes_,
+        "terms": scorer.common_settings_notes_,
         "cells": [cell.record() for cell in scorer.cells_],
     }
 
@@ -236,7 +236,7 @@ def statistics_of(scorer: RepresentationScorer) -> Statistics:
         **_statistics(scorer),
         "n_orders": scorer.order_codelengths_.shape[-1],
         "mean_posteriors": _by_name(scorer, scorer.mean_posteriors()),
-        "groups": {name: _statistics(r) for name, r in scorer.groups_.items()},
+        "groups": {name: _statistics(r) for name, r in scorer.dataset_groups_.items()},
         "failures": [failure._asdict() for failure in scorer.failures_],
     }
 
@@ -255,8 +255,10 @@ def _statistics(ranking: RankStatistics) -> Statistics:
         "encoders": names,
         "alpha": ranking.alpha,
         "codelengths": _by_name(ranking, ranking.codelengths_.tolist()),
-        "saved_per_example": {
-            reference: _by_name(ranking, ranking.saved_per_example(reference).tolist())
+        "savings_per_example": {
+            reference: _by_name(
+                ranking, ranking.savings_per_example(reference).tolist()
+            )
             for reference in ("uniform", "frequency", "labels")
         },
         "preferred_readouts": _by_name(ranking, list(ranking.preferred_readouts())),

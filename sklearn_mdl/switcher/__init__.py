@@ -1,6 +1,5 @@
 """Codelengths by switching between readouts; labels to bytes; loss files."""
 
-from sklearn_mdl.switcher._blocks import BlockTrace
 from sklearn_mdl.switcher._classifier import MDLReadoutSwitcher
 from sklearn_mdl.switcher._coding import decode_labels, encode as encode, encode_labels
 from sklearn_mdl.switcher._loss_files import (
@@ -16,7 +15,7 @@ from sklearn_mdl.switcher._permutation import (
     kernels_of as kernels_of,
 )
 from sklearn_mdl.switcher._regressor import MDLReadoutSwitcherRegressor
-from sklearn_mdl.switcher._repooling import GroupMixtures, PooledTrace
+from sklearn_mdl.switcher._repooling import KindMixtures, PooledTrace
 from sklearn_mdl.switcher._resolved import (
     ResolvedSettings,
     batch_sizes as batch_sizes,
@@ -24,10 +23,10 @@ from sklearn_mdl.switcher._resolved import (
 )
 from sklearn_mdl.switcher._segments import StreamSegments
 from sklearn_mdl.switcher._stored_losses import StoredLosses
+from sklearn_mdl.switcher._views import ViewTrace
 
 __all__ = [
-    "BlockTrace",
-    "GroupMixtures",
+    "KindMixtures",
     "LabelMessage",
     "MDLReadoutSwitcher",
     "MDLReadoutSwitcherRegressor",
@@ -37,6 +36,7 @@ __all__ = [
     "ResolvedSettings",
     "StoredLosses",
     "StreamSegments",
+    "ViewTrace",
     "decode_labels",
     "encode_labels",
     "load_losses",

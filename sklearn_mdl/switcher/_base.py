@@ -29,9 +29,9 @@ from sklearn_mdl._core.unsupported import DELAY
 from sklearn_mdl._core.validation import invalid, warn_caller
 from sklearn_mdl.pooling import LogLinearPool
 from sklearn_mdl.readouts import (
-    BlockSettings,
     DefaultGrid,
     Readout,
+    ViewSettings,
     build_learners,
 )
 from sklearn_mdl.switcher._fitted import FittedSwitcher
@@ -181,7 +181,7 @@ class BaseSwitcher(FittedSwitcher):
         if outcome.escape is not None:
             about["n_classes"] = None  # not known before the end
         if found.mixing.group_names and found.keeps_mixtures:
-            about["pool_groups"] = [str(name) for name in found.mixing.group_names]
+            about["pool_kinds"] = [str(name) for name in found.mixing.group_names]
         return StreamFolder(found.folder, about)
 
     def resolved(
@@ -292,5 +292,5 @@ class BaseSwitcher(FittedSwitcher):
         """Return True if the list of readouts is built in, not the user's."""
         if isinstance(self.readouts, str | DefaultGrid | None):
             return True
-        named = [own for own in self._given if isinstance(own, BlockSettings)]
+        named = [own for own in self._given if isinstance(own, ViewSettings)]
         return len(named) == len(self._given) and all(own.is_list for own in named)

@@ -67,13 +67,13 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         architectures and then over the readouts of each, so an architecture with many
         settings does not outweigh one with few.
     pooling : "auto", None, LogLinearPool or array-like, default="auto"
-        How the predictions of groups of readouts are combined beyond switching. Inside
-        a group readouts are mixed by a fixed share with rate ``1 / t``; across groups
+        How the predictions of kinds of readouts are combined beyond switching. Inside
+        a kind readouts are mixed by a fixed share with rate ``1 / t``; across kinds
         by a :class:`~sklearn_mdl.pooling.LogLinearPool`. "auto" pools where `readouts`
         is None or a name, and not where it is a list; an array-like of shape
-        (n_readouts,) names the group of each readout, otherwise groups are kinds
+        (n_readouts,) names the kind of each readout, otherwise kinds differ
         (architecture, scaling, averaging). None only switches, as in the paper; so do
-        fewer than two groups. Groups without prior weight are left out.
+        fewer than two kinds. Kinds without prior weight are left out.
     race : "auto", None or Race, default="auto"
         The rule (:class:`~sklearn_mdl.switching.Race`) by which readouts that cannot
         win retire, checked each time the number of examples doubles. Retired readouts
@@ -146,9 +146,9 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
     posterior_ : ndarray of shape (n_samples_seen_, n_readouts)
         ``p(readout at t | labels before t)`` of the switching mixture: before label
         ``t`` is seen, as in the paper's algorithm 1.
-    pool_groups_ : list of n_groups names
+    pool_kinds_ : list of n_kinds names
         Groups of readouts that are pooled; empty without a pool.
-    pool_weights_ : ndarray of shape (n_samples_seen_, n_groups)
+    pool_weights_ : ndarray of shape (n_samples_seen_, n_kinds)
         Their weights in the pool before each label.
     pool_posterior_ : ndarray of shape (n_samples_seen_, 2)
         Probability of the switching mixture, and of the pool, before each label.

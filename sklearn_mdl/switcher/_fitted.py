@@ -26,7 +26,6 @@ from sklearn_mdl._core.unsupported import (
 from sklearn_mdl._core.validation import invalid, warn_caller
 from sklearn_mdl.pooling import LogLinearPool
 from sklearn_mdl.readouts import Readout, grid_edges, readout_names
-from sklearn_mdl.switcher._blocks import BlockTrace, block_trace
 from sklearn_mdl.switcher._loss_files import save_losses
 from sklearn_mdl.switcher._permutation import (
     PermutationTest,
@@ -34,7 +33,7 @@ from sklearn_mdl.switcher._permutation import (
     kernels_of,
     permutation_tests,
 )
-from sklearn_mdl.switcher._repooling import GroupMixtures, PooledTrace
+from sklearn_mdl.switcher._repooling import KindMixtures, PooledTrace
 from sklearn_mdl.switcher._resolved import ResolvedSettings, Store
 from sklearn_mdl.switcher._segments import (
     Ends,
@@ -45,6 +44,7 @@ from sklearn_mdl.switcher._segments import (
 )
 from sklearn_mdl.switcher._split_parts import Common
 from sklearn_mdl.switcher._stored_losses import StoredLosses
+from sklearn_mdl.switcher._views import ViewTrace, view_trace
 from sklearn_mdl.switching import (
     ForwardTrace,
     PriorLike,
@@ -98,13 +98,13 @@ class FittedSwitcher(OnlineEstimator):
         return float(np.sum(self.switching_codelengths_))
 
     @property
-    def pool_groups_(self) -> list[Hashable]:
-        """Names of the groups of readouts that are pooled; empty without a pool."""
+    def pool_kinds_(self) -> list[Hashable]:
+        """Names of the kinds of readouts that are pooled; empty without a pool."""
         return list(self.settings_.mixing.group_names)
 
     @property
     def pool_weights_(self) -> np.ndarray:
-        """Weights of the groups before each label, (n_samples_seen_, n_groups)."""
+        """Weights of the kinds before each label, (n_samples_seen_, n_kinds)."""
         return self._run.trace.pool_weights
 
     @property
@@ -136,14 +136,14 @@ class FittedSwitcher(OnlineEstimator):
         return readout_names(self.readouts_)
 
     @property
-    def block_names_(self) -> list[Hashable]:
-        """Names of the blocks of columns that readouts see; None is all of X."""
-        return list(dict.fromkeys(readout.block for readout in self.readouts_))
+    def view_names_(self) -> list[Hashable]:
+        """Names of the views, sets of columns, that readouts see; None is all of X."""
+        return list(dict.fromkeys(readout.view for readout in self.readouts_))
 
     @property
-    def block_posterior_(self) -> np.ndarray:
-        """Posterior over blocks before each label, (n_samples_seen_, n_blocks)."""
-        names, members = group_columns([readout.block for readout in self.readouts_])
+    def view_posterior_(self) -> np.ndarray:
+        """Posterior over views before each label, (n_samples_seen_, n_views)."""
+        names, members = group_columns([readout.view for readout in self.readouts_])
         return np.asarray(self.posterior_ @ np.eye(len(names))[members])
 
     @property
@@ -197,38 +197,38 @@ class FittedSwitcher(OnlineEstimator):
         """
         return self._stored().remix(switching)
 
-    def remix_by_block(self, switching: PriorLike = "learned-share") -> BlockTrace:
-        """Code each block of columns by its own readouts, and mix the blocks.
+    def remix_by_view(self, switching: PriorLike = "learned-share") -> ViewTrace:
+        """Code each view by its own readouts, and mix the views.
 
-        Readouts are not trained again. The codelength exceeds that of the best block
-        under the same prior by at most ``log(n_blocks)`` nats, for any prior. The
+        Readouts are not trained again. The codelength exceeds that of the best view
+        under the same prior by at most ``log(n_views)`` nats, for any prior. The
         mixture of all readouts has no such bound unless its prior is "bayes": each time
-        a switching prior redraws the readout, it pays ``log(n_blocks)`` again to choose
-        a block. In return, it can change the block.
+        a switching prior redraws the readout, it pays ``log(n_views)`` again to choose
+        a view. In return, it can change the view.
 
         Parameters
         ----------
         switching : str or SwitchingPrior, default="learned-share"
-            Prior within each block.
+            Prior within each view.
 
         Returns
         -------
-        trace : BlockTrace
+        trace : ViewTrace
             In nats, by switching without a pool.
         """
         losses = self.readout_losses_
-        blocks: list[Hashable] = [readout.block for readout in self.readouts_]
+        views: list[Hashable] = [readout.view for readout in self.readouts_]
         known = self._run.trace.known
-        return block_trace(switching, losses, blocks, self.readout_weights_, known)
+        return view_trace(switching, losses, views, self.readout_weights_, known)
 
     def repool(
         self,
         switching: PriorLike,
         pooling: LogLinearPool,
         *,
-        groups: Sequence[Hashable] | None = None,
+        kinds: Sequence[Hashable] | None = None,
     ) -> PooledTrace:
-        """Combine the same groups by another pool, without training again.
+        """Combine the same kinds by another pool, without training again.
 
         The rows must have been evaluated with "mixtures" in ``store``. Readouts that
         retired in a race stay retired.
@@ -238,9 +238,9 @@ class FittedSwitcher(OnlineEstimator):
         switching : str, SwitchingPrior or None
             As the parameter of the same name.
         pooling : LogLinearPool
-            Its ``groups`` are not used: the groups of the run are.
-        groups : sequence of names, default=None
-            Names in ``pool_groups_`` to pool; None pools all.
+            Its ``kinds`` are not used: the kinds of the run are.
+        kinds : sequence of names, default=None
+            Names in ``pool_kinds_`` to pool; None pools all.
 
         Returns
         -------
@@ -251,12 +251,12 @@ class FittedSwitcher(OnlineEstimator):
         Raises
         ------
         ValueError
-            If mixtures were not kept, or `groups` names fewer than two or unknown
-            groups.
+            If mixtures were not kept, or `kinds` names fewer than two or unknown
+            kinds.
         TypeError
             If `pooling` is not a LogLinearPool.
         """
-        return self._stored().repool(switching, pooling, groups=groups)
+        return self._stored().repool(switching, pooling, kinds=kinds)
 
     def save_losses(
         self,
@@ -295,7 +295,7 @@ class FittedSwitcher(OnlineEstimator):
         trace, mixtures = self._run.trace, None
         if trace.keeps_mixtures:
             kept = trace.file("mixtures"), trace.file("labels")
-            mixtures = GroupMixtures(self.pool_groups_, *kept)
+            mixtures = KindMixtures(self.pool_kinds_, *kept)
         known = trace.known[:-1]
         in_time = (known == np.arange(len(known))).all()
         late = None if in_time else known
@@ -305,7 +305,7 @@ class FittedSwitcher(OnlineEstimator):
         self,
         losses: np.ndarray,
         settings: ResolvedSettings,
-        mixtures: GroupMixtures | None = None,
+        mixtures: KindMixtures | None = None,
         known: np.ndarray | None = None,
     ) -> StoredLosses:
         """Return losses with a description of the readouts."""
@@ -325,7 +325,7 @@ class FittedSwitcher(OnlineEstimator):
     def reference_codelengths_(self) -> np.ndarray:
         """Cost of every label given only the labels before it, in nats."""
 
-    def segments(
+    def score_segments(
         self,
         ends: Ends = 8,
         *,

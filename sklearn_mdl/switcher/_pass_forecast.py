@@ -229,7 +229,7 @@ def _bytes_of(
     row_bytes = 2 * FLOAT * common.n_readouts
     place, keeps_mixtures = store_of(switcher.store)
     if keeps_mixtures:
-        kinds = {readout.pool_group for readout in common.readouts}
+        kinds = {readout.pool_kind for readout in common.readouts}
         row_bytes += FLOAT * (len(kinds) * n_numbers + 1)
     own_rows = 0 if is_mapped(X) else 4 * width * n_rows
     checkpoint = switcher.checkpoint is not None

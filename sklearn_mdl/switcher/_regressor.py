@@ -14,12 +14,12 @@ from sklearn_mdl._core.base.regressor import OnlineRegressor
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
 from sklearn_mdl._core.stream.outcomes import Outcome
 from sklearn_mdl.readouts import (
-    BlockReadoutRegressor,
     DummyReadoutRegressor,
     KernelReadoutRegressor,
     LinearReadoutRegressor,
     MLPReadoutRegressor,
     Readout,
+    ViewReadoutRegressor,
     expanded,
     named_regressors,
 )
@@ -64,7 +64,7 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
     readout_weights : "architecture" or array-like of shape (n_readouts,), default=None
         Prior weights of the readouts; None is uniform.
     pooling : "auto", None, LogLinearPool or array-like, default="auto"
-        How the densities of groups of readouts are combined beyond switching, as in
+        How the densities of kinds of readouts are combined beyond switching, as in
         ``MDLReadoutSwitcher``: "auto" pools where `readouts` is None or a name.
     race : "auto", None or Race, default="auto"
         The rule (:class:`~sklearn_mdl.switching.Race`) by which readouts that cannot
@@ -133,9 +133,9 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         feature (:func:`~sklearn_mdl.metrics.gaussian_codelengths`), in nats.
     posterior_ : ndarray of shape (n_samples_seen_, n_readouts)
         ``p(readout at t | labels before t)``.
-    pool_groups_ : list of n_groups names
+    pool_kinds_ : list of n_kinds names
         Groups of readouts that are pooled; empty without a pool.
-    pool_weights_ : ndarray of shape (n_samples_seen_, n_groups)
+    pool_weights_ : ndarray of shape (n_samples_seen_, n_kinds)
         Their weights in the pool before each label.
     pool_posterior_ : ndarray of shape (n_samples_seen_, 2)
         Probability of the switching mixture, and of the pool, before each label.
@@ -239,7 +239,7 @@ def _checked(readout: object) -> Readout:
         If it is not a readout for regression.
     """
     kinds = LinearReadoutRegressor, MLPReadoutRegressor, KernelReadoutRegressor
-    if not isinstance(readout, (*kinds, DummyReadoutRegressor, BlockReadoutRegressor)):
+    if not isinstance(readout, (*kinds, DummyReadoutRegressor, ViewReadoutRegressor)):
         raise TypeError(
             "readouts must hold LinearReadoutRegressor, MLPReadoutRegressor and "
             f"KernelReadoutRegressor objects, got {readout!r}; build them with "

@@ -1,4 +1,4 @@
-"""Another pool of stored predictions of groups, without training again."""
+"""Another pool of stored predictions of kinds, without training again."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class PooledTrace(NamedTuple):
         Codelength of every example in nats: of the share, the switching mixture and the
         pool.
     pool_weights : ndarray of shape (N, G)
-        Weights of the groups before each label; zero where a group is asleep.
+        Weights of the kinds before each label; zero where a kind is asleep.
     pool_posterior : ndarray of shape (N, 2)
         Probability of switching mixture and pool before each label.
     """
@@ -43,15 +43,15 @@ class PooledTrace(NamedTuple):
     pool_posterior: np.ndarray
 
 
-class GroupMixtures(NamedTuple):
-    """Stored predictions of groups for ``N`` labels.
+class KindMixtures(NamedTuple):
+    """Stored predictions of kinds for ``N`` labels.
 
     Attributes
     ----------
     names : list of G names
     mixtures : ndarray of shape (N, G, Q)
         Probabilities of classes, ``Q = C``; for real labels mean, variance and degrees
-        of freedom. NaN once a group is asleep.
+        of freedom. NaN once a kind is asleep.
     labels : ndarray of shape (N,)
         Classes as integers, or real numbers.
     """
@@ -66,14 +66,14 @@ class GroupMixtures(NamedTuple):
         n_readouts: int,
         weights: Floats | None,
         pooling: LogLinearPool,
-        groups: Sequence[Hashable] | None = None,
+        kinds: Sequence[Hashable] | None = None,
     ) -> tuple[PooledCoder, list[int]]:
-        """Return a coder that pools groups, and their indices among the stored groups.
+        """Return a coder that pools kinds, and their indices among the stored kinds.
 
         Raises
         ------
         ValueError
-            If `groups` names fewer than two, or unknown groups.
+            If `kinds` names fewer than two, or unknown kinds.
         TypeError
             If `pooling` is not a LogLinearPool.
         """
@@ -82,7 +82,7 @@ class GroupMixtures(NamedTuple):
                 f"`pooling` must be a LogLinearPool, got {pooling!r}; pass for example "
                 "LogLinearPool(prior_precision=100)"
             )
-        places = self._places(groups)
+        places = self._places(kinds)
         begun: GroupPass
         if self.labels.dtype.kind == "f":
             begun = DensityPoolPass(pooling, len(places))
@@ -90,27 +90,27 @@ class GroupMixtures(NamedTuple):
             begun = PoolPass(pooling, len(places), self.mixtures.shape[2])
         return PooledCoder(as_prior(switching), n_readouts, weights, begun), places
 
-    def _places(self, groups: Sequence[Hashable] | None) -> list[int]:
-        if groups is None:
+    def _places(self, kinds: Sequence[Hashable] | None) -> list[int]:
+        if kinds is None:
             return list(range(len(self.names)))
-        unknown = [name for name in groups if name not in self.names]
-        if unknown or len(set(groups)) < max(2, len(groups)):
+        unknown = [name for name in kinds if name not in self.names]
+        if unknown or len(set(kinds)) < max(2, len(kinds)):
             required = f"two or more of {self.names}, each once"
-            raise invalid("groups", required, list(groups), "leave it out to pool all")
-        return [self.names.index(name) for name in groups]
+            raise invalid("kinds", required, list(kinds), "leave it out to pool all")
+        return [self.names.index(name) for name in kinds]
 
 
-def mixtures_beside(path: Path, text: str | None, n_rows: int) -> GroupMixtures | None:
-    """Open the predictions of groups in the folder of a stream, if there are any."""
+def mixtures_beside(path: Path, text: str | None, n_rows: int) -> KindMixtures | None:
+    """Open the predictions of kinds in the folder of a stream, if there are any."""
     about = None if text is None else json.loads(text)
-    if not (n_rows and isinstance(about, dict) and "pool_groups" in about):
+    if not (n_rows and isinstance(about, dict) and "pool_kinds" in about):
         return None
     # Written before the losses, so there are at least as many.
     mixtures, labels = (
         np.lib.format.open_memmap(path.with_name(name), mode="r")[:n_rows]
         for name in ("mixtures.npy", "labels.npy")
     )
-    names = about["pool_groups"]
+    names = about["pool_kinds"]
     if mixtures.shape[:2] != (n_rows, len(names)) or labels.shape != (n_rows,):
         raise ValueError(f"mixtures of shape {mixtures.shape} for {n_rows} losses")
-    return GroupMixtures(names, mixtures, labels)
+    return KindMixtures(names, mixtures, labels)

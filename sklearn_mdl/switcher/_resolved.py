@@ -26,7 +26,7 @@ from sklearn_mdl.switching import (
     Race,
     as_prior,
     group_columns,
-    group_weights,
+    kind_weights,
 )
 
 ReadoutWeights = ArrayLike | Literal["architecture"] | None
@@ -69,7 +69,7 @@ class ResolvedSettings(NamedTuple):
     ----------
     readouts : list of Readout
     mixing : Mixing
-        Prior, weights of the readouts, groups that are pooled, pool and race.
+        Prior, weights of the readouts, kinds that are pooled, pool and race.
     batch_size, first_batch_size : int
         Rows learned at once at the end of the stream, and at its start.
     device : torch.device
@@ -80,7 +80,7 @@ class ResolvedSettings(NamedTuple):
     folder : Path or None
         Folder of the trace; None is memory.
     keeps_mixtures : bool
-        True if the predictions of groups are kept.
+        True if the predictions of kinds are kept.
     """
 
     readouts: list[Readout]
@@ -95,9 +95,9 @@ class ResolvedSettings(NamedTuple):
 
     def __str__(self) -> str:
         """Return one line per setting."""
-        kinds = Counter(readout.pool_group for readout in self.readouts)
+        kinds = Counter(readout.pool_kind for readout in self.readouts)
         mixing, weights = self.mixing, self.mixing.weights
-        pooled = f"{mixing.pool} over {len(mixing.group_names)} groups"
+        pooled = f"{mixing.pool} over {len(mixing.group_names)} kinds"
         grown = f", growing from {self.first_batch_size}"
         by = "processes" if self.in_processes else f"{self.n_threads} threads"
         lines = {
@@ -112,7 +112,7 @@ class ResolvedSettings(NamedTuple):
             "device": str(self.device),
             "evaluated by": by,
             "trace": "memory" if self.folder is None else str(self.folder),
-            "mixtures of groups": "kept" if self.keeps_mixtures else "not kept",
+            "mixtures of kinds": "kept" if self.keeps_mixtures else "not kept",
         }
         width = max(map(len, lines))
         return "\n".join(f"{name:<{width}}  {text}" for name, text in lines.items())
@@ -180,7 +180,7 @@ def batch_sizes(batch_size: BatchSize, is_by_name: bool) -> tuple[int, int]:
 
 
 def store_of(store: Store) -> tuple[StorePath, bool]:
-    """Return the folder of a trace, and True if predictions of groups are kept."""
+    """Return the folder of a trace, and True if predictions of kinds are kept."""
     if not isinstance(store, tuple):
         return store, False
     is_pair = len(store) == 2 and store[1] == MIXTURES
@@ -203,17 +203,17 @@ def stored_below(store: Store, name: str) -> Store:
 def readout_weights(
     given: ReadoutWeights, readouts: Sequence[Readout]
 ) -> np.ndarray | None:
-    """Prior weights: uniform over blocks if there are several, whatever their size."""
+    """Prior weights: uniform over views if there are several, whatever their size."""
     if given is not None and not isinstance(given, str):
         return np.asarray(given, dtype=np.float64)
-    names = [readout.block for readout in readouts]
-    n_blocks = len(set(names))
+    names = [readout.view for readout in readouts]
+    n_views = len(set(names))
     if given is None:
-        return group_weights(names) if n_blocks > 1 else None
-    found = group_weights([readout.architecture for readout in readouts])
-    if n_blocks > 1:
+        return kind_weights(names) if n_views > 1 else None
+    found = kind_weights([readout.architecture for readout in readouts])
+    if n_views > 1:
         _, members = group_columns(names)
-        found /= n_blocks * np.bincount(members, found)[members]
+        found /= n_views * np.bincount(members, found)[members]
     return found
 
 
@@ -240,10 +240,10 @@ def pool_of(
         return None, None
     pool = pooling
     if not isinstance(pool, LogLinearPool):
-        pool = LogLinearPool(groups=pooling)
+        pool = LogLinearPool(kinds=pooling)
     pool.check_params()
-    labels = pool.groups
+    labels = pool.kinds
     if labels is None:
-        labels = [readout.pool_group for readout in readouts]
+        labels = [readout.pool_kind for readout in readouts]
     groups = Groups.of(labels, len(readouts), weights)
     return (None, None) if len(groups.names) < 2 else (groups, pool)

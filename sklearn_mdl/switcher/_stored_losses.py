@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn_mdl._core.stream.coder import Block, Coded
 from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.pooling import LogLinearPool
-from sklearn_mdl.switcher._repooling import GroupMixtures, PooledTrace
+from sklearn_mdl.switcher._repooling import KindMixtures, PooledTrace
 from sklearn_mdl.switching import (
     ForwardTrace,
     PriorLike,
@@ -44,8 +44,8 @@ class StoredLosses:
         The prior of the run; None if it is not known.
     n_classes : int, optional
         Number of classes of the labels.
-    mixtures : GroupMixtures, optional
-        Predictions of groups, from a store with "mixtures".
+    mixtures : KindMixtures, optional
+        Predictions of kinds, from a store with "mixtures".
     known : ndarray of shape (N,), optional
         Number of examples whose labels were known when each was predicted, for rows in
         groups or delayed labels; None if all earlier labels were known.
@@ -86,7 +86,7 @@ class StoredLosses:
     weights: np.ndarray | None = None
     switching: SwitchingPrior | None = None
     n_classes: int | None = None
-    mixtures: GroupMixtures | None = None
+    mixtures: KindMixtures | None = None
     known: np.ndarray | None = None
 
     def __post_init__(self) -> None:
@@ -145,8 +145,8 @@ class StoredLosses:
         return int(self.losses.shape[1])
 
     @property
-    def groups(self) -> list[str]:
-        """The architecture of each readout, a list of length K, to group columns by.
+    def kinds(self) -> list[str]:
+        """The architecture of each readout, K names: the kinds of the columns.
 
         Raises
         ------
@@ -195,7 +195,7 @@ class StoredLosses:
         self,
         switching: PriorLike,
         *,
-        groups: Sequence[Hashable] | None = None,
+        kinds: Sequence[Hashable] | None = None,
         max_rows: int | None = None,
     ) -> ForwardTrace:
         """Mix the readouts under a prior, without training again.
@@ -203,7 +203,7 @@ class StoredLosses:
         Parameters
         ----------
         switching : str, SwitchingPrior or None
-        groups, max_rows : optional
+        kinds, max_rows : optional
             As for :func:`~sklearn_mdl.forward`.
 
         Returns
@@ -216,7 +216,7 @@ class StoredLosses:
             as_prior(switching),
             self.blocks(),
             self.weights,
-            groups=groups,
+            kinds=kinds,
             max_rows=max_rows,
             known=self._known_by_row(),
         )
@@ -256,30 +256,30 @@ class StoredLosses:
         switching: PriorLike,
         pooling: LogLinearPool,
         *,
-        groups: Sequence[Hashable] | None = None,
+        kinds: Sequence[Hashable] | None = None,
     ) -> PooledTrace:
-        """Pool groups of readouts, without training again.
+        """Pool kinds of readouts, without training again.
 
         Parameters
         ----------
         switching : str, SwitchingPrior or None
             Prior of the switching mixture of all readouts.
         pooling : LogLinearPool
-        groups : sequence of names, default=None
+        kinds : sequence of names, default=None
             Names in ``mixtures.names`` to pool; None pools all.
 
         Raises
         ------
         ValueError
-            If there are no mixtures, and as in :meth:`GroupMixtures.pooled`.
+            If there are no mixtures, and as in :meth:`KindMixtures.pooled`.
         """
         if self.mixtures is None:
             raise ValueError(
-                "Another pool needs the predictions of groups of readouts, but they "
+                "Another pool needs the predictions of kinds of readouts, but they "
                 "were not kept; fit with pooling and store=('memory', 'mixtures')"
             )
         coder, places = self.mixtures.coder(
-            switching, self.n_readouts, self.weights, pooling, groups
+            switching, self.n_readouts, self.weights, pooling, kinds
         )
         known, start, parts = self._known_by_row(), 0, []
         for losses in self.blocks():

@@ -34,7 +34,7 @@ from sklearn_mdl.switching._forward import (
 )
 from sklearn_mdl.switching._inputs import (
     group_columns as group_columns,
-    group_weights,
+    kind_weights,
     normalised_weights as normalised_weights,
 )
 from sklearn_mdl.switching._prior import MarkovPrior, SwitchingPrior, Transition
@@ -81,7 +81,7 @@ __all__ = [
     "best_segments",
     "best_sequence",
     "forward",
-    "group_weights",
+    "kind_weights",
     "sequence_cost",
     "smoothed_posterior",
 ]

@@ -36,13 +36,13 @@ class ForwardTrace(NamedTuple):
         Cost of all the labels of this pass, in nats; the sum of `codelengths`.
     codelengths : ndarray of shape (N,)
         Cost of each label given the labels before it, in nats.
-    posterior : ndarray of shape (n_kept, K) or (n_kept, n_groups)
-        ``posterior[i, k]`` is the probability of expert ``k``, or of group ``k``, at
+    posterior : ndarray of shape (n_kept, K) or (n_kept, n_kinds)
+        ``posterior[i, k]`` is the probability of expert ``k``, or of kind ``k``, at
         step ``steps[i]`` given the labels *before* it, p(expert at t | y_{<t}).
     steps : ndarray of shape (n_kept,)
         The steps of the posterior's rows, counted from zero; all of them unless the
         posterior was thinned.
-    groups : tuple or None
+    kinds : tuple or None
         Names of the columns of the posterior, if experts were grouped.
 
     References
@@ -54,7 +54,7 @@ class ForwardTrace(NamedTuple):
     codelengths: Floats
     posterior: Floats
     steps: NDArray[np.intp]
-    groups: tuple[Hashable, ...] | None = None
+    kinds: tuple[Hashable, ...] | None = None
 
 
 class ForwardPass:
@@ -75,7 +75,7 @@ class ForwardPass:
         Number of experts ``K``, at least 1.
     weights : array-like of shape (K,), optional
         Prior weights of the experts, non-negative with a positive sum; normalised here.
-        Uniform if not given; see `group_weights` for another choice.
+        Uniform if not given; see `kind_weights` for another choice.
 
     Attributes
     ----------
@@ -334,7 +334,7 @@ def forward(
     losses: ArrayLike | Iterator[ArrayLike],
     weights: ArrayLike | None = None,
     *,
-    groups: Sequence[Hashable] | None = None,
+    kinds: Sequence[Hashable] | None = None,
     max_rows: int | None = None,
     known: NDArray[np.intp] | None = None,
 ) -> ForwardTrace:
@@ -355,10 +355,10 @@ def forward(
         block.
     weights : array-like of shape (K,), optional
         Prior weights of the experts, non-negative with a positive sum; normalised here.
-        Uniform if not given; see `group_weights` for another choice.
-    groups : sequence of length K, optional
-        The group of each expert, such as the architecture of each readout. The
-        posterior then has one column per group, in order of first appearance.
+        Uniform if not given; see `kind_weights` for another choice.
+    kinds : sequence of length K, optional
+        The kind of each expert, such as the architecture of each readout. The
+        posterior then has one column per kind, in order of first appearance.
     max_rows : int, optional
         Largest number of rows of the posterior to return: those of every ``2^j``-th
         step from the first on, for the smallest ``j`` that suffices. By default all.
@@ -403,7 +403,7 @@ def forward(
     blocks = loss_blocks(losses)
     first = next(blocks)
     stream = ForwardPass(prior, first.shape[1], weights)
-    thinner = PosteriorThinner(first.shape[1], groups, max_rows)
+    thinner = PosteriorThinner(first.shape[1], kinds, max_rows)
     if not isinstance(losses, Iterator):
         n_steps = len(np.asanyarray(losses))
         stream.check_length(n_steps)  # before any work is done

@@ -117,16 +117,16 @@ def _as_table(losses: ArrayLike, n_experts: int | None = None) -> Losses:
     return array
 
 
-def group_weights(groups: Sequence[Hashable]) -> Floats:
-    """Return prior weights that are uniform over groups, then within each group.
+def kind_weights(kinds: Sequence[Hashable]) -> Floats:
+    """Return prior weights that are uniform over kinds, then within each kind.
 
-    With uniform weights a group of many experts has more weight than one of few: 576
+    With uniform weights a kind of many experts has more weight than one of few: 576
     settings of one architecture would outweigh the single setting of another.
 
     Parameters
     ----------
-    groups : sequence of length K
-        The group of each expert, such as the architecture of each readout.
+    kinds : sequence of length K
+        The kind of each expert, such as the architecture of each readout.
 
     Returns
     -------
@@ -135,21 +135,21 @@ def group_weights(groups: Sequence[Hashable]) -> Floats:
 
     Examples
     --------
-    >>> group_weights(["linear", "mlp", "mlp", "mlp"])
+    >>> kind_weights(["linear", "mlp", "mlp", "mlp"])
     array([0.5       , 0.16666667, 0.16666667, 0.16666667])
     """
-    _, members = group_columns(groups)
+    _, members = group_columns(kinds)
     counts = np.bincount(members)
     return 1.0 / (len(counts) * counts[members])
 
 
 def group_columns(
-    groups: Sequence[Hashable],
+    kinds: Sequence[Hashable],
 ) -> tuple[tuple[Hashable, ...], NDArray[np.intp]]:
-    """Return the distinct groups, by first appearance, and the group of each expert."""
-    names = tuple(dict.fromkeys(groups))
+    """Return the distinct kinds, by first appearance, and the kind of each expert."""
+    names = tuple(dict.fromkeys(kinds))
     place = {name: i for i, name in enumerate(names)}
-    return names, np.array([place[group] for group in groups], dtype=np.intp)
+    return names, np.array([place[kind] for kind in kinds], dtype=np.intp)
 
 
 def normalised_weights(

@@ -19,13 +19,14 @@ Floats = NDArray[np.float64]
 class Race(BaseEstimator):
     """Rule that retires experts which cannot win, at doubling numbers of examples.
 
-    After `first` examples, and whenever their number has doubled, losses are compared
-    over the last half of the examples. An expert stays if its loss exceeds the lowest
-    loss by at most `slack` nats plus a share ``tolerance * sqrt(first / n)`` of that
-    loss (or of its saving over a uniform code, if that is less). The share decreases
+    After `min_samples` examples, and whenever their number has doubled, losses are
+    compared over the last half of the examples. An expert stays if its loss exceeds the
+    lowest loss by at most `slack` nats plus a share
+    ``tolerance * sqrt(min_samples / n)`` of that loss (or of its saving over a uniform
+    code, if that is less). The share decreases
     with the number ``n`` of examples, because noise does, and because learning curves
-    that far behind rarely catch up. With a pool, the best expert of a group also stays
-    if the pool needs the group: if dropping it would lengthen the pool's code of all
+    that far behind rarely catch up. With a pool, the best expert of a kind also stays
+    if the pool needs the kind: if dropping it would lengthen the pool's code of all
     labels so far by more than `pool_slack` nats, to second order and with the other
     weights adapted. All other experts retire: they are no longer evaluated or trained,
     and count as asleep, predicting like the mixture of the experts awake (Freund et
@@ -35,16 +36,16 @@ class Race(BaseEstimator):
     ----------
     tolerance : float, default=0.15
         Share of the lowest loss, or of its saving, by which a loss may exceed it at
-        `first` examples; for real labels, whose losses have no zero, share of a fifth
-        of a nat per example.
+        `min_samples` examples; for real labels, whose losses have no zero, share of a
+        fifth of a nat per example.
     slack : float, default=10.0
         Further nats by which it may do so.
     min_readouts : int, default=4
         Smallest number of experts that stay.
-    first : int, default=256
+    min_samples : int, default=256
         Number of examples before which none retires.
     pool_slack : float, default=0.5
-        Nats of the pooled code that a group must save for its best expert to stay.
+        Nats of the pooled code that a kind must save for its best expert to stay.
 
     References
     ----------
@@ -56,14 +57,14 @@ class Race(BaseEstimator):
     >>> import numpy as np
     >>> from sklearn_mdl.switching import Race
     >>> race = Race(tolerance=0.1, slack=5, min_readouts=1)
-    >>> race.staying(np.array([100.0, 114.0, 116.0]))
+    >>> race.survivors(np.array([100.0, 114.0, 116.0]))
     array([ True,  True, False])
     """
 
     tolerance: float = 0.15
     slack: float = 10.0
     min_readouts: int = 4
-    first: int = 256
+    min_samples: int = 256
     pool_slack: float = 0.5
 
     def check_params(self, n_experts: int) -> None:
@@ -78,7 +79,7 @@ class Race(BaseEstimator):
             if not is_number_in(value := getattr(self, name), 0, math.inf):
                 required = "a finite number of at least 0"
                 raise invalid(name, required, value, "see Race() for the default")
-        for name in ("min_readouts", "first"):
+        for name in ("min_readouts", "min_samples"):
             check_integer(name, getattr(self, name), 1, "see Race() for the default")
         if n_experts < self.min_readouts:
             raise ValueError(
@@ -89,14 +90,14 @@ class Race(BaseEstimator):
     def next_count(self, n_steps: int, batch_size: int) -> int:
         """Return the next number of examples at which experts may retire."""
         count = batch_size
-        while count < self.first or count <= n_steps:
+        while count < self.min_samples or count <= n_steps:
             count *= 2
         return int(count)
 
-    def staying(
+    def survivors(
         self,
         losses: Floats,
-        groups: Sequence[NDArray[np.intp]] = (),
+        kinds: Sequence[NDArray[np.intp]] = (),
         unit: float | None = None,
         n_samples: int | None = None,
     ) -> NDArray[np.bool_]:
@@ -106,26 +107,28 @@ class Race(BaseEstimator):
         ----------
         losses : ndarray of shape (K,)
             Sums over the last half, in nats; infinite for those that do not run.
-        groups : sequence of ndarray of int
-            Experts of each group that the pool needs.
+        kinds : sequence of ndarray of int
+            Experts of each kind that the pool needs.
         unit : float or None
             Nats of which `tolerance` is a share; None is the least loss.
         n_samples : int or None
-            Examples so far, by which the tolerance falls; None is `first`.
+            Examples so far, by which the tolerance falls; None is `min_samples`.
 
         Returns
         -------
-        staying : ndarray of shape (K,), bool
+        survivors : ndarray of shape (K,), bool
         """
         least = losses.min()
         unit = least if unit is None else unit
-        seen = self.first if n_samples is None else max(n_samples, self.first)
-        tolerance = self.tolerance * math.sqrt(self.first / seen)
-        staying: NDArray[np.bool_]
-        staying = losses <= least + tolerance * unit + self.slack
-        for group in groups:
-            staying[group[losses[group].argmin()]] = True
+        seen = (
+            self.min_samples if n_samples is None else max(n_samples, self.min_samples)
+        )
+        tolerance = self.tolerance * math.sqrt(self.min_samples / seen)
+        survivors: NDArray[np.bool_]
+        survivors = losses <= least + tolerance * unit + self.slack
+        for kind in kinds:
+            survivors[kind[losses[kind].argmin()]] = True
         in_order = np.argsort(losses, kind="stable")
-        staying[in_order[: self.min_readouts]] = True
-        staying &= losses < np.inf
-        return staying
+        survivors[in_order[: self.min_readouts]] = True
+        survivors &= losses < np.inf
+        return survivors

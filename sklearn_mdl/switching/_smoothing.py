@@ -33,7 +33,7 @@ def smoothed_posterior(
     losses: ArrayLike,
     weights: ArrayLike | None = None,
     *,
-    groups: Sequence[Hashable] | None = None,
+    kinds: Sequence[Hashable] | None = None,
 ) -> Floats:
     """Probability of each expert at each step given *all* labels.
 
@@ -51,13 +51,13 @@ def smoothed_posterior(
         labels do not change its odds and it may keep some probability.
     weights : array-like of shape (K,), optional
         Prior weights of the experts; uniform if not given.
-    groups : sequence of length K, optional
-        The group of each expert; the result then has one column per group, in order of
+    kinds : sequence of length K, optional
+        The kind of each expert; the result then has one column per kind, in order of
         first appearance.
 
     Returns
     -------
-    posterior : ndarray of shape (N, K) or (N, n_groups)
+    posterior : ndarray of shape (N, K) or (N, n_kinds)
         p(expert at t | y_1, ..., y_N).
 
     Raises
@@ -87,7 +87,7 @@ def smoothed_posterior(
     """
     array = filled_losses(loss_array(losses), prior, weights)
     components = checked_components(prior, len(array), array.shape[1], weights)
-    thinner = PosteriorThinner(array.shape[1], groups)
+    thinner = PosteriorThinner(array.shape[1], kinds)
     thinner.reserve(len(array))
     for rows in _backward(components, array):
         thinner.append(rows)

@@ -1,4 +1,4 @@
-"""Storage of a posterior that arrives in blocks, thinned and summed by group."""
+"""Storage of a posterior that arrives in blocks, thinned and summed by kind."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ Floats = NDArray[np.float64]
 
 
 class PosteriorThinner:
-    """Storage of a posterior that arrives in blocks, thinned and summed by group.
+    """Storage of a posterior that arrives in blocks, thinned and summed by kind.
 
     Parameters
     ----------
     n_experts : int
-    groups : sequence of length K or None
-        The group of each expert.
+    kinds : sequence of length K or None
+        The kind of each expert.
     max_rows : int or None
         Largest number of rows to store: those of every ``2^j``-th step, for the
         smallest ``j`` that suffices.
@@ -29,17 +29,17 @@ class PosteriorThinner:
     def __init__(
         self,
         n_experts: int,
-        groups: Sequence[Hashable] | None = None,
+        kinds: Sequence[Hashable] | None = None,
         max_rows: int | None = None,
     ) -> None:
         self.names: tuple[Hashable, ...] | None = None
-        if groups is not None:
-            self.names, members = group_columns(groups)
+        if kinds is not None:
+            self.names, members = group_columns(kinds)
             if len(members) != n_experts:
                 required, cure = f"of length {n_experts}", "name that of each expert"
-                raise invalid("groups", required, len(members), cure)
+                raise invalid("kinds", required, len(members), cure)
             counts = np.bincount(members)
-            self._order = np.argsort(members, kind="stable")  # experts by group
+            self._order = np.argsort(members, kind="stable")  # experts by kind
             self._starts = np.cumsum(counts) - counts
         if max_rows is not None:
             cure = "give the number of rows of the posterior to store, or None"
@@ -76,7 +76,7 @@ class PosteriorThinner:
             self._stride *= 2
 
     def result(self) -> tuple[Floats, NDArray[np.intp]]:
-        """Return the posterior (n_kept, K or n_groups) and its steps (n_kept,)."""
+        """Return the posterior (n_kept, K or n_kinds) and its steps (n_kept,)."""
         return self._rows[: self._n_kept], self._stride * np.arange(self._n_kept)
 
     def _allocate(self, n_rows: int) -> None:

@@ -125,8 +125,8 @@ class Elimination(Event):
         losses = np.where(awake & self._possible, sums, np.inf)
         unit = run.outcome.unit_of_loss(float(losses.min()), self._n_known - start)
         needed = run.coder.needed(self._race.pool_slack)
-        staying = self._race.staying(losses, needed, unit, self._n_known)
-        run.retire(np.flatnonzero(awake & ~staying).tolist())
+        survivors = self._race.survivors(losses, needed, unit, self._n_known)
+        run.retire(np.flatnonzero(awake & ~survivors).tolist())
 
 
 class Progress(Event):

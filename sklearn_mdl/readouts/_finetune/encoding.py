@@ -60,7 +60,7 @@ class EncodingLearner(Learner):
         self.shape = shape
         self.seed = context.seed
         self.outcome = ClassLabels(context.n_classes)
-        self.width = sum(image_encoder_of(encoder).block_widths_)
+        self.width = sum(image_encoder_of(encoder).view_widths_)
         about = context._replace(n_features=self.width, n_jobs=1)
         self.inner = learners_in(about, dict(members))
         self.columns = [k for learner in self.inner for k in learner.columns]

@@ -97,10 +97,10 @@ class FrozenReadout(ImageReadout):
                 f"{self.readout!r}; pass it to the switcher without an encoder"
             )
         check_readout(self.readout)
-        if self.readout.block is not None:
+        if self.readout.view is not None:
             raise TypeError(
                 "readout must look at all features of the encoder, but it looks at "
-                f"only {self.readout.block!r}; encode the images first, and pass "
+                f"only {self.readout.view!r}; encode the images first, and pass "
                 "features to the switcher"
             )
 

@@ -1,4 +1,4 @@
-"""Base class of frozen encoders, whose features are blocks of columns."""
+"""Base class of frozen encoders, whose features are views of columns."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.encoders._views import slices_of
 
 
-class BlockEncoder(TransformerMixin, BaseEstimator):
-    """Base class of transformers whose features are blocks of columns, such as layers.
+class ViewEncoder(TransformerMixin, BaseEstimator):
+    """Base class of transformers whose features are views of columns, such as layers.
 
-    Subclasses set ``block_names_`` and ``block_widths_`` in ``fit``.
+    Subclasses set ``view_names_`` and ``view_widths_`` in ``fit``.
     """
 
     batch_size: int
@@ -58,7 +58,7 @@ class BlockEncoder(TransformerMixin, BaseEstimator):
         Returns
         -------
         features : ndarray of shape (N, width), float32
-            Features of all blocks, in the order of ``block_names_``.
+            Features of all views, in the order of ``view_names_``.
 
         Raises
         ------
@@ -67,14 +67,14 @@ class BlockEncoder(TransformerMixin, BaseEstimator):
         """
         self._fit_once(X)
         n_rows, start = len(self._items(X)), 0
-        features = np.empty((n_rows, sum(self.block_widths_)), np.float32)
+        features = np.empty((n_rows, sum(self.view_widths_)), np.float32)
         for batch in self.batches(X):
             features[start : start + len(batch)] = batch
             start += len(batch)
         return features
 
-    def transform_blocks(self, X: object) -> dict[str, np.ndarray]:
-        """Encode all rows once, and return the features of each block.
+    def transform_views(self, X: object) -> dict[str, np.ndarray]:
+        """Encode all rows once, and return the features of each view.
 
         Parameters
         ----------
@@ -83,24 +83,24 @@ class BlockEncoder(TransformerMixin, BaseEstimator):
         Returns
         -------
         features : dict of str to ndarray of shape (N, width)
-            Features by name of the block, so you can rank blocks like encoders.
+            Features by name of the view, so you can rank views like encoders.
         """
-        return self.split_blocks(self.transform(X))
+        return self.split_views(self.transform(X))
 
     @property
-    def block_slices_(self) -> dict[str, slice]:
-        """Columns of each block in the features, by name of the block."""
-        check_is_fitted(self, "block_names_")
-        return slices_of(self.block_names_, self.block_widths_)
+    def view_slices_(self) -> dict[str, slice]:
+        """Columns of each view in the features, by name of the view."""
+        check_is_fitted(self, "view_names_")
+        return slices_of(self.view_names_, self.view_widths_)
 
-    def split_blocks(self, features: np.ndarray) -> dict[str, np.ndarray]:
-        """Split features returned by `transform` into views, by block.
+    def split_views(self, features: np.ndarray) -> dict[str, np.ndarray]:
+        """Split features returned by `transform` into views, by view.
 
         Parameters
         ----------
         features : ndarray of shape (N, width)
         """
-        return {name: features[:, own] for name, own in self.block_slices_.items()}
+        return {name: features[:, own] for name, own in self.view_slices_.items()}
 
     def batches(self, X: object, start: int = 0) -> Iterator[np.ndarray]:
         """Encode minibatch by minibatch, starting at a row.
@@ -144,20 +144,20 @@ class BlockEncoder(TransformerMixin, BaseEstimator):
         -------
         names : ndarray of str objects
         """
-        check_is_fitted(self, "block_names_")
+        check_is_fitted(self, "view_names_")
         names = [
             f"{name}|{i}"
-            for name, width in zip(self.block_names_, self.block_widths_, strict=True)
+            for name, width in zip(self.view_names_, self.view_widths_, strict=True)
             for i in range(width)
         ]
         return np.array(names, dtype=object)
 
     def _fit_once(self, X: object) -> None:
-        if not hasattr(self, "block_names_"):
+        if not hasattr(self, "view_names_"):
             self.fit(X)
 
-    def _set_blocks(self, names: Sequence[str], widths: Sequence[int]) -> None:
-        self.block_names_, self.block_widths_ = list(names), list(widths)
+    def _set_views(self, names: Sequence[str], widths: Sequence[int]) -> None:
+        self.view_names_, self.view_widths_ = list(names), list(widths)
 
     def __sklearn_tags__(self) -> Tags:
         """Return tags: images or text as input, no labels, no fit."""

@@ -25,7 +25,7 @@ Columns = slice | Sequence[int]
 
 
 @dataclass(eq=False, repr=False)
-class BlockSettings(Readout):
+class ViewSettings(Readout):
     """Settings that readouts of some columns share, of classes or of real numbers."""
 
     readout: BaseEstimator | str | None
@@ -51,7 +51,7 @@ class BlockSettings(Readout):
         if self.is_list:
             raise ValueError(
                 "readout must be a single one where it is fitted by itself, got the "
-                f"list {self.readout!r}; pass the block to a switcher"
+                f"list {self.readout!r}; pass the view to a switcher"
             )
         self._check_readout(self.inner)
         self.inner._validate_params()
@@ -62,9 +62,9 @@ class BlockSettings(Readout):
             OnlineClassifier if isinstance(self, OnlineClassifier) else OnlineRegressor
         )
         if isinstance(readout, ImageReadout):
-            cure = "pass the readout without a block"
-            raise unsupported("images", "blocks of columns", cure, TypeError)
-        if isinstance(readout, BlockSettings):
+            cure = "pass the readout without a view"
+            raise unsupported("images", "views", cure, TypeError)
+        if isinstance(readout, ViewSettings):
             raise TypeError(
                 "readout must look at features of a row, but it chooses what it looks "
                 f"at itself, got {readout!r}; pass the readout inside it"
@@ -73,7 +73,7 @@ class BlockSettings(Readout):
             noun = "classes" if own is OnlineClassifier else "real numbers"
             raise TypeError(
                 f"readout must be one of {noun}, as {type(self).__name__} is, got "
-                f"{readout!r}; wrap it in the other class of blocks"
+                f"{readout!r}; wrap it in the other class of views"
             )
 
     @property
@@ -83,26 +83,26 @@ class BlockSettings(Readout):
 
     @property
     def inner(self) -> Any:
-        """The readout of the block."""
+        """The readout of the view."""
         return self.readout
 
     @property
-    def block(self) -> str:  # type: ignore[override]
-        """Name of the block."""
+    def view(self) -> str:  # type: ignore[override]
+        """Name of the view."""
         return str(self.columns) if self.name is None else self.name
 
     @property
     def architecture(self) -> str:
-        """Name of the block and short name of the readout: "layer1: linear"."""
-        return f"{self.block}: {self.inner.architecture}"
+        """Name of the view and short name of the readout: "layer1: linear"."""
+        return f"{self.view}: {self.inner.architecture}"
 
     @property
-    def pool_group(self) -> str:
-        """Block and kind: those of one kind on one block switch."""
-        return f"{self.block}: {self.inner.pool_group}"
+    def pool_kind(self) -> str:
+        """View and kind: those of one kind on one view switch."""
+        return f"{self.view}: {self.inner.pool_kind}"
 
     def places(self, n_features: int) -> tuple[int, ...]:
-        """Return the columns of the block, given the number of features.
+        """Return the columns of the view, given the number of features.
 
         Raises
         ------
@@ -118,7 +118,7 @@ class BlockSettings(Readout):
             found = np.arange(n_features)[_as_numbers(columns, n_features)].tolist()
             lie = 0 < len(found) == len(set(found))
         if not lie:
-            name = f"columns of block {self.block!r}"
+            name = f"columns of view {self.view!r}"
             required = f"different ones of the {n_features} of X, at least one"
             raise invalid(name, required, columns, "name those that X has")
         return tuple(found)
@@ -127,13 +127,13 @@ class BlockSettings(Readout):
     def learners_of(
         cls, members: Sequence[tuple[int, Self]], context: Context
     ) -> list[Learner]:
-        """Learners of the readouts of each block, which share what they can."""
-        blocks = grouped(
+        """Learners of the readouts of each view, which share what they can."""
+        views = grouped(
             (member.places(context.n_features), (column, member.inner))
             for column, member in members
         )
         learners: list[Learner] = []
-        for places, own in blocks.items():
+        for places, own in views.items():
             view = context.view._replace(columns=places)
             about = context._replace(view=view, n_features=len(places))
             learners += learners_in(about, dict(own))
@@ -150,23 +150,23 @@ def _as_numbers(columns: Any, n_features: int) -> Any:
 
 
 @dataclass(eq=False, repr=False)
-class BlockReadout(BlockSettings, BaseReadout):
+class ViewReadout(ViewSettings, BaseReadout):
     """A readout of some columns of X, such as the features of one layer.
 
     Its numbers are those of the readout on a table of only these columns: scaling,
-    whitening and kernels use no others. Readouts of one block share what they share on
-    such a table. :func:`block_readouts` makes the list for several blocks.
+    whitening and kernels use no others. Readouts of one view share what they share on
+    such a table. :func:`view_readouts` makes the list for several views.
 
     Parameters
     ----------
     readout : readout, "linear", "closed-form", "nets", "mixed", "drift" or None
         Any readout of a switcher that looks at features. In the list of a switcher the
         name of a list, or None, stands for all its readouts, for features of the
-        block's width.
+        view's width.
     columns : slice or sequence of int
         Of X.
     name : str, default=None
-        Of the block; None names the columns.
+        Of the view; None names the columns.
     batch_size : int, default=32
         Rows learned at once. A switcher's own value wins.
     device : str, default="auto"
@@ -182,7 +182,7 @@ class BlockReadout(BlockSettings, BaseReadout):
         The same by example.
     classes_ : ndarray of shape (n_classes,)
     n_features_in_ : int
-        Columns of X, those of other blocks among them.
+        Columns of X, those of other views among them.
     n_samples_seen_ : int
     order_ : ndarray of shape (n_samples,)
         Order in which ``fit`` evaluated the rows.
@@ -192,9 +192,9 @@ class BlockReadout(BlockSettings, BaseReadout):
     >>> from sklearn.datasets import load_wine
     >>> from sklearn.utils import shuffle
     >>> from sklearn_mdl import KernelReadout
-    >>> from sklearn_mdl.readouts import BlockReadout
+    >>> from sklearn_mdl.readouts import ViewReadout
     >>> X, y = shuffle(*load_wine(return_X_y=True), random_state=0)
-    >>> readout = BlockReadout(KernelReadout(), slice(0, 6)).fit(X, y)
+    >>> readout = ViewReadout(KernelReadout(), slice(0, 6)).fit(X, y)
     >>> alone = KernelReadout().fit(X[:, :6], y)
     >>> readout.codelength_ == alone.codelength_
     True
@@ -202,8 +202,8 @@ class BlockReadout(BlockSettings, BaseReadout):
 
 
 @dataclass(eq=False, repr=False)
-class BlockReadoutRegressor(BlockSettings, OnlineRegressor):
-    """A regressor of some columns of X: :class:`BlockReadout` for real labels.
+class ViewReadoutRegressor(ViewSettings, OnlineRegressor):
+    """A regressor of some columns of X: :class:`ViewReadout` for real labels.
 
     Parameters
     ----------
@@ -212,7 +212,7 @@ class BlockReadoutRegressor(BlockSettings, OnlineRegressor):
     columns : slice or sequence of int
         Of X.
     name : str, default=None
-        Of the block; None names the columns.
+        Of the view; None names the columns.
     batch_size : int, default=32
         Rows learned at once. A switcher's own value wins.
     device : str, default="auto"
@@ -227,7 +227,7 @@ class BlockReadoutRegressor(BlockSettings, OnlineRegressor):
     codelengths_ : ndarray of shape (n_samples_seen_,)
         The same by example.
     n_features_in_ : int
-        Columns of X, those of other blocks among them.
+        Columns of X, those of other views among them.
     n_samples_seen_ : int
     order_ : ndarray of shape (n_samples,)
         Order in which ``fit`` evaluated the rows.
@@ -235,9 +235,9 @@ class BlockReadoutRegressor(BlockSettings, OnlineRegressor):
     Examples
     --------
     >>> from sklearn.datasets import load_diabetes
-    >>> from sklearn_mdl.readouts import BlockReadoutRegressor, KernelReadoutRegressor
+    >>> from sklearn_mdl.readouts import ViewReadoutRegressor, KernelReadoutRegressor
     >>> X, y = load_diabetes(return_X_y=True)
-    >>> readout = BlockReadoutRegressor(KernelReadoutRegressor(), slice(0, 5)).fit(X, y)
+    >>> readout = ViewReadoutRegressor(KernelReadoutRegressor(), slice(0, 5)).fit(X, y)
     >>> alone = KernelReadoutRegressor().fit(X[:, :5], y)
     >>> readout.codelength_ == alone.codelength_
     True
@@ -254,74 +254,74 @@ class BlockReadoutRegressor(BlockSettings, OnlineRegressor):
         return float(self.inner.prior_scale)
 
 
-def block_readouts(
-    blocks: Mapping[str, Columns],
+def view_readouts(
+    views: Mapping[str, Columns],
     readouts: Sequence[BaseEstimator] | BaseEstimator | str | None = "closed-form",
-) -> list[BlockSettings]:
-    """Make a list of readouts that compares several blocks of columns.
+) -> list[ViewSettings]:
+    """Make a list of readouts that compares several views, which are sets of columns.
 
-    Each block has the same readouts. A switcher's prior is uniform over blocks, then
-    over the readouts of each; its ``block_posterior_`` is the answer.
+    Each view has the same readouts. A switcher's prior is uniform over views, then
+    over the readouts of each; its ``view_posterior_`` is the answer.
 
     Parameters
     ----------
-    blocks : mapping of str to slice or sequence of int
-        Columns of X by the name of the block, such as a layer, a pooling or a crop:
-        ``block_slices_`` of a fitted :class:`~sklearn_mdl.encoders.TimmEncoder` or
+    views : mapping of str to slice or sequence of int
+        Columns of X by the name of the view, such as a layer, a pooling or a crop:
+        ``view_slices_`` of a fitted :class:`~sklearn_mdl.encoders.TimmEncoder` or
         :class:`~sklearn_mdl.encoders.TorchEncoder`.
     readouts : readout, list, name of a list, or None
-        See :class:`~sklearn_mdl.MDLReadoutSwitcher`: the readouts of each block.
+        See :class:`~sklearn_mdl.MDLReadoutSwitcher`: the readouts of each view.
 
     Returns
     -------
-    readouts : list of BlockReadout or BlockReadoutRegressor
-        Block after block. Where the readouts are those of a name, a switcher pools and
+    readouts : list of ViewReadout or ViewReadoutRegressor
+        View after view. Where the readouts are those of a name, a switcher pools and
         races as it does with that name.
 
     Examples
     --------
     >>> from sklearn.datasets import load_wine
     >>> from sklearn_mdl import MDLReadoutSwitcher
-    >>> from sklearn_mdl.readouts import block_readouts
+    >>> from sklearn_mdl.readouts import view_readouts
     >>> X, y = load_wine(return_X_y=True)
-    >>> blocks = {"first": slice(0, 6), "second": slice(6, 13)}
-    >>> readouts = block_readouts(blocks)
+    >>> views = {"first": slice(0, 6), "second": slice(6, 13)}
+    >>> readouts = view_readouts(views)
     >>> switcher = MDLReadoutSwitcher(readouts, shuffle=True, random_state=0).fit(X, y)
-    >>> switcher.block_names_, switcher.block_posterior_.shape
+    >>> switcher.view_names_, switcher.view_posterior_.shape
     (['first', 'second'], (178, 2))
     """
     one = readouts is None or isinstance(readouts, str | BaseEstimator)
     given: Sequence[Any] = [readouts] if one else readouts  # type: ignore[assignment]
-    if not blocks or not given:
+    if not views or not given:
         raise ValueError(
-            "blocks and readouts must hold at least one entry each, got "
-            f"{len(blocks)} blocks and {len(given)} readouts; name columns of X"
+            "views and readouts must hold at least one entry each, got "
+            f"{len(views)} views and {len(given)} readouts; name columns of X"
         )
     return [
-        _block(own, columns, name) for name, columns in blocks.items() for own in given
+        _view(own, columns, name) for name, columns in views.items() for own in given
     ]
 
 
 def expanded(
     readouts: Sequence[Any], n_features: int, listed: Callable[[Any, int], list[Any]]
 ) -> list[Any]:
-    """Return a list in which the blocks of named lists are written out.
+    """Return a list in which the views of named lists are written out.
 
     ``listed`` makes those of a name for features of a width.
     """
     found: list[Any] = []
     for given in readouts:
-        if isinstance(given, BlockSettings) and given.is_list:
+        if isinstance(given, ViewSettings) and given.is_list:
             own = listed(given.readout, len(given.places(n_features)))
-            found += [_block(readout, given.columns, given.name) for readout in own]
+            found += [_view(readout, given.columns, given.name) for readout in own]
         else:
             found.append(given)
     return found
 
 
-def _block(readout: Any, columns: Columns, name: str | None) -> BlockSettings:
-    """Make a block from a copy of a readout of any kind, or from a name."""
-    kind = BlockReadout
+def _view(readout: Any, columns: Columns, name: str | None) -> ViewSettings:
+    """Make a view from a copy of a readout of any kind, or from a name."""
+    kind = ViewReadout
     if isinstance(readout, OnlineRegressor):
-        kind = BlockReadoutRegressor
+        kind = ViewReadoutRegressor
     return kind(clone(readout, safe=False), columns, name)

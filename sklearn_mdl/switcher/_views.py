@@ -1,4 +1,4 @@
-"""Codelengths of blocks of features and of their mixture."""
+"""Codelengths of views of features and of their mixture."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from sklearn_mdl.switching import (
 Floats = NDArray[np.float64]
 
 
-class BlockTrace(NamedTuple):
-    """Codelength of labels under a Bayesian mixture of blocks of features.
+class ViewTrace(NamedTuple):
+    """Codelength of labels under a Bayesian mixture of views of features.
 
-    Each block is coded by switching between its own readouts, and the codes of the
-    blocks are mixed by Bayes' rule, with equal prior probabilities.
+    Each view is coded by switching between its own readouts, and the codes of the
+    views are mixed by Bayes' rule, with equal prior probabilities.
 
     Attributes
     ----------
     codelength : float
         Codelength of all labels, in nats: longer than the shortest of
-        ``block_codelengths`` by at most ``log(n_blocks)``.
+        ``view_codelengths`` by at most ``log(n_views)``.
     codelengths : ndarray of shape (N,)
         Codelength of every example, in nats.
-    posterior : ndarray of shape (N, n_blocks)
-        Probability of each block before each label.
-    block_names : list of n_blocks str or None
-        None is the name of the block of all columns.
-    block_codelengths : ndarray of shape (n_blocks,)
-        Codelength of each single block, in nats. Once all its readouts have retired, it
+    posterior : ndarray of shape (N, n_views)
+        Probability of each view before each label.
+    view_names : list of n_views str or None
+        None is the name of the view of all columns.
+    view_codelengths : ndarray of shape (n_views,)
+        Codelength of each single view, in nats. Once all its readouts have retired, it
         costs as much as the mixture of the others.
-    block_losses : ndarray of shape (N, n_blocks)
+    view_losses : ndarray of shape (N, n_views)
         The same by example.
     known : ndarray of shape (N,)
         Number of labels known when each row was predicted.
@@ -48,35 +48,35 @@ class BlockTrace(NamedTuple):
     codelength: float
     codelengths: Floats
     posterior: Floats
-    block_names: list[Hashable]
-    block_codelengths: Floats
-    block_losses: Floats
+    view_names: list[Hashable]
+    view_codelengths: Floats
+    view_losses: Floats
     known: NDArray[np.intp]
 
 
-def block_trace(
+def view_trace(
     switching: PriorLike,
     losses: Floats,
-    blocks: list[Hashable],
+    views: list[Hashable],
     weights: Floats | None,
     known: NDArray[np.intp] | None = None,
-) -> BlockTrace:
-    """Mix readouts within blocks by a switching prior, and blocks by Bayes' rule.
+) -> ViewTrace:
+    """Mix readouts within views by a switching prior, and views by Bayes' rule.
 
     Parameters
     ----------
     switching : PriorLike
     losses : ndarray of shape (N, K)
         In nats; NaN where a readout has retired.
-    blocks : list of K names
-        The block of each readout.
+    views : list of K names
+        The view of each readout.
     weights : ndarray of shape (K,) or None
-        Prior weights of the readouts; only their ratios within a block matter.
+        Prior weights of the readouts; only their ratios within a view matter.
     known : ndarray of shape (N + 1,), optional
         Number of rows whose labels are known at each row, and at the end; by default
         all earlier rows.
     """
-    names, members = group_columns(blocks)
+    names, members = group_columns(views)
     costs = np.full((len(losses), len(names)), np.nan)
     for number in range(len(names)):
         own = np.flatnonzero(members == number)
@@ -92,7 +92,7 @@ def block_trace(
     mixed = forward(BayesMixture(), costs, known=known)
     filled = np.where(np.isnan(costs), mixed.codelengths[:, np.newaxis], costs)
     in_time = np.arange(len(losses))
-    return BlockTrace(
+    return ViewTrace(
         mixed.codelength,
         mixed.codelengths,
         mixed.posterior,

@@ -429,7 +429,7 @@ class Updates:
             start = time.process_time()
             self._add(1)
             seconds.append(time.process_time() - start)
-        assert len(self.race.remaining_) == 16
+        assert len(self.race.alive_) == 16
         return np.median(seconds)
 
 

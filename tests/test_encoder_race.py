@@ -50,7 +50,7 @@ def add(race, *ends):
     """Add labels up to each of these numbers, in a call each."""
     for end in ends:
         start = race.resume().n_labels_
-        rows = {name: FEATURES[name][start:end] for name in race.remaining_}
+        rows = {name: FEATURES[name][start:end] for name in race.alive_}
         race.update(rows, LABELS[start:end])
     return race
 
@@ -70,7 +70,7 @@ def assert_same(one, other):
 
 def test_any_cut_into_calls_gives_the_same_race():
     whole = add(race_of(), N_LABELS)
-    assert len(whole.remaining_) < 3
+    assert len(whole.alive_) < 3
     assert_same(add(race_of(), *range(1, N_LABELS + 1)), whole)
     assert_same(add(race_of(), 3, 40, N_LABELS), whole)
 
@@ -113,7 +113,7 @@ def test_encoders_that_are_out_are_not_run_any_more():
     race = EncoderRace(encoders, 3, start=5, switcher=SWITCHER)
     for i in range(N_LABELS):
         race.update(X[i : i + 1], LABELS[i : i + 1])
-    assert race.remaining_ == ["whole"]
+    assert race.alive_ == ["whole"]
     assert encoders["noise"].n_rows == race.eliminated_at_["noise"] < N_LABELS
     assert encoders["whole"].n_rows == N_LABELS
     assert race.should_stop_
@@ -131,7 +131,7 @@ def test_transformers_keep_what_they_have_learned():
     by_name = EncoderRace(list(arrays), 3, start=5, switcher=SWITCHER)
     for rows in (slice(20), slice(20, None)):
         by_name.update({n: A[rows] for n, A in arrays.items()}, LABELS[rows])
-    assert race.remaining_ == by_name.remaining_
+    assert race.alive_ == by_name.alive_
     np.testing.assert_allclose(race.losses_, by_name.losses_, rtol=1e-4, atol=1e-5)
 
 
@@ -208,7 +208,7 @@ def test_real_labels_race_by_the_asymptotic_process():
     features = {"all": X, "none": rng.normal(size=(200, 3))}
     switcher = MDLReadoutSwitcherRegressor("closed-form")
     race = EncoderRace(list(features), switcher=switcher).update(features, y)
-    assert race.remaining_ == ["all"]
+    assert race.alive_ == ["all"]
     assert not race.certified_
     assert "not certified" in race.verdict()
     refused(race, features, y * np.nan, "must be finite")
@@ -289,7 +289,7 @@ def test_a_folder_has_one_writer(tmp_path):
     holder = threading.Thread(target=hold)
     holder.start()
     is_held.wait(20)
-    rows = {name: FEATURES[name][30:31] for name in again.remaining_}
+    rows = {name: FEATURES[name][30:31] for name in again.alive_}
     refused(again, rows, LABELS[30:31], "must have one writer")
     is_over.set()
     holder.join()
@@ -323,13 +323,13 @@ def test_the_verdict_says_what_is_certified():
     race = race_of()
     assert race.resume().verdict().startswith("Not stopped. 0 labels, 3 encoders")
     quick = add(race_of(alpha=0.4), N_LABELS)
-    assert quick.should_stop_ == (len(quick.remaining_) == 1)
+    assert quick.should_stop_ == (len(quick.alive_) == 1)
     X = {"good": FEATURES["whole"], "noise": FEATURES["noise"]}
     for method, words in (("exact", "certified"), ("asymptotic", "not certified")):
         race = EncoderRace(list(X), 3, start=0, switcher=SWITCHER, method=method)
         for start in range(0, N_LABELS, 20):
             rows = slice(start, start + 20)
-            now = {name: X[name][rows] for name in race.resume().remaining_}
+            now = {name: X[name][rows] for name in race.resume().alive_}
             race.update(now, LABELS[rows])
         verdict = race.verdict()
         assert race.should_stop_, verdict

@@ -72,7 +72,7 @@ def run(options: argparse.Namespace) -> None:
                 f"{options.features} must hold a row for each of {end} labels, but it "
                 f"has {n_rows}; extract features of more rows, or leave out labels"
             )
-        rows = {name: features[name][start:end] for name in race.remaining_}
+        rows = {name: features[name][start:end] for name in race.alive_}
         race.update(rows, _labels(texts, start, options.classes is None))
         print(_line(race, start), flush=True)
         if race.should_stop_ or end == n_rows:
@@ -152,7 +152,7 @@ def _labels(texts: Sequence[str], start: int, is_real: bool) -> list[str] | list
 
 def _line(race: sklearn_mdl.model_selection.EncoderRace, before: int) -> str:
     """Say where the race is, with a forecast from time to time."""
-    n, n_left = race.n_labels_, len(race.remaining_)
+    n, n_left = race.n_labels_, len(race.alive_)
     text = f"{n} labels: {n_left} of {len(race.encoder_names_)} left"
     if n <= race.start:
         return f"{text}; compared from label {race.start + 1} on"

@@ -56,7 +56,7 @@ def _raced(tasks: Sequence[Task], alpha: float) -> dict[str, int]:
     for start in range(0, len(order), BLOCK):
         rows = order[start : start + BLOCK]
         race.update(
-            {name: features[name][rows] for name in race.remaining_}, first.y[rows]
+            {name: features[name][rows] for name in race.alive_}, first.y[rows]
         )
         if race.should_stop_:
             break

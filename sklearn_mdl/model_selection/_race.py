@@ -127,7 +127,7 @@ class EncoderRace(BaseEstimator):
     Attributes
     ----------
     encoder_names_ : list of str
-    remaining_ : list of str
+    alive_ : list of str
         Encoders that are not out.
     leader_ : str
         The one of them with the smallest mean loss.
@@ -163,7 +163,7 @@ class EncoderRace(BaseEstimator):
     ...     if race.should_stop_:
     ...         break
     EncoderRace(...)
-    >>> race.remaining_
+    >>> race.alive_
     ['all pixels']
     """
 
@@ -322,7 +322,7 @@ class EncoderRace(BaseEstimator):
     def verdict(self) -> str:
         """Say in a few sentences whether to stop, who leads, and what is certified."""
         self.resume()
-        n, alive = self.n_labels_, [e for e in self.remaining_ if e != self.leader_]
+        n, alive = self.n_labels_, [e for e in self.alive_ if e != self.leader_]
         out = [f"{e!r} (at {self.eliminated_at_[e]})" for e in self.eliminated_at_]
         lines = []
         if self.should_stop_:
@@ -408,8 +408,8 @@ class EncoderRace(BaseEstimator):
                     f"{type(X).__name__}; pass features by name, or make the race with "
                     "a mapping of transformers"
                 )
-            return {name: self._encoded(name, X) for name in self.remaining_}
-        return rows_by_name(X, self.encoder_names_, self.remaining_)
+            return {name: self._encoded(name, X) for name in self.alive_}
+        return rows_by_name(X, self.encoder_names_, self.alive_)
 
     def _encoded(self, name: str, X: Any) -> np.ndarray:
         assert isinstance(self.encoders, Mapping)
@@ -464,7 +464,7 @@ class EncoderRace(BaseEstimator):
         self.labels_ = labels if is_real else classes[labels]
         empty = np.empty((0, len(names)))
         self.losses_ = np.concatenate([empty, *(step.losses for step in self._steps)])
-        self.remaining_ = [names[i] for i in np.flatnonzero(race.alive)]
+        self.alive_ = [names[i] for i in np.flatnonzero(race.alive)]
         out = sorted(np.flatnonzero(~race.alive), key=lambda i: race.out_at[i])
         self.eliminated_at_ = {names[i]: int(race.out_at[i]) for i in out}
         self.leader_ = names[int(race.leader)]

@@ -55,9 +55,7 @@ def _raced(tasks: Sequence[Task], alpha: float) -> dict[str, int]:
     order = draw_order(first.seed, first.order, len(first.y))
     for start in range(0, len(order), BLOCK):
         rows = order[start : start + BLOCK]
-        race.update(
-            {name: features[name][rows] for name in race.alive_}, first.y[rows]
-        )
+        race.update({name: features[name][rows] for name in race.alive_}, first.y[rows])
         if race.should_stop_:
             break
     return race.eliminated_at_

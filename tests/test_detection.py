@@ -166,7 +166,7 @@ def test_probes_that_cannot_be_exported_are_refused(tmp_path):
     with pytest.raises(ValueError, match=r"other\.safetensors"):
         ExportedProbe.load(path)
     path.unlink()
-    write_archive(path, {"weights": np.zeros((2, 3))}, {"probe": "linear"})
+    write_archive(path, "probe", {"weights": np.zeros((2, 3))}, {"probe": "linear"})
     with pytest.raises(ValueError, match="must hold an exported probe"):
         ExportedProbe.load(path)
     real = MDLReadoutSwitcherRegressor([KernelReadoutRegressor()]).fit(X, y + 0.5)

@@ -303,7 +303,7 @@ def test_copies_of_a_stream_go_on_one_by_one(tmp_path, name):
 def test_an_id_stands_in_every_file_or_beside_it(tmp_path):
     found = small(checkpoint=tmp_path).fit(*data())
     stamp = json.loads((found.store_ / "losses.json").read_text())
-    _, about = read_archive(found.store_ / "progress.safetensors")
+    _, about = read_archive(found.store_ / "progress.safetensors", "checkpoint")
     assert stamp["stream"] == about["trace"]["stream"]
     assert len(stamp["stream"]) == len(stamp["writer"]) == 32
     again = small(store=tmp_path).fit(*data())
@@ -668,7 +668,7 @@ def test_loops_and_scorers_may_share_one_folder(tmp_path, backend, n_jobs):
         return [*means, *folds["test_score"]]
 
     with warnings.catch_warnings(), parallel_config(backend or "sequential"):
-        warnings.filterwarnings("ignore", "another call writes")
+        warnings.filterwarnings("ignore", "waiting for another call")
         found = scores(n_jobs, checkpoint=tmp_path / "c", store=tmp_path / "s")
     assert found == scores()
     assert np.isfinite(found).all()

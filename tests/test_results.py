@@ -71,7 +71,7 @@ LIST = ".sklearn_mdl"  # the names of our files in a folder
 def test_it_writes_what_it_says_and_lists_it(written):
     folder, paths = written
     assert sorted(folder.iterdir()) == sorted([*paths, folder / LIST])
-    assert (folder / LIST).read_text().splitlines() == sorted(TABLES)
+    assert (folder / LIST).read_text().splitlines() == ["list 1", *sorted(TABLES)]
     assert [path.name for path in paths] == TABLES
 
 
@@ -171,7 +171,7 @@ def test_without_jinja_the_page_is_left_out(scorer, tmp_path, monkeypatch):
 def test_our_files_of_the_same_names_are_replaced(scorer, tmp_path):
     for name in TABLES:
         (tmp_path / name).write_text("an older and much longer result\n" * 1000)
-    (tmp_path / LIST).write_text("\n".join(TABLES))
+    (tmp_path / LIST).write_text("\n".join(["list 1", *TABLES]))
     (tmp_path / "notes.txt").write_text("mine")
     write_results(scorer, tmp_path)
     assert len(rows_of(tmp_path / "cells.csv")) == 12

@@ -241,14 +241,13 @@ def test_a_missing_file_is_named(tmp_path):
 
 def rewritten(path, change):
     """Write a file that is whole, but says something else."""
-    arrays, about = read_archive(path)
+    arrays, about = read_archive(path, "estimator")
     arrays = {name: np.array(array) for name, array in arrays.items()}
     change(about)
-    write_archive(path, arrays, about)
+    write_archive(path, "estimator", arrays, about)
 
 
 CHANGES = {
-    "format 1, but its format is 9": lambda about: about.update(format=9),
     "it lacks classes": lambda about: about.pop("classes"),
     "it lacks seed": lambda about: about.update(seed="0"),
     "Parameters must consist of": lambda about: about["estimator"].update(
@@ -415,7 +414,7 @@ def small_stream(folder):
     classes = np.array(["a", "b"])
     path = folder / "small.safetensors"
     switcher.partial_fit(X[:8, 2:5], classes[Y[:8] % 2], classes=classes).save(path)
-    arrays, about = read_archive(path)
+    arrays, about = read_archive(path, "estimator")
     return {name: np.array(array) for name, array in arrays.items()}, about
 
 
@@ -448,7 +447,7 @@ def forge(folder, data):
         if data.draw(st.booleans()):
             del arrays[name]
     path = folder / "forged.safetensors"
-    write_archive(path, arrays, about)
+    write_archive(path, "estimator", arrays, about)
     try:
         found = MDLReadoutSwitcher.load(path)
     except ValueError as error:
@@ -538,7 +537,7 @@ def test_a_file_that_asks_for_more_than_it_holds_is_refused(folder, bomb):
     about = json.loads(json.dumps(about))
     BOMBS[bomb](about)
     path = folder / "bomb.safetensors"
-    write_archive(path, arrays, about)
+    write_archive(path, "estimator", arrays, about)
     with two_gigabytes(), pytest.raises(ValueError, match="must ") as found:
         MDLReadoutSwitcher.load(path)
     assert len(str(found.value)) < 1000
@@ -560,8 +559,8 @@ def arrays_of(seed=0):
 
 
 def test_arrays_come_back_bit_by_bit_and_cannot_be_changed(tmp_path):
-    write_archive(tmp_path / "a", arrays_of(), {"x": [1, None, "ü"]})
-    found, about = read_archive(tmp_path / "a")
+    write_archive(tmp_path / "a", "estimator", arrays_of(), {"x": [1, None, "ü"]})
+    found, about = read_archive(tmp_path / "a", "estimator")
     assert about == {"x": [1, None, "ü"]}
     assert list(found) == list(arrays_of())
     for name, array in arrays_of().items():
@@ -577,8 +576,8 @@ def test_numbers_of_every_kind_come_back(tmp_path):
         for kind in ("<f8", "<f4", "<f2", "<i8", "<i4", "|u1", "|b1", ">f8", ">i4")
         for shape in ((), (1,), (5,), (0,), (3, 0), (2, 3), (2, 1, 3))
     }
-    write_archive(tmp_path / "a", arrays, {})
-    found, _ = read_archive(tmp_path / "a")
+    write_archive(tmp_path / "a", "estimator", arrays, {})
+    found, _ = read_archive(tmp_path / "a", "estimator")
     theirs = safetensors.numpy.load_file(tmp_path / "a")
     for name, array in arrays.items():
         assert found[name].dtype == array.dtype.newbyteorder("<")
@@ -588,8 +587,8 @@ def test_numbers_of_every_kind_come_back(tmp_path):
 
 
 def test_a_single_number_may_be_all_there_is(tmp_path):
-    write_archive(tmp_path / "a", {"x": np.array(2.5)}, {})
-    found, _ = read_archive(tmp_path / "a")
+    write_archive(tmp_path / "a", "estimator", {"x": np.array(2.5)}, {})
+    found, _ = read_archive(tmp_path / "a", "estimator")
     assert found["x"].shape == ()
     assert found["x"] == 2.5
 
@@ -597,15 +596,15 @@ def test_a_single_number_may_be_all_there_is(tmp_path):
 def test_a_file_does_not_depend_on_how_it_is_cut_into_blocks(tmp_path, monkeypatch):
     for size in (1, 16, 40, 41, 2**24):
         monkeypatch.setattr(archives, "BLOCK", size)
-        write_archive(tmp_path / f"{size}", arrays_of(), {"x": 1})
-        read_archive(tmp_path / f"{size}")
+        write_archive(tmp_path / f"{size}", "estimator", arrays_of(), {"x": 1})
+        read_archive(tmp_path / f"{size}", "estimator")
     contents = {path.read_bytes() for path in tmp_path.iterdir()}
     assert len(contents) == 1
 
 
 def test_numbers_begin_where_they_can_be_mapped_and_follow_each_other(tmp_path):
     for n in range(9):
-        write_archive(tmp_path / "a", arrays_of(), {"x": "x" * n})
+        write_archive(tmp_path / "a", "estimator", arrays_of(), {"x": "x" * n})
         content = (tmp_path / "a").read_bytes()
         length = int.from_bytes(content[:8], "little")
         header = json.loads(content[8 : 8 + length])
@@ -619,7 +618,7 @@ def test_numbers_begin_where_they_can_be_mapped_and_follow_each_other(tmp_path):
 
 def test_a_file_takes_its_place_once_it_is_on_the_disk(tmp_path, monkeypatch):
     path, done = tmp_path / "a", []
-    write_archive(path, arrays_of(), {"x": 1})
+    write_archive(path, "estimator", arrays_of(), {"x": 1})
     before, size = path.read_bytes(), path.stat().st_size
 
     def fsync(at):
@@ -629,7 +628,7 @@ def test_a_file_takes_its_place_once_it_is_on_the_disk(tmp_path, monkeypatch):
         assert path.read_bytes() == before
 
     monkeypatch.setattr("os.fsync", fsync)
-    write_archive(path, arrays_of(1), {"x": 1})
+    write_archive(path, "estimator", arrays_of(1), {"x": 1})
     assert done == [size]
     assert path.read_bytes() != before
     assert list(tmp_path.iterdir()) == [path]
@@ -639,37 +638,37 @@ def test_a_file_of_numbers_that_are_not_ours_is_refused_by_their_types(tmp_path)
     tensors = {"w": np.ones(3, np.int16), "v": np.ones(3, np.uint32), "u": np.ones(3)}
     safetensors.numpy.save_file(tensors, tmp_path / "a", {"sklearn_mdl": "{}"})
     with pytest.raises(ValueError, match=r"numbers of type I16, U32\); save it"):
-        read_archive(tmp_path / "a")
+        read_archive(tmp_path / "a", "estimator")
 
 
 def test_a_description_that_is_replaced_with_its_checksum_is_no_whole_file(tmp_path):
     # Each of the three checksums guards what the others do not.
-    write_archive(tmp_path / "a", arrays_of(), {"x": 1})
+    write_archive(tmp_path / "a", "estimator", arrays_of(), {"x": 1})
     with safetensors.safe_open(tmp_path / "a", framework="numpy") as archive:
         metadata = archive.metadata()
     tensors = safetensors.numpy.load_file(tmp_path / "a")
     for change in ({"a": tensors["a"] + 1}, {"c": np.ones(1)}, {"b": tensors["b"][:3]}):
         safetensors.numpy.save_file({**tensors, **change}, tmp_path / "b", metadata)
         with pytest.raises(ValueError, match="its checksum differs"):
-            read_archive(tmp_path / "b")
+            read_archive(tmp_path / "b", "estimator")
     for key in metadata:
         with_space = {**metadata, key: metadata[key] + " "}
         safetensors.numpy.save_file(tensors, tmp_path / "b", with_space)
-        with pytest.raises(ValueError, match="its checksum differs"):
-            read_archive(tmp_path / "b")
+        with pytest.raises(ValueError, match=r"checksum differs|names no format"):
+            read_archive(tmp_path / "b", "estimator")
 
 
 @cache
 def small_archive(folder):
     path = folder / "a"
-    write_archive(path, arrays_of(), {"x": 1})
+    write_archive(path, "estimator", arrays_of(), {"x": 1})
     return path.read_bytes()
 
 
 def refused(path, content):
     path.write_bytes(content)
     try:
-        read_archive(path)
+        read_archive(path, "estimator")
     except ValueError as error:
         return " must " in str(error)
     return False
@@ -735,17 +734,19 @@ def test_a_hundred_thousand_files_are_refused(folder, data):
         fuzz(folder, data)
 
 
-@pytest.mark.parametrize("key", ["sklearn_mdl", "sklearn_mdl.sha256"])
-def test_a_file_with_one_of_the_two_descriptions_is_none_of_ours(tmp_path, key):
+@pytest.mark.parametrize(
+    "key", ["sklearn_mdl", "sklearn_mdl.about", "sklearn_mdl.sha256"]
+)
+def test_a_file_with_one_entry_of_our_description_is_none_of_ours(tmp_path, key):
     safetensors.numpy.save_file({"w": np.ones(3)}, tmp_path / "a", {key: "{}"})
     with pytest.raises(ValueError, match="it holds other tensors"):
-        read_archive(tmp_path / "a")
+        read_archive(tmp_path / "a", "estimator")
 
 
 def test_a_safetensors_file_of_others_is_refused(tmp_path):
     safetensors.numpy.save_file({"w": np.ones(3)}, tmp_path / "a")
     with pytest.raises(ValueError, match="it holds other tensors"):
-        read_archive(tmp_path / "a")
+        read_archive(tmp_path / "a", "estimator")
 
 
 # Settings

@@ -147,9 +147,10 @@ def test_a_cell_kept_without_the_other_code_is_run_again(tmp_path):
     path = next((tmp_path / "cells").glob("*wide*.json"))
     content = json.loads(path.read_text())
     del content["sha256"], content["cell"]["switching_codelength"]
-    content["format"] = 1
     path.write_text(json.dumps({"sha256": digest_of(content), **content}))
-    with pytest.warns(UserWarning, match="format is 1, not 5; it is run again"):
+    with pytest.warns(
+        UserWarning, match="entries are not those of a cell; it is run again"
+    ):
         again = rank(None, 1, results=tmp_path)
     assert_array_equal(again.codelengths_, scorer.codelengths_)
 

@@ -25,6 +25,7 @@ from sklearn_mdl._core.images.lazy import LazyImages
 from sklearn_mdl._core.images.reading import FilePart, item_at
 from sklearn_mdl._core.io.append_array import GrowingArray
 from sklearn_mdl._core.io.environment import LIBRARIES, version_of
+from sklearn_mdl._core.io.formats import NewerFormat
 from sklearn_mdl._core.io.parameters import Sources
 from sklearn_mdl._core.io.safetensors_io import read_archive, write_archive
 from sklearn_mdl._core.numerics import dense
@@ -143,8 +144,8 @@ class FeatureCache:
         if not isinstance(encoder, ViewEncoder):
             new = np.asarray(encode(encoder, X), dtype=np.float32)
             check(new)
-            write_archive(path, {FEATURES: new}, {"key": key})
-            return read_archive(path)[0][FEATURES]
+            write_archive(path, "features", {FEATURES: new}, {"key": key})
+            return read_archive(path, "features")[0][FEATURES]
         with FileLock(path.with_suffix(".lock")):
             found, _ = _read(path, key)
             if found is None:  # no other process has written it in the meantime
@@ -154,10 +155,10 @@ class FeatureCache:
                 environment = {name: version_of(name) for name in IMAGE_LIBRARIES}
                 environment["device"] = encoder._device_type()
                 about = {"key": key, "environment": environment}
-                write_archive(path, {FEATURES: new}, about)
+                write_archive(path, "features", {FEATURES: new}, about)
                 with suppress(OSError):  # a left-over file does no harm
                     part.unlink()
-        return read_archive(path)[0][FEATURES]
+        return read_archive(path, "features")[0][FEATURES]
 
     def path(
         self, encoder: BaseEstimator, X: object, *, name: Sequence[str] = ()
@@ -235,7 +236,9 @@ def _read(path: Path, key: dict[str, object]) -> tuple[np.ndarray | None, str]:
     if not path.exists():
         return None, ""
     try:
-        arrays, about = read_archive(path)
+        arrays, about = read_archive(path, "features")
+    except NewerFormat:
+        raise
     except (ValueError, FileNotFoundError) as error:
         return None, str(error)
     if about.get("key") != key or list(arrays) != [FEATURES]:

@@ -72,7 +72,7 @@ class TraceFile(NamedTuple):
         ValueError
             If it is damaged, or belongs to another cell.
         """
-        arrays, about = read_archive(self.path)
+        arrays, about = read_archive(self.path, "trace")
         if about != {"key": self.key} or arrays.keys() != set(Trace._fields):
             required, found = "the trace of its cell", "it belongs to another"
             raise damaged(self.path, required, found, "delete it")

@@ -138,7 +138,7 @@ class ExportedProbe:
             "classes": self.classes.tolist(),
             "threshold": self.threshold,
         }
-        write_archive(Path(path), arrays, about)
+        write_archive(Path(path), "probe", arrays, about)
         return Path(path)
 
     @classmethod
@@ -158,7 +158,7 @@ class ExportedProbe:
         ValueError
             If the file is damaged or holds something else.
         """
-        arrays, about = read_archive(Path(path))
+        arrays, about = read_archive(Path(path), "probe")
         named = {"probe", "n_features", "is_unit", "classes", "threshold"}
         if set(arrays) != set(ARRAYS) or not named <= set(about):
             raise damaged(path, "an exported probe", "it holds others", "export again")

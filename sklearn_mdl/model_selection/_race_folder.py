@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sklearn_mdl._core.io.environment import cut_short
+from sklearn_mdl._core.io.formats import check_format, with_format
 from sklearn_mdl._core.io.parameters import Json, as_json, from_json
 from sklearn_mdl._core.io.safetensors_io import read_archive, write_archive
 from sklearn_mdl._core.io.whole_files import exclusive, replaced
@@ -89,8 +90,9 @@ class RaceFolder:
                 cure = "make this race again to continue from there"
                 raise damaged(self.path, required, found, cure)
             if not self._n_files:
+                text = json.dumps(with_format("race", self.about), indent=1)
                 with replaced(self.path / NAME) as aside:
-                    aside.write_text(json.dumps(self.about, indent=1) + "\n", "utf-8")
+                    aside.write_text(f"{text}\n", "utf-8")
             about = {
                 "race": self._key,
                 "n_before": n_before,
@@ -102,7 +104,7 @@ class RaceFolder:
             }
             arrays = {"labels": step.labels, "losses": step.losses, **numbered}
             path = self.path / f"labels-{n_before:09d}.safetensors"
-            write_archive(path, arrays, about)
+            write_archive(path, "update", arrays, about)
             self._n_files += 1
 
     def _files(self) -> list[Path]:
@@ -118,6 +120,7 @@ class RaceFolder:
         except (TypeError, ValueError, RecursionError) as error:
             cure = "delete the folder to begin again"
             raise damaged(path, "the settings of a race", error, cure) from error
+        check_format(path, "race", found)
         for name, value in self.about.items():
             if (was := found.get(name)) != value:
                 raise ValueError(
@@ -127,7 +130,7 @@ class RaceFolder:
                 )
 
     def _read(self, path: Path, n_before: int) -> Step:
-        arrays, about = read_archive(path)
+        arrays, about = read_archive(path, "update")
         kept = {key: about.get(key) for key in ("race", "n_before")}
         if kept != {"race": self._key, "n_before": n_before}:
             required = f"the labels of its race from number {n_before} on"

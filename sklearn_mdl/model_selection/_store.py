@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import get_origin, get_type_hints
 
+from sklearn_mdl._core.io.formats import KEY, NewerFormat, check_format, with_format
 from sklearn_mdl._core.io.safetensors_io import write_archive
 from sklearn_mdl._core.io.whole_files import replaced
 from sklearn_mdl._core.validation import warn_caller
@@ -25,7 +26,6 @@ from sklearn_mdl.model_selection._tasks import (
 )
 from sklearn_mdl.readouts import Terms
 
-FORMAT = 5  # since traces have correct predictions
 MOST_BYTES = 2**26  # of the text of one cell
 
 _KINDS = {
@@ -44,13 +44,16 @@ def text_of(cell: Cell, identity: Mapping[str, object]) -> bytes:
         name: nats if math.isfinite(nats) else repr(nats)  # infinity is not JSON
         for name, nats in cell.readouts.items()
     }
-    content = {"format": FORMAT, "identity": identity, "cell": kept}
+    content = with_format("cell", {"identity": identity, "cell": kept})
     whole = {"sha256": digest_of(content), **content}
     return (json.dumps(whole, indent=1, allow_nan=False) + "\n").encode()
 
 
 def cell_of(
-    text: bytes, identity: Mapping[str, object], source: Trace | TraceFile
+    text: bytes,
+    identity: Mapping[str, object],
+    source: Trace | TraceFile,
+    where: object = "it",
 ) -> Cell:
     """Read a text that :func:`text_of` has written.
 
@@ -61,13 +64,17 @@ def cell_of(
         Everything that the results must depend on.
     source : Trace or TraceFile
         The trace, or its file.
+    where : path-like or str, default="it"
+        Named in errors of its format.
 
     Raises
     ------
+    NewerFormat
+        If a later version of this package wrote it.
     ValueError
         If it is not the text of that cell.
     """
-    content = _content(text)
+    content = _content(text, where)
     if canonical(content["identity"]) != canonical(identity):
         raise ValueError("it describes another cell")
     kept = content["cell"]
@@ -85,7 +92,7 @@ def cell_of(
     return Cell(**{**kept, "readouts": readouts}, source=source)
 
 
-def _content(text: bytes) -> dict[str, object]:
+def _content(text: bytes, where: object) -> dict[str, object]:
     if len(text) > MOST_BYTES:
         raise ValueError(f"it is longer than {MOST_BYTES} bytes")
     try:
@@ -93,14 +100,15 @@ def _content(text: bytes) -> dict[str, object]:
         canonical(content)
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
-    entries = {"sha256", "format", "identity", "cell"}
-    if not isinstance(content, dict) or content.keys() != entries:
+    entries = {"sha256", KEY, "identity", "cell"}
+    if not isinstance(content, dict) or KEY not in content:
+        raise ValueError("it is not the record of a cell")
+    check_format(where, "cell", content)
+    if content.keys() != entries:
         raise ValueError("it is not the record of a cell")
     checksum = content.pop("sha256")
     if digest_of(content) != checksum:
         raise ValueError("its checksum does not match")
-    if content["format"] != FORMAT:
-        raise ValueError(f"its format is {content['format']!r}, not {FORMAT}")
     return content
 
 
@@ -108,7 +116,7 @@ def _other_terms(path: Path, identity: Mapping[str, object]) -> Terms | None:
     """Return the terms of a stored cell that only differs in its terms."""
     try:
         with path.open("rb") as file:
-            was = _content(file.read(MOST_BYTES + 1))["identity"]
+            was = _content(file.read(MOST_BYTES + 1), path)["identity"]
     except (ValueError, OSError):  # reported where the cell itself is needed
         return None
     if not isinstance(was, dict) or not isinstance(was.get("terms"), dict):
@@ -167,6 +175,8 @@ class CellStore:
 
         Raises
         ------
+        NewerFormat
+            If a later version of this package wrote the cell.
         IsADirectoryError
             If a directory is in the place of a file, which could then not be written.
         """
@@ -180,10 +190,12 @@ class CellStore:
         try:
             with path.open("rb") as file:
                 text = file.read(MOST_BYTES + 1)
-            cell = cell_of(text, identity, source)
+            cell = cell_of(text, identity, source, path)
             n_samples = len(source.read().codelengths)
             if n_samples != cell.n_samples:
                 raise ValueError(f"its trace has {n_samples} examples")
+        except NewerFormat:
+            raise
         except (ValueError, OSError) as error:
             if not os.path.lexists(path):
                 return None
@@ -229,7 +241,8 @@ class CellStore:
         identity, path, source = self.entry(task)
         text = text_of(cell, identity)
         self.folder.mkdir(parents=True, exist_ok=True)
-        write_archive(source.path, cell.source.read()._asdict(), {"key": source.key})
+        arrays = cell.source.read()._asdict()
+        write_archive(source.path, "trace", arrays, {"key": source.key})
         with replaced(path) as aside, aside.open("wb") as file:
             file.write(text)
             file.flush()

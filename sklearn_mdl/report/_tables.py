@@ -6,7 +6,7 @@ import csv
 import json
 import math
 import platform
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from os import PathLike
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from sklearn_mdl import model_selection
+from sklearn_mdl._core.io.formats import with_format
 from sklearn_mdl.baselines import ProtocolComparison
 from sklearn_mdl.model_selection import RankStatistics, RepresentationScorer
 from sklearn_mdl.ranking import MOST_ENCODERS
@@ -210,14 +211,15 @@ def _cells(scorer: RepresentationScorer) -> dict[str, object]:
     }
 
 
-def _write_json(path: Path, content: object) -> Path:
+def _write_json(path: Path, content: Mapping[str, object]) -> Path:
     """Write JSON as other languages read it: what is not finite becomes null."""
-    text = json.dumps(_finite(content), indent=1, allow_nan=False)
+    written = with_format("results", _finite(content))
+    text = json.dumps(written, indent=1, allow_nan=False)
     path.write_text(text + "\n", encoding="utf-8")
     return path
 
 
-def _finite(content: object) -> object:
+def _finite(content: Any) -> Any:
     if isinstance(content, dict):
         return {key: _finite(value) for key, value in content.items()}
     if isinstance(content, list):

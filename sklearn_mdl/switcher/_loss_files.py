@@ -15,6 +15,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 import sklearn_mdl.switching
+from sklearn_mdl._core.io.formats import (
+    NewerFormat,
+    check_format,
+    kind_of,
+    with_format,
+)
 from sklearn_mdl._core.io.parameters import Json, as_json, from_json
 from sklearn_mdl._core.io.reading import DAMAGED_HEADER
 from sklearn_mdl._core.io.whole_files import refuse_foreign, replaced
@@ -23,8 +29,6 @@ from sklearn_mdl.switcher._repooling import mixtures_beside
 from sklearn_mdl.switcher._stored_losses import StoredLosses
 from sklearn_mdl.switching import SwitchingPrior
 
-FORMAT = "sklearn_mdl losses"
-VERSION = 1
 DTYPES = ("float64", "float32")
 
 # The priors that a file may name.
@@ -51,9 +55,7 @@ def description(stored: StoredLosses, dtype: str, *, growing: bool = False) -> J
     about : dict
     """
     weights = stored.weights
-    return {
-        "format": FORMAT,
-        "version": VERSION,
+    content = {
         "unit": "nats",
         "dtype": dtype,
         "n_samples": None if growing else stored.n_samples,
@@ -65,6 +67,7 @@ def description(stored: StoredLosses, dtype: str, *, growing: bool = False) -> J
         "architectures": stored.architectures,
         "readouts": stored.readouts,
     }
+    return with_format("losses", content)
 
 
 def described(losses: np.ndarray, text: str | None) -> StoredLosses:
@@ -73,18 +76,12 @@ def described(losses: np.ndarray, text: str | None) -> StoredLosses:
     Raises
     ------
     ValueError, TypeError
-        If the text is not a description, is of another version, or of other losses.
+        If the text is not a description of these losses.
     """
     stored = StoredLosses(losses)
     if text is None:
         return stored
     about = json.loads(text)
-    if not isinstance(about, dict) or about.get("format") != FORMAT:
-        raise ValueError("a description of something else")
-    version = about.get("version")
-    if version != VERSION:
-        only = f"of the format, of which only {VERSION} can be read"
-        raise ValueError(f"a description in version {version!r} {only}")
     sizes = (stored.n_samples, stored.n_readouts, losses.dtype.name)
     for name, found in zip(("n_samples", "n_readouts", "dtype"), sizes, strict=True):
         if about.get(name) not in (None, found):
@@ -215,11 +212,15 @@ def load_losses(path: str | Path) -> StoredLosses:
     sidecar = path.with_suffix(".json")
     try:
         text = _text(sidecar)
+        if text is not None:
+            check_format(sidecar, "losses", json.loads(text))
         losses = np.lib.format.open_memmap(path, mode="r")
         beside = _beside(path, text, len(losses))
         if _text(sidecar) != text:
             raise ValueError("losses that were being replaced by others")
         return replace(described(losses, text), **beside)
+    except NewerFormat:
+        raise
     except (*(ValueError, TypeError, EOFError), *DAMAGED_HEADER) as error:
         required = "losses, and its description must be theirs"
         cure = "write both again with save_losses, or remove the wrong one"
@@ -270,9 +271,8 @@ def _is_ours_or_free(sidecar: Path) -> bool:
         found = json.loads(_text(sidecar) or "")
     except (ValueError, RecursionError):
         return not sidecar.exists()
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
-        return False
-    return "stream" not in found  # those of a store are its stream's
+    is_losses = kind_of(found)[0] == "losses"
+    return is_losses and "stream" not in found  # those of a store are its stream's
 
 
 def _text(sidecar: Path) -> str | None:

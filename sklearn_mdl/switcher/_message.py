@@ -14,12 +14,12 @@ from typing import Any
 from sklearn.base import BaseEstimator
 
 from sklearn_mdl._core.base.classifier import OnlineClassifier
+from sklearn_mdl._core.io.formats import FORMATS, KEY, check_format
 from sklearn_mdl._core.io.parameters import WITHOUT_EFFECT, as_json
 from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.switching import as_prior
 
 MAGIC = b"\x89MDLY\r\n\x1a"  # not text; fails if line endings change
-VERSION = 1
 PREFIX = struct.Struct("<8sHI")
 WORD_BYTES = 4
 DIGEST_BYTES = hashlib.sha256().digest_size
@@ -84,7 +84,8 @@ class LabelMessage:
     def to_bytes(self) -> bytes:
         """Return the message as bytes."""
         header = _encoded(self.header)
-        body = PREFIX.pack(MAGIC, VERSION, len(header)) + header + self.payload
+        prefix = PREFIX.pack(MAGIC, FORMATS["message"], len(header))
+        body = prefix + header + self.payload
         return body + hashlib.sha256(body).digest()
 
     @classmethod
@@ -129,12 +130,8 @@ def _parts(message: bytes) -> tuple[bytes, bytes]:
         raise _damaged(f"one that begins with {message[: len(MAGIC)]!r}")
     if len(message) < PREFIX.size + DIGEST_BYTES:
         raise _damaged(f"{len(message)} bytes, less than the frame of a message")
-    _, version, length = PREFIX.unpack_from(message)
-    if version != VERSION:
-        raise ValueError(
-            f"A message must be of version {VERSION} to be read here, got version "
-            f"{version}; decode it with the sklearn_mdl that encoded it"
-        )
+    _, number, length = PREFIX.unpack_from(message)
+    check_format("A message", "message", {KEY: f"message {number}"})
     body, digest = message[:-DIGEST_BYTES], message[-DIGEST_BYTES:]
     if hashlib.sha256(body).digest() != digest:
         raise _damaged("one with the checksum of other bytes")

@@ -24,6 +24,7 @@ from joblib import Parallel, delayed, effective_n_jobs
 from joblib.parallel import get_active_backend
 
 from sklearn_mdl._core.io.append_array import GrowingArray
+from sklearn_mdl._core.io.formats import check_format, with_format
 from sklearn_mdl._core.io.parameters import Json
 from sklearn_mdl._core.io.safetensors_io import read_archive, read_some, write_archive
 from sklearn_mdl._core.io.whole_files import exclusive, replaced
@@ -108,7 +109,8 @@ class JoinedFile(Checkpoint):
         """Write the state after a round."""
         labels = np.zeros(run.n_scored)  # only their number matters
         about = {**self.about, TRACE: run.trace.record()}
-        write_archive(self.file, {"labels": labels, **coded_of(run)}, about)
+        arrays = {"labels": labels, **coded_of(run)}
+        write_archive(self.file, "checkpoint", arrays, about)
 
     def end(self, run: PrequentialRun) -> None:
         """Write the checkpoint of the pass, which has ended."""
@@ -146,6 +148,7 @@ class Processes:
         plan: Json = {"token": secrets.token_hex(16), "parts": []}
         if path.is_file():  # left by a pass that was interrupted
             plan = json.loads(path.read_text(encoding="utf-8"))
+            check_format(path, "plan", plan)
         self._write_plan(plan)
         workers = workers_of(common.folder, common.device)
         check_workers(workers, self.folder, plan["token"])
@@ -163,7 +166,7 @@ class Processes:
 
     def _write_plan(self, plan: Json) -> None:
         with replaced(self.folder / PLAN) as aside:
-            aside.write_text(json.dumps(plan), encoding="utf-8")
+            aside.write_text(json.dumps(with_format("plan", plan)), encoding="utf-8")
 
     def _write_rows(self, labels: np.ndarray) -> None:
         samples = self.run.samples
@@ -185,7 +188,7 @@ class Processes:
         for columns in self.parts:
             state = state_of_part(arrays, columns, n_rows)
             about = self.common.about_part(columns)
-            write_archive(self.common.file_of(columns), state, about)
+            write_archive(self.common.file_of(columns), "part", state, about)
 
     @property
     def row_bytes(self) -> int:
@@ -277,7 +280,7 @@ class Processes:
         if not n_rows:
             return
         files = [(columns, self.common.file_of(columns)) for columns in self.parts]
-        found = [(columns, read_archive(file)[0]) for columns, file in files]
+        found = [(columns, read_archive(file, "part")[0]) for columns, file in files]
         arrays = states_joined(found, self.common.n_readouts)
         own = {"labels": self._labels[:n_rows], "retired_at": run.retired_at}
         restore(threads, {**arrays, **own})

@@ -30,10 +30,8 @@ from sklearn_mdl._core.stream.run import PrequentialRun
 from sklearn_mdl._core.stream.samples import SampleStore
 from sklearn_mdl._core.validation import check_finite, damaged, invalid
 
-FORMAT = 1
 # Fields of a file, and their types.
 FIELDS: dict[str, type] = {
-    "format": int,
     "estimator": dict,
     "classes": dict,
     "n_features": int,
@@ -204,7 +202,6 @@ def save_estimator(estimator: BaseEstimator, path: Path) -> None:
     settings = as_json(estimator, type(estimator).__name__)
     _check_classes(settings, _known_classes())
     about = {
-        "format": FORMAT,
         "estimator": settings,
         "classes": as_json(getattr(estimator, "classes_", np.empty(0)), "classes"),
         "n_features": estimator.n_features_in_,
@@ -215,7 +212,7 @@ def save_estimator(estimator: BaseEstimator, path: Path) -> None:
     arrays: dict[str, Any] = {**_numbers_of(run), "rows": _Rows(run.samples)}
     if hasattr(estimator, "order_"):
         arrays["order"] = np.asarray(estimator.order_, dtype=np.int64)
-    write_archive(path, arrays, about)
+    write_archive(path, "estimator", arrays, about)
 
 
 def _numbers_of(run: PrequentialRun) -> dict[str, np.ndarray]:
@@ -289,7 +286,7 @@ def load_estimator(
     kind: type[BaseEstimator], path: Path, store: str | PathLike[str], allowed: Allowed
 ) -> BaseEstimator:
     """Read an estimator of a class; see :meth:`FileMixin.load`."""
-    arrays, about = read_archive(path)
+    arrays, about = read_archive(path, "estimator")
     _check_fields(about, path)
     try:
         estimator: BaseEstimator = from_json(about["estimator"], _known_classes())
@@ -410,11 +407,8 @@ def _check_fields(about: object, path: Path) -> None:
     found = about if isinstance(about, dict) else {}
     missing = [k for k, kind in FIELDS.items() if not isinstance(found.get(k), kind)]
     if missing:
-        what, cure = f"lacks {', '.join(missing)}", "read a checkpoint with fit"
-        raise damaged(path, "a saved estimator", f"it {what}", cure)
-    if found["format"] != FORMAT:
-        what, cure = cut_short(found["format"]), f"read it with {_writer(found)}"
-        raise damaged(path, f"format {FORMAT}", f"its format is {what}", cure)
+        what = f"it lacks {', '.join(missing)}"
+        raise damaged(path, "a saved estimator", what, "save it again")
 
 
 def _known_classes() -> dict[str, type]:

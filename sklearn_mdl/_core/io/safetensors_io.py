@@ -16,12 +16,14 @@ from pathlib import Path
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
+from sklearn_mdl._core.io.formats import KEY, check_format, format_of
 from sklearn_mdl._core.io.parameters import Json
 from sklearn_mdl._core.io.reading import readable
 from sklearn_mdl._core.io.whole_files import replaced
 from sklearn_mdl._core.validation import damaged
 
-KEY = "sklearn_mdl"
+ABOUT = f"{KEY}.about"
+DIGEST = f"{KEY}.sha256"
 BLOCK = 2**24  # bytes written or read at once
 
 _NAMES = {
@@ -43,13 +45,18 @@ _UNREADABLE = (
 
 
 def write_archive(
-    path: Path, arrays: Mapping[str, np.ndarray], about: Mapping[str, object]
+    path: Path,
+    kind: str,
+    arrays: Mapping[str, np.ndarray],
+    about: Mapping[str, object],
 ) -> None:
     """Write arrays and a description; concurrent readers see the old file.
 
     Parameters
     ----------
     path : Path
+    kind : str
+        One of ``FORMATS``.
     arrays : mapping of str to ndarray
         Arrays of any shape, also memory-mapped.
     about : mapping
@@ -64,12 +71,11 @@ def write_archive(
     end = 0
     for name, array in arrays.items():
         start, end = end, end + array.nbytes
-        kind, shape = _NAMES[_code(array)], list(array.shape)
-        entries[name] = {"dtype": kind, "shape": shape, "data_offsets": [start, end]}
+        dtype, shape = _NAMES[_code(array)], list(array.shape)
+        entries[name] = {"dtype": dtype, "shape": shape, "data_offsets": [start, end]}
     content = {"about": about, "tensors": entries, "sha256": _checksum(arrays)}
-    text = json.dumps(content)
-    text_digest = hashlib.sha256(text.encode()).hexdigest()
-    metadata = {KEY: text, f"{KEY}.sha256": text_digest}
+    metadata = {KEY: format_of(kind), ABOUT: json.dumps(content)}
+    metadata[DIGEST] = _digest_of(metadata)
     header = json.dumps({"__metadata__": metadata, **entries}).encode()
     header += b" " * (-len(header) % 8)  # numbers then begin at a multiple of 8
     with replaced(path) as aside, aside.open("wb") as file:
@@ -79,6 +85,10 @@ def write_archive(
                 file.write(block)
         file.flush()
         os.fsync(file.fileno())
+
+
+def _digest_of(metadata: Mapping[str, str]) -> str:
+    return hashlib.sha256((metadata[KEY] + metadata[ABOUT]).encode()).hexdigest()
 
 
 def _code(array: np.ndarray) -> str:
@@ -103,8 +113,13 @@ def _checksum(arrays: Mapping[str, np.ndarray]) -> str:
     return digest.hexdigest()
 
 
-def read_archive(path: Path) -> tuple[dict[str, np.ndarray], Json]:
+def read_archive(path: Path, kind: str) -> tuple[dict[str, np.ndarray], Json]:
     """Read what :func:`write_archive` wrote.
+
+    Parameters
+    ----------
+    path : Path
+    kind : str
 
     Returns
     -------
@@ -116,8 +131,10 @@ def read_archive(path: Path) -> tuple[dict[str, np.ndarray], Json]:
     ------
     FileNotFoundError
         If there is no such file.
+    NewerFormat
+        If a later version of this package wrote the file.
     ValueError
-        If the file was not written by this package, or is damaged.
+        If the file is of another kind or program, or is damaged.
     """
     if not path.is_file():
         raise FileNotFoundError(f"{path} must be a file that was saved; check the path")
@@ -127,12 +144,12 @@ def read_archive(path: Path) -> tuple[dict[str, np.ndarray], Json]:
         unknown = {entry["dtype"] for entry in entries.values()} - set(_CODES)
         if unknown:
             raise ValueError(f"numbers of type {', '.join(sorted(unknown))}")
-    text, promised = metadata.get(KEY), metadata.get(f"{KEY}.sha256")
-    if text is None or promised is None:
+    if not {KEY, ABOUT, DIGEST} <= metadata.keys():
         raise damaged(path, required, "it holds other tensors", "name another file")
-    if hashlib.sha256(text.encode()).hexdigest() == promised:
+    check_format(path, kind, metadata)
+    if _digest_of(metadata) == metadata[DIGEST]:
         with readable(path, required, "save it again", *_UNREADABLE):
-            content = json.loads(text)
+            content = json.loads(metadata[ABOUT])
             arrays = {n: mapped(path, entry, start) for n, entry in entries.items()}
             whole = content["tensors"] == entries
             if whole and content["sha256"] == _checksum(arrays):

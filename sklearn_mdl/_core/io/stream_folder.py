@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Mapping
 from pathlib import Path
 
+from sklearn_mdl._core.io.formats import NewerFormat, check_format
 from sklearn_mdl._core.io.parameters import Json
 from sklearn_mdl._core.io.whole_files import replaced
 
@@ -25,7 +26,7 @@ class StreamFolder:
     root : Path
         Only folders of streams are written to it.
     about : mapping
-        Further content of ``losses.json``.
+        Further content of ``losses.json``, with the format of losses.
 
     Attributes
     ----------
@@ -115,9 +116,12 @@ class StreamFolder:
 
     def _read(self) -> Json | None:
         """Return the content of ``losses.json``, if it describes a stream."""
+        path = self.path / STAMP
         try:
-            found = json.loads((self.path / STAMP).read_text(encoding="utf-8"))
+            found: Json = json.loads(path.read_text(encoding="utf-8"))
+            check_format(path, "losses", found)
+        except NewerFormat:
+            raise
         except (FileNotFoundError, ValueError, RecursionError):
             return None
-        known = isinstance(found, dict) and {"stream", "writer"} <= found.keys()
-        return found if known else None
+        return found if {"stream", "writer"} <= found.keys() else None

@@ -18,13 +18,14 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from sklearn_mdl._core.io.formats import KEY, check_format, format_of, kind_of
 from sklearn_mdl._core.validation import warn_caller
 
 if sys.platform != "win32":
     import fcntl
 
 LOCK = ".lock"
-LIST = ".sklearn_mdl"  # names of our files in a folder, one per line
+LIST = ".sklearn_mdl"  # its format, and names of our files in a folder: one per line
 _PART = re.compile(r"\..+\.[0-9a-f]{8}\.part")
 _STARTED = time.time()
 _SWEPT: set[Path] = set()  # folders that this process has cleaned up
@@ -123,14 +124,18 @@ def refuse_foreign_in(folder: Path, names: Collection[str]) -> None:
 def note_ours(folder: Path, names: Collection[str]) -> None:
     """Add names to the list of our files in a folder."""
     with replaced(folder / LIST) as aside:
-        text = "".join(f"{name}\n" for name in sorted({*_listed_in(folder), *names}))
-        aside.write_text(text, encoding="utf-8")
+        lines = [format_of("list"), *sorted({*_listed_in(folder), *names})]
+        aside.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
 def _listed_in(folder: Path) -> set[str]:
     path = folder / LIST
     found = path.read_text("utf-8", errors="replace") if path.is_file() else ""
-    return set(found.splitlines())
+    head, *names = found.splitlines() or [""]
+    if not kind_of({KEY: head})[0]:
+        return set()
+    check_format(path, "list", {KEY: head})
+    return set(names)
 
 
 @contextmanager

@@ -240,7 +240,7 @@ class Checkpoint(Event):
             If a file is damaged, or belongs to another run. Nothing is written then.
         """
         if self.file.exists():
-            arrays, about = read_archive(self.file)
+            arrays, about = read_archive(self.file, "checkpoint")
             self._compare(about)
             trace.adopt(len(arrays["labels"]), about[TRACE])
             self._arrays = arrays
@@ -290,7 +290,7 @@ class Checkpoint(Event):
         """
         start = time.monotonic()
         about = {**self.about, TRACE: run.trace.record()}
-        write_archive(self.file, progress_of(run), about)
+        write_archive(self.file, "checkpoint", progress_of(run), about)
         self._wait(time.monotonic() - start)
 
     def _wait(self, seconds: float) -> None:

@@ -92,7 +92,7 @@ class PartFile(Checkpoint):
         """Restore learners from the file; return when readouts retired."""
         if not self.file.exists():
             return np.full(threads.n_readouts, -1)
-        arrays, about = read_archive(self.file)
+        arrays, about = read_archive(self.file, "part")
         self._compare(about)
         restore(threads, arrays)
         retired_at, start = np.array(arrays["retired_at"]), int(arrays["start"][0])
@@ -117,7 +117,7 @@ class PartFile(Checkpoint):
             "retired_at": retired_at,
             "start": np.array([start]),
         }
-        write_archive(self.file, arrays, self.about)
+        write_archive(self.file, "part", arrays, self.about)
         self._wait(time.monotonic() - begin)
         self._since = time.process_time()
 

@@ -1,0 +1,83 @@
+"""Numbers of the formats of all files that this package writes and reads again.
+
+A file names its kind and its number, such as "losses 1". A change that an older version
+would misread gets a new number; files of all older numbers stay readable, as those in
+``tests/data/formats`` show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sklearn_mdl._core.io.environment import version_of
+from sklearn_mdl._core.io.parameters import Json
+from sklearn_mdl._core.validation import damaged
+
+KEY = "sklearn_mdl"  # of the format in JSON, and in the metadata of safetensors
+
+FORMATS = {
+    "cell": 1,  # of a ranking
+    "checkpoint": 1,
+    "estimator": 1,
+    "features": 1,  # of a cache
+    "list": 1,  # of our files in a folder
+    "losses": 1,  # the description of a .npy, or of a stream's folder
+    "message": 1,  # of encoded labels
+    "part": 1,  # of a pass in processes
+    "plan": 1,  # of such a pass
+    "probe": 1,
+    "race": 1,  # its settings
+    "results": 1,  # of a ranking, for other programs
+    "trace": 1,  # of a cell
+    "update": 1,  # of a race
+}
+
+
+class NewerFormat(ValueError):
+    """A file in a format that only a later version of this package reads."""
+
+
+def format_of(kind: str) -> str:
+    """Return the format in which this version writes a kind of file."""
+    return f"{kind} {FORMATS[kind]}"
+
+
+def with_format(kind: str, content: Mapping[str, object]) -> Json:
+    """Return JSON that begins with its format."""
+    return {KEY: format_of(kind), **content}
+
+
+def kind_of(content: object) -> tuple[str, int]:
+    """Return kind and number of JSON; "" and 0 if this package did not write it."""
+    text = content.get(KEY) if isinstance(content, Mapping) else None
+    kind, _, number = text.rpartition(" ") if isinstance(text, str) else ("", "", "")
+    is_number = number.isascii() and number.isdecimal() and len(number) < 10
+    return (kind, int(number)) if kind in FORMATS and is_number else ("", 0)
+
+
+def check_format(where: object, kind: str, content: object) -> None:
+    """Raise unless JSON is of a kind, in a format that this version reads.
+
+    Parameters
+    ----------
+    where : path-like or str
+        Named in the error.
+    kind : str
+    content : object
+        JSON that contains the format.
+
+    Raises
+    ------
+    NewerFormat
+        If its number is higher.
+    ValueError
+        If it is of another kind, or of none.
+    """
+    found, number = kind_of(content)
+    required = f"{format_of(kind)!r}, which sklearn_mdl {version_of(KEY)} reads"
+    held = f"it holds '{found} {number}'" if found else "it names no format"
+    if found == kind and number > FORMATS[kind]:
+        cure = "install a newer sklearn_mdl, or name another place"
+        raise NewerFormat(str(damaged(where, required, held, cure)))
+    if found != kind or number < 1:
+        raise damaged(where, required, held, "name another file, or write it again")

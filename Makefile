@@ -97,8 +97,10 @@ mutants: $(VENV)/.installed-mutants
 check-dist: $(VENV)/.installed-dist
 	rm -rf dist build
 	$(BIN)/python -m build --outdir dist .
-	$(BIN)/python -m build --sdist --wheel --outdir build/again .
-	diff -r dist build/again  # the same bytes again; the wheel also from the sdist
+	mkdir -p build/other
+	umask 077; tar --no-same-permissions -xzf dist/*.tar.gz -C build/other
+	umask 077; $(BIN)/python -m build --sdist --wheel --outdir build/again build/other/*
+	diff -r dist build/again  # the same bytes from the sdist, whatever modes its files have
 	$(PYTHON) -m venv build/empty
 	build/empty/$(SCRIPTS)/python -m pip install --quiet --disable-pip-version-check dist/*.whl
 	build/empty/$(SCRIPTS)/python -I tests/try_wheel.py dist

@@ -6,6 +6,7 @@ import tarfile
 from pathlib import Path
 
 from setuptools import setup
+from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.sdist import sdist
 
 # Times in both archives, for those who set none: setuptools would take those of files.
@@ -34,5 +35,14 @@ class SourceArchive(sdist):
         return str(path)
 
 
-os.umask(0o022)  # a wheel has the modes of the files that it is made of
-setup(cmdclass={"sdist": SourceArchive})
+class Wheel(bdist_wheel):
+    """A wheel whose files have the same modes, whatever those of the checkout are."""
+
+    def write_wheelfile(self, *args, **kwargs):
+        """Set the modes: this file is the last one before all are packed."""
+        super().write_wheelfile(*args, **kwargs)
+        for path in Path(self.bdist_dir).rglob("*"):
+            path.chmod(0o755 if path.is_dir() else 0o644)
+
+
+setup(cmdclass={"sdist": SourceArchive, "bdist_wheel": Wheel})

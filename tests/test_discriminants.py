@@ -75,7 +75,7 @@ def test_scores_of_a_few_rows_are_those_by_hand(readout, table):
     for row, label in zip(first, LABELS[:2], strict=True):
         found = calibration.log_proba(np.array(row, float)[None, None])
         expected.append(-found[0, 0, label])
-        calibration.observe(np.array(row, float)[None], label)
+        calibration.observe(np.array(row, float)[None, None], np.array([label]))
     assert_allclose(readout.codelengths_[:2], expected, rtol=1e-12)
 
 
@@ -125,7 +125,7 @@ def test_a_pass_equals_refits_at_every_row(name):
     for t, label in enumerate(y):
         row = refitted(readout, X, y, t)
         expected.append(-calibration.log_proba(row[None, None])[0, 0, label])
-        calibration.observe(row[None], int(label))
+        calibration.observe(row[None, None], np.array([label]))
     assert_allclose(readout.codelengths_, expected, atol=1e-8)
 
 

@@ -157,7 +157,7 @@ def calibrated(calibration, scores, y, ratios):
     for score, label, ratio in zip(scores, y, ratios, strict=True):
         row = score[None, None], np.full((1, 1), ratio)
         found.append(-calibration.log_proba(*row)[0, 0, label])
-        calibration.observe(row[0][0], int(label), row[1][0])
+        calibration.observe(row[0], np.array([label]), row[1])
     return np.array(found)
 
 

@@ -16,8 +16,9 @@ from sklearn_mdl import (
     RepresentationScorer,
     write_results,
 )
+from sklearn_mdl._core.stream.learner import BY_BLOCKS, RowsAhead
 from sklearn_mdl.cli._main import main
-from sklearn_mdl.readouts import KernelReadoutRegressor
+from sklearn_mdl.readouts import KernelReadoutRegressor, _row_learners
 
 # Kernels whose scaling or width follows the rows, or none; units that follow labels.
 RAW = {"kernel": "rbf", "gamma": 0.01, "scaling": None}
@@ -40,9 +41,13 @@ def digits(n):
     return X[order], y[order]
 
 
+@pytest.mark.parametrize("ahead", [BY_BLOCKS, RowsAhead(32, 16)], ids=["row", "block"])
 @pytest.mark.parametrize("bound", [64, None])
 @pytest.mark.parametrize("numeric", [False, True], ids=["classes", "numbers"])
-def test_codes_of_many_labellings_are_those_of_each_alone(numeric, bound):
+def test_codes_of_many_labellings_are_those_of_each_alone(
+    numeric, bound, ahead, monkeypatch
+):
+    monkeypatch.setattr(_row_learners, "BY_BLOCKS", ahead)
     X, y = digits(110)
     y = X[:, 48:].sum(1) + 0.5 * y if numeric else y
     readouts = [

@@ -17,7 +17,7 @@ from sklearn_mdl import FixedShare, LinearReadout, MDLReadoutSwitcher, MLPReadou
 from sklearn_mdl._core.numerics import one_thread
 from sklearn_mdl._core.stream import steps as steps_module
 from sklearn_mdl._core.stream.heldout import flushed_copy, predictions
-from sklearn_mdl._core.stream.learner import FeatureView, Learner, Replay
+from sklearn_mdl._core.stream.learner import FeatureView, Learner, Replay, RowsAhead
 from sklearn_mdl._core.stream.outcomes import ClassLabels
 from sklearn_mdl._core.stream.run import Mixing, PrequentialRun
 from sklearn_mdl._core.stream.samples import SampleStore
@@ -408,7 +408,7 @@ def test_a_learner_may_predict_row_by_row_and_observe_every_label():
             assert loss == pytest.approx(-math.log(proba), rel=1e-12)
 
 
-@pytest.mark.parametrize("rows_ahead", [1, 3, 4, 7])
+@pytest.mark.parametrize("rows_ahead", [1, 3, 4, 7, RowsAhead(6, 3)])
 @pytest.mark.parametrize("at", [(), (1, 2, 7, 11), (5, 6)])
 def test_blocks_of_any_size_mean_nothing_to_how_a_stream_is_cut(rows_ahead, at):
     X, y = numbered(14)

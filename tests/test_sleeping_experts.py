@@ -105,3 +105,15 @@ def test_those_awake_share_what_is_left_however_little():
 def test_losses_that_no_retirement_leaves_are_refused(losses, weights, words):
     with pytest.raises(ValueError, match=words):
         forward(None, losses, weights)
+
+
+def test_steps_taken_together_have_the_bits_of_single_ones(monkeypatch):
+    losses = asleep_from(random_losses(60, 9, 1), (60, 20, 60, 0, 31, 20, 60, 59, 3))
+    losses[40:, 2] += 900  # its weight becomes too small
+    together = [forward(None, part) for part in (losses[:40], losses)]
+    name = "sklearn_mdl.switching._forward.advance_awake"
+    monkeypatch.setattr(name, lambda *given: False)
+    for found in together:
+        single = forward(None, losses[: len(found.codelengths)])
+        np.testing.assert_array_equal(found.codelengths, single.codelengths)
+        np.testing.assert_array_equal(found.posterior, single.posterior)

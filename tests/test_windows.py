@@ -102,7 +102,7 @@ def test_a_window_is_calibrated_on_the_rows_that_it_keeps():
     means = ridge.means(fresh.targets(torch.tensor(y[32:])))
     ratios = (ridge.diagonal()[0].square() / ridge.alphas).numpy()
     for row, label, ratio in zip(means[0].numpy(), y[32:], ratios, strict=True):
-        expected.observe(row[None], label, ratio[None])
+        expected.observe(row[None, None], np.array([label]), ratio[None, None])
     found = own._run.learners[0].calibration
     for name in ("factors", "curvature", "counts"):
         assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-9)

@@ -88,7 +88,7 @@ def scores_of(
 
 
 class OpenMeans(Opened):
-    """A block of rows whose labels are observed one by one.
+    """A block of rows whose labels are observed one by one, or several at once.
 
     Parameters
     ----------
@@ -118,24 +118,24 @@ class OpenMeans(Opened):
         self.sums = sums.square().sum(2).cpu().numpy()
         self.counts, self.is_cosine = counts.copy(), is_cosine
 
-    def means(self) -> Tensor:
-        """Return scores (K, C) of the next row."""
-        row = slice(self.n_observed, self.n_observed + 1)
-        of_row = self.products[:, row], self.squares[:, row]
-        found = scores_of(*of_row, self.sums, self.counts, self.is_cosine)
-        return torch.from_numpy(found[:, 0])
+    def ahead(self, n_rows: int) -> tuple[Tensor, Tensor]:
+        """Scores (K, n, C) of the next rows, and ones (K, n): they have no variance."""
+        rows = slice(self.n_observed, self.n_observed + n_rows)
+        of_rows = self.products[:, rows], self.squares[:, rows]
+        found = scores_of(*of_rows, self.sums, self.counts, self.is_cosine)
+        return torch.from_numpy(found), torch.ones(found.shape[:2], dtype=torch.float64)
 
-    def variances(self) -> Tensor:
-        """Return ones (K,): scores have no variance."""
-        return torch.ones(len(self.products), dtype=torch.float64)
-
-    def observe(self, target: Tensor) -> None:
-        """Take in the label of the next row."""
-        t, label = self.n_observed, int(target)
-        self.sums[:, label] += 2 * self.products[:, t, label] + self.squares[:, t]
-        self.products[:, :, label] += self.among[:, :, t]
-        self.counts[label] += 1
-        self.n_observed += 1
+    def observe(self, targets: Tensor) -> None:
+        """Take in the labels (n,) of the next rows."""
+        is_read = self.n_observed + len(targets) < self.size  # by later rows
+        for label in targets.tolist():
+            t = self.n_observed
+            if is_read:
+                added = 2 * self.products[:, t, label] + self.squares[:, t]
+                self.sums[:, label] += added
+                self.products[:, :, label] += self.among[:, :, t]
+            self.counts[label] += 1
+            self.n_observed += 1
 
 
 class MeansLearner(CalibratedLearner):
@@ -190,8 +190,7 @@ class MeansLearner(CalibratedLearner):
     def _open(self, number: int) -> OpenMeans:
         start, _ = self._ends(number)
         block = self._opened(start)
-        for label in self.stream.labels[start:number].cpu():
-            block.observe(label)
+        block.observe(self.stream.labels[start:number].cpu())
         return block
 
     def _opened(self, start: int) -> OpenMeans:
@@ -268,8 +267,8 @@ class MeansLearner(CalibratedLearner):
             while start < len(labels):
                 block = self._opened(start)
                 end = self._ends(start)[1]
-                for label in labels[start:end]:
-                    own.observe(block.means().numpy(), int(label))
+                for label in labels[start:end].cpu().split(1):
+                    own.observe(block.ahead(1)[0].numpy(), label.numpy())
                     block.observe(label)
                 self._add(block.rows, start)
                 start = end

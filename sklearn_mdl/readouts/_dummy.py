@@ -13,7 +13,7 @@ from sklearn.utils import Tags
 from torch import Tensor
 
 from sklearn_mdl._core.sklearn_compat import Constraints, StrOptions
-from sklearn_mdl._core.stream.learner import Learned, Learner
+from sklearn_mdl._core.stream.learner import BY_ROW, Learned, Learner
 from sklearn_mdl._core.stream.scaling import ScaledRows
 from sklearn_mdl.metrics import LabelCounts, LabelTransitions
 from sklearn_mdl.readouts._base import BaseReadout, Readout, last_restart
@@ -30,7 +30,7 @@ class DummyLearner(Learner):
     context : Context
     """
 
-    rows_ahead = 1
+    rows_ahead = BY_ROW
     is_numbers = True
 
     def __init__(self, members: Mapping[int, DummySettings], context: Context) -> None:

@@ -18,6 +18,7 @@ from sklearn_mdl._core.kernels.reduced import (
     leading_landmarks,
 )
 from sklearn_mdl._core.kernels.ridge import Block, ForwardRidge
+from sklearn_mdl._core.stream.learner import RowsAhead
 from sklearn_mdl.readouts._row_learners import Opened
 
 
@@ -241,12 +242,13 @@ class KernelGroup:
         ridge.refactor(self.view.n_rows, self._gram, targets)
         return ridge
 
-    def stretch(self, start: int, targets: Tensor) -> Stretch:
+    def stretch(self, start: int, targets: Tensor, ahead: RowsAhead) -> Stretch:
         """Predict the rows of the view from ``start`` on, with the kernel as it is."""
         ridge = self.refitted(targets)
-        means = ridge.means(targets[: ridge.n_rows])[:, start:]
-        variances = ridge.diagonal()[:, start:].square()
-        return Stretch(start, means, variances, ridge.squares(start))
+        known = torch.from_numpy(ahead.known(0, ridge.n_rows))
+        means, variances = ridge.predicted(targets[: ridge.n_rows], known)
+        squares = ridge.squares(start)
+        return Stretch(start, means[:, start:], variances[:, start:], squares)
 
     def extend(self) -> None:
         """Make landmarks of the rows of the view."""
@@ -306,7 +308,7 @@ def _is_lost(kernel: Tensor) -> bool:
 
 
 class OpenBlock(Opened):
-    """A block of rows whose targets are observed one by one.
+    """A block of rows whose targets are observed one by one, or several at once.
 
     Parameters
     ----------
@@ -333,26 +335,30 @@ class OpenBlock(Opened):
         self.base = torch.cat([part.base for part in parts]).cpu()  # (K, B, P)
         self.errors = torch.zeros_like(self.base)
         beyond = [p.beyond.expand(len(p.factor), -1) for p in parts]
-        self.deviations = self.factor.diagonal(dim1=1, dim2=2)  # (K, B)
-        self.base[self.deviations.isnan()] = torch.nan  # nothing is predicted there
-        self._variances = self.deviations.square() + torch.cat(beyond).cpu()
-        self._means: Tensor | None = None  # of the next row
+        self._beyond = torch.cat(beyond).cpu()
+        deviations = self.factor.diagonal(dim1=1, dim2=2)  # (K, B)
+        self.base[deviations.isnan()] = torch.nan  # nothing is predicted there
+        self._ahead: tuple[Tensor, Tensor] | None = None
 
-    def means(self) -> Tensor:
-        """Return predictions (K, P) of the next row."""
-        if self._means is None:
+    def ahead(self, n_rows: int) -> tuple[Tensor, Tensor]:
+        """Means (K, n, P) and variances (K, n) of the next rows."""
+        if self._ahead is None or self._ahead[1].shape[1] != n_rows:
             t = self.n_observed
-            own = torch.bmm(self.factor[:, t : t + 1, :t], self.errors[:, :t])
-            self._means = self.base[:, t] + own[:, 0]
-        return self._means
+            rows = slice(t, t + n_rows)
+            known = torch.bmm(self.factor[:, rows, :t], self.errors[:, :t])
+            variances = self.factor[:, rows, rows].square().sum(2)
+            self._ahead = self.base[:, rows] + known, variances + self._beyond[:, rows]
+        return self._ahead
 
-    def variances(self) -> Tensor:
-        """Return variances (K,) of the next row's prediction."""
-        return self._variances[:, self.n_observed]
-
-    def observe(self, target: Tensor) -> None:
-        """Take in the target (P,) of the next row."""
-        deviations = self.deviations[:, self.n_observed, None]
-        self.errors[:, self.n_observed] = (target - self.means()) / deviations
-        self.n_observed += 1
-        self._means = None
+    def observe(self, targets: Tensor) -> None:
+        """Take in the targets (n, P) of the next rows, which were predicted at once."""
+        rows = slice(self.n_observed, self.n_observed + len(targets))
+        remaining = targets - self.ahead(len(targets))[0]
+        own = self.factor[:, rows, rows]
+        if len(targets) == 1:
+            self.errors[:, rows] = remaining / own
+        else:
+            solved = torch.linalg.solve_triangular(own, remaining, upper=False)
+            self.errors[:, rows] = solved
+        self.n_observed = rows.stop
+        self._ahead = None

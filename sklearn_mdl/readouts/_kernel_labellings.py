@@ -77,7 +77,7 @@ class LabellingsLearner(KernelLearner):
             end = min(exact, 2 * start if start else FIRST)
             self._fill_views(start, end)
             known = targets(start)
-            yield Stretch.joined([group.stretch(start, known) for group in self.groups])
+            yield self._stretch(start, known)
             start = end
         if exact == n_rows:
             return
@@ -87,11 +87,17 @@ class LabellingsLearner(KernelLearner):
         self._fill_views(refreshed, exact)
         known = targets(refreshed)
         if squares and refreshed == exact:
-            yield Stretch.joined([group.stretch(exact, known) for group in self.groups])
+            yield self._stretch(exact, known)
         for group in self.groups:
             group.ridge = group.refitted(known)
             group.extend()
         yield from self._reduced_stretches(exact, n_rows, known)
+
+    def _stretch(self, start: int, targets: Tensor) -> Stretch:
+        """Predict the rows of the views from ``start`` on."""
+        ahead = self.rows_ahead
+        parts = [group.stretch(start, targets, ahead) for group in self.groups]
+        return Stretch.joined(parts)
 
     def _reduced_stretches(
         self, start: int, n_rows: int, targets: Tensor
@@ -108,13 +114,12 @@ class LabellingsLearner(KernelLearner):
     def _reduced_stretch(self, start: int, targets: Tensor) -> Stretch:
         """Predict the rows of a block beyond the landmarks, and learn them."""
         stretches, n_own = [], len(targets)
+        known = torch.from_numpy(self.rows_ahead.known(start, start + n_own) - start)
         block = self._opened(start, self.groups)
         for group, part in zip(self.groups, block.parts, strict=True):
             own = part.first(n_own)
-            means, errors = own.learned(targets)
-            deviations = own.factor.diagonal(dim1=1, dim2=2)
-            variances = deviations.square() + own.beyond
-            stretches.append(Stretch(start, means, variances, None))
+            predicted, errors = own.learned(targets, known)
+            stretches.append(Stretch(start, *predicted, None))
             group.ridge.close(own, errors)
         return Stretch.joined(stretches)
 

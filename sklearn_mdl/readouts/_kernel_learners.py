@@ -3,7 +3,8 @@
 Blocks of rows are counted from the beginning of the stream: 0, 8, 16, 32, and so on by
 32, and by 128 where a posterior has taken the place of a factor. The whole block is
 joined to the factor at once, as far as its rows are known, with nothing in place of the
-others: how a stream is cut changes no bit. Within it targets enter row by row. A
+others: how a stream is cut changes no bit. Within it targets enter row by row, or in
+long streams by ``RowsAhead``. A
 learner with a window begins again at fixed places, from the last half of its window:
 blocks are counted from there.
 """
@@ -178,8 +179,9 @@ class KernelLearner(RowLearner):
             parts.append(group.ridge.open(cross, own))
         block = OpenBlock(start, raw, scaled, parts)
         if stop is not None:
-            for target in self.targets(self.stream.labels[start:stop]).cpu():
-                block.observe(target)
+            targets = self.targets(self.stream.labels[start:stop]).cpu()
+            for first, end in self.rows_ahead.blocks(start, stop):
+                block.observe(targets[first - start : end - start])
         return block
 
     def _close(self, block: Opened) -> None:

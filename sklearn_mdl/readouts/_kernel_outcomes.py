@@ -97,7 +97,7 @@ class KernelClassifierLearner(CalibratedLearner, LabellingsLearner):
             own = torch.split(stretch.means.cpu(), widths, 2)
             ratios = self.in_noises(stretch.variances.cpu())
             for parts in zip(own, outputs, calibrations, losses, strict=True):
-                _calibrate(stretch.start, ratios, *parts)
+                self._calibrate(stretch.start, ratios, *parts)
         return losses, calibrations, targets
 
     def _learn_again(self) -> None:
@@ -111,30 +111,34 @@ class KernelClassifierLearner(CalibratedLearner, LabellingsLearner):
             scores = means.cpu().numpy()
             variances = torch.cat([ridge.diagonal() for ridge in self._ridges]).square()
             ratios = self.in_noises(variances.cpu())
-            for t, label in enumerate(labels.tolist()):
-                own.observe(scores[:, t], label, ratios[:, t])
+            places = labels.cpu().numpy()
+            for t in range(len(places)):
+                row = slice(t, t + 1)
+                own.observe(scores[:, row], places[row], ratios[:, row])
         self.calibration = own
 
+    def _calibrate(
+        self,
+        start: int,
+        ratios: np.ndarray,
+        means: Tensor,
+        given: Labellings,
+        calibration: ForwardSoftmax,
+        losses: np.ndarray,
+    ) -> None:
+        """Code rows from ``start`` on, with scores (K, n, S C), into losses (N, S, K).
 
-def _calibrate(
-    start: int,
-    ratios: np.ndarray,
-    means: Tensor,
-    given: Labellings,
-    calibration: ForwardSoftmax,
-    losses: np.ndarray,
-) -> None:
-    """Code rows from ``start`` on, with scores (K, n, S C), into losses (N, S, K).
-
-    Ratios (K, n) are variances in units of the noise.
-    """
-    scores = given.scores(means).transpose(1, 2, 0, 3)  # (n, S, K, C)
-    for i, own in enumerate(scores):
-        row, labels = start + i, given.labels[:, start + i]
-        some = ratios[:, i : i + 1]
-        found = calibration.log_proba(own[:, :, np.newaxis], some)[:, :, 0]
-        losses[row] = -np.take_along_axis(found, labels[:, None, None], -1)[..., 0]
-        calibration.observe(own, labels, ratios[:, i])
+        Ratios (K, n) are variances in units of the noise.
+        """
+        scores = given.scores(means).transpose(2, 0, 1, 3)  # (S, K, n, C)
+        stop = start + scores.shape[2]
+        for first, end in self.rows_ahead.blocks(start, stop):
+            rows, labels = slice(first - start, end - start), given.labels[:, first:end]
+            own, some = scores[:, :, rows], ratios[:, rows]
+            found = calibration.log_proba(own, some)
+            chosen = np.take_along_axis(found, labels[:, None, :, None], -1)[..., 0]
+            losses[first:end] = -chosen.transpose(2, 0, 1)
+            calibration.observe(own, labels, some)
 
 
 class Units(NamedTuple):
@@ -200,10 +204,10 @@ class KernelRegressorLearner(LabellingsLearner):
         values = location, log_scale, tails[:, None].expand_as(location)
         return torch.stack(values, -1).to(self.device)
 
-    def learn(self, means: Tensor, variances: Tensor, label: Tensor) -> None:
+    def learn(self, means: Tensor, variances: Tensor, labels: Tensor) -> None:
         """Add to the squares that determine the scale."""
-        errors = self.targets(label).cpu()[0] - means[:, 0]
-        self.squares = self.squares + (errors.square() / variances).numpy()
+        errors = self.targets(labels).cpu()[:, 0] - means[..., 0]
+        self.squares = self.squares + (errors.square() / variances).sum(1).numpy()
 
     def null_losses(self, outputs: Sequence[Labellings]) -> list[np.ndarray]:
         """Losses (N, S, K) of the stream's rows under ``S`` labellings, by output.
@@ -234,8 +238,9 @@ class KernelRegressorLearner(LabellingsLearner):
             own = numbers[places]
             errors = (own - location) / scale - means
             added = errors.square() / variances[..., None]
-            before = squares[:, None] + added.cumsum(1) - added
-            found = self._densities(start, means, variances, before)
+            known = torch.from_numpy(self.rows_ahead.known(start, start + n_own))
+            before = squares[:, None] + (added.cumsum(1) - added)[:, known - start]
+            found = self._densities(known, means, variances, before)
             found[..., 0] = found[..., 0] * scale + location
             found[..., 1] += scale.log()
             nats = density_losses(found.flatten(1, 2), own.flatten())
@@ -245,21 +250,21 @@ class KernelRegressorLearner(LabellingsLearner):
         return losses
 
     def _densities(
-        self, start: int, means: Tensor, variances: Tensor, squares: Tensor
+        self, known: Tensor, means: Tensor, variances: Tensor, squares: Tensor
     ) -> Tensor:
-        """Densities (K, n, S, 3) of rows from ``start`` on, in units of the targets.
+        """Densities (K, n, S, 3) of rows, in units of the targets.
 
         Parameters
         ----------
-        start : int
+        known : Tensor of shape (n,)
+            Number of labels that are known when each is predicted.
         means : Tensor of shape (K, n, S)
         variances : Tensor of shape (K, n)
         squares : Tensor of shape (K, n, S)
-            Sums of squared errors before each row.
+            Sums of squared errors of these labels.
         """
         has_tails = torch.from_numpy(self.has_tails)[:, None, None]
-        n_before = torch.arange(start, start + means.shape[1])[None, :, None]
-        dof = FIRST_DEGREES_OF_FREEDOM + n_before
+        dof = FIRST_DEGREES_OF_FREEDOM + known[None, :, None]
         mean_square = (FIRST_DEGREES_OF_FREEDOM + squares) / dof
         mean_square = torch.where(has_tails, mean_square, 1.0)
         variances = variances.clamp_min(torch.finfo(variances.dtype).tiny)

@@ -1,4 +1,8 @@
-"""Learners that take in labels row by row, whose rows are opened block by block."""
+"""Learners that take in labels row by row, whose rows are opened block by block.
+
+In long streams they take in the labels of several rows at once, except those that
+forget rows: these follow streams that drift.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +14,14 @@ import torch
 from torch import Tensor
 
 from sklearn_mdl._core.kernels.calibration import ForwardSoftmax
-from sklearn_mdl._core.stream.learner import Learner
+from sklearn_mdl._core.stream.learner import BY_BLOCKS, BY_ROW, Learner, RowsAhead
 from sklearn_mdl._core.stream.scaling import ScaledRows
 from sklearn_mdl.readouts._build import Context
 from sklearn_mdl.readouts._kernel_rows import LaterRows, Memory, block_of
 
 
 class Opened(ABC):
-    """A block of ``B`` rows of which labels are observed one by one.
+    """A block of ``B`` rows whose labels are observed one by one, or several at once.
 
     Parameters
     ----------
@@ -44,22 +48,19 @@ class Opened(ABC):
         """True if all of its rows are observed."""
         return self.n_observed == self.size
 
-    def is_next(self, raw: np.ndarray) -> bool:
-        """Return True for the row (d,) that is to be predicted next."""
-        t = self.n_observed
-        return t < len(self.raw) and np.array_equal(self.raw[t], raw)
+    @abstractmethod
+    def ahead(self, n_rows: int) -> tuple[Tensor, Tensor]:
+        """Predict the next rows, by the labels that were observed.
+
+        Returns
+        -------
+        means : Tensor of shape (K, n_rows, P)
+        variances : Tensor of shape (K, n_rows)
+        """
 
     @abstractmethod
-    def means(self) -> Tensor:
-        """Return predictions (K, P) of the next row."""
-
-    @abstractmethod
-    def variances(self) -> Tensor:
-        """Return variances (K,) of the next row's prediction."""
-
-    @abstractmethod
-    def observe(self, target: Tensor) -> None:
-        """Take in the target of the next row."""
+    def observe(self, targets: Tensor) -> None:
+        """Take in the targets (n, ...) of the next rows, predicted at once."""
 
 
 class RowLearner(Learner):
@@ -74,11 +75,12 @@ class RowLearner(Learner):
     context : Context
     """
 
-    rows_ahead = 1
+    rows_ahead: RowsAhead
     is_numbers = True
 
     def __init__(self, memory: Memory, context: Context) -> None:
         self.memory = memory
+        self.rows_ahead = BY_ROW if memory.forgets else BY_BLOCKS
         self.view = context.view
         self.place = context.view.scalings.index(None)
         self.device = context.device
@@ -101,12 +103,12 @@ class RowLearner(Learner):
         """Turn means (K, n, P) and variances (K, n) into what is predicted."""
 
     @abstractmethod
-    def learn(self, means: Tensor, variances: Tensor, label: Tensor) -> None:
-        """Learn from the label of a row, beyond what a block takes in."""
+    def learn(self, means: Tensor, variances: Tensor, labels: Tensor) -> None:
+        """Learn from the labels (n,) of rows, beyond what a block takes in."""
 
     @abstractmethod
     def _open(self, number: int) -> Opened:
-        """Open the block of a row, and take in the labels of its rows before."""
+        """Open the block of a row, and take in the labels of its rows before it."""
 
     @abstractmethod
     def _close(self, block: Opened) -> None:
@@ -127,41 +129,37 @@ class RowLearner(Learner):
         """
 
     def predict(self, x: Tensor) -> Tensor:
-        """Predict the next row of the stream, or any others."""
+        """Predict the next rows of the stream that are predicted at once, or others."""
         raw = x[self.place]
-        block = self._block_of(raw)
-        if block is None:
-            # Other threads may predict meanwhile.
-            self._others = found = self.predict_others(raw)
-            return self.predictive(*found)
-        variances = block.variances()[:, None]
-        return self.predictive(block.means()[:, None], variances)
+        if self._is_next(raw):
+            return self.predictive(*self._open_block().ahead(len(raw)))
+        # Other threads may predict meanwhile.
+        self._others = found = self.predict_others(raw)
+        return self.predictive(*found)
 
     def observe(self, labels: Tensor) -> None:
-        """Take in the label of the row just predicted, or those of a group's rows."""
-        if len(labels) > 1:
+        """Take in the labels of the rows just predicted, or those of a group's rows."""
+        if len(labels) == self._n_ahead:
+            block = self._open_block()
+            self.learn(*block.ahead(len(labels)), labels)
+            self._enter(block, labels)
+        else:
             self._observe_group(labels)
-            return
-        block = self._block
-        assert block is not None
-        self.learn(block.means(), block.variances(), labels)
-        self._enter(block, labels)
 
     def _observe_group(self, labels: Tensor) -> None:
-        """Learn one row after the other, all from what was predicted before."""
-        for i in range(len(labels)):
+        """Learn one part after the other, all from what was predicted before."""
+        first = self.n_observed
+        for start, end in self.rows_ahead.blocks(first, first + len(labels)):
             assert self._others is not None
             means, variances = self._others  # in other units if these have changed
-            self.learn(means[:, i], variances[:, i], labels[i : i + 1])
-            row = self.stream.store.rows(self.n_observed, self.n_observed + 1)
-            block = self._block_of(torch.from_numpy(np.array(row)))
-            assert block is not None
-            self._enter(block, labels[i : i + 1])
+            rows = slice(start - first, end - first)
+            self.learn(means[:, rows], variances[:, rows], labels[rows])
+            self._enter(self._open_block(), labels[rows])
         self._others = None
 
     def _enter(self, block: Opened, labels: Tensor) -> None:
-        block.observe(self.targets(labels)[0].cpu())
-        self.n_observed += 1
+        block.observe(self.targets(labels).cpu())
+        self.n_observed += len(labels)
         if block.is_full:
             self._close(block)
             self._block = None
@@ -187,17 +185,28 @@ class RowLearner(Learner):
         """Return first row and end of the block that a row lies in."""
         return block_of(row)
 
-    def _block_of(self, raw: Tensor) -> Opened | None:
-        """Return the block of the stream's next row, if that is what is given."""
-        store, number = self.stream.store, self.n_observed
-        if len(raw) != 1 or len(store) <= number:
-            return None
-        given, block = raw[0].cpu().numpy(), self._block
-        if block is not None and block.is_next(given):
-            return block
-        if not np.array_equal(store.rows(number, number + 1)[0], given):
-            return None
-        self._block = self._open(number)
+    @property
+    def _n_ahead(self) -> int:
+        """Number of rows that are predicted next."""
+        return self.rows_ahead.block(self.n_observed)[1] - self.n_observed
+
+    def _is_next(self, raw: Tensor) -> bool:
+        """Return True for the next rows (n, d), of which the last ones may be zero."""
+        store, start = self.stream.store, self.n_observed
+        if len(raw) != self._n_ahead or len(store) <= start:
+            return False
+        known = store.rows(start, min(start + len(raw), len(store)))
+        given = raw.cpu().numpy()
+        same = (known == given[: len(known)]).all(1)
+        n_same = len(same) if same.all() else int(same.argmin())
+        return n_same > 0 and not given[n_same:].any()
+
+    def _open_block(self) -> Opened:
+        """Return the block of the next row, opened with all its rows that are known."""
+        start, end = self._ends(self.n_observed)
+        n_known = min(end, len(self.stream.store)) - start
+        if self._block is None or len(self._block.raw) < n_known:
+            self._block = self._open(self.n_observed)
         return self._block
 
     def _read(self, start: int) -> tuple[np.ndarray, np.ndarray]:
@@ -230,10 +239,10 @@ class CalibratedLearner(RowLearner):
         found = self.calibration.log_proba(means.numpy(), ratios)
         return torch.from_numpy(found).to(self.device)
 
-    def learn(self, means: Tensor, variances: Tensor, label: Tensor) -> None:
+    def learn(self, means: Tensor, variances: Tensor, labels: Tensor) -> None:
         """Calibrate."""
         ratios = self.in_noises(variances)
-        self.calibration.observe(means.numpy(), int(label), ratios)
+        self.calibration.observe(means.numpy(), labels.cpu().numpy(), ratios)
 
     def _keep(self, kept: list[int]) -> None:
         self.calibration.retire(kept)

@@ -68,6 +68,16 @@ class MarkovFilter:
         return weights
 
     @property
+    def is_simple(self) -> bool:
+        """Return True for a state of one row, none of whose weights is too small."""
+        return self._kept is not None and self.scores is None
+
+    def rates(self, n_steps: int) -> list[float]:
+        """Return the probabilities of a redraw after each of the next steps."""
+        steps = range(self.t + 1, self.t + 1 + n_steps)
+        return [float(self.prior.transition(t).draw[0]) for t in steps]
+
+    @property
     def log_weights(self) -> Floats:
         """Their logs, which do not underflow."""
         if self.scores is None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Hashable, Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_mdl.switching._filtering import (
+    MixtureFilter,
     condition_scores,
     log_sums,
     logs,
@@ -22,6 +24,7 @@ from sklearn_mdl.switching._inputs import (
     normalised_weights,
 )
 from sklearn_mdl.switching._registry import PriorLike, as_prior
+from sklearn_mdl.switching._sleeping import advance_awake
 from sklearn_mdl.switching._thinning import PosteriorThinner
 
 Floats = NDArray[np.float64]
@@ -305,16 +308,31 @@ class ForwardPass:
         if not self._asleep.any() and not np.isnan(losses[-1]).any():
             self._filter.advance(losses, codelengths, posterior)
             return
+        if not len(losses):
+            return
         asleep = np.isnan(losses)
         # Experts never wake up, so the rows at which all are awake come first.
         n_plain = 0 if self._asleep.any() else int((~asleep.any(axis=1)).sum())
         plain = slice(n_plain)
         self._filter.advance(losses[plain], codelengths[plain], posterior[plain])
-        for i in range(n_plain, len(losses)):
-            self._asleep = asleep[i]
-            shares = self._log_shares(asleep[i])
+        is_other = (asleep[n_plain + 1 :] != asleep[n_plain:-1]).any(axis=1)
+        changes = n_plain + 1 + np.flatnonzero(is_other)
+        for start, stop in pairwise([n_plain, *changes.tolist(), len(losses)]):
+            rows, self._asleep = slice(start, stop), asleep[start]
+            self._advance_awake(losses[rows], codelengths[rows], posterior[rows])
+
+    def _advance_awake(
+        self, losses: Floats, codelengths: Floats, posterior: Floats
+    ) -> None:
+        """Code steps during which the same experts are awake."""
+        if isinstance(self._filter, MixtureFilter):
+            given = losses, ~self._asleep, codelengths, posterior
+            if advance_awake(self._filter, *given):
+                return
+        for i, row in enumerate(losses):
+            shares = self._log_shares(self._asleep)
             posterior[i] = np.exp(shares)
-            codelengths[i] = self._observe(losses[i], shares)
+            codelengths[i] = self._observe(row, shares)
 
     def _observe(self, losses: Floats, shares: Floats | None = None) -> float:
         """Condition on the losses (K,) of a step; return the cost of the mixture.

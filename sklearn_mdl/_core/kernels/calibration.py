@@ -10,7 +10,8 @@ comes with the variance of its prediction in units of the noise, :math:`v_t`,
 
 where :math:`q_c = s_c + (1 - \sum_k s_k) / C` is the score as a share, and
 ``(b, v, u, a)`` take one online Newton step of the log-loss a row, after its label is
-paid, but ``v`` and ``u`` only from label 64 on. Then ``p`` is mixed with a small share
+paid, or for several rows that were predicted at once, but ``v`` and ``u`` only from
+label 64 on. Then ``p`` is mixed with a small share
 of the uniform distribution. Without variances ``v`` and ``u`` are left out.
 """
 
@@ -97,25 +98,30 @@ class ForwardSoftmax:
     def observe(
         self,
         scores: Floats,
-        label: int | NDArray[np.int64],
+        labels: NDArray[np.int64],
         variances: Floats | None = None,
     ) -> None:
-        """Learn from one row with scores (K, C), and its label or ``S`` of them."""
-        some = None if variances is None else variances[:, np.newaxis]
-        features = self._features(scores[..., np.newaxis, :], some)
-        proba = self._proba(features)[..., np.newaxis, 0, :]
-        own = features[..., 0, :, :]  # (K, F, C)
-        centred = own - (proba * own).sum(-1, keepdims=True)
-        self.curvature += (proba * centred) @ centred.swapaxes(-1, -2)
-        if isinstance(label, np.ndarray):
-            places = label[:, None, None, None]
-            chosen = np.take_along_axis(centred, places, -1)
-            self.counts[np.arange(len(label)), label] += 1
-        else:
-            chosen = centred[..., label, np.newaxis]
-            self.counts[label] += 1
+        """Learn from rows that were predicted at once, by one Newton step.
+
+        Parameters
+        ----------
+        scores : ndarray of shape (K, n, C) or (S, K, n, C)
+        labels : ndarray of shape (n,) or (S, n)
+        variances : ndarray of shape (K, n) or None
+            In units of the noise.
+        """
+        features = self._features(scores, variances)  # (K, n, F, C)
+        proba = self._proba(features)[..., np.newaxis, :]
+        centred = features - (proba * features).sum(-1, keepdims=True)
+        curvatures = (proba * centred) @ centred.swapaxes(-1, -2)
+        self.curvature += curvatures.sum(-3)
+        places = labels[..., np.newaxis, :, np.newaxis, np.newaxis]
+        chosen = np.take_along_axis(centred, places, -1).sum(-3)
         self.factors += np.linalg.solve(self.curvature, chosen)[..., 0]
         np.maximum(self.factors[..., 0], LOWEST, out=self.factors[..., 0])
+        each = labels.reshape(-1, labels.shape[-1])
+        for counts, own in zip(np.atleast_2d(self.counts), each, strict=True):
+            counts += np.bincount(own, minlength=len(counts))
 
     def _features(self, scores: Floats, variances: Floats | None) -> Floats:
         """Return the terms that the factors multiply, (K, n, F, C)."""

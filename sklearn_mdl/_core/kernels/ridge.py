@@ -58,15 +58,18 @@ class Block(NamedTuple):
         base, cross = self.base[:, rows], self.cross[:, rows]
         return Block(factor, base, cross, self.beyond[rows], self.features[rows])
 
-    def learned(self, targets: Tensor) -> tuple[Tensor, Tensor]:
+    def learned(
+        self, targets: Tensor, known: Tensor
+    ) -> tuple[tuple[Tensor, Tensor], Tensor]:
         """Return predictions and errors (A, B, P), given all targets (B, P).
 
-        Each prediction is made from only the rows before it.
+        Predictions are means (A, B, P) and variances (A, B), each from as many rows of
+        the block as ``known`` (B,) has, which are rows before it.
         """
-        known = targets - self.base
-        errors = torch.linalg.solve_triangular(self.factor, known, upper=False)
-        deviations = self.factor.diagonal(dim1=1, dim2=2)
-        return targets - deviations[..., None] * errors, errors
+        remaining = targets - self.base
+        errors = torch.linalg.solve_triangular(self.factor, remaining, upper=False)
+        means, variances = predicted(targets, self.factor, errors, known)
+        return (means, variances + self.beyond), errors
 
 
 class Pending(NamedTuple):
@@ -93,6 +96,27 @@ class Pending(NamedTuple):
         joined = torch.linalg.solve_triangular(factor, remaining, upper=False)
         means = added_products(means, joined.mT, self.errors)
         return means, variances - joined.square().sum(1)
+
+
+def predicted(
+    targets: Tensor, factor: Tensor, errors: Tensor, known: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Means (A, B, P) and variances (A, B) of rows, given their errors (A, B, P).
+
+    Parameters
+    ----------
+    targets : Tensor of shape (B, P)
+    factor : Tensor of shape (A, B, B)
+    errors : Tensor of shape (A, B, P)
+    known : Tensor of shape (B,)
+        From how many of the rows each is predicted, with all rows before these.
+    """
+    places = torch.arange(len(known))
+    if torch.equal(known, places):
+        deviations = factor.diagonal(dim1=1, dim2=2)
+        return targets - deviations[..., None] * errors, deviations.square()
+    unknown = factor * (places >= known[:, None]).to(factor)
+    return targets - torch.bmm(unknown, errors), unknown.square().sum(2)
 
 
 def added_products(to: Tensor | None, left: Tensor, right: Tensor) -> Tensor:
@@ -222,6 +246,20 @@ class ForwardRidge:
     def means(self, targets: Tensor) -> Tensor:
         """Predictions (A, n_rows, P) of all rows, each from only those before it."""
         return targets - self.diagonal()[..., None] * self.errors
+
+    def predicted(self, targets: Tensor, known: Tensor) -> tuple[Tensor, Tensor]:
+        """Means (A, n_rows, P) and variances (A, n_rows) of all rows.
+
+        Each from the first ``known`` (n_rows,) rows, with which its panel begins or
+        which it holds.
+        """
+        parts = []
+        for start, rows, panel in self._filled():
+            own, errors = panel.own[:, :rows, :rows], panel.errors[:, :rows]
+            places = slice(start, start + rows)
+            parts.append(predicted(targets[places], own, errors, known[places] - start))
+        means, variances = zip(*parts, strict=True)
+        return torch.cat(means, 1), torch.cat(variances, 1)
 
     def squares(self, n_rows: int | None = None) -> Tensor:
         """Return sums of squared errors over all or the first rows, (A, P)."""

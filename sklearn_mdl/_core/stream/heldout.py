@@ -69,7 +69,8 @@ def flushed_copy(run: PrequentialRun) -> PrequentialRun:
 
     Delayed labels that are not known yet stay unknown.
     """
-    if all(state.n_learned == state.n_known for state in run.states):
+    pairs = list(zip(run.learners, run.states, strict=True))
+    if all(state.is_flushed(learner, run.rows) for learner, state in pairs):
         return run
     if run.flushed is not None:
         return run.flushed
@@ -82,7 +83,7 @@ def flushed_copy(run: PrequentialRun) -> PrequentialRun:
         if not other.rows.n_refreshed:
             other.rows.refresh_all(run.n_scored)
         for learner, state in zip(other.learners, other.states, strict=True):
-            state.learn(learner, other.rows, run.outcome, state.n_known)
+            state.flush(learner, other.rows, run.outcome)
     run.flushed = other
     return other
 

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 from sklearn_mdl._core.stream.scaling import Features, ReExpression, ScaledRows
@@ -84,6 +85,46 @@ class Replay(NamedTuple):
         return max(self.n_last, thinned)
 
 
+class RowsAhead(NamedTuple):
+    """Rows that a learner predicts at once: a single one, and more in long streams.
+
+    Attributes
+    ----------
+    first : int
+        Row from which on it predicts more, a multiple of ``size``.
+    size : int
+        How many, in blocks counted from the first row of the stream.
+    """
+
+    first: int
+    size: int
+
+    def block(self, row: int) -> tuple[int, int]:
+        """Return first row and end of the block that a row lies in."""
+        if row < self.first:
+            return row, row + 1
+        start = row - row % self.size
+        return start, start + self.size
+
+    def blocks(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
+        """Yield the parts of blocks that lie between two rows."""
+        while start < stop:
+            end = min(self.block(start)[1], stop)
+            yield start, end
+            start = end
+
+    def known(self, start: int, stop: int) -> NDArray[np.intp]:
+        """Return how many labels are known when each of some rows is predicted."""
+        rows = np.arange(start, stop)
+        return np.where(rows < self.first, rows, rows - rows % self.size)
+
+
+# From some row on a label moves predictions so little that it may wait for others, and
+# a block of rows costs hardly more than a single one.
+BY_BLOCKS = RowsAhead(4096, 32)
+BY_ROW = RowsAhead(0, 1)
+
+
 class Report(NamedTuple):
     """Exceptions and warnings of a wrapped estimator, for the user.
 
@@ -135,10 +176,11 @@ class Learner(ABC):
         Columns of X that it sees, and their scalings.
     replay : Replay
         Minibatches that it learns again after each new one.
-    rows_ahead : int or None
+    rows_ahead : int, RowsAhead or None
         Rows that it predicts before it must observe their labels; None is a minibatch,
         in blocks of at most 1,024 rows. Predictions are made on whole blocks, counted
-        from the beginning of a minibatch, with zeros for rows that are not known yet.
+        from the beginning of a minibatch, or as `RowsAhead` counts them, with zeros for
+        rows that are not known yet.
         With delayed labels it predicts later rows in between, and predicts a block
         again before it observes its labels.
     foreign : bool
@@ -157,7 +199,7 @@ class Learner(ABC):
     columns: list[int]
     view: FeatureView = FeatureView()
     replay: Replay = Replay()
-    rows_ahead: int | None = None
+    rows_ahead: int | RowsAhead | None = None
     foreign: bool = False
     is_numbers: bool = False
     target: TargetScaling | None = None

@@ -12,7 +12,7 @@ from joblib import delayed
 from torch import Tensor
 
 from sklearn_mdl._core.numerics import fixed_arithmetic, flushed_denormals
-from sklearn_mdl._core.stream.learner import Learner
+from sklearn_mdl._core.stream.learner import Learner, RowsAhead
 from sklearn_mdl._core.stream.outcomes import Outcome, Prediction
 from sklearn_mdl._core.stream.scaling import ScaledRows
 
@@ -158,6 +158,25 @@ class PassState:
             end = min(end, block_of(learner, rows, self.n_known)[1])
         return rows.schedule.when(end)
 
+    def is_flushed(self, learner: Learner, rows: ScaledRows) -> bool:
+        """Return True if the learner has learned all labels that it knows."""
+        return self.n_learned == self.n_known and not self._n_waiting(learner, rows)
+
+    def flush(self, learner: Learner, rows: ScaledRows, outcome: Outcome) -> None:
+        """Learn all known labels, also of a part or a block that is not full."""
+        if n_waiting := self._n_waiting(learner, rows):
+            start = self.n_known - n_waiting
+            own = rows.of(learner.view.columns)
+            learner.predict(own.between(start, self.n_known))
+            learner.observe(own.labels[start : self.n_known])
+        self.learn(learner, rows, outcome, self.n_known)
+
+    def _n_waiting(self, learner: Learner, rows: ScaledRows) -> int:
+        """Return how many known labels wait for the others of their block."""
+        if learner.rows_ahead is None:
+            return 0
+        return self.n_known - block_of(learner, rows, self.n_known)[0]
+
     def reveal_labels(
         self,
         learner: Learner,
@@ -202,9 +221,10 @@ def training_batches(
 
 def block_of(learner: Learner, rows: ScaledRows, row: int) -> tuple[int, int]:
     """Return first row and end of the block that a learner predicts with a row."""
-    if learner.rows_ahead == 1:
-        return row, row + 1
-    ahead = learner.rows_ahead or rows.block_size
+    ahead = learner.rows_ahead
+    if isinstance(ahead, RowsAhead):
+        return ahead.block(row)
+    ahead = ahead or rows.block_size
     first, last = rows.part(row)
     start = row - (row - first) % ahead  # counted from the start of the part
     return start, min(start + ahead, last)
@@ -240,8 +260,9 @@ def prequential_steps(
     while state.n_scored < stop:
         row = state.n_scored
         (start, end), closing = block_of(learner, rows, row), rows.schedule.closing(row)
-        if learner.rows_ahead is not None and closing > end:
-            start, end = row, min(closing, row + rows.block_size)
+        is_single = learner.rows_ahead is not None and (start, end) == (row, row + 1)
+        if is_single and closing > end:
+            end = min(closing, row + rows.block_size)
         until = min(end, stop, state.next_lesson(learner, rows))
         x = shown(learner, rows.between(start, end), until - start)
         prediction = outcome.predict(learner, x)

@@ -1,0 +1,75 @@
+"""Steps during which some experts sleep, for mixtures of simple priors.
+
+An expert asleep has the loss of the mixture of those awake, which depends on all parts.
+So steps are taken one by one; the parts are computed together.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_mdl.switching._filtering import (
+    LOW,
+    TINY,
+    MarkovFilter,
+    MixtureFilter,
+    condition_scores,
+    log_sums,
+    logs,
+)
+
+Floats = NDArray[np.float64]
+
+
+def advance_awake(
+    mixture: MixtureFilter,
+    losses: Floats,
+    awake: NDArray[np.bool_],
+    codelengths: Floats,
+    posterior: Floats,
+) -> bool:
+    """Process rows during which the same experts (K,) are awake, if that is simple.
+
+    The numbers are those of single rows in which experts asleep have the loss of
+    the mixture of those awake, but all parts are computed together.
+
+    Returns
+    -------
+    is_done : bool
+        False, and nothing is changed, if the parts have states of several rows, or
+        if a weight would become too small.
+    """
+    parts = [part for part in mixture.filters if isinstance(part, MarkovFilter)]
+    if len(parts) < len(mixture.filters) or not all(p.is_simple for p in parts):
+        return False
+    w = np.stack([part.w for part in parts])
+    state = np.concatenate([part.state for part in parts])
+    odds, least, asleep = mixture.odds.scores, state.copy(), ~awake
+    rates = np.transpose([part.rates(len(losses)) for part in parts])
+    for i, (loss, rate) in enumerate(zip(losses, rates[..., np.newaxis], strict=True)):
+        weights = odds - log_sums(odds[:, np.newaxis])
+        scores = log_sums(weights[:, np.newaxis] + logs(state))
+        scores[asleep] = -np.inf
+        scores -= max(float(log_sums(scores)), np.finfo(float).min)
+        posterior[i] = np.exp(scores)
+        codelengths[i], _ = condition_scores(scores[awake], loss[awake])
+        row = np.where(asleep, codelengths[i], loss)
+        shift = row.min()
+        state = state * np.exp(shift - row)
+        totals = np.add.reduce(state, axis=1)
+        if not (math.isfinite(shift) and (totals > TINY).all()):
+            return False
+        costs = np.array([shift - math.log(total) for total in totals.tolist()])
+        odds = odds + (costs.min() - costs)
+        state /= totals[:, np.newaxis]
+        state = (1.0 - rate) * state + rate * w
+        np.minimum(least, state, out=least)
+    if (least < LOW * w).any():
+        return False
+    mixture.odds.scores = odds
+    for part, own in zip(parts, state, strict=True):
+        part.state, part.t = own[np.newaxis], part.t + len(losses)
+    return True

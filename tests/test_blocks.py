@@ -76,7 +76,7 @@ B = len(BLOCKS)
 
 def rows(kind):
     X, y = (load_breast_cancer if kind == "classes" else load_diabetes)(return_X_y=True)
-    order = np.random.default_rng(0).permutation(len(y))[:90]
+    order = np.random.default_rng(0).permutation(len(y))[:60]
     return X[order, :10], y[order]
 
 
@@ -100,36 +100,37 @@ def test_every_kind_of_readout_is_in_the_lists():
 @pytest.mark.parametrize("kind", LISTS)
 @pytest.mark.parametrize(
     ("options", "groups"),
-    [({"batch_size": (8, 24)}, None), ({}, np.arange(90) // 2)],
+    [({"batch_size": (8, 24)}, None), ({}, np.arange(60) // 2)],
     ids=["alone", "in groups"],
 )
 def test_a_block_costs_bitwise_what_its_columns_cost_alone(kind, options, groups):
     """Beside other blocks, and beside readouts of all columns."""
     X, _ = rows(kind)
     own = LISTS[kind]
-    given = [*view_readouts(BLOCKS, own), *map(clone, own)]
+    blocks = {name: BLOCKS[name] for name in ("early", "odd")}
+    given = [*view_readouts(blocks, own), *map(clone, own)]
     found = fitted(kind, given, groups=groups, **options)
-    assert found.view_names_ == [*BLOCKS, None]
-    for name, columns in {**BLOCKS, None: slice(None)}.items():
+    assert found.view_names_ == [*blocks, None]
+    for name, columns in {**blocks, None: slice(None)}.items():
         alone = fitted(kind, own, X[:, columns], groups, **options)
         mine = columns_of(found, name)
         assert_array_equal(found.readout_losses_[:, mine], alone.readout_losses_)
         assert len(mine) == len(own)
     # A block's readouts share what they would share on a table of their own.
-    assert len(found._run.learners) == 4 * len(alone._run.learners)
+    assert len(found._run.learners) == 3 * len(alone._run.learners)
 
 
 def test_a_block_alone_is_a_classifier_of_its_columns():
     X, y = rows("classes")
     for readout in CLASSIFIERS:
-        whole = ViewReadout(readout, slice(2, 6), random_state=0).fit(X[:70], y[:70])
+        whole = ViewReadout(readout, slice(2, 6), random_state=0).fit(X[:50], y[:50])
         alone = clone(readout)
         if alone.random_state is None:
             alone.set_params(random_state=0)
-        alone.fit(X[:70, 2:6], y[:70])
+        alone.fit(X[:50, 2:6], y[:50])
         assert_array_equal(whole.codelengths_, alone.codelengths_)
-        found = whole.predict_proba(X[70:])
-        assert_array_equal(found, alone.predict_proba(X[70:, 2:6]))
+        found = whole.predict_proba(X[50:])
+        assert_array_equal(found, alone.predict_proba(X[50:, 2:6]))
 
 
 def test_lists_by_name_are_made_for_each_block_and_raced_and_pooled():

@@ -16,13 +16,10 @@ from sklearn_mdl import (
     LinearReadout,
     MDLReadoutSwitcher,
     MLPReadout,
-    decode_labels,
-    encode_labels,
 )
 from sklearn_mdl._core.stream.samples import SampleStore
 from sklearn_mdl._core.stream.scaling import ScaledRows
 from sklearn_mdl._core.stream.steps import ReplayStreams, training_batches
-from sklearn_mdl.switcher._coding import encode
 
 READOUTS = [
     LinearReadout(lr=0.03, n_replay_streams=3),
@@ -121,7 +118,7 @@ def test_after_a_part_as_large_a_share_of_the_streams_replays():
         assert len(known) == math.ceil(30 * (end - start) / 16)
 
 
-@pytest.mark.parametrize("at", [[1, 3, 77], [2, 16, 17, 64, 149]])
+@pytest.mark.parametrize("at", [[1, 2, 16, 17, 77, 149]])
 def test_any_cut_a_copy_and_a_file_give_the_same_bits(at, tmp_path):
     X, y = rows()
     whole, parts = growing().fit(X, y), growing()
@@ -131,13 +128,6 @@ def test_any_cut_a_copy_and_a_file_give_the_same_bits(at, tmp_path):
         parts = MDLReadoutSwitcher.load(tmp_path / "a.safetensors")
     assert_array_equal(parts.codelengths_, whole.codelengths_)
     assert_array_equal(parts.predict_proba(X), whole.predict_proba(X))
-
-
-def test_a_decoder_learns_at_the_same_places():
-    X, y = rows()
-    _, encoder = encode(growing(), X, y)
-    assert_array_equal(encoder.codelengths_, growing().fit(X, y).codelengths_)
-    assert_array_equal(decode_labels(growing(), X, encode_labels(growing(), X, y)), y)
 
 
 def test_wrapped_classifiers_learn_again_what_they_had_learned(tmp_path, monkeypatch):

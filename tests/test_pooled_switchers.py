@@ -16,15 +16,12 @@ from sklearn_mdl import (
     MLPReadout,
     MultiOutputSwitcher,
     RefitReadout,
-    decode_labels,
-    encode_labels,
     forward,
 )
 from sklearn_mdl.cli import main
 from sklearn_mdl.pooling import DensityPoolPass, LogLinearPool, Members
 from sklearn_mdl.readouts import LinearReadoutRegressor, MLPReadoutRegressor
 from sklearn_mdl.switcher import load_losses
-from sklearn_mdl.switcher._coding import encode
 from sklearn_mdl.switching import FixedShare, Race
 
 READOUTS = [
@@ -247,48 +244,6 @@ def test_an_outlier_moves_a_pool_of_heavy_tails_little():
     _, cost = online.observe(alone(values), 1e6)
     assert cost < 60
     assert np.abs(online.weights - 1 / 3).max() < 0.2
-
-
-@pytest.mark.parametrize("kind", ["classes", "reals"])
-def test_any_cut_a_copy_and_a_file_give_the_same_bits(kind, tmp_path):
-    X, y = rows(kind)
-    whole = pooled(kind).fit(X, y)
-    known = {"classes": [0, 1]} if kind == "classes" else {}
-    parts = pooled(kind).partial_fit(X[:7], y[:7], **known)
-    parts.partial_fit(X[7:100], y[7:100]).save(tmp_path / "a.safetensors")
-    parts = type(parts).load(tmp_path / "a.safetensors")
-    later = parts.heldout_codelengths(X[100:], y[100:])
-    parts.partial_fit(X[100:], y[100:])
-    for name in ("codelengths_", "pool_weights_", "pool_posterior_"):
-        assert_array_equal(getattr(parts, name), getattr(whole, name))
-    assert_array_equal(later, whole.codelengths_[100:])
-    assert_array_equal(parts.predict(X), whole.predict(X))
-    assert parts.measures() == whole.measures()
-
-
-def test_scoring_and_coding_give_the_same_bits():
-    X, y = rows("classes")
-    fitted, (message, encoder) = pooled().fit(X, y), encode(pooled(), X, y)
-    for name in ("codelengths_", "pool_weights_", "pool_posterior_"):
-        assert_array_equal(getattr(encoder, name), getattr(fitted, name))
-    assert encoder.measures() == fitted.measures()
-    assert_array_equal(decode_labels(pooled(), X, encode_labels(pooled(), X, y)), y)
-    bits = fitted.codelength_ / math.log(2)
-    assert 8 * len(message.payload) <= 1.001 * bits + 64
-
-
-def test_a_checkpoint_goes_on_to_the_same_bits(tmp_path, monkeypatch):
-    X, y = rows("classes")
-    whole = pooled(checkpoint=tmp_path / "whole").fit(X, y)
-    run = type(whole._run)
-    monkeypatch.setattr(run, "end", lambda *_: (_ for _ in ()).throw(OSError("full")))
-    monkeypatch.setattr("sklearn_mdl._core.stream.checkpoint.SECONDS", 0.0)
-    with pytest.raises(OSError, match="full"):
-        pooled(checkpoint=tmp_path / "cut").fit(X, y)
-    monkeypatch.undo()
-    again = pooled(checkpoint=tmp_path / "cut").fit(X, y)
-    assert_array_equal(again.codelengths_, whole.codelengths_)
-    assert_array_equal(again.pool_weights_, whole.pool_weights_)
 
 
 # Mixtures that are kept for another pool

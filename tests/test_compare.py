@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import timm
 import torch
 from each_case import for_each
 from numpy.testing import assert_array_equal
@@ -113,6 +112,7 @@ def test_sparse_text():
 
 
 def test_a_name_of_timm(tmp_path, monkeypatch):
+    timm = pytest.importorskip("timm")
     create = timm.create_model
 
     def without_download(name, pretrained, **options):

@@ -4,7 +4,9 @@ import copy
 import io
 import pickle
 import sys
+from importlib.util import find_spec
 
+import lazy_loader
 import numpy as np
 import pytest
 import torch
@@ -18,9 +20,11 @@ from sklearn_mdl.encoders import TimmEncoder
 from sklearn_mdl.encoders._timm import check_name, source_of
 from sklearn_mdl.readouts import ScratchReadout
 
-timm = pytest.importorskip("timm")
 Image = pytest.importorskip("PIL.Image")
-pytest.importorskip("torchvision")
+for extra in ("timm", "torchvision"):
+    if find_spec(extra) is None:
+        pytest.skip(f"could not import {extra!r}", allow_module_level=True)
+timm = lazy_loader.load("timm")  # seconds, not spent where tests are only collected
 
 IMAGES = pixels(5)
 SMALL = {"pretrained": False, "device": "cpu"}

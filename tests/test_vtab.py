@@ -7,8 +7,10 @@ import pickle
 import shutil
 import struct
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
+import lazy_loader
 import numpy as np
 import pytest
 import torch
@@ -21,7 +23,9 @@ from sklearn_mdl.datasets._vtab.loading import READERS
 from sklearn_mdl.encoders import TorchEncoder
 
 Image = pytest.importorskip("PIL.Image")
-torchvision = pytest.importorskip("torchvision")
+if find_spec("torchvision") is None:
+    pytest.skip("could not import 'torchvision'", allow_module_level=True)
+torchvision = lazy_loader.load("torchvision")  # seconds, not spent on collecting
 
 import vtab_files  # noqa: E402, it needs Pillow
 

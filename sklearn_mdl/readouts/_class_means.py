@@ -56,6 +56,8 @@ class Reference(NamedTuple):
     def mapping(self, rows: Tensor, labels: Tensor) -> Mapping:
         """Return how rows are seen by statistics of some (n, d), with their labels."""
         if self.scaling == WITHIN:
+            if bool((rows == rows[0]).all()):  # without a unit
+                return unit_rows
             return whitening(rows, labels, self.shrinkage).apply
         return _as_is if self.scaling is None else centring(rows).apply
 

@@ -64,9 +64,9 @@ class DiscriminantReadout(MeansReadout):
     Class means are updated after every label. In whitened coordinates less the mean of
     all rows they are :math:`m_c = \mathrm{sum}_c / (n_c + 1)`, and scores
     :math:`(m_c^T x - m_c^T m_c / 2) / \|x\|`, which become probabilities as those of
-    :class:`~sklearn_mdl.KernelReadout` do, without variances. Before row 8 rows are
-    divided by their length. From row 8,192 on, or 2,048 where there are more than 2,048
-    features, whitening stays as it is.
+    :class:`~sklearn_mdl.KernelReadout` do, without variances. Before row 8, and until
+    some feature has varied, rows are divided by their length. From row 8,192 on, or
+    2,048 where there are more than 2,048 features, whitening stays as it is.
 
     A row costs ``O(d * (d + C))``, computed in blocks of 32 rows. It is strongest with
     many classes and few rows of each.

@@ -10,14 +10,25 @@ import shutil
 import signal
 import warnings
 from collections import Counter
+from contextlib import redirect_stdout
+from functools import partial
 
 import numpy as np
 import pytest
 import test_readers
+import vtab_files
 from memory_limit import two_gigabytes
 from safetensors.numpy import save_file
 
-from sklearn_mdl.datasets import load_features, load_representations, stage_rows
+from sklearn_mdl.cli import _race
+from sklearn_mdl.cli._main import make_parser
+from sklearn_mdl.cli._text import encoded_table
+from sklearn_mdl.datasets import (
+    load_features,
+    load_representations,
+    load_vtab,
+    stage_rows,
+)
 
 FUZZ = int(os.environ.get("FUZZ", "200"))
 SEED = int(os.environ.get("FUZZ_SEED", "0"))
@@ -60,6 +71,38 @@ def few_of_eva(root):
     return path
 
 
+def texts(root):
+    words = [f"one two {'three' * (i % 2)} {i}" for i in range(12)]
+    table = {"text": words, "label": [f"c{i % 3}" for i in range(12)]}
+    test_readers.write_table(root / "texts.csv", table | {"who": list("aabbccddeeff")})
+    parse = make_parser().parse_args
+    command = ["--groups", "who", "--missing", "drop"]
+    return root / "texts.csv", lambda path: encoded_table(
+        parse(["rank", str(path), *command])
+    )
+
+
+def vtab(root):
+    vtab_files.retinopathy(root)
+    return root, partial(load_vtab, "Retinopathy")
+
+
+def labels_of_a_race(root):
+    (root / "features").mkdir()
+    np.save(root / "features" / "X.npy", RNG.normal(size=(12, 2)))
+    np.save(root / "features" / "Z.npy", RNG.normal(size=(12, 2)))
+    (root / "labels.txt").write_text("cat\ndog\ncat\ncow\n" * 3)
+    command = ["race", str(root / "features"), "--out", str(root / "race"), "--once"]
+    command += ["--labels", str(root / "labels.txt"), "--classes", "4", "--start", "5"]
+
+    def read(_):
+        shutil.rmtree(root / "race", ignore_errors=True)
+        with redirect_stdout(None):
+            _race.run(make_parser().parse_args(command))
+
+    return root, read
+
+
 def one_of(write):
     return lambda root: (write(root), load_representations)
 
@@ -79,7 +122,11 @@ FORMATS = {
     "arrow": (one_of(test_readers.saved), (".arrow", ".json")),
     "eva": (one_of(few_of_eva), (".pt",)),
     "HEAR": (one_of(test_readers.hear), (".pkl", ".json", ".npy")),
-    "CSV": (one_of(few_of_eva), (".csv",)),
+    "CSV of eva": (one_of(few_of_eva), (".csv",)),
+    "CSV of h5": (one_of(test_readers.hdf5), (".csv",)),
+    "CSV of texts": (texts, (".csv",)),
+    "CSV of VTAB": (vtab, (".csv",)),
+    "labels of a race": (labels_of_a_race, (".txt",)),
 }
 
 

@@ -124,6 +124,10 @@ def test_labels_that_cannot_be_are_refused(study, capsys):
     with path.open("a") as file:
         file.write("2.5\n")
     assert main(real) == 0
+    path.write_text(path.read_text().replace("2.5", "two"))
+    assert "must hold '2.5' in line 10" in complaint(capsys, main(real))
+    path.write_bytes(b"\xff\n")
+    assert "; write it as UTF-8" in complaint(capsys, main(real))
     path.unlink()
     assert "labels.txt" in complaint(capsys, race(study, "--once"))
 

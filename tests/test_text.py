@@ -5,12 +5,15 @@ import csv
 import numpy as np
 import pytest
 import torch
+from memory_limit import two_gigabytes
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from sklearn_mdl import RepresentationScorer
 from sklearn_mdl.cli import main
+from sklearn_mdl.cli._main import make_parser
+from sklearn_mdl.cli._text import encoded_table
 from sklearn_mdl.encoders import TextEncoder, encode, text_baselines
 
 rng = np.random.default_rng(0)
@@ -86,6 +89,31 @@ def test_texts_of_a_csv_file_are_ranked(tmp_path, capsys):
     assert "animals: 60 rows, 2 classes" in printed
     assert "1 rows without a label were dropped" in printed
     assert "characters (" in printed
+
+
+@pytest.mark.parametrize(
+    ("rows", "more", "message"),
+    [
+        ([("one two", "1", "p"), ("two one", "2", "")], ["--groups", "who"], "1 of 2"),
+        ([("one two", "high", "p")], ["--targets", "real"], "must hold numbers"),
+        ([("", "1", "p"), ("?", "2", "q")], [], "must hold texts of several words"),
+        ([("a b", "x" * 5000, "p")], [], "at most 4096 letters"),
+    ],
+)
+def test_what_is_missing_in_a_csv_file_is_named(rows, more, message, tmp_path, capsys):
+    path = write_table(tmp_path / "t.csv", rows, ("text", "label", "who"))
+    assert main(["rank", str(path), "--out", str(tmp_path / "r"), *more]) == 2
+    said = capsys.readouterr().err
+    assert message in said
+    assert "; " in said
+
+
+def test_a_long_text_takes_no_room_for_others(tmp_path):
+    rows = [(f"number {i} {'of words ' * 13_000 * (i == 7)}", 0) for i in range(3000)]
+    path = write_table(tmp_path / "t.csv", rows)
+    with two_gigabytes(2**30):  # a table of fixed width would take 1.4 GB
+        found = encoded_table(make_parser().parse_args(["rank", str(path)]))
+    assert found.datasets["t"][0]["words"].shape == (3000, 128)
 
 
 def test_wrong_columns_are_named(tmp_path, capsys):

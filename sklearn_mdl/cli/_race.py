@@ -111,7 +111,10 @@ def _steps(options: argparse.Namespace, known: np.ndarray) -> Iterator[list[str]
 
 def _lines_of(path: Path, *, whole: bool) -> list[str]:
     """Return the lines of a file; the last one only when it has ended."""
-    lines = path.read_text("utf-8-sig").split("\n")
+    from sklearn_mdl._core.io.reading import readable  # imports scikit-learn
+
+    with readable(path, "a label in each line", "write it as UTF-8", UnicodeError):
+        lines = path.read_text("utf-8-sig").split("\n")
     if whole or not lines[-1].strip():
         del lines[-1]
     return [line.strip() for line in lines]
@@ -123,13 +126,20 @@ def _check_former(
     """Refuse labels that were changed after the race has learned them."""
     for i, label in enumerate(seen):
         found = lines[i] if i < len(lines) else None
-        same = found == label or (is_real and found and float(found) == float(label))
+        same = found == label or (is_real and _number(found) == float(label))
         if not same:
             held = "it is gone" if found is None else f"it is {found!r}"
             raise ValueError(
                 f"{path} must hold {label!r} in line {i + 1}, as before, but {held}; "
                 "put it back, or begin again with another --out"
             )
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        return float(text or "")
+    except ValueError:
+        return None
 
 
 def _labels(texts: Sequence[str], start: int, is_real: bool) -> list[str] | list[float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from itertools import compress
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,8 +34,29 @@ def encoded_table(options: argparse.Namespace) -> Representations:
     Raises
     ------
     ValueError
-        If a column or labels are missing.
+        If a column, labels or groups are missing, or if texts have no words.
     """
+    from sklearn_mdl._core.io.reading import readable  # imports scikit-learn
+
+    path = options.features
+    table, notes = _labelled(options)
+    if options.targets == "real":
+        cure = "drop --targets real, or name another --label"
+        with readable(path, "numbers as labels", cure, ValueError):
+            by_row = [np.array(table["label"], np.float64)]
+    else:
+        by_row = [sklearn_mdl.datasets.texts_of(table["label"], "labels")]
+    if options.groups:
+        by_row.append(sklearn_mdl.datasets.groups_of(table["groups"], path))
+    with readable(path, "texts of several words", "name another --text", ValueError):
+        features = _encoded(table["text"])
+    datasets = {path.stem: (features, *by_row)}
+    kind = "a CSV file of texts"
+    return sklearn_mdl.datasets.Representations(kind, datasets, {}, notes)
+
+
+def _labelled(options: argparse.Namespace) -> tuple[dict[str, list[str]], list[str]]:
+    """Read the columns by option, of rows that have a label, and remarks."""
     path = options.features
     columns = sklearn_mdl.datasets.read_csv(path)
     names = {"text": options.text or TEXT, "label": options.label or LABEL}
@@ -46,26 +68,22 @@ def encoded_table(options: argparse.Namespace) -> Representations:
                 f"--{option} must name one of the columns of {path}, {list(columns)}, "
                 f"got {name!r}; write --{option} COLUMN"
             )
-    table = {option: np.array(columns[name]) for option, name in names.items()}
-    is_labelled = table["label"] != ""
-    notes = []
-    if not is_labelled.all():
-        if options.missing == "raise":
-            raise ValueError(
-                f"{path} must have a label in every row, but row "
-                f"{int(np.argmin(is_labelled)) + 2} has none; fill it in or pass "
-                "--missing drop"
-            )
-        notes = [f"{int((~is_labelled).sum())} rows without a label were dropped"]
-        table = {option: column[is_labelled] for option, column in table.items()}
-    texts = table.pop("text").tolist()
-    if options.targets == "real":
-        table["label"] = table["label"].astype(np.float64)
+    table = {option: columns[name] for option, name in names.items()}
+    known = [bool(label) for label in table["label"]]
+    if all(known):
+        return table, []
+    if options.missing == "raise":
+        raise ValueError(
+            f"{path} must have a label in every row, but row {known.index(False) + 2} "
+            "has none; fill it in or pass --missing drop"
+        )
+    table = {option: list(compress(cells, known)) for option, cells in table.items()}
+    return table, [f"{known.count(False)} rows without a label were dropped"]
+
+
+def _encoded(texts: list[str]) -> dict[str, np.ndarray]:
     width = max(2, min(WIDTH, len(texts) // 2))  # a decomposition has no more to say
-    features = {
+    return {
         name: np.asarray(sklearn_mdl.encoders.encode(encoder, texts), np.float32)
         for name, encoder in sklearn_mdl.encoders.text_baselines(width).items()
     }
-    datasets = {path.stem: (features, *table.values())}
-    kind = "a CSV file of texts"
-    return sklearn_mdl.datasets.Representations(kind, datasets, {}, notes)

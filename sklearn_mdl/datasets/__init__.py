@@ -8,7 +8,11 @@ from sklearn_mdl.datasets._files import (
     load_labels,
 )
 from sklearn_mdl.datasets._readers.loading import load_representations
-from sklearn_mdl.datasets._readers.parts import Representations
+from sklearn_mdl.datasets._readers.parts import (
+    Representations,
+    groups_of as groups_of,
+    texts_of as texts_of,
+)
 from sklearn_mdl.datasets._readers.shards import stage_rows
 from sklearn_mdl.datasets._readers.text_tables import read_csv as read_csv
 from sklearn_mdl.datasets._shift import TrainTestShift, train_test_shift

@@ -13,7 +13,6 @@ from multiprocessing import current_process
 from pathlib import Path
 from typing import Any, Self
 
-import torch
 from joblib.parallel import get_active_backend
 
 PASSES = 2  # attempts for tasks whose process died, by its own fault or another's
@@ -94,6 +93,8 @@ class Devices:
         device : str
             As for an estimator; only "auto" and "cuda" leave a choice.
         """
+        import torch  # here, since a new worker first begins to watch its parent
+
         n_devices = torch.cuda.device_count() if device in ("auto", "cuda") else 0
         if n_devices < 2:
             return None

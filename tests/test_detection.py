@@ -126,6 +126,54 @@ def test_a_pipeline_predicts_what_its_readout_does(scaling, data, n_rows):
     assert_allclose(margins, slope * differences, atol=1e-4)
 
 
+def stream(n=90, n_classes=3):
+    rng = np.random.default_rng(0)
+    y = rng.integers(n_classes, size=n)
+    return rng.normal(size=(n, 5)) + 5 + 3 * np.eye(5)[y], y
+
+
+def exported(switcher, X, y):
+    """Export a probe: the same as the only readout predicts, but for slopes."""
+    found = export_probe(switcher, X, y).pipeline()
+    assert_array_equal(found.classes_, np.sort(switcher.classes_))
+    assert (found.predict(X) == switcher.predict(X)).mean() > 0.98
+    return found.predict_proba(X)
+
+
+def test_a_probe_names_classes_that_appeared_in_another_order():
+    X, y = stream()
+    y = np.array(["b", "c", "a"])[y]
+    settings = {"new_classes": "escape", "pooling": None}
+    switcher = MDLReadoutSwitcher([KernelReadout("linear")], **settings)
+    exported(switcher.partial_fit(X, y), X, y)
+
+
+def test_a_probe_is_of_all_rows_where_a_fit_was_continued():
+    X, y = stream()
+    readouts = [KernelReadout("linear", scaling="centered-unit")]
+    switcher = MDLReadoutSwitcher(readouts, shuffle=True, random_state=0)
+    switcher.fit(X[:50], y[:50]).partial_fit(X[50:], y[50:])
+    order = np.concatenate([switcher.order_, np.arange(50, 90)])
+    whole = MDLReadoutSwitcher(readouts).partial_fit(
+        X[order], y[order], classes=range(3)
+    )
+    wanted = export_probe(whole, X[order], y[order]).pipeline().predict_proba(X)
+    assert_allclose(exported(switcher, X, y), wanted, rtol=1e-9)
+
+
+def test_a_probe_takes_the_statistics_that_landmarks_keep():
+    X, y = stream(150)
+    X[64:] += 20
+    readout = KernelReadout("linear", scaling="centered-unit", max_exact=64)
+    alone = readout.fit(X, y)
+    found = export_probe(MDLReadoutSwitcher([readout]).fit(X, y), X, y)
+    scores, prior = alone.uncalibrated_scores(X)
+    logits = np.log(found.pipeline().predict_proba(X)) - prior
+    logits, scores = (a - a.mean(1, keepdims=True) for a in (logits, scores))
+    slope = (logits * scores).sum() / np.square(scores).sum()
+    assert_allclose(logits, slope * scores, atol=1e-6)
+
+
 def test_a_probe_of_a_view_is_saved_and_runs_without_this_package(tmp_path):
     X, y = CANCER[0][:150], np.where(CANCER[1][:150] == 1, "good", "bad")
     views = {"a": slice(0, 10), "b": slice(10, 30)}
@@ -156,6 +204,14 @@ def test_probes_that_cannot_be_exported_are_refused(tmp_path):
     linear = MDLReadoutSwitcher("linear", shuffle=True, random_state=0).fit(X, y)
     with pytest.raises(ValueError, match="X and y must be the 178 rows"):
         export_probe(linear, X[1:], y[1:])
+    with pytest.raises(ValueError, match=r"learned, .* but row \d+ is another"):
+        export_probe(linear, X[::-1], y[::-1])
+    other = np.where(np.arange(len(y)) == 7, (y + 1) % 3, y)
+    with pytest.raises(ValueError, match="but row 7 is another"):
+        export_probe(linear, X, other)
+    forgetful = MDLReadoutSwitcher([KernelReadout("linear", window=64)]).fit(*stream())
+    with pytest.raises(ValueError, match="that forgets nothing"):
+        export_probe(forgetful, *stream())
     with pytest.raises(ValueError, match="threshold must be a probability"):
         export_probe(linear, X, y, threshold=0.5)
     curved = MDLReadoutSwitcher([KernelReadout()], shuffle=True).fit(X, y)

@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_mdl._core.io.safetensors_io import is_archive, read_archive, write_archive
 from sklearn_mdl._core.io.whole_files import refuse_foreign
+from sklearn_mdl._core.numerics import as_array, dense
 from sklearn_mdl._core.stream.scaling import RunningStandardizer
 from sklearn_mdl._core.validation import as_labels, damaged, invalid
 from sklearn_mdl.readouts import REACH, KernelReadout, ViewSettings, last_refresh
@@ -222,32 +223,28 @@ def export_probe(
         required, cure = "an MDLReadoutSwitcher", "label classes, and fit one"
         raise invalid("switcher", required, type(switcher).__name__, cure)
     check_is_fitted(switcher)
-    rows, labels = np.asarray(X, np.float64), np.asarray(as_labels(y))
-    shape = switcher.n_samples_seen_, switcher.n_features_in_
-    if rows.shape != shape or labels.shape != shape[:1]:
-        required = f"the {shape[0]} rows of {shape[1]} features of the fit"
-        raise invalid("X and y", required, rows.shape, "pass what fit was given")
-    classes = switcher.classes_
+    rows, labels = _learned(switcher, X, y)
+    classes = np.sort(switcher.classes_)  # new ones are appended as they appear
     if threshold is not None and not (len(classes) == 2 and 0 <= threshold <= 1):
         required = f"a probability, for two classes and not {len(classes)}, or None"
         raise invalid("threshold", required, threshold, "pass for example 0.9")
     place = _best_linear(switcher)
     readout = switcher.readouts_[place]
-    columns = np.arange(shape[1])
+    n_features = rows.shape[1]
+    columns = np.arange(n_features)
     if isinstance(readout, ViewSettings):
-        columns = np.array(readout.places(shape[1]))
+        columns = np.array(readout.places(n_features))
         readout = readout.inner
-    order = getattr(switcher, "order_", np.arange(len(labels)))
-    own, seen = rows[order][:, columns], labels[order]
+    own = rows[:, columns]
     alone = KernelReadout(**cast(KernelReadout, readout).get_params())
-    alone.set_params(batch_size=len(own)).partial_fit(own, seen, classes=classes)
+    alone.set_params(batch_size=len(own)).partial_fit(own, labels, classes=classes)
     is_unit = alone.scaling == "centered-unit"
-    mean, deviation = _statistics(own, is_unit)
+    mean, deviation = _statistics(own, is_unit, alone.max_exact)
     weights, intercepts = _weights(alone, own, mean, deviation, is_unit)
     probe = ExportedProbe(
         name=switcher.readout_names_[place],
         columns=columns,
-        n_features=shape[1],
+        n_features=n_features,
         mean=mean,
         deviation=deviation,
         is_unit=is_unit,
@@ -257,6 +254,30 @@ def export_probe(
         threshold=None if threshold is None else float(threshold),
     )
     return _calibrated(probe, alone, rows)
+
+
+def _learned(
+    switcher: MDLReadoutSwitcher, X: ArrayLike, y: ArrayLike
+) -> tuple[Floats, NDArray[Any]]:
+    """Return rows and labels in the order in which they were learned."""
+    rows, labels = np.asarray(dense(as_array(X)), np.float64), np.asarray(as_labels(y))
+    n, n_features = switcher.n_samples_seen_, switcher.n_features_in_
+    if rows.shape != (n, n_features) or labels.shape != (n,):
+        required = f"the {n} rows of {n_features} features of the fit"
+        raise invalid("X and y", required, rows.shape, "pass what fit was given")
+    first = getattr(switcher, "order_", np.arange(0))
+    order = np.concatenate([first, np.arange(len(first), n)])
+    rows, labels = rows[order], labels[order]
+    run = switcher._run
+    is_same = np.equal(rows.astype(np.float32), run.samples.rows(0, n)).all(1)
+    is_same &= labels == switcher.classes_[run.labels[:n].cpu().numpy()]
+    if not is_same.all():
+        raise ValueError(
+            "X and y must be the rows and labels that were learned, in the order given "
+            f"to the switcher, but row {order[np.argmin(is_same)]} is another; pass "
+            "what fit was given"
+        )
+    return rows, labels
 
 
 def _calibrated(
@@ -284,18 +305,25 @@ def _best_linear(switcher: MDLReadoutSwitcher) -> int:
     for place, readout in enumerate(switcher.readouts_):
         inner = readout.inner if isinstance(readout, ViewSettings) else readout
         is_linear = getattr(inner, "kernel", None) == "linear"
-        if is_linear and inner.scaling in SCALINGS and switcher.retired_at_[place] < 0:
+        if (
+            is_linear
+            and inner.scaling in SCALINGS
+            and not inner.memory.forgets
+            and switcher.retired_at_[place] < 0
+        ):
             places.append(place)
     if not places:
-        required = "one linear kernel or more that has not retired"
+        required = "one linear kernel or more that forgets nothing and has not retired"
         cure = 'fit with readouts="linear", or view_readouts(columns, "linear")'
         raise invalid("readouts", required, switcher.readout_names_, cure)
     return min(places, key=lambda place: float(costs[place]))
 
 
-def _statistics(rows: Floats, is_unit: bool) -> tuple[Floats, Floats]:
+def _statistics(
+    rows: Floats, is_unit: bool, max_exact: int | None
+) -> tuple[Floats, Floats]:
     """Return means and deviations as the readout takes them in the end."""
-    n_known = last_refresh(len(rows))
+    n_known = last_refresh(min(len(rows), max_exact or len(rows)))
     if not n_known:
         raise invalid("X", "of 8 rows or more", len(rows), "collect more")
     running = RunningStandardizer(rows.shape[1])

@@ -234,6 +234,34 @@ def test_an_update_that_breaks_off_adds_nothing(error, tmp_path, monkeypatch):
     assert_same(race_of(folder=tmp_path).resume(), race)
 
 
+def test_rows_may_be_overwritten_after_an_update(monkeypatch):
+    """A loader reuses its buffers; what breaks off later is learned again from rows."""
+    race, buffers = race_of(), {name: X[:10].copy() for name, X in FEATURES.items()}
+
+    def interrupted(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    for start in range(0, N_LABELS, 10):
+        for name, rows in buffers.items():
+            rows[:] = FEATURES[name][start : start + 10]
+        given = {name: buffers[name] for name in race.resume().alive_}
+        with monkeypatch.context() as patch:
+            patch.setattr(MDLReadoutSwitcher, "partial_fit", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                race.update(given, LABELS[start : start + 10])
+        race.update(given, LABELS[start : start + 10])
+    assert_same(race, add(race_of(), N_LABELS))
+
+
+def test_settings_stay_as_they_were_when_the_race_began():
+    race = add(race_of(), 20)
+    race.set_params(alpha=race.alpha).verdict()
+    race.set_params(alpha=0.5)
+    for call in (race.verdict, race.history, lambda: add(race, 30)):
+        with pytest.raises(ValueError, match="as when this race began, got"):
+            call()
+
+
 def test_a_race_is_resumed_as_it_was_begun_or_not_at_all(tmp_path):
     add(race_of(folder=tmp_path), 10)
     others = [

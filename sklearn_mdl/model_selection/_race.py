@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 
+from sklearn_mdl._core.numerics import as_array
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
 from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.encoders import keeps_data
@@ -202,10 +203,11 @@ class EncoderRace(BaseEstimator):
         Raises
         ------
         ValueError, TypeError
-            If a parameter is invalid, an encoder is not fitted, or the folder holds a
-            race with other settings, which would void the guarantee.
+            If a parameter is invalid, an encoder is not fitted, or this race or that of
+            the folder began with other settings, which would void the guarantee.
         """
         if hasattr(self, "_race"):
+            self._check_unchanged()
             return self
         self._validate_params()
         base = base_switcher(self.switcher, self.n_classes, self.method)
@@ -223,6 +225,7 @@ class EncoderRace(BaseEstimator):
                 steps.append(step)
                 classes = step.classes
         self._race, self._folder, self._base = race, folder, base
+        self._began_with = self.get_params(deep=False)
         self._fitted: dict[str, Any] = {}  # built-in image encoders: fits are cheap
         self._switchers: dict[str, Switcher] = {}
         self._steps = steps
@@ -388,6 +391,14 @@ class EncoderRace(BaseEstimator):
             start=self.start,
         )
 
+    def _check_unchanged(self) -> None:
+        """Refuse parameters that were set after the race began."""
+        for name, value in self.get_params(deep=False).items():
+            before = self._began_with[name]
+            if value is not before and value != before:
+                required, cure = f"{before!r}, as when this race began", "make another"
+                raise invalid(name, required, value, cure)
+
     def _about(self, base: Switcher, encoders: Mapping[str, object]) -> dict[str, Any]:
         """Return all that must be the same where a race is resumed."""
         names = ("n_classes", "alpha", "within", "method", "start", "random_state")
@@ -415,12 +426,12 @@ class EncoderRace(BaseEstimator):
         assert isinstance(self.encoders, Mapping)
         encoder: Any = self.encoders[name]
         if keeps_data(encoder):
-            return np.asarray(X)
+            return np.array(as_array(X))
         if isinstance(encoder, LEARN_NOTHING):
             if name not in self._fitted:
                 self._fitted[name] = clone(encoder).fit(X)
             encoder = self._fitted[name]
-        return np.asarray(encoder.transform(protected(X)))
+        return np.array(as_array(encoder.transform(protected(X))))
 
     def _check_width(self, name: str, rows: np.ndarray) -> None:
         if self._steps:

@@ -15,6 +15,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_mdl._core.base.classifier import joined
+from sklearn_mdl._core.numerics import as_array
 from sklearn_mdl._core.unsupported import ESCAPE, unsupported
 from sklearn_mdl._core.validation import as_labels, invalid, refuse_missing
 from sklearn_mdl.encoders import CachedEncoder, ImageEncoder, keeps_data
@@ -72,7 +73,7 @@ def checked_labels(
     ValueError
         If they are no labels, or of more classes.
     """
-    labels = np.asarray(as_labels(refuse_missing(y)))
+    labels = np.asarray(as_labels(refuse_missing(as_array(y))))
     if labels.ndim != 1 or not len(labels):
         required, cure = "at least one label, of shape (n_labels,)", "pass a list"
         raise invalid("y", required, y, cure)
@@ -104,7 +105,7 @@ def rows_by_name(
     if wrong:
         required = f"rows of each encoder that is not out, {list(alive)!r}"
         raise invalid("X", required, list(X), f"check the rows of {wrong[0]!r}")
-    return {name: np.asarray(X[name]) for name in alive}
+    return {name: np.array(as_array(X[name])) for name in alive}
 
 
 def encoders_by_name(

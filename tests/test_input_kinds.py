@@ -15,10 +15,14 @@ from sklearn_mdl import (
     KNeighborsReadout,
     LinearReadout,
     MDLReadoutSwitcher,
+    MDLReadoutSwitcherRegressor,
     MultiOutputSwitcher,
     RefitReadout,
     RepresentationScorer,
+    compare,
 )
+from sklearn_mdl.encoders import views_of
+from sklearn_mdl.model_selection import EncoderRace
 
 X, Y = load_digits(return_X_y=True)
 X, Y = X[:120].astype(np.float32), Y[:120]
@@ -249,3 +253,27 @@ def test_minibatches_larger_than_the_data_cost_no_more_than_they(kind, expected)
     found = huge.predict_proba(X)
     np.testing.assert_allclose(found, large.predict_proba(X), rtol=1e-3)
     np.testing.assert_array_equal(huge.predict_proba(X[5:6]), found[5:6])
+
+
+MASKED = np.ma.masked_array(X, np.arange(X.size).reshape(X.shape) == 3 * 64 + 5)
+HIDDEN = np.ma.masked_array(Y, np.arange(len(Y)) == 3)
+TWO = {"a": X, "b": X[:, :9]}
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: switcher().fit(MASKED, Y),
+        lambda: switcher().fit(X, HIDDEN),
+        lambda: MDLReadoutSwitcherRegressor("closed-form").fit(X, HIDDEN / 7),
+        lambda: RepresentationScorer().fit({"digits": ({"a": MASKED}, Y)}),
+        lambda: RepresentationScorer().fit({"digits": ({"a": X}, HIDDEN)}),
+        lambda: compare({"a": X, "b": MASKED}, y=Y),
+        lambda: EncoderRace(list(TWO), 10).update({**TWO, "a": MASKED}, Y),
+        lambda: EncoderRace(list(TWO), 10).update(TWO, HIDDEN),
+        lambda: views_of(MASKED.reshape(-1, 8, 8), ("example", "position", "feature")),
+    ],
+)
+def test_masked_values_are_missing(call):
+    with pytest.raises(ValueError, match="must hold a value in every place, but row 3"):
+        call()

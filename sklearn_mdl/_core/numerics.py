@@ -199,7 +199,19 @@ def mixture(log_proba: Iterable[Tensor], weights: Iterable[Tensor]) -> Tensor:
 
 
 def as_array(values: object) -> Any:
-    """Return tensors of any device as arrays, and anything else unchanged."""
+    """Return tensors of any device as arrays, and anything else unchanged.
+
+    Raises
+    ------
+    ValueError
+        If some values of an array are masked: scikit-learn would read what is below.
+    """
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        row = np.argwhere(np.ma.getmaskarray(values))[0][0]
+        raise ValueError(
+            f"Arrays must hold a value in every place, but row {row} is masked; drop "
+            "such rows, or fill them in"
+        )
     if not isinstance(values, torch.Tensor):
         return values
     values = values.detach().cpu()

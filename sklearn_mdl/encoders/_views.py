@@ -17,6 +17,7 @@ from torch import Tensor
 
 from sklearn_mdl._core.io.append_array import GrowingArray
 from sklearn_mdl._core.io.whole_files import refuse_foreign
+from sklearn_mdl._core.numerics import as_array
 from sklearn_mdl._core.validation import invalid
 
 AXES = ("example", "layer", "position", "feature")
@@ -298,9 +299,11 @@ def _checked_mask(mask: ArrayLike | None, shape: tuple[int, int]) -> Tensor:
     if mask is None:
         return torch.ones(shape, dtype=torch.bool)
     real = np.asarray(mask)
-    if real.shape != shape or not np.isin(real, (0, 1)).all():
-        required = f"of shape {shape}, True or 1 where a token is real"
-        raise invalid("mask", required, real.shape, "pass the attention mask")
+    required, cure = f"of shape {shape}, True or 1 where a token is real", "pass zeros"
+    if real.shape != shape:
+        raise invalid("mask", required, real.shape, f"{cure} for the others")
+    if not (known := np.isin(real, (0, 1))).all():
+        raise invalid("mask", required, real[~known][0], f"{cure} for the others")
     return torch.as_tensor(real.astype(bool))
 
 
@@ -319,7 +322,7 @@ def _in_order(array: Any, names: Sequence[str]) -> Tensor:
     """Return float32 with the axes of `AXES`, without "example" if it is missing."""
     if not isinstance(array, Tensor):
         with np.errstate(over="ignore"):  # infinities raise an error later, by view
-            array = torch.from_numpy(np.array(array, dtype=np.float32))
+            array = torch.from_numpy(np.array(as_array(array), dtype=np.float32))
     tensor: Tensor = array.detach().cpu().float()
     tensor = tensor.permute([names.index(axis) for axis in AXES if axis in names])
     for place, axis in enumerate(AXES[1:], start=int("example" in names)):

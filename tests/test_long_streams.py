@@ -16,7 +16,9 @@ from sklearn_mdl import (
     encode_labels,
 )
 from sklearn_mdl._core.kernels.calibration import ForwardSoftmax
+from sklearn_mdl._core.stream import checkpoint, threads
 from sklearn_mdl._core.stream.learner import BY_BLOCKS, RowsAhead
+from sklearn_mdl._core.stream.run import PrequentialRun
 from sklearn_mdl.readouts import (
     CentroidReadout,
     DiscriminantReadout,
@@ -154,6 +156,29 @@ def test_a_stream_is_continued_and_decoded_to_the_same_bits(tmp_path):
         assert_array_equal(other.readout_losses_, whole.readout_losses_)
     code = encode_labels(switcher(), X[:140], y[:140])
     assert_array_equal(decode_labels(switcher(), X[:140], code), y[:140])
+
+
+def test_a_stream_killed_within_a_block_resumes_to_the_same_bits(tmp_path, monkeypatch):
+    X, y = digits()
+    monkeypatch.setattr(threads, "SEGMENT", 40)
+    whole, close, n_left = switcher().fit(X, y), PrequentialRun.close_segment, [5]
+
+    def killed(run, *given):
+        n_left[0] -= 1
+        if not n_left[0]:
+            raise KeyboardInterrupt
+        close(run, *given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint, "SECONDS", 0.0)
+        patch.setattr(checkpoint, "SHARE", np.inf)
+        patch.setattr(PrequentialRun, "close_segment", killed)
+        with pytest.raises(KeyboardInterrupt):
+            switcher(checkpoint=tmp_path).fit(X, y)
+    found = switcher(checkpoint=tmp_path).fit(X, y)
+    assert_array_equal(found.readout_losses_, whole.readout_losses_)
+    assert_array_equal(found.codelengths_, whole.codelengths_)
+    assert_array_equal(found.predict_proba(X), whole.predict_proba(X))
 
 
 def test_predictions_after_a_stream_are_from_all_of_its_labels():

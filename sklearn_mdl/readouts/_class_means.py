@@ -269,7 +269,7 @@ class MeansLearner(CalibratedLearner):
             while start < len(labels):
                 block = self._opened(start)
                 end = self._ends(start)[1]
-                for label in labels[start:end].cpu().split(1):
+                for label in labels[start:end].cpu()[:, None]:
                     own.observe(block.ahead(1)[0].numpy(), label.numpy())
                     block.observe(label)
                 self._add(block.rows, start)

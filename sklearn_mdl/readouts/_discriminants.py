@@ -68,8 +68,9 @@ class DiscriminantReadout(MeansReadout):
     some feature has varied, rows are divided by their length. From row 8,192 on, or
     2,048 where there are more than 2,048 features, whitening stays as it is.
 
-    A row costs ``O(d * (d + C))``, computed in blocks of 32 rows. It is strongest with
-    many classes and few rows of each.
+    A row costs ``O(d * (d + C))``, computed in blocks of 32 rows; from row 4,096 on
+    labels are learned by such blocks, too, unless rows are forgotten. It is strongest
+    with many classes and few rows of each.
 
     Parameters
     ----------

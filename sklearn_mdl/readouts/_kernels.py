@@ -141,7 +141,9 @@ class KernelReadout(KernelSettings, BaseReadout):
     and ``u`` from label 64 on; :math:`v_t = R_{tt}^2 / \alpha` is the variance,
     :math:`q_c = s_c + 1 / C` the score as a probability, and :math:`n_c` counts the
     labels before. ``p`` is then mixed with a share of 1e-4 of the uniform
-    distribution. Nothing waits for a minibatch, and nothing is drawn.
+    distribution. Nothing is drawn, and nothing waits for a minibatch; but from row
+    4,096 on, 32 rows are predicted at once and their labels learned together, unless
+    rows are forgotten.
 
     All kernel readouts of one switcher make their pass together: those of one scaling
     share inner products and distances, those of one kernel its matrix.

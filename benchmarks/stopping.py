@@ -14,6 +14,15 @@ import numpy as np
 from scipy.stats import kendalltau, t as student
 
 from benchmarks._choice_tables import Kept
+from benchmarks._stopping_rivals import (
+    CHECKPOINTS,
+    MOST,
+    halved,
+    known_on_all,
+    probed,
+    stream,
+    tested,
+)
 from benchmarks.choice import KEPT
 from sklearn_mdl import MDLReadoutSwitcher
 from sklearn_mdl.datasets import load_feature_directory
@@ -21,14 +30,11 @@ from sklearn_mdl.display import RaceDisplay
 from sklearn_mdl.model_selection import EncoderRace, on_equal_terms
 from sklearn_mdl.ranking import LossRace
 
-MOST = 1000  # labels of a stream
 START, LEAST = 32, 30  # labels that do not count, and that a test needs
 N_NULLS = 2000
 FEWEST, REPEATS = 5, 12  # encoders of a race, and races of each number of them
 WITHIN = (0.05, 0.1, 0.2, 0.3, 0.5)
-CHECKPOINTS = [12, 24, 25, 48, 50, 96, 100, 192, 200, 300, 384, 400, 600, 800, 1000]
 WRONG = 0.02  # of accuracy lost later
-FIRST_TEST = 50  # labels
 METHODS = ("exact", "asymptotic", "t-test")
 FEATURES = {
     "folder": {"help": "folder of features, as load_feature_directory reads it"}
@@ -39,11 +45,6 @@ OPTIONS = {
     "--readouts": {"default": "linear", "help": "a list (default: %(default)s)"},
     "--results": {"type": Path, "help": "folder that keeps the losses of one list"},
 }
-
-
-def stream(y, order):
-    """Rows of a stream, in order."""
-    return np.random.default_rng([36, order]).permutation(len(y))[:MOST]
 
 
 def losses_of(dataset, features, y, order, readouts, results):
@@ -303,6 +304,10 @@ class Rivals(_Streams):
         for first in (12, 25, 50, 100, 200):
             found = [halved(one, first) for one in right]
             yield f"halving of probes from {first:3d}", *np.transpose(found)
+        for n in (50, 100, 200, 400, 800):
+            found = [known_on_all(features, np.asarray(y), i, n) for i in orders]
+            chosen = np.argmax(found, axis=-1)
+            yield f"known accuracy of probes of {n:3d}", np.full(len(orders), n), chosen
 
     def report(self, table):
         print("rule, labels (mean, median), share of wrong choices, accuracy lost\n")
@@ -320,7 +325,7 @@ class Rivals(_Streams):
                 print(f"  {dataset:12s} {np.median(rows[:, 0]):6.0f}")
             print("fewest labels in the mean at which no more choices are wrong")
             print(f"  {own:32s} {means[own][0]:6.0f}")
-            for kind in ("race, exact", "code", "probe", "tests", "halving"):
+            for kind in ("race, exact", "code", "probe", "tests", "halving", "known"):
                 good = {
                     rule: found[0]
                     for rule, found in means.items()
@@ -328,74 +333,6 @@ class Rivals(_Streams):
                 }
                 best = min(good, key=good.get) if good else f"{kind}: none"
                 print(f"  {best:32s} {good.get(best, np.nan):6.0f}")
-
-
-def probed(dataset, features, y, order, results):
-    """Whether probes are right without a row, (n_checkpoints, n_encoders, MOST)."""
-    path = results and results / f"probes-{dataset}-{order}.npy"
-    if path and path.exists():
-        return np.load(path)
-    rows = stream(y, order)
-    found = np.zeros((len(CHECKPOINTS), len(features), MOST), dtype=bool)
-    for i, n in enumerate(CHECKPOINTS):
-        for k, X in enumerate(features.values()):
-            Z = np.asarray(X, dtype=np.float64)[rows[:n]]
-            found[i, k, :n] = _left_out(Z, y[rows[:n]])
-    if path:
-        np.save(path, found)
-    return found
-
-
-def _left_out(X, y):
-    """Whether ridge regression to classes, without each row, is right about it.
-
-    Its strength is the one of which most rows are right.
-    """
-    X = (X - X.mean(0)) / (X.std(0) + 1e-6)
-    targets = (y[:, None] == np.unique(y)) * 1.0
-    centred = targets - targets.mean(0)
-    U, s, _ = np.linalg.svd(X, full_matrices=False)
-    best = np.zeros(len(y), dtype=bool)
-    for strength in 10.0 ** np.arange(-1, 6):
-        share = s**2 / (s**2 + strength)
-        hat = np.einsum("ij,j,ij->i", U, share, U) + 1 / len(y)
-        fitted = (U * share) @ (U.T @ centred) + targets.mean(0)
-        fitted = (fitted - hat[:, None] * targets) / (1 - hat.clip(max=0.999))[:, None]
-        right = fitted.argmax(1) == targets.argmax(1)
-        best = right if right.mean() > best.mean() else best
-    return best
-
-
-def tested(right, level, within):
-    """Labels and choice of somebody who tests probes at every checkpoint."""
-    alive = np.arange(right.shape[1])
-    for i, n in enumerate(CHECKPOINTS):
-        if n < FIRST_TEST:
-            continue
-        own = right[i, alive, :n] * 1.0
-        leader = own.mean(1).argmax()
-        gaps = own[leader] - own
-        errors = gaps.std(1, ddof=1) / np.sqrt(n) + 1e-12
-        bound = student.ppf(1 - level / (right.shape[1] - 1), n - 1)
-        stays = gaps.mean(1) <= bound * errors
-        close = bound * errors - gaps.mean(1) <= within
-        close[leader] = True
-        best, alive = alive[leader], alive[stays]
-        if len(alive) == 1 or close[stays].all():
-            return n, best
-    return n, best
-
-
-def halved(right, first):
-    """Labels and choice of successive halving, with twice the labels in each round."""
-    alive, n = np.arange(right.shape[1]), first
-    while True:
-        i = CHECKPOINTS.index(n)
-        order = np.argsort(-right[i, alive, :n].mean(1), kind="stable")
-        alive = alive[order[: (len(alive) + 1) // 2]]
-        if len(alive) == 1 or 2 * n not in CHECKPOINTS:
-            return n, alive[0]
-        n *= 2
 
 
 class Updates:

@@ -199,8 +199,13 @@ def test_rules_of_texts_join_lists_and_let_the_prior_fade():
     scores = dict.fromkeys(titles, table)
     rank = {key: np.array([2.0, 1.0, 0.0]) for key in table}
     truth = {("a", n): np.array([0.5, 0.7, 0.6]) for n in rows}
-    kept = Kept([*"xyz"], truth, truth, {}, {**scores, "RankMe": rank}, {})
+    right = dict.fromkeys(table, np.array([0.0, 0.3, 0.6]))
+    others = {"RankMe": rank, "logistic accuracy": right}
+    kept = Kept([*"xyz"], truth, truth, {}, {**scores, **others}, {})
     found = text_tables.with_rules(kept.with_ranking()).scores
+    both = found["ranking and probe"]
+    assert_allclose(both["a", 50, 0], rows[50] + 0.05 * np.array([0.0, 0.3, 0.6]))
+    assert_allclose(both["a", 1000, 0], rows[1000] + np.array([0.0, 0.3, 0.6]))
     late = found["ranking, last half"]
     assert late.keys() == table.keys()
     prior = found["ranking and RankMe"]

@@ -1,8 +1,11 @@
 """Rankings that race encoders first, and score those that stay."""
 
+import json
+
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.datasets import make_blobs
 
 from sklearn_mdl import (
@@ -11,6 +14,7 @@ from sklearn_mdl import (
     MDLReadoutSwitcherRegressor,
     RepresentationScorer,
     compare,
+    write_results,
 )
 from sklearn_mdl.model_selection import EncoderRace
 from sklearn_mdl.model_selection._tasks import draw_order
@@ -45,8 +49,11 @@ def test_those_that_stay_are_ranked_as_if_alone():
     assert len(fitted.cells_) == 2 * 2 * len(stay)
     text = fitted.summary()
     assert text.startswith(alone.summary())
+    last = text.split("\n\n")[-1].splitlines()
+    assert last[0] == "Eliminated, and not ranked"
     n_labels = fitted.eliminated_["noise"]["a"]
-    assert f"'noise' out at {n_labels} labels on 'a'" in text
+    (noise,) = (line for line in last if line.startswith("  noise"))
+    assert f"out at {n_labels} labels on a" in noise
 
 
 def test_labels_to_leave_are_those_of_the_race_in_the_first_order():
@@ -74,8 +81,48 @@ def test_if_none_stays_everywhere_it_is_refused():
     features, y = dataset(0)
     one = {"good": features["whole"], "bad": features["noise"]}
     other = {"good": features["noise"], "bad": features["whole"]}
-    with pytest.raises(ValueError, match=r"'bad' out at .* labels on 'a'; 'good'"):
+    message = r"\((bad|good) out at .* labels on .; (bad|good) out at .* labels on .\)"
+    with pytest.raises(ValueError, match=message):
         scorer().fit({"a": (one, y), "b": (other, y)})
+
+
+def test_the_page_and_the_files_name_those_that_are_out(tmp_path):
+    features, y = dataset(0)
+    X = np.hstack([features[name] for name in ("noise", "whole", "half")])
+    given = {
+        "noise": Columns(0, 3),
+        "whole <b>": Columns(3, 7),
+        "half": Columns(7, 9),
+    }
+    options = {"switcher": SWITCHER, "eliminate": 0.05, "verbose": 0}
+    options |= {"n_orders": 1, "results": tmp_path / "cells"}
+    found = compare(given, X, y, **options)
+    n_labels = found.scorer.eliminated_["noise"]
+    (where,) = n_labels
+    page = found.to_html(tmp_path / "page.html").read_text()
+    table = page.partition("<tfoot>")[2].partition("</tfoot>")[0]
+    assert f">out at {n_labels[where]} labels on {where}</td>" in table
+    assert "<b>" not in table
+    write_results(found, tmp_path)
+    kept = json.loads((tmp_path / "statistics.json").read_text())
+    assert kept["eliminated"] == found.scorer.eliminated_
+    assert "noise" not in kept["encoders"]
+    again = compare(given, X, y, **options)
+    assert again.scorer.eliminated_ == found.scorer.eliminated_
+    assert again.scorer.summary() == found.scorer.summary()
+
+
+class Columns(TransformerMixin, BaseEstimator):
+    """Some columns."""
+
+    def __init__(self, first, last):
+        self.first, self.last = first, last
+
+    def fit(self, X, y=None):
+        return self
+
+    def transform(self, X):
+        return X[:, self.first : self.last]
 
 
 def test_pairs_of_a_comparison_are_coded_whatever_was_eliminated():

@@ -1,5 +1,6 @@
 """``sklearn-mdl race``: labels of a file that grows or of standard input."""
 
+from argparse import Namespace
 from io import StringIO
 
 import numpy as np
@@ -67,17 +68,35 @@ def test_labels_come_from_standard_input_until_it_stops(study, capsys, monkeypat
     lines = capsys.readouterr().out.splitlines()
     n_steps = sum(" labels: " in line for line in lines)
     assert 30 <= n_steps < N_ROWS
-    assert f"'good' leads after {n_steps} labels." in lines[n_steps]
+    assert lines[0] == "next is the label of row 1, in standard input"
+    assert lines[n_steps].endswith("good leads; out: noise")
+    assert f"'good' leads after {n_steps} labels." in lines[n_steps + 1]
     assert race(study, labels=False) == 0  # it reads no more
-    assert capsys.readouterr().out.startswith(f"continues from {n_steps} labels")
+    printed = capsys.readouterr().out
+    assert printed.startswith(f"continues from {n_steps} labels")
+    assert "next is" not in printed
+
+
+def test_a_label_that_is_refused_can_be_typed_again(study, capsys, monkeypatch):
+    text = StringIO("cat\n\ndog\ncow\nemu\ncat\n")
+    monkeypatch.setattr("sys.stdin", text)
+    status = race(study, labels=False)
+    assert "Line 2 must hold a label" in complaint(capsys, status)
+    monkeypatch.setattr(text, "isatty", lambda: True)
+    assert race(study, labels=False) == 0
+    printed = capsys.readouterr()
+    assert "next is the label of row 2, in standard input" in printed.out
+    assert "got ['emu']; correct it" in printed.err
+    assert printed.err.count("\n") == 1
+    assert "\n4 labels: " in printed.out
 
 
 def test_a_file_is_followed_while_it_grows(study, capsys, monkeypatch):
     folder, labels = study
     text = "\n".join(labels) + "\n"
-    path = folder / "labels.txt"
-    path.write_text(text[:10])  # two labels, and half of a third that is being written
-    ends = iter([12, 12, 28, len(text)])
+    path = folder / "labels.txt"  # not there at first
+    # Two labels, and half of a third that is being written.
+    ends = iter([10, 12, 12, 28, len(text)])
     monkeypatch.setattr(
         _race.time, "sleep", lambda _: path.write_text(text[: next(ends)])
     )
@@ -85,6 +104,16 @@ def test_a_file_is_followed_while_it_grows(study, capsys, monkeypatch):
     printed = capsys.readouterr().out.splitlines()
     steps = [line.partition(" ")[0] for line in printed if " labels: " in line]
     assert steps == ["2", "3", "7", "70"]
+
+
+def test_half_a_letter_is_waited_for(study, monkeypatch):
+    data = "Kühe\nÖl\n".encode()
+    path = study[0] / "labels.txt"
+    path.write_bytes(data[:7])
+    monkeypatch.setattr(_race.time, "sleep", lambda _: path.write_bytes(data))
+    options = Namespace(labels=path, once=False, classes=2)
+    steps = _race._steps(options, np.empty(0))
+    assert [next(steps), next(steps)] == [["Kühe"], ["Öl"]]
 
 
 def test_an_earlier_line_may_not_change(study, capsys):
@@ -125,11 +154,15 @@ def test_labels_that_cannot_be_are_refused(study, capsys):
         file.write("2.5\n")
     assert main(real) == 0
     path.write_text(path.read_text().replace("2.5", "two"))
-    assert "must hold '2.5' in line 10" in complaint(capsys, main(real))
+    assert "must hold '2.5' in line 10, as before" in complaint(capsys, main(real))
     path.write_bytes(b"\xff\n")
-    assert "; write it as UTF-8" in complaint(capsys, main(real))
+    assert "a text file in UTF-8" in complaint(capsys, main(real))
+    path.write_text("cat\n", "utf-16")
+    assert "a text file in UTF-8" in complaint(capsys, race(study, "--once"))
     path.unlink()
     assert "labels.txt" in complaint(capsys, race(study, "--once"))
+    followed = [option for option in real if option != "--once"]
+    assert "labels.txt" in complaint(capsys, main(followed))
 
 
 def test_features_must_be_there_and_of_the_same_rows(study, capsys):

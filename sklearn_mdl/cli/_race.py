@@ -65,6 +65,9 @@ def run(options: argparse.Namespace) -> None:
     ).resume()
     if race.n_labels_:
         print(f"continues from {race.n_labels_} labels in {options.out}")
+    if not race.should_stop_:
+        place = options.labels or "standard input"
+        print(f"next is the label of row {race.n_labels_ + 1}, in {place}", flush=True)
     for texts in () if race.should_stop_ else _steps(options, race.labels_):
         start, end = race.n_labels_, race.n_labels_ + len(texts)
         if end > n_rows:
@@ -72,9 +75,16 @@ def run(options: argparse.Namespace) -> None:
                 f"{options.features} must hold a row for each of {end} labels, but it "
                 f"has {n_rows}; extract features of more rows, or leave out labels"
             )
-        rows = {name: features[name][start:end] for name in race.alive_}
-        race.update(rows, _labels(texts, start, options.classes is None))
-        print(_line(race, start), flush=True)
+        alive = race.alive_
+        rows = {name: features[name][start:end] for name in alive}
+        try:
+            race.update(rows, _labels(texts, start, options.classes is None))
+        except ValueError as error:
+            if options.labels is not None or not sys.stdin.isatty():
+                raise
+            print(error, file=sys.stderr)  # a person can type another one
+            continue
+        print(_line(race, start, alive), flush=True)
         if race.should_stop_ or end == n_rows:
             break
     print(race.verdict())
@@ -97,7 +107,7 @@ def _steps(options: argparse.Namespace, known: np.ndarray) -> Iterator[list[str]
         return
     seen = [str(label) for label in known]
     while True:
-        lines = _lines_of(options.labels, whole=not options.once)
+        lines = _lines_of(options.labels, whole=not options.once, begun=bool(seen))
         _check_former(options.labels, lines, seen, options.classes is None)
         new = lines[len(seen) :]
         if new:
@@ -109,13 +119,23 @@ def _steps(options: argparse.Namespace, known: np.ndarray) -> Iterator[list[str]
             time.sleep(POLL_SECONDS)
 
 
-def _lines_of(path: Path, *, whole: bool) -> list[str]:
-    """Return the lines of a file; the last one only when it has ended."""
-    from sklearn_mdl._core.io.reading import readable  # imports scikit-learn
+def _lines_of(path: Path, *, whole: bool, begun: bool) -> list[str]:
+    """Return the lines of a file; where `whole`, the last one only if it has ended.
 
-    with readable(path, "a label in each line", "write it as UTF-8", UnicodeError):
-        lines = path.read_text("utf-8-sig").split("\n")
-    if whole or not lines[-1].strip():
+    A file that is followed need not exist before its first label.
+    """
+    if whole and not begun and not path.exists():
+        return []
+    data = path.read_bytes()
+    if whole:
+        data = data[: data.rfind(b"\n") + 1]
+    try:
+        lines = data.decode("utf-8-sig").split("\n")
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{path} must be a text file in UTF-8, but {error}; save it as such"
+        ) from error
+    if not lines[-1].strip():
         del lines[-1]
     return [line.strip() for line in lines]
 
@@ -126,8 +146,7 @@ def _check_former(
     """Refuse labels that were changed after the race has learned them."""
     for i, label in enumerate(seen):
         found = lines[i] if i < len(lines) else None
-        same = found == label or (is_real and _number(found) == float(label))
-        if not same:
+        if found != label and not (is_real and _same_number(found, label)):
             held = "it is gone" if found is None else f"it is {found!r}"
             raise ValueError(
                 f"{path} must hold {label!r} in line {i + 1}, as before, but {held}; "
@@ -135,11 +154,11 @@ def _check_former(
             )
 
 
-def _number(text: str | None) -> float | None:
+def _same_number(found: str | None, label: str) -> bool:
     try:
-        return float(text or "")
+        return float(found or "nan") == float(label)
     except ValueError:
-        return None
+        return False
 
 
 def _labels(texts: Sequence[str], start: int, is_real: bool) -> list[str] | list[float]:
@@ -160,13 +179,17 @@ def _labels(texts: Sequence[str], start: int, is_real: bool) -> list[str] | list
         ) from error
 
 
-def _line(race: sklearn_mdl.model_selection.EncoderRace, before: int) -> str:
-    """Say where the race is, with a forecast from time to time."""
+def _line(
+    race: sklearn_mdl.model_selection.EncoderRace, before: int, alive: Sequence[str]
+) -> str:
+    """Say where the race is and which encoders just left, at times with a forecast."""
     n, n_left = race.n_labels_, len(race.alive_)
     text = f"{n} labels: {n_left} of {len(race.encoder_names_)} left"
     if n <= race.start:
         return f"{text}; compared from label {race.start + 1} on"
     text += f", {race.leader_} leads"
+    if n_left < len(alive):
+        text += f"; out: {', '.join(e for e in alive if e not in race.alive_)}"
     if n // FORECAST_EVERY > before // FORECAST_EVERY and n >= race.start + 10:
         text += f"; {race.forecast(1000)}" if not race.should_stop_ else ""
     return text

@@ -1,6 +1,7 @@
 """Rank representations and select models by codelength."""
 
 from sklearn_mdl.model_selection._cells import Cell as Cell
+from sklearn_mdl.model_selection._eliminate import out_rows as out_rows
 from sklearn_mdl.model_selection._encoding import (
     Failure as Failure,
     check_features as check_features,

@@ -73,16 +73,23 @@ def without(tasks: Sequence[Task | Failure], out: Out) -> list[Task | Failure]:
     if tasks and not kept:
         raise ValueError(
             "Some encoder must stay on every dataset to be ranked, but each was "
-            f"eliminated on one ({out_text(out)}); leave out eliminate, or rank "
-            "datasets separately"
+            f"eliminated on one ({'; '.join(map(' '.join, out_rows(out)))}); leave out "
+            "eliminate, or rank datasets separately"
         )
     return kept
 
 
+def out_rows(out: Mapping[str, Mapping[str, int]]) -> list[tuple[str, str]]:
+    """Return eliminated encoders and what happened, those that stayed longest first."""
+    longest = sorted(out, key=lambda encoder: -max(out[encoder].values()))
+    return [
+        (encoder, "out at " + ", ".join(f"{n} labels on {d}" for d, n in where.items()))
+        for encoder, where in ((encoder, out[encoder]) for encoder in longest)
+    ]
+
+
 def out_text(out: Mapping[str, Mapping[str, int]]) -> str:
-    """Return a text with the eliminated encoders and their datasets."""
-    return "; ".join(
-        f"{encoder!r} out at "
-        + ", ".join(f"{n} labels on {dataset!r}" for dataset, n in where.items())
-        for encoder, where in out.items()
-    )
+    """Return a table of the eliminated encoders."""
+    width = max(map(len, out))
+    lines = [f"  {encoder:{width}}  {text}" for encoder, text in out_rows(out)]
+    return "\n".join(["Eliminated, and not ranked", *lines])

@@ -350,10 +350,10 @@ class EncoderRace(BaseEstimator):
             lines.append(f"Out: {', '.join(out)}.")
         if self.should_stop_ and not self.certified_:
             shown = int((self._race.certified & ~self._race.alive).sum())
-            also = f" rules out {shown} of the {len(out)} and" if out else ""
+            also = f" rules out {shown} of the {len(out)}, and" if out else ""
             lines.append(
                 "It was stopped by the asymptotic process; the exact one"
-                f"{also} would need more labels."
+                f"{also} would take more labels."
             )
         share = f"most {100 * self.alpha:g} % of races err, whenever you look"
         exact = self.method == "exact"

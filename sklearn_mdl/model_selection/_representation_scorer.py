@@ -123,9 +123,9 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         in the list. Not used if you call the instance as a scorer.
     eliminate : float, default=None
         First race the encoders on each dataset, like :class:`EncoderRace` with this
-        ``alpha``, and do not score encoders that lose on some dataset. The probability
-        that a dataset's best encoder loses there is at most this. Datasets with groups
-        are not raced. None scores all encoders.
+        ``alpha``, and do not score encoders that are out on some dataset. The
+        probability that a dataset's best encoder is out there is approximately at most
+        this. Datasets with groups are not raced. None scores all encoders.
     n_jobs : int, default=None
         Number of cells scored in parallel by joblib, whose backend may be Dask's. On a
         machine with several GPUs each process uses one. If all readouts are built in
@@ -273,11 +273,8 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
     def summary(self) -> str:
         """Return the ranking as text: the verdict, by dataset, then average ranks."""
         text = super().summary()
-        return (
-            f"{text}\n\nNot ranked: {out_text(self.eliminated_)}"
-            if self.eliminated_
-            else text
-        )
+        eliminated = self.eliminated_
+        return f"{text}\n\n{out_text(eliminated)}" if eliminated else text
 
     def dry_run(self, datasets: Datasets, encoders: Encoders | None = None) -> Forecast:
         """List the cells that ``fit`` would run, their memory and time.

@@ -308,9 +308,12 @@ class LossRace:
     def repeated(self, n_copies: int) -> LossRace:
         """Return copies of the race among the remaining encoders.
 
-        The copies keep the mean losses so far and share the level of a pair.
+        The copies keep the mean losses so far and share the level of a pair. They leave
+        out the exact process unless it is the one that stops.
         """
         kept, other = np.flatnonzero(self.alive), self.copy()
+        if self.method == "asymptotic":
+            other.clipped = None
         for sums in (other.sums, other.clipped):
             for name, table in ({} if sums is None else vars(sums)).items():
                 square = table[np.ix_(kept, kept)]

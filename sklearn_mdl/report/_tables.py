@@ -240,6 +240,7 @@ def statistics_of(scorer: RepresentationScorer) -> Statistics:
         "mean_posteriors": _by_name(scorer, scorer.mean_posteriors()),
         "groups": {name: _statistics(r) for name, r in scorer.dataset_groups_.items()},
         "failures": [failure._asdict() for failure in scorer.failures_],
+        "eliminated": scorer.eliminated_,
     }
 
 

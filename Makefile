@@ -7,7 +7,8 @@
 # make linkcheck  check of all links that leave the site; needs a network
 # make coverage   lines and branches that no test reaches, in htmlcov/ and on the screen
 # make mutants    one fault after the other, put into the numpy packages: do tests fail?
-# make check-dist  wheel and sdist; the wheel is tried in an empty environment
+# make check-dist  wheel and sdist; the wheel is tried in an empty environment, with the
+#                   code of README and tutorial as pasted
 # make clean      remove what the others wrote, except .venv, .venv-oldest and .venv-clients
 #
 # Benchmarks are run one at a time: .venv/bin/python -m benchmarks lists them.
@@ -104,6 +105,9 @@ check-dist: $(VENV)/.installed-dist
 	$(PYTHON) -m venv build/empty
 	build/empty/$(SCRIPTS)/python -m pip install --quiet --disable-pip-version-check dist/*.whl
 	build/empty/$(SCRIPTS)/python -I tests/try_wheel.py dist
+	build/empty/$(SCRIPTS)/python -m pip install --quiet --disable-pip-version-check \
+	    "$$(echo dist/*.whl)[plot,report]"
+	build/empty/$(SCRIPTS)/python -I tests/try_pages.py README.md docs/get-started.md
 
 # One stamp for each extra: all targets share a .venv.
 $(VENV)/.installed-%: setup.cfg pyproject.toml | $(PIP)

@@ -578,8 +578,9 @@ def losses_in_files():
 # Pools, races, and labels that are known late
 
 KERNELS = [KernelReadout(), KernelReadout(alpha=0.1), KernelReadout("rbf", gamma=0.1)]
+KINDS_OF_MIXED = ["linear", "whitened", "mlp", "neighbours", "kernel", "kernel", "rbf"]
 MIXED = {
-    "pooling": LogLinearPool(),
+    "pooling": LogLinearPool(KINDS_OF_MIXED, prior_precision=30.0),
     "race": Race(min_samples=32, min_readouts=2, slack=1.0, tolerance=0.05),
     "batch_size": (4, 16),
 }

@@ -26,8 +26,8 @@ def small_grid(monkeypatch):
     monkeypatch.setattr(_tasks, "default_terms", _tasks.default_terms.__wrapped__)
     monkeypatch.setattr(
         grid,
-        "DEFAULTS",
-        {**grid.DEFAULTS, grid.MLPReadout: [{"lr": [1e-3, 3e-3, 1e-2]}]},
+        "FEW_NETS",
+        [{"lr": [1e-3, 3e-3, 1e-2]}],
     )
     monkeypatch.setattr(grid, "STREAMS", (3, 1, 0))
     monkeypatch.setattr(grid, "UPDATES_PER_EXAMPLE", 4 * 3 * 2 * 3 * (8 + 1))
@@ -51,7 +51,6 @@ def test_all_encoders_have_the_readouts_that_the_widest_can_bear(small_grid, tmp
     )
     alone = RepresentationScorer(MDLReadoutSwitcher()).fit(study(2))
     wide = terms_of(default_readouts(40, 3))
-    assert "whiten" not in wide.scalings
     assert terms(scorer) == {"w2": wide, "w40": wide} != terms(alone)
     assert not alone.common_settings_notes_
     note = scorer.common_settings_notes_["d"]

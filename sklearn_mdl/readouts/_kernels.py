@@ -240,6 +240,11 @@ class KernelReadout(KernelSettings, BaseReadout):
     True
     """
 
+    @property
+    def pool_kind(self) -> str:
+        """Kernel, scaling and noise: other noises are pooled, too."""
+        return f"{super().pool_kind}, noise {self.alpha:g}"
+
     def predict_relabelled(self, labels: ArrayLike, X: ArrayLike) -> np.ndarray:
         """Predict rows as after a fit on the same rows with other labels.
 

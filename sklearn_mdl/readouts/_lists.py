@@ -71,19 +71,27 @@ KERNELS: list[dict[str, Any]] = [
     {"kernel": "rbf", "width": 0.3, "scaling": "standard"},
     {"kernel": "rbf", "width": 1.0, "scaling": "standard"},
 ]
-# Those that are left next to readouts that see covariances, and the kernels among
-# these. They and the networks of the list were chosen on seven cells of Caltech 101,
-# GTSRB and pneumonia: other kernels, deeper networks and whitened rows gain nothing
-# there.
+# Kernels of lists with discriminants and class means, which see covariances. They and
+# the networks were chosen on digits and on cells of Caltech 101, GTSRB and pneumonia.
 FEW_KERNELS: list[dict[str, Any]] = [
     {"kernel": "rbf", "width": 0.3, "scaling": "unit"},
-    {"kernel": "rbf", "width": 1.0, "scaling": "unit"},
-    {"kernel": "rbf", "width": 1.0, "scaling": "standard"},
-    {"kernel": "rbf", "scaling": "within-class"},
-]
-COVARIANCES: list[dict[str, Any]] = [
+    {"kernel": "rbf", "scaling": "unit"},
+    {"kernel": "rbf", "alpha": [0.003, 0.03, 0.3]},
+    {"kernel": "rbf", "width": 0.3, "scaling": "within-class"},
     {"kernel": "rbf", "scaling": "whiten"},
     {"kernel": "linear"},
+    {"kernel": "linear", "scaling": "within-class"},
+]
+STRAIGHT: list[dict[str, Any]] = [{"kernel": "linear"}]
+# Networks of the default list: more of them gain nothing up to 2,000 rows.
+FEW_NETS: list[dict[str, object]] = [
+    {"lr": 3e-3, "label_smoothing": 0.03, "weight_decay": 3.0},
+    {
+        "hidden_layer_sizes": (512,),
+        "lr": [3e-4, 1e-3],
+        "label_smoothing": 0.1,
+        "weight_decay": 1.0,
+    },
 ]
 # Of the list "linear", which chooses between encoders from few labels: chosen on three
 # datasets of ``python -m benchmarks choice``.
@@ -95,13 +103,12 @@ KERNEL_PARTS = {
     "linear": LINEAR_KERNELS,
     "kernels": KERNELS,
     "few kernels": FEW_KERNELS,
-    "covariances": COVARIANCES,
-    "straight": COVARIANCES[1:],
+    "straight": STRAIGHT,
 }
 NAMES = ("linear", "closed-form", "nets", "mixed", "drift")
 PARTS = {
     "linear": ("linear",),
-    "closed-form": ("few kernels", "covariances", "means"),
+    "closed-form": ("few kernels", "means"),
     "nets": ("nets",),
     None: ("few nets", "few kernels", "means"),
     "mixed": ("few nets", "few kernels", "means", "others"),
@@ -180,7 +187,8 @@ def _listed(
             readouts += _kernels(kinds, kernels)
     if "means" in parts:
         readouts += [DiscriminantReadout(0.1), DiscriminantReadout(0.5)]
-        readouts += [CentroidReadout(), CentroidReadout("within-class")]
+        readouts += [CentroidReadout(own) for own in ("centered", "within-class", None)]
+        readouts.append(DummyReadout())
     if "others" in parts:
         readouts += _others(n_features)
     if "forgetful" in parts:
@@ -195,19 +203,21 @@ def _kernels(
     kinds: Kinds, kernels: Sequence[dict[str, Any]], **memory: int
 ) -> list[BaseEstimator]:
     return [
-        kinds.kernels(alpha=alpha, **own, **memory)
+        readout
         for own in kernels
-        for alpha in kinds.alphas
+        for readout in build_grid(
+            kinds.kernels, {"alpha": list(kinds.alphas), **own, **memory}
+        )
     ]
 
 
 def default_readouts(n_features: int, n_classes: int) -> list[BaseEstimator]:
     """Return the default grid for features of width ``d`` and ``C`` classes.
 
-    Kernels, discriminants and class means, most of them in the list "closed-form", too,
-    and few networks: linear readouts and MLPs of one hidden layer, on standardised
-    features, with and without averaged weights. All were chosen by measurement on
-    digits and on deep features (``python -m benchmarks codelength`` and ``lists``).
+    The list "closed-form", which is kernels, discriminants, class means and the
+    frequencies of classes, and a few networks: linear readouts and MLPs of one hidden
+    layer, on standardised features, with and without averaged weights. All were chosen
+    by measurement on digits and on deep features (``python -m benchmarks lists``).
 
     One rule bounds the cost of an example: the number of replay streams is the largest
     of 30, 10 and 3 for which ``(streams + 1) * parameters`` stays within 1.5e8. From
@@ -228,7 +238,7 @@ def default_readouts(n_features: int, n_classes: int) -> list[BaseEstimator]:
     >>> from sklearn_mdl.readouts import default_readouts
     >>> readouts = default_readouts(64, 10)
     >>> len(readouts), readouts[0].architecture, readouts[-1].architecture
-    (26, 'linear', 'class mean')
+    (27, 'linear', 'label frequency')
     """
     return list(named_readouts(None, n_features, n_classes))
 
@@ -279,7 +289,7 @@ def _few_nets(n_features: int, n_outputs: int) -> list[BaseEstimator]:
     """Return the networks of the default list, of classes."""
     grid = [
         readout
-        for settings in DEFAULTS[MLPReadout][:4]
+        for settings in FEW_NETS
         for readout in build_grid(
             MLPReadout, {**settings, "ema_step_size": [1.0, 0.03]}
         )

@@ -42,6 +42,7 @@ BATCH_SIZE = 32
 FIRST_BATCH_SIZE = 8  # for built-in lists; chosen by measurement
 # Pool of a built-in list whose readouts forget; chosen by measurement.
 FORGETTING: dict[str, Any] = {
+    "prior_precision": 30.0,
     "half_life": 100.0,
     "rates": (1 / 16, 1 / 64, 1 / 256, 1 / 1024, 1 / 4096),
 }

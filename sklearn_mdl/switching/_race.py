@@ -36,7 +36,7 @@ class Race(BaseEstimator):
 
     Parameters
     ----------
-    tolerance : float, default=0.15
+    tolerance : float, default=0.075
         Share of the lowest loss, or of its saving, by which a loss may exceed it at
         `min_samples` examples; for real labels, whose losses have no zero, share of a
         fifth of a nat per example.
@@ -44,8 +44,9 @@ class Race(BaseEstimator):
         Further nats by which it may do so.
     min_readouts : int, default=4
         Smallest number of experts that stay.
-    min_samples : int, default=256
-        Number of examples before which none retires.
+    min_samples : int, default=1024
+        Number of examples before which none retires: with fewer labels a pool does not
+        know which kinds it needs.
     pool_slack : float, default=0.5
         Nats of the pooled code that a kind must save for its best expert to stay: in
         all of up to 1,024 examples, and in each 1,024 of a longer stream, on which a
@@ -65,10 +66,10 @@ class Race(BaseEstimator):
     array([ True,  True, False])
     """
 
-    tolerance: float = 0.15
+    tolerance: float = 0.075
     slack: float = 10.0
     min_readouts: int = 4
-    min_samples: int = 256
+    min_samples: int = 1024
     pool_slack: float = 0.5
 
     def check_params(self, n_experts: int) -> None:

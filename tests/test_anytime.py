@@ -66,6 +66,7 @@ def test_exact_sums_are_those_of_the_definition():
     for losses in rng.gamma(1.0, size=(40, 3)):
         sums.add(losses)
         x.append(losses[:, None] - losses)
+        assert_allclose(sums.means, np.mean(x, axis=0), atol=1e-15)
     x = np.array(x)
     before = [np.zeros((3, 3)), *(x[:i].mean(0) for i in range(1, 40))]
     assert_allclose(sums.squares, ((x - before) ** 2).sum(0))
@@ -263,6 +264,18 @@ def test_a_forecast_counts_labels_and_leaves_the_race_alone():
     assert 0 < drawn[0] <= drawn[32] < 200
     assert_array_equal(drawn, forecast_stop(race, rows[:40], most=200))
     assert np.isinf(forecast_stop(race, rows[:40], most=1)[32:]).all()
+
+
+@for_each("start", [0, 10])
+def test_a_forecast_draws_from_the_later_half_of_the_labels_that_count(start):
+    rows = losses_with_gaps([0.0, 0.5, 0.6])[:40]
+    race, half = race_after(rows, start=start), (start + 40) // 2
+    drawn = forecast_stop(race, rows, most=200)
+    unread, read = rows.copy(), rows.copy()
+    unread[:half] = np.nan
+    assert_array_equal(forecast_stop(race, unread, most=200), drawn)
+    read[half] = [9.0, 0.0, 0.0]
+    assert (forecast_stop(race, read, most=200) != drawn).any()
 
 
 @pytest.mark.slow

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import math
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -19,6 +19,7 @@ from sklearn_mdl.metrics import (
     sample_complexity,
     surplus_description_length,
 )
+from sklearn_mdl.metrics._extrapolation import FLAT, LAWS
 
 
 def sequential_code(y, n_classes):
@@ -72,7 +73,7 @@ class TestFrequencyCodelength:
     def test_probabilities_of_all_label_sequences_sum_to_one(
         self, n_samples, n_classes
     ):
-        sequences = itertools.product(range(n_classes), repeat=n_samples)
+        sequences = product(range(n_classes), repeat=n_samples)
         total = sum(math.exp(-frequency_codelength(y, n_classes)) for y in sequences)
         assert total == pytest.approx(1, abs=1e-12)
 
@@ -337,7 +338,7 @@ class TestReadersOfCurves:
             assert read(losses, 0.5, sizes=sizes) == expected
 
     def test_what_is_no_loss_is_refused(self):
-        for read, epsilon in itertools.product(READERS, (-0.1, np.inf, np.nan)):
+        for read, epsilon in product(READERS, (-0.1, np.inf, np.nan)):
             with pytest.raises(ValueError, match="`epsilon` must be a finite loss"):
                 read([0.5, 0.4], epsilon)
 
@@ -378,6 +379,50 @@ def test_a_law_without_noise_is_found_again(args):
     assert found.lower[0] <= total + 1e-6
     assert found.upper[0] >= total - 1e-6
     assert found.is_precise.all()
+
+
+def falling(t, power, knee, sharpness):
+    """A law at ``t`` lengths of the curve, as its definition reads."""
+    if math.isinf(power):
+        return math.exp(-t / knee)
+    return (t if knee == 0 else (1 + (t / knee) ** sharpness) ** (1 / sharpness)) ** (
+        -power
+    )
+
+
+def test_a_prediction_averages_laws_by_how_well_they_fit():
+    """All laws one by one, weighted by the means over intervals."""
+    noise = np.random.default_rng(0).gamma(9.0, 1 / 9, size=100)
+    losses, n = law(100, 0.2, 1.0, 0.7) * noise, 160
+    spans = [*pairwise(np.unique(np.rint(np.geomspace(5, 100, 13)).astype(int)))]
+    squares = [np.square(np.diff(losses[a - 1 : b])).sum() / 2 for a, b in spans]
+    means, weights = [losses[a:b].mean() for a, b in spans], []
+    for i, (a, b) in enumerate(spans):
+        near = slice(max(i - 4, 0), i + 5)
+        variance = sum(squares[near]) / sum(d - c for c, d in spans[near])
+        weights.append(1 / (variance / (b - a) + (0.02 * means[i]) ** 2))
+    weights, means = np.array(weights), np.array(means)
+    shapes = [(FLAT, np.ones(len(spans)), 60.0)]  # prior, means, sum of what follows
+    for parameters in LAWS:
+        past, later = (
+            np.array([falling(t / 100, *parameters) for t in labels])
+            for labels in (range(1, 101), range(101, n + 1))
+        )
+        shape = np.array([past[a:b].mean() for a, b in spans]) / past[-1]
+        for floor in np.arange(40) / 40:
+            rest, follows = 1 - floor, later.sum() / past[-1]
+            prior = (1 - FLAT) / (40 * len(LAWS))
+            shapes.append((prior, floor + rest * shape, 60 * floor + rest * follows))
+    logs, futures = [], []
+    for prior, shape, follows in shapes:
+        information = (weights * shape**2).sum()
+        level = (weights * means * shape).sum() / information
+        misfit = (weights * (means - level * shape) ** 2).sum()
+        logs.append(math.log(prior / level) - (math.log(information) + misfit) / 2)
+        futures.append(level * follows)
+    probability = np.exp(logs - np.max(logs))
+    wanted = losses.sum() + np.average(futures, weights=probability)
+    assert extrapolate(losses, n).values[0] == pytest.approx(wanted, rel=1e-8)
 
 
 def test_intervals_hold_the_codelengths_of_fresh_losses_and_their_differences():

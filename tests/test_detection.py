@@ -52,6 +52,34 @@ def test_measures_are_their_definitions(most):
     assert ("too few negatives" in str(found)) == (most == 0.01)
 
 
+def test_intervals_are_quantiles_over_resamples_of_each_kind():
+    rng = np.random.default_rng(0)
+    y = rng.random(60) < 0.3
+    scores = np.round(rng.normal(size=60) + y, 1)
+    options = {"max_fpr": 0.1, "level": 0.8, "n_resamples": 30}
+    found = detection_measures(y, scores, **options, random_state=3)
+    rng, times = np.random.default_rng(3), np.zeros((30, 60), dtype=int)
+    for kind in (y, ~y):
+        n = kind.sum()
+        times[:, kind] = rng.multinomial(n, np.full(n, 1 / n), 30)
+    draws = []
+    for own in times:
+        drawn = np.repeat(np.arange(60), own)
+        labels, values = y[drawn], scores[drawn]
+        areas = roc_auc_score(labels, values), average_precision_score(labels, values)
+        draws.append([*areas, by_hand(labels, values, 0.1)])
+    points, intervals = found[2:8:2], found[3:8:2]
+    assert_allclose(intervals, np.quantile(draws, [0.1, 0.9], axis=0).T)
+    title, *lines = str(found).splitlines()
+    assert title == f"{y.sum()} positive, {(~y).sum()} negative; 80% intervals"
+    names = ["ROC AUC", "average precision", "recall at 0.1 false positives"]
+    wanted = zip(names, points, intervals, strict=True)
+    assert lines == [
+        f"{name:34}{value:.3f}  ({low:.3f} to {high:.3f})"
+        for name, value, (low, high) in wanted
+    ]
+
+
 def test_intervals_cover():
     """Of Gaussian scores ROC AUC is known."""
     rng = np.random.default_rng(0)

@@ -15,7 +15,7 @@ from sklearn_mdl.switcher import load_losses
 
 quick = settings(
     deadline=None,
-    max_examples=300,
+    max_examples=100,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 long = settings(quick, max_examples=100_000)

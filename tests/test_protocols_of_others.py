@@ -46,7 +46,7 @@ class Task:
     """
 
     samples_per_label = 8
-    n_experiments = 3
+    n_experiments = 2
     seed = 42
 
     def __init__(self, evaluator_model):
@@ -77,7 +77,7 @@ class Task:
 
 def embeddings():
     X, y = load_digits(return_X_y=True)
-    return X[:900].astype(np.float32), y[:900].tolist(), X[900:1400], y[900:1400]
+    return X[:900].astype(np.float32), y[:900].tolist(), X[900:1100], y[900:1100]
 
 
 @pytest.mark.parametrize(

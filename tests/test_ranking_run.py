@@ -496,7 +496,7 @@ def refused_or_equal(written, damage):
 
 
 @given(damage=damaged_texts())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_no_damage_to_the_text_of_a_cell_does_more_than_have_it_refused(
     written, damage
 ):

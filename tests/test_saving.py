@@ -491,7 +491,7 @@ FORGED = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 @given(data=st.data())
 def test_no_forged_field_does_more_than_be_refused_or_taken(folder, data):
     with two_gigabytes():
@@ -717,7 +717,7 @@ def fuzz(folder, data):
 HEADER_WORDS = ["__metadata__", "a", "dtype", "shape", "data_offsets", "sklearn_mdl"]
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=100)
 @given(data=st.data())
 def test_no_file_whatsoever_does_more_than_be_refused(folder, data):
     with two_gigabytes():

@@ -28,7 +28,7 @@ from sklearn_mdl import MDLReadoutSwitcher
 from sklearn_mdl.datasets import load_feature_directory
 from sklearn_mdl.display import RaceDisplay
 from sklearn_mdl.model_selection import EncoderRace, on_equal_terms
-from sklearn_mdl.ranking import LossRace
+from sklearn_mdl.ranking import LossRace, forecast_interval
 
 START, LEAST = 32, 30  # labels that do not count, and that a test needs
 N_NULLS = 2000
@@ -183,6 +183,54 @@ class Races(_Streams):
                 f"{method}: {lost:g} of {n:g} lost ({lost / n:.3f}), {behind:g} behind "
                 f"then; left {left.round(1)}, saved {saved.round(2)}"
             )
+
+
+class Forecasts(_Streams):
+    """How often forecasts of races hold the label at which these stop."""
+
+    unit = "forecasts after 64, 100 and 200 labels; shares, and actual to forecast"
+    formats = {"track_forecasts": "g", "track_ratio": ".2f"} | dict.fromkeys(
+        ["track_inside", "track_earlier", "track_later"], ".2f"
+    )
+    summarise = True
+
+    def setup(self, dataset):
+        rng, rows = np.random.default_rng(0), []
+        for losses in self.races(dataset):
+            for size in (5, 5, 5, 5, losses.shape[1]):
+                own = losses[:, rng.choice(losses.shape[1], size, replace=False)]
+                for within in (0.1, 0.2):
+                    rows += self._forecasts(own, self.n_classes(dataset), within)
+        self.low, self.median, self.high, self.actual = np.reshape(rows, (-1, 4)).T
+
+    def _forecasts(self, losses, n_classes, within):
+        options = {"alpha": 0.05, "method": "asymptotic", "start": START}
+        race = LossRace((losses.shape[1],), n_classes, within=within, **options)
+        made = []
+        for n, row in enumerate(losses, 1):
+            race.add(row)
+            if race.stopped_at:
+                break
+            if n in (64, 100, 200):
+                made.append((n, forecast_interval(race, losses[:n], most=MOST)))
+        end = race.stopped_at or np.inf
+        return [(*ends, end - n) for n, ends in made]
+
+    def track_forecasts(self, dataset):
+        return len(self.actual)
+
+    def track_inside(self, dataset):
+        return ((self.low <= self.actual) & (self.actual <= self.high)).mean()
+
+    def track_earlier(self, dataset):
+        return (self.actual < self.low).mean()
+
+    def track_later(self, dataset):
+        return (self.actual > self.high).mean()
+
+    def track_ratio(self, dataset):
+        has = np.isfinite(self.median) & np.isfinite(self.actual)
+        return np.median(self.actual[has] / self.median[has])
 
 
 class Nulls(_Streams):

@@ -6,7 +6,12 @@ from each_case import for_each
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import t as student
 
-from sklearn_mdl.ranking import LossRace, combined_e_values, forecast_stop
+from sklearn_mdl.ranking import (
+    LossRace,
+    combined_e_values,
+    forecast_interval,
+    forecast_stop,
+)
 from sklearn_mdl.ranking._anytime import (
     COSTS,
     LAMBDAS,
@@ -276,6 +281,19 @@ def test_a_forecast_draws_from_the_later_half_of_the_labels_that_count(start):
     assert_array_equal(forecast_stop(race, unread, most=200), drawn)
     read[half] = [9.0, 0.0, 0.0]
     assert (forecast_stop(race, read, most=200) != drawn).any()
+
+
+def test_an_interval_doubles_what_is_drawn_but_its_low_end():
+    rows = losses_with_gaps([0.0, 0.5, 0.6])
+    race = race_after(rows[:40])
+    drawn = forecast_stop(race, rows[:40], most=200)
+    low, median, high = forecast_interval(race, rows[:40], most=200)
+    # The tenth, half and nine tenths of 64 draws.
+    assert (low, median) == (drawn[6], 2 * drawn[31])
+    assert high == (2 * drawn[57] if drawn[57] <= 100 else np.inf)
+    assert low < median < high
+    short = forecast_interval(race, rows[:40], most=int(drawn[31]))
+    assert short == (low, np.inf, np.inf)
 
 
 @pytest.mark.slow

@@ -33,7 +33,7 @@ from sklearn_mdl.model_selection._tasks import (
     on_equal_terms,
     settings_of_cells,
 )
-from sklearn_mdl.ranking import LossRace, forecast_stop
+from sklearn_mdl.ranking import LossRace, forecast_interval
 from sklearn_mdl.switcher import MDLReadoutSwitcher, MDLReadoutSwitcherRegressor
 
 LARGEST_LOG = 700.0  # of an e-value that is shown
@@ -287,8 +287,9 @@ class EncoderRace(BaseEstimator):
     def forecast(self, max_labels: int = 2000) -> RaceForecast:
         """Say about how many more labels it takes until the race stops.
 
-        Labels to come are drawn from the second half of those compared so far: the
-        forecast is rough, and no part of the guarantee.
+        Labels to come are drawn from the second half of those compared so far, and real
+        races take about twice as many: the forecast is rough, and no part of the
+        guarantee.
 
         Parameters
         ----------
@@ -316,11 +317,8 @@ class EncoderRace(BaseEstimator):
             raise invalid("labels", "at least 10 after the start", n_compared, cure)
         if self.should_stop_:
             return RaceForecast(0.0, 0.0, 0.0, max_labels)
-        drawn = forecast_stop(self._race, self.losses_, most=max_labels)
-        low, middle, high = (
-            np.quantile(drawn, q, method="inverted_cdf") for q in (0.1, 0.5, 0.9)
-        )
-        return RaceForecast(float(middle), float(low), float(high), max_labels)
+        low, median, high = forecast_interval(self._race, self.losses_, most=max_labels)
+        return RaceForecast(median, low, high, max_labels)
 
     def verdict(self) -> str:
         """Say in a few sentences whether to stop, who leads, and what is certified."""

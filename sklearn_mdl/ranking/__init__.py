@@ -19,6 +19,7 @@ commensurable; unlike average ranks, their results do not depend on other encode
 from sklearn_mdl.ranking._anytime import (
     LossRace as LossRace,
     combined_e_values,
+    forecast_interval as forecast_interval,
     forecast_stop as forecast_stop,
 )
 from sklearn_mdl.ranking._bayesian import BayesianSignedRank, bayesian_signed_rank

@@ -1,7 +1,7 @@
 """How the site is built: `make docs`.
 
 The pages are the Markdown files of this folder, which read as well without it. What the
-build adds: the gallery out of ``examples/``, and a page for each name of ``api.md``.
+build adds: the gallery out of ``examples/``, and a page for each public name.
 """
 
 from __future__ import annotations
@@ -68,7 +68,8 @@ numpydoc_xref_param_type = True  # types link to the pages of their libraries
 numpydoc_xref_aliases = {name: f":py:obj:`{name}`" for name in DEFAULT_LINKS}
 numpydoc_xref_aliases |= {
     name: f":py:obj:`~{reference_pages.path_of(name)}`"
-    for name in reference_pages.listed_names(HERE)
+    for names in reference_pages.packages().values()
+    for name in names
 }
 numpydoc_xref_aliases |= {
     "array_like": ":term:`numpy:array_like`",

@@ -1,6 +1,6 @@
 """Files that any release wrote open in this version; those of later ones are refused.
 
-The table of writers in ``docs/architecture.md`` names the kinds of files.
+The table of writers in ``written_files.py`` names the kinds of files.
 """
 
 import json
@@ -12,13 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from format_cases import CASES, CORPUS, VALUES, name_of
+from written_files import WRITERS
 
 import sklearn_mdl
 from sklearn_mdl._core.io import formats
 from sklearn_mdl._core.io.formats import FORMATS, check_format, format_of, kind_of
 from sklearn_mdl.switcher._message import PREFIX
 
-TABLE = Path(__file__).parents[1] / "docs" / "architecture.md"
 RELEASES = sorted(folder.name for folder in CORPUS.iterdir())
 EACH = [(release, kinds) for release in RELEASES for kinds in CASES]
 READ = ".npy"  # the format of others that this package also reads
@@ -27,9 +27,7 @@ OWN = [(kind, kinds) for kinds in CASES for kind in kinds if kind in FORMATS]
 
 def kinds_of_writers():
     """Kinds of files by module, as the table says."""
-    text = TABLE.read_text("utf-8").partition("## Files that the package")[2]
-    rows = re.findall(r"^\| `(\S+\.py)` \| .+? \| (.+?) \| .+ \|$", text, re.MULTILINE)
-    return {module: set(re.findall(r"`(\S+)`", kinds)) for module, kinds in rows}
+    return {module: set(kinds) for module, (_, kinds, _) in WRITERS.items()}
 
 
 def formats_in(path):

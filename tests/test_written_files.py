@@ -1,4 +1,4 @@
-"""Every place that writes files is in one table of the documents, with its rule.
+"""Every place that writes files is in one table, with its rule.
 
 Where a user names the file, one of other origin is never replaced.
 """
@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 from sklearn.datasets import load_iris
+from written_files import WRITERS
 
 import sklearn_mdl
 from sklearn_mdl import (
@@ -30,7 +31,6 @@ from sklearn_mdl.report import Comparison
 from sklearn_mdl.switcher import save_losses
 
 PACKAGE = Path(sklearn_mdl.__file__).parent
-TABLE = PACKAGE.parent / "docs" / "architecture.md"
 # Methods and functions that write, whatever they belong to.
 WRITE = {
     "FileLock",
@@ -147,9 +147,7 @@ def modules_that_write():
 
 def test_every_place_that_writes_files_has_its_rule():
     found = modules_that_write()
-    text = TABLE.read_text(encoding="utf-8").partition("## Files that the package")[2]
-    rows = re.findall(r"^\| `(\S+\.py)` \| (.+?) \| (.+) \|$", text, re.MULTILINE)
-    listed = {module: re.findall(r"`(\S+)`", calls) for module, calls, _ in rows}
+    listed = {module: calls for module, (calls, *_) in WRITERS.items()}
     assert found == listed
     assert list(listed) == sorted(listed)
 

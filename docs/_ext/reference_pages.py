@@ -1,8 +1,7 @@
-"""A page for every name that ``api.md`` lists.
+"""A page for every public name, and their tables in ``api.md``.
 
-``api.md`` is a list of names, package by package, which a test compares with
-``__all__``. The build turns each list into a table of names and summaries, and writes
-the pages that the names link to into ``generated/``.
+The build writes a section for each public package into ``api.md``, with a table of the
+names in its ``__all__``, and the pages that the names link to into ``generated/``.
 """
 
 from __future__ import annotations
@@ -23,15 +22,15 @@ from sphinx.environment import BuildEnvironment
 from sphinx.ext.autosummary.generate import generate_autosummary_docs
 
 import sklearn_mdl
+from sklearn_mdl.datasets import VTAB_TASKS
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PACKAGE = "sklearn_mdl"
-LISTED = "api"
 PAGES = "generated"
 SHAPE = re.compile(r"(?<!`)\([\w ,]+\)")
 NAME_ = re.compile(r"(\w)_(?!\w)")
-NAME = re.compile(r"`(?P<name>\w+)`")
-NAMES = re.compile(r"^\* `\w+`(?: ·\s+`\w+`)*\n", re.MULTILINE)  # with dots between
+NAMES = "<!-- public names -->"  # replaced by the tables of ``api.md``
+TASKS = "<!-- tasks of VTAB -->"  # and by that of ``vtab.md``
 EXAMPLE = re.compile(r"\]\(\.\./examples/(?P<name>\w+/\w+)\.py\)")
 
 
@@ -44,34 +43,56 @@ def write_pages(app: Sphinx) -> None:
     listing = Path(app.doctreedir) / "names.rst"
     listing.parent.mkdir(parents=True, exist_ok=True)
     lines = [".. autosummary::", f"   :toctree: {folder}", ""]
-    lines += [f"   {path_of(name)}" for name in listed_names(Path(app.srcdir))]
+    lines += [f"   {path_of(name)}" for names in packages().values() for name in names]
     listing.write_text("\n".join(lines) + "\n", encoding="utf-8")
     generate_autosummary_docs([str(listing)], app=app, overwrite=True)
 
 
-def listed_names(folder: Path) -> list[str]:
-    """List the names of ``api.md`` in their order."""
-    text = (folder / f"{LISTED}.md").read_text(encoding="utf-8")
-    lists = "".join(NAMES.findall(text))
-    return [found["name"] for found in NAME.finditer(lists)]
+def packages() -> dict[str, list[str]]:
+    """Return the names of each public package, that of the estimators first."""
+    found = {
+        info.name: importlib.import_module(info.name).__all__
+        for info in pkgutil.iter_modules(sklearn_mdl.__path__, f"{PACKAGE}.")
+        if info.ispkg and not info.name.endswith((".cli", "._core"))
+    }
+    first = f"{PACKAGE}.switcher"
+    order = sorted(found, key=lambda name: (name != first, name))
+    return {name: list(found[name]) for name in order}
 
 
 def path_of(name: str) -> str:
     """Return from where a public name is imported: the root, or its package."""
     if name in sklearn_mdl.__all__:
         return f"{PACKAGE}.{name}"
-    for info in pkgutil.iter_modules(sklearn_mdl.__path__, f"{PACKAGE}."):
-        if info.ispkg and name in getattr(
-            importlib.import_module(info.name), "__all__", ()
-        ):
-            return f"{info.name}.{name}"
+    for package, names in packages().items():
+        if name in names:
+            return f"{package}.{name}"
     raise LookupError(f"no public package has {name}")
 
 
-def link_names(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Turn the lists of names into tables with summaries, and put pages behind them."""
-    if docname == LISTED:
-        source[0] = NAMES.sub(lambda found: table(NAME.findall(found[0])), source[0])
+def write_tables(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Write the tables of public names and of the tasks of VTAB into their pages."""
+    if NAMES in source[0]:
+        source[0] = source[0].replace(NAMES, "\n".join(map(section, packages())))
+    if TASKS in source[0]:
+        source[0] = source[0].replace(TASKS, table_of_tasks())
+
+
+def table_of_tasks() -> str:
+    """Return the table of the tasks of VTAB."""
+    lines = ["| task | classes | train + test | label | licence (where it is stated) |"]
+    lines.append("|---|---|---|---|---|")
+    for task in VTAB_TASKS.values():
+        sizes = f"{task.n_examples:,} + {task.n_test:,}"
+        cells = [task.name, str(task.n_classes), sizes, task.labels, task.licence]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def section(package: str) -> str:
+    """Return the section of a package: what it holds, and its names with summaries."""
+    about = (importlib.import_module(package).__doc__ or "").partition("\n")[0]
+    return f"## {package}\n\n{about}\n\n{table(packages()[package])}"
 
 
 def table(listed: list[str]) -> str:
@@ -136,7 +157,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     """Connect with the build, before the gallery and autosummary look for files."""
     app.connect("builder-inited", forget_gallery, priority=100)
     app.connect("builder-inited", write_pages, priority=200)
-    app.connect("source-read", link_names)
+    app.connect("source-read", write_tables)
     app.connect("source-read", link_examples)
     app.connect("missing-reference", find_name)
     app.connect("autodoc-skip-member", is_not_ours)

@@ -26,7 +26,7 @@ from sklearn_mdl.switcher import (
 )
 
 KEPT_ROWS = 2000  # of a posterior, at most
-ASIDE = ("source", "groups")  # fields that are not in a cell's JSON
+NOT_IN_JSON = ("source", "groups")  # fields that are not in a cell's JSON
 
 
 class Trace(NamedTuple):
@@ -230,7 +230,7 @@ class Cell:
 
     def kept(self) -> dict[str, object]:
         """Return all results except the trace, by name."""
-        names = [f.name for f in fields(self) if f.name not in ASIDE]
+        names = [f.name for f in fields(self) if f.name not in NOT_IN_JSON]
         return {name: getattr(self, name) for name in names}
 
     def record(self) -> dict[str, object]:

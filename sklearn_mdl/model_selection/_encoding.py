@@ -50,7 +50,7 @@ class Failure(NamedTuple):
     ----------
     dataset, encoder : str
     order : int or None
-        None if the encoder failed, and so all orders.
+        None if the encoder failed, which concerns all orders.
     error : str
         The exception, in one line.
     details : str

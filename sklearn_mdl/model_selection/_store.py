@@ -13,7 +13,7 @@ from sklearn_mdl._core.io.formats import KEY, NewerFormat, check_format, with_fo
 from sklearn_mdl._core.io.safetensors_io import write_archive
 from sklearn_mdl._core.io.whole_files import replaced
 from sklearn_mdl._core.validation import warn_caller
-from sklearn_mdl.model_selection._cells import ASIDE, Cell, Trace, TraceFile
+from sklearn_mdl.model_selection._cells import NOT_IN_JSON, Cell, Trace, TraceFile
 from sklearn_mdl.model_selection._file_names import DIGITS, stem_of
 from sklearn_mdl.model_selection._tasks import (
     Switcher,
@@ -31,7 +31,7 @@ MOST_BYTES = 2**26  # of the text of one cell
 _KINDS = {
     name: get_origin(kind) or kind
     for name, kind in get_type_hints(Cell).items()
-    if name not in ASIDE
+    if name not in NOT_IN_JSON
 }
 
 

@@ -79,7 +79,7 @@ class DiscriminantReadout(MeansReadout):
     batch_size : int, default=32
         Size of minibatches, which does not matter: this readout learns row by row.
     device : str, default="auto"
-        Torch device; "auto" takes a GPU where there is one. A switcher's own wins.
+        Torch device; "auto" takes a GPU if there is one. A switcher overrides this.
     window, restart : int, default=None
         Forget old rows, as :class:`~sklearn_mdl.KernelReadout` does: at most how many
         rows means and covariance are computed from, and where they start again.
@@ -148,7 +148,7 @@ class CentroidReadout(MeansReadout):
     batch_size : int, default=32
         Size of minibatches, which does not matter: this readout learns row by row.
     device : str, default="auto"
-        Torch device; "auto" takes a GPU where there is one. A switcher's own wins.
+        Torch device; "auto" takes a GPU if there is one. A switcher overrides this.
     window, restart : int, default=None
         Forget old rows, as :class:`~sklearn_mdl.KernelReadout` does: at most how many
         rows means are computed from, and where they start again.

@@ -162,7 +162,7 @@ class DummyReadout(DummySettings, BaseReadout):
     batch_size : int, default=32
         A switcher's value overrides those of its readouts; no number depends on it.
     device : str, default="auto"
-        Torch device; a switcher's own wins.
+        Torch device; a switcher's own takes over.
 
     Attributes
     ----------

@@ -54,7 +54,7 @@ class SeenRows:
         return {**self.__dict__, "_blocks": {}, "_origin": None}
 
     def forget(self) -> None:
-        """Read all rows again: they are scaled otherwise from now on."""
+        """Read all rows again, because their scaling has changed."""
         self._blocks: dict[int, Block] = {}
         self._origin: Tensor | None = None
 
@@ -68,7 +68,7 @@ class SeenRows:
         x : Tensor of shape (B, d)
             Scaled rows.
         rows : (int, int)
-            The first of those that are compared, and the one behind the last.
+            First row that is compared, and the one after the last.
         n_neighbors : int
 
         Returns
@@ -130,9 +130,9 @@ class SeenRows:
 
 
 def _keys(distances: Tensor, start: int) -> Tensor:
-    """Numbers (B, n) that are ordered as distances are, and then as places are."""
-    # Non-negative floats are ordered as their bits are; adding zero takes the sign of
-    # a negative one off.
+    """Return sort keys (B, n): by distance, then by place."""
+    # Non-negative floats are ordered as their bits are; adding zero removes the sign of
+    # negative zero.
     bits = distances.clamp_min(0).add(0.0).view(torch.int32).long()
     places = torch.arange(start, start + bits.shape[1], device=bits.device)
     return (bits << PLACE_BITS) | places
@@ -142,7 +142,7 @@ TINY = 1e-300
 BANDWIDTHS = (1e-4, 1e4)  # between which calibration keeps them
 
 
-class Voters(NamedTuple):
+class NeighborSettings(NamedTuple):
     """Settings of one readout."""
 
     column: int
@@ -160,9 +160,9 @@ class Points(NamedTuple):
     metric : {"euclidean", "cosine"}
     scaling : {"standard", "whiten"} or None
     window : int or None
-        Those of the last past that are compared; None is all.
+        Number of latest rows that are compared; None is all.
     restart : int or None
-        None from before the last odd multiple of so many rows is compared.
+        Only rows after the last odd multiple of this number are compared.
     """
 
     metric: str
@@ -171,7 +171,7 @@ class Points(NamedTuple):
     restart: int | None = None
 
     def rows(self, n_learned: int) -> tuple[int, int]:
-        """Return the first row that is compared, and the one behind the last."""
+        """Return the first row that is compared, and the one after the last."""
         first = 0 if self.window is None else max(0, n_learned - self.window)
         if self.restart is not None:
             first = max(first, last_restart(n_learned, self.restart))
@@ -183,7 +183,7 @@ class NeighborsLearner(Learner):
 
     Parameters
     ----------
-    members : sequence of Voters
+    members : sequence of NeighborSettings
     points : Points
     context : Context
     """
@@ -192,7 +192,7 @@ class NeighborsLearner(Learner):
 
     def __init__(
         self,
-        members: Sequence[Voters],
+        members: Sequence[NeighborSettings],
         points: Points,
         context: Context,
     ) -> None:
@@ -239,7 +239,7 @@ class NeighborsLearner(Learner):
             unit = near.mean(1, keepdim=True).clamp_min(TINY)
             yield (near - near[:, :1]) / unit, votes[:, : member.n_neighbors]
 
-    def _vote(self, index: int, excess: Tensor, votes: Tensor) -> _Ballot:
+    def _vote(self, index: int, excess: Tensor, votes: Tensor) -> _VoteTerms:
         raw, log_bandwidth = self.calibration.member(index)
         logit_scale, slope = logit_scale_of(raw)
         scaled = excess / math.exp(log_bandwidth)
@@ -248,7 +248,9 @@ class NeighborsLearner(Learner):
         smoothed = shares + self.members[index].smoothing
         logits = smoothed.log()
         log_proba = torch.log_softmax(logit_scale * logits, 1)
-        return _Ballot(logit_scale, slope, scaled, weights, smoothed, logits, log_proba)
+        return _VoteTerms(
+            logit_scale, slope, scaled, weights, smoothed, logits, log_proba
+        )
 
     def update(
         self, x: Tensor, y: Tensor, replayed: Iterator[tuple[Tensor, Tensor]]
@@ -306,13 +308,13 @@ class NeighborsLearner(Learner):
         return {self.columns[0]: own}
 
     def load_state_dict(self, learned: Learned) -> None:
-        """Take over the state of a learner of the same readouts."""
+        """Load the state of a learner of the same readouts."""
         own = learned[self.columns[0]]
         self.n_learned = int(own["n_learned"])
         self.calibration.load_state_dict(own)
 
 
-class _Ballot(NamedTuple):
+class _VoteTerms(NamedTuple):
     """A prediction, with the numbers that its derivatives need."""
 
     logit_scale: float
@@ -340,8 +342,8 @@ class KNeighborsReadout(BaseReadout):
 
     The bandwidth ``h`` and the scale :math:`\beta` are calibrated forwards. Smoothing
     ``s`` keeps every label possible. All readouts of one switcher with the same metric
-    and scaling share their distances. Time is quadratic in the rows; rows are read
-    where the run keeps them, and may be more than memory holds.
+    and scaling share their distances. Time is quadratic in the rows, which may exceed
+    memory.
 
     Parameters
     ----------
@@ -361,14 +363,14 @@ class KNeighborsReadout(BaseReadout):
         Feature scaling, learned from full minibatches already scored: regularised
         standardising, or symmetric whitening with a shrunk covariance.
     window : int, default=None
-        Rows of the last past that may vote; None is all of them.
+        Number of latest rows that may vote; None is all.
     restart : int, default=None
-        Let no row vote from before the last odd multiple of so many rows; scaling and
+        Only rows after the last odd multiple of this number vote; scaling and
         calibration stay.
     batch_size : int, default=32
         Rows learned at once. A switcher's value overrides those of its readouts.
     device : str, default="auto"
-        Torch device; "auto" takes a GPU where there is one. A switcher's own wins.
+        Torch device; "auto" takes a GPU if there is one. A switcher overrides this.
 
     Attributes
     ----------
@@ -380,7 +382,7 @@ class KNeighborsReadout(BaseReadout):
     n_features_in_ : int
     n_samples_seen_ : int
     order_ : ndarray of shape (n_samples,)
-        Order in which ``fit`` took the rows.
+        Order in which ``fit`` evaluated the rows.
 
     References
     ----------
@@ -435,7 +437,9 @@ class KNeighborsReadout(BaseReadout):
         groups = grouped(
             (
                 Points(*(getattr(readout, name) for name in Points._fields)),
-                Voters(column, *(getattr(readout, n) for n in Voters._fields[1:])),
+                NeighborSettings(
+                    column, *(getattr(readout, n) for n in NeighborSettings._fields[1:])
+                ),
             )
             for column, readout in members
         )

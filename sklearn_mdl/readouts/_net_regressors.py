@@ -76,14 +76,14 @@ class LinearReadoutRegressor(_RegressorReadout):
         With ``t`` minibatches seen, a replay stream jumps back to the first with
         probability ``recency / t``; 1 is uniform replay.
     batch_size : int, default=32
-        Rows learned at once. A switcher's own wins.
+        Rows learned at once. A switcher overrides this.
     first_batch_size : int or None, default=None
         Rows learned at once at the beginning of a stream: minibatches have so many
         until there are 32 times as many rows, then twice as many until these have
         doubled, and so on up to `batch_size`. None learns whole minibatches from the
-        start, as the paper. A switcher's own value wins.
+        start, as the paper. A switcher's own value overrides this.
     device : str, default="auto"
-        Torch device; "auto" takes a GPU where there is one. A switcher's own wins.
+        Torch device; "auto" takes a GPU if there is one. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
         Initial weights, and, outside a switcher, the replay. None takes the switcher's.
     likelihood : {"gaussian", "student-t"}, default="gaussian"
@@ -164,14 +164,14 @@ class MLPReadoutRegressor(_RegressorReadout):
         With ``t`` minibatches seen, a replay stream jumps back to the first with
         probability ``recency / t``; 1 is uniform replay.
     batch_size : int, default=32
-        Rows learned at once. A switcher's own wins.
+        Rows learned at once. A switcher overrides this.
     first_batch_size : int or None, default=None
         Rows learned at once at the beginning of a stream: minibatches have so many
         until there are 32 times as many rows, then twice as many until these have
         doubled, and so on up to `batch_size`. None learns whole minibatches from the
-        start, as the paper. A switcher's own value wins.
+        start, as the paper. A switcher's own value overrides this.
     device : str, default="auto"
-        Torch device; "auto" takes a GPU where there is one. A switcher's own wins.
+        Torch device; "auto" takes a GPU if there is one. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
         Initial weights, and, outside a switcher, the replay. None takes the switcher's.
     likelihood : {"gaussian", "student-t"}, default="gaussian"

@@ -172,9 +172,9 @@ class LinearReadout(_Readout):
         Rows learned at once at the beginning of a stream: minibatches have so many
         until there are 32 times as many rows, then twice as many until these have
         doubled, and so on up to `batch_size`. None learns whole minibatches from the
-        start, as the paper. A switcher's own value wins.
+        start, as the paper. A switcher's own value overrides this.
     device : str, default="auto"
-        Torch device; "auto" takes a GPU where there is one. A switcher's own wins.
+        Torch device; "auto" takes a GPU if there is one. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
         Initial weights, and, outside a switcher, the replay. None takes the switcher's.
     label_smoothing : float, default=0.03
@@ -251,9 +251,9 @@ class MLPReadout(_Readout):
         Rows learned at once at the beginning of a stream: minibatches have so many
         until there are 32 times as many rows, then twice as many until these have
         doubled, and so on up to `batch_size`. None learns whole minibatches from the
-        start, as the paper. A switcher's own value wins.
+        start, as the paper. A switcher's own value overrides this.
     device : str, default="auto"
-        Torch device; "auto" takes a GPU where there is one. A switcher's own wins.
+        Torch device; "auto" takes a GPU if there is one. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
         Initial weights, and, outside a switcher, the replay. None takes the switcher's.
     label_smoothing : float, default=0.03

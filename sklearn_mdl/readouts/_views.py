@@ -168,9 +168,9 @@ class ViewReadout(ViewSettings, BaseReadout):
     name : str, default=None
         Of the view; None names the columns.
     batch_size : int, default=32
-        Rows learned at once. A switcher's own value wins.
+        Rows learned at once. A switcher's own value overrides this.
     device : str, default="auto"
-        Torch device; "auto" takes a GPU where there is one. A switcher's own wins.
+        Torch device; "auto" takes a GPU if there is one. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
         Replaces, outside a switcher, a readout's own if that is None.
 
@@ -214,9 +214,9 @@ class ViewReadoutRegressor(ViewSettings, OnlineRegressor):
     name : str, default=None
         Of the view; None names the columns.
     batch_size : int, default=32
-        Rows learned at once. A switcher's own value wins.
+        Rows learned at once. A switcher's own value overrides this.
     device : str, default="auto"
-        Torch device; "auto" takes a GPU where there is one. A switcher's own wins.
+        Torch device; "auto" takes a GPU if there is one. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
         Replaces, outside a switcher, a readout's own if that is None.
 

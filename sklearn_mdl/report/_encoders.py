@@ -73,7 +73,7 @@ def _is_array(found: object) -> bool:
 
 
 def is_given(encoder: object) -> bool:
-    """Return true for features, and for None: nothing is computed."""
+    """Return True if the features are given, as an array or as X itself (None)."""
     is_file = isinstance(encoder, str | Path) and Path(encoder).suffix in FILES
     columns = isinstance(encoder, list | tuple)
     return is_file or columns or keeps_data(encoder) or _is_array(encoder)
@@ -89,8 +89,8 @@ def features_of(
     Raises
     ------
     TypeError, ValueError
-        If it is no encoder, or needs rows where X is None; the message names the line
-        that works.
+        If it is not an encoder, or needs rows where X is None; the message names the
+        line that works.
     """
     found = dense(as_array(_rows_of(encoder, X, name, cache, verbose)))
     try:
@@ -109,7 +109,7 @@ def features_of(
 def _rows_of(
     encoder: Any, X: Any, name: str, cache: FeatureCache | None, verbose: int
 ) -> Any:
-    """Return what an encoder gives for X, as it comes."""
+    """Return the output of an encoder for X, unchanged."""
     if isinstance(encoder, str | Path) and Path(encoder).suffix in FILES:
         return load_features(encoder)
     if _is_array(encoder):
@@ -132,7 +132,7 @@ def _rows_of(
 
 
 def _names_columns(encoder: object, X: Any) -> bool:
-    """Return true for a list of columns of a data frame."""
+    """Return True for a list of columns of a data frame."""
     columns = getattr(X, "columns", ())
     is_list = isinstance(encoder, list | tuple) and len(encoder) > 0
     return is_list and all(column in columns for column in cast(Sequence[Any], encoder))

@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import Tags, check_random_state
 
 from sklearn_mdl._core.base.classifier import OnlineClassifier
-from sklearn_mdl._core.base.estimator import NotYet
+from sklearn_mdl._core.base.estimator import UnfittedRun
 from sklearn_mdl._core.side_by_side import watched
 from sklearn_mdl._core.sklearn_compat import Constraints, fit_context
 from sklearn_mdl._core.validation import invalid
@@ -117,7 +117,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
     switcher: OnlineClassifier | None = None
     _: KW_ONLY
     n_jobs: int | None = None
-    estimators_ = NotYet("Fitted switchers, one for each column of y.")
+    estimators_ = UnfittedRun("Fitted switchers, one for each column of y.")
 
     _parameter_constraints: ClassVar[Constraints] = {
         "switcher": [OnlineClassifier, None],

@@ -45,7 +45,7 @@ from sklearn_mdl._core.validation import check_finite, invalid, warn_caller
 RandomState = int | np.random.RandomState | None
 
 
-class NotYet:
+class UnfittedRun:
     """Placeholder of a fitted attribute: an instance's own takes precedence.
 
     Parameters
@@ -77,7 +77,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
     verbose: int = 0
     checkpoint: str | PathLike[str] | None = None
     random_state: RandomState
-    _run: PrequentialRun = NotYet("The run.")  # type: ignore[assignment]
+    _run: PrequentialRun = UnfittedRun("The run.")  # type: ignore[assignment]
     _seed: int
     _all_diverged: str  # warning if all readouts have diverged
 

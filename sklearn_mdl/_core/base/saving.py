@@ -166,13 +166,13 @@ class FileMixin:
             settings are invalid, or need files or downloads that were not allowed, or
             if it contains a single readout and `store` is given.
         """
-        allowed = Allowed(allow_network, frozenset(fspath(p) for p in trusted))
+        allowed = TrustedSources(allow_network, frozenset(fspath(p) for p in trusted))
         with fixed_arithmetic():
             found: Self = load_estimator(cls, archive_path(path), store, allowed)
         return found
 
 
-class Allowed(NamedTuple):
+class TrustedSources(NamedTuple):
     """Other sources that the estimators in a file may read."""
 
     network: bool
@@ -283,7 +283,10 @@ class _Rows:
 
 
 def load_estimator(
-    kind: type[BaseEstimator], path: Path, store: str | PathLike[str], allowed: Allowed
+    kind: type[BaseEstimator],
+    path: Path,
+    store: str | PathLike[str],
+    allowed: TrustedSources,
 ) -> BaseEstimator:
     """Read an estimator of a class; see :meth:`FileMixin.load`."""
     arrays, about = read_archive(path, "estimator")

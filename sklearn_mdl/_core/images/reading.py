@@ -94,7 +94,7 @@ def as_images(X: object) -> Images:
             raise invalid("Images", KINDS, [X.shape, X.dtype], cure)
     images = cast(Images, X)
     if not len(images):
-        raise ValueError("Images must be at least one, got none; pass more")
+        raise ValueError("X must hold at least one image, got none; pass some")
     return images
 
 

@@ -32,7 +32,7 @@ _SPLIT = re.compile(
 # Where the tables are
 
 
-def read_saved(folder: Path, wanted: parts.Wanted) -> list[parts.Part]:
+def read_saved(folder: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
     """Read what ``save_to_disk`` of ``datasets`` wrote."""
     folders = {"": folder}
     if (folder / SPLITS).is_file():
@@ -78,12 +78,12 @@ def _written(path: Path, required: str = "what save_to_disk wrote") -> Iterator[
         ) from error
 
 
-def read_parquet(path: Path, wanted: parts.Wanted) -> list[parts.Part]:
+def read_parquet(path: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
     """Read a parquet file: a dataset."""
     return _parts(path.stem, {"": _read_table(path)}, wanted, path)
 
 
-def read_parquet_folder(folder: Path, wanted: parts.Wanted) -> list[parts.Part]:
+def read_parquet_folder(folder: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
     """Read parquet files: splits and shards of one dataset, or one dataset each."""
     pa = needed(*_NEEDS)
     files = sorted(folder.glob("*.parquet"))
@@ -131,7 +131,7 @@ def check_size(file: Any, path: Path) -> None:
 
 
 def _parts(
-    dataset: str, tables: dict[str, Any], wanted: parts.Wanted, place: Path
+    dataset: str, tables: dict[str, Any], wanted: parts.ReadRequest, place: Path
 ) -> list[parts.Part]:
     """Turn the tables of all splits into a part for each column of lists."""
     with _written(place, "tables with the same columns"):
@@ -139,7 +139,7 @@ def _parts(
 
 
 def _parts_of(
-    dataset: str, tables: dict[str, Any], wanted: parts.Wanted, place: Path
+    dataset: str, tables: dict[str, Any], wanted: parts.ReadRequest, place: Path
 ) -> list[parts.Part]:
     pa = needed(*_NEEDS)
     schema = next(iter(tables.values())).schema

@@ -31,7 +31,7 @@ _UNREADABLE = (
 )
 
 
-def read_manifest(folder: Path, wanted: parts.Wanted) -> list[parts.Part]:
+def read_manifest(folder: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
     """Read the samples of one manifest: an encoder on a dataset."""
     path = folder / MANIFEST
     table = read_csv(path)

@@ -92,7 +92,7 @@ def _reading(path: Path) -> Iterator[None]:
 # Embeddings by id
 
 
-def read_by_id(path: Path, wanted: parts.Wanted) -> list[parts.Part]:
+def read_by_id(path: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
     """Read one file of embeddings by id, or all in a folder, and their labels."""
     folder = path if path.is_dir() else path.parent
     files = [path]
@@ -180,7 +180,7 @@ def _attribute(item: Any, name: str, default: str) -> str:
 # AnnData
 
 
-def read_h5ad(path: Path, wanted: parts.Wanted) -> list[parts.Part]:
+def read_h5ad(path: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
     """Read the arrays in ``obsm`` and a column of ``obs``."""
     with _reading(path), opened(path) as file:
         if not all(hasattr(file.get(name), "keys") for name in ("obs", "obsm")):

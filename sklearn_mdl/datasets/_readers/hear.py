@@ -20,7 +20,12 @@ import numpy as np
 from sklearn_mdl._core.io.reading import readable
 from sklearn_mdl._core.validation import damaged, invalid
 from sklearn_mdl.datasets._files import load_features
-from sklearn_mdl.datasets._readers.parts import Part, Wanted, chosen_splits, labels_of
+from sklearn_mdl.datasets._readers.parts import (
+    Part,
+    ReadRequest,
+    chosen_splits,
+    labels_of,
+)
 
 METADATA = "task_metadata.json"
 _EMBEDDINGS = ".embeddings.npy"
@@ -41,7 +46,7 @@ def _check_places(content: bytes) -> None:
             raise pickle.UnpicklingError(f"it names place {place} of its memo")
 
 
-def read_task(folder: Path, wanted: Wanted) -> list[Part]:
+def read_task(folder: Path, wanted: ReadRequest) -> list[Part]:
     """Read all splits of one task: an encoder on a dataset."""
     if wanted.groups is not None:
         cure = "write DATASET/ENCODER.npy, DATASET/labels.npy and DATASET/groups.npy"

@@ -14,8 +14,8 @@ from sklearn_mdl.datasets._files import is_dataset, load_feature_directory
 from sklearn_mdl.datasets._readers import arrow, eva, hdf5, hear, npz
 from sklearn_mdl.datasets._readers.parts import (
     Part,
+    ReadRequest,
     Representations,
-    Wanted,
     groups_in,
     joined,
     label_column,
@@ -31,7 +31,7 @@ class Reader(NamedTuple):
 
     kind: str
     find: Finder
-    read: Callable[[Path, Wanted], list[Part]]
+    read: Callable[[Path, ReadRequest], list[Part]]
 
 
 def _file(*suffixes: str) -> Finder:
@@ -151,7 +151,7 @@ def load_representations(
     """
     if missing not in ("raise", "drop"):
         raise invalid("missing", "'raise' or 'drop'", missing, "choose one of these")
-    wanted = Wanted(label, splits, groups)
+    wanted = ReadRequest(label, splits, groups)
     if is_anndata(source):
         return joined("AnnData", _of_anndata(source, wanted), missing)
     path = Path(source)  # type: ignore[arg-type]
@@ -174,7 +174,7 @@ def is_anndata(source: object) -> bool:
     return all(hasattr(source, name) for name in ("obsm", "obs", "obs_names"))
 
 
-def _of_anndata(adata: Any, wanted: Wanted) -> list[Part]:
+def _of_anndata(adata: Any, wanted: ReadRequest) -> list[Part]:
     """Read the arrays in ``obsm`` and a column of ``obs`` of an object."""
     column = label_column(list(adata.obs.columns), wanted, "obs")
     columns = {

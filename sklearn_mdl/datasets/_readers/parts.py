@@ -15,7 +15,7 @@ ID_NAMES = ("id", "ids")
 LONGEST = 4096  # letters of a label, an id or a group, like a path
 
 
-class Wanted(NamedTuple):
+class ReadRequest(NamedTuple):
     """The requested columns and splits.
 
     None chooses labels and splits by default; without a column of groups there are
@@ -98,7 +98,7 @@ def _counted(things: Collection[object], name: str) -> str:
     return f"{len(things)} {name}{'' if len(things) == 1 else 's'}"
 
 
-def label_column(columns: Iterable[str], wanted: Wanted, place: object) -> str:
+def label_column(columns: Iterable[str], wanted: ReadRequest, place: object) -> str:
     """Return the name of the label column: requested, usual, or the only one.
 
     Raises
@@ -121,14 +121,14 @@ def label_column(columns: Iterable[str], wanted: Wanted, place: object) -> str:
 
 
 def id_and_label(
-    columns: Sequence[str], wanted: Wanted, place: object
+    columns: Sequence[str], wanted: ReadRequest, place: object
 ) -> tuple[str | None, str]:
     """Return the names of the columns of ids, if there is one, and of labels."""
     key = next((name for name in ID_NAMES if name in columns), None)
     return key, label_column([n for n in columns if n != key], wanted, place)
 
 
-def check_groups(columns: Iterable[str], wanted: Wanted, place: object) -> None:
+def check_groups(columns: Iterable[str], wanted: ReadRequest, place: object) -> None:
     """Raise if the column of groups does not exist.
 
     Raises
@@ -142,7 +142,7 @@ def check_groups(columns: Iterable[str], wanted: Wanted, place: object) -> None:
 
 
 def groups_in(
-    columns: Mapping[str, Sequence[object]], wanted: Wanted, place: object
+    columns: Mapping[str, Sequence[object]], wanted: ReadRequest, place: object
 ) -> np.ndarray | None:
     """Return the group of each row as text; None if not requested."""
     return None if wanted.groups is None else groups_of(columns[wanted.groups], place)
@@ -168,7 +168,9 @@ def masked(values: Iterable[object], known: Iterable[object]) -> list[object]:
     return [v if k else None for v, k in zip(values, known, strict=True)]
 
 
-def chosen_splits(there: Sequence[str], wanted: Wanted, place: object) -> list[str]:
+def chosen_splits(
+    there: Sequence[str], wanted: ReadRequest, place: object
+) -> list[str]:
     """Return the requested splits, all by default."""
     if wanted.splits is None:
         return list(there)

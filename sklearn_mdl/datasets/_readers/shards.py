@@ -17,7 +17,7 @@ from sklearn_mdl._core.io.safetensors_io import TYPES, mapped, read_head
 from sklearn_mdl._core.io.whole_files import note_ours, refuse_foreign_in
 from sklearn_mdl._core.validation import check_finite, damaged, invalid
 from sklearn_mdl.datasets._readers.arrow import block_of, check_size, is_vector
-from sklearn_mdl.datasets._readers.parts import Wanted, label_column
+from sklearn_mdl.datasets._readers.parts import ReadRequest, label_column
 
 ROWS = "features.npy"
 AT_ONCE = 4096  # rows
@@ -140,7 +140,7 @@ def _tensors(path: Path, features: str | None, label: str | None) -> Iterator[Bl
         for rank in (1, 2)
     }
     found = _named(by_rank[2], features, "features", path)
-    labels = label_column(by_rank[1], Wanted(label), path)
+    labels = label_column(by_rank[1], ReadRequest(label), path)
     kinds = [entries[name]["dtype"] for name in (found, labels)]
     if unknown := [kind for kind in kinds if kind not in TYPES]:
         required, found = f"types {', '.join(TYPES)}", f"it holds {unknown[0]}"
@@ -171,7 +171,7 @@ def _block(
     vectors = [field.name for field in schema if is_vector(pa, field.type)]
     found = _named(vectors, features, "features", path)
     scalars = [f.name for f in schema if not pa.types.is_nested(f.type)]
-    column = batch.column(label_column(scalars, Wanted(label), path))
+    column = batch.column(label_column(scalars, ReadRequest(label), path))
     if column.null_count:
         lacking = f"{column.null_count} lack one"
         raise damaged(path, "a label in each row", lacking, "drop them")

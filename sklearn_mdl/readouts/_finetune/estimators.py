@@ -50,7 +50,7 @@ class FineTunedReadout(NetworkReadout):
     batch_size : int, default=32
         Rows learned at once. A switcher's value overrides those of its readouts.
     device : str, default="auto"
-        Torch device; "auto" takes a GPU where there is one. A switcher's own wins.
+        Torch device; "auto" takes a GPU if there is one. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
         Seeds initial weights and all random numbers of training; torch's own generators
         are left as they were. None takes the switcher's.
@@ -176,7 +176,7 @@ class ScratchReadout(NetworkReadout):
     batch_size : int, default=32
         Rows learned at once. A switcher's value overrides those of its readouts.
     device : str, default="auto"
-        Torch device; "auto" takes a GPU where there is one. A switcher's own wins.
+        Torch device; "auto" takes a GPU if there is one. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
         Seeds initial weights and all random numbers of training; torch's own generators
         are left as they were. None takes the switcher's.

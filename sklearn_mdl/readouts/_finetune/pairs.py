@@ -45,9 +45,9 @@ class FrozenReadout(ImageReadout):
         Height, width and channels of the images whose pixels are the rows of X; None
         takes squares of three channels or of one.
     batch_size : int, default=32
-        Rows encoded and learned at once. A switcher's own value wins.
+        Rows encoded and learned at once. A switcher's own value overrides this.
     device : str, default="auto"
-        Torch device of the readout; the encoder has its own. A switcher's own wins.
+        Torch device of the readout; the encoder has its own. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
         Replaces, outside a switcher, a readout's own if that is None.
 

@@ -237,6 +237,7 @@ class Rivals:
     def draw(self, table):
         """Draw nats against seconds, and time per row against rows."""
         import matplotlib.pyplot as plt
+        from matplotlib.ticker import NullFormatter
 
         streams = list(dict.fromkeys(stream for stream, _ in table))
         size = 4.2 * len(streams), 6.4
@@ -251,17 +252,16 @@ class Rivals:
                 )
                 color = f"C{i}"
                 upper.plot(seconds[-1], nats[-1] / rows[-1], "o", color=color)
-                upper.annotate(
-                    f" {name}", (seconds[-1], nats[-1] / rows[-1]), color=color
-                )
                 per_row = 1e3 * np.diff(seconds) / np.diff(rows)
                 middle = np.sqrt(rows[1:] * rows[:-1])
                 lower.plot(middle, per_row, ".-", color=color, label=name)
             upper.set(title=stream, xlabel="CPU seconds", ylabel="nats a row")
-            upper.set(xscale="log")
-            upper.margins(x=0.35)
+            upper.set_xscale("log")
             lower.set(xlabel="rows", ylabel="CPU ms a row", xscale="log", yscale="log")
-        axes[1, 0].legend(frameon=False, fontsize="small")
+            for axis in (upper.xaxis, lower.xaxis):
+                axis.set_minor_formatter(NullFormatter())
+        handles = axes[1, 0].get_lines()
+        figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
         figure.savefig(self.image, dpi=100, metadata={"Software": None})
         print(f"wrote {self.image}")
 

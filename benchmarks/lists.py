@@ -13,6 +13,7 @@ compares cells with the results of another version.
 
 ``growth`` prints seconds and peak memory of a single kernel against the rows of 512
 features: exact throughout up to 10,000, and with landmarks up to 30,000.
+``wide`` prints seconds and peak memory of whole lists on 2,000 rows of 768 features.
 ``landmarks`` compares the codes of the rows beyond 2,048 in both. ``shares`` prints
 seconds of networks and kernels inside the default list, and memory. ``nulls``
 prints the seconds of 100 permuted labellings beside those of one fit.
@@ -277,6 +278,30 @@ class Growth:
         axes[1].set_ylim(bottom=0)
         figure.savefig(self.image, dpi=100, metadata={"Software": None})
         print(f"wrote {self.image}")
+
+
+class Wide:
+    """Seconds and memory of a list on 2,000 rows of 768 features."""
+
+    options = {"--lists": {"nargs": "*", "default": MAIN[2:], "choices": list(LISTS)}}
+    param_names = ["list", "classes"]
+    unit = "CPU seconds on one thread, and peak memory in MiB, imports included"
+    formats = {"track_seconds": ".1f", "track_memory": ",.0f"}
+
+    @property
+    def params(self):
+        return [self.lists, [10, 101]]
+
+    def setup(self, name, n_classes):
+        X, y = _problem(2000, 768, n_classes)
+        switcher = MDLReadoutSwitcher(**LISTS[name], random_state=0)
+        self.seconds, self.peak = apart(switcher.fit, X.astype(np.float32), y)
+
+    def track_seconds(self, *row):
+        return self.seconds
+
+    def track_memory(self, *row):
+        return self.peak / 2**20
 
 
 class Landmarks:

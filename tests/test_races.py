@@ -264,8 +264,3 @@ def test_parameters_of_a_race_are_searched_like_any_other():
     assert raced().set_params(race__tolerance=0.3).race.tolerance == 0.3
     with pytest.raises(ValueError, match=r"pass for example race=Race\(\)"):
         raced(race="auto").set_params(race__tolerance=0.3)
-
-
-def test_a_kind_must_save_more_in_longer_streams():
-    saving = Race(pool_slack=0.5).least_saving
-    assert [saving(n) for n in (256, 1024, 4096)] == [0.5, 0.5, 2.0]

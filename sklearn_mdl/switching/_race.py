@@ -14,8 +14,6 @@ from sklearn_mdl.switching._checks import check_integer, invalid, is_number_in
 
 Floats = NDArray[np.float64]
 
-LONG = 1024  # examples, of a stream on which a kind must save more
-
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Race(BaseEstimator):
@@ -48,9 +46,7 @@ class Race(BaseEstimator):
         Number of examples before which none retires: with fewer labels a pool does not
         know which kinds it needs.
     pool_slack : float, default=0.5
-        Nats of the pooled code that a kind must save for its best expert to stay: in
-        all of up to 1,024 examples, and in each 1,024 of a longer stream, on which a
-        kind that saves less is not worth its time.
+        Nats of the pooled code that a kind must save for its best expert to stay.
 
     References
     ----------
@@ -98,10 +94,6 @@ class Race(BaseEstimator):
         while count < self.min_samples or count <= n_steps:
             count *= 2
         return int(count)
-
-    def least_saving(self, n_samples: int) -> float:
-        """Return the nats that a kind must have saved after so many examples."""
-        return self.pool_slack * max(1.0, n_samples / LONG)
 
     def survivors(
         self,

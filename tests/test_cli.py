@@ -1197,3 +1197,9 @@ def test_rank_leaves_lists_to_the_scorer_unless_one_or_a_device_is_named(
     monkeypatch.setattr(sklearn_mdl, "RepresentationScorer", Noted)
     assert rank(study, *given)[0] != 0
     assert repr(made) == repr([(expected, "auto")])
+
+
+def test_the_command_line_prints_its_version(capsys):
+    with pytest.raises(SystemExit, match="0"):
+        main(["--version"])
+    assert capsys.readouterr().out == f"sklearn_mdl {sklearn_mdl.__version__}\n"

@@ -71,6 +71,7 @@ def check_package() -> None:
         np.save(features, X)
         np.save(labels, y)
         program = shutil.which("sklearn-mdl", path=Path(sys.executable).parent)
+        subprocess.run([program, "--version"], check=True)
         printed = subprocess.run(
             [program, "score", features, labels],
             check=True,

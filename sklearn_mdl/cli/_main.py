@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+import sklearn_mdl
 from sklearn_mdl.cli import (
     _decode,
     _demo,
@@ -91,6 +92,8 @@ def make_parser() -> argparse.ArgumentParser:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    version = f"sklearn_mdl {sklearn_mdl.__version__}"
+    parser.add_argument("--version", action="version", version=version)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for command in COMMANDS:
         own = commands.add_parser(

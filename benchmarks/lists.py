@@ -16,7 +16,8 @@ features: exact throughout up to 10,000, and with landmarks up to 30,000.
 ``wide`` prints seconds and peak memory of whole lists on 2,000 rows of 768 features.
 ``landmarks`` compares the codes of the rows beyond 2,048 in both. ``shares`` prints
 seconds of networks and kernels inside the default list, and memory. ``nulls``
-prints the seconds of 100 permuted labellings beside those of one fit.
+prints the seconds of 100 permuted labellings beside those of one fit. ``sizes`` prints
+the seconds of one encoder with default settings, in a ranking and alone.
 """
 
 import time
@@ -32,7 +33,7 @@ from benchmarks._kept import OPTION, kept, read
 from benchmarks._memory import apart
 from benchmarks.codelength import ORDERS
 from benchmarks.logistic import best_codelength
-from sklearn_mdl import KernelReadout, MDLReadoutSwitcher
+from sklearn_mdl import KernelReadout, MDLReadoutSwitcher, RepresentationScorer
 from sklearn_mdl._core.stream import steps
 from sklearn_mdl.readouts._kernel_learners import KernelLearner
 from sklearn_mdl.readouts._row_learners import RowLearner
@@ -302,6 +303,33 @@ class Wide:
 
     def track_memory(self, *row):
         return self.peak / 2**20
+
+
+class Sizes:
+    """Seconds of one encoder with default settings."""
+
+    options = {
+        "--rows": {"type": int, "nargs": "*", "default": [500, 2000, 5000]},
+        "--features": {"type": int, "nargs": "*", "default": [64, 768]},
+    }
+    param_names = ["rows", "features"]
+    unit = "CPU seconds on one thread"
+    formats = {"track_ranking": ".1f", "track_switcher": ".1f"}
+
+    @property
+    def params(self):
+        return [self.rows, self.features]
+
+    def setup(self, n_rows, n_features):
+        self.X, self.y = _problem(n_rows, n_features, 10)
+
+    def track_ranking(self, *row):
+        ranking, dataset = RepresentationScorer(), {"data": (self.X, self.y)}
+        return _seconds(lambda: ranking.fit(dataset, {"features": None}))
+
+    def track_switcher(self, *row):
+        switcher = MDLReadoutSwitcher(random_state=0)
+        return _seconds(lambda: switcher.fit(self.X, self.y))
 
 
 class Landmarks:

@@ -80,10 +80,12 @@ def test_the_contract_of_a_learner_is_small_and_documented():
     names |= set(Learner.__annotations__)
     members = {name for name in names if not name.startswith("_")}
     assert len(members) <= 19
-    page = (PACKAGE.parent / "docs" / "architecture.md").read_text("utf-8")
-    table = page.split("## The contract of a learner")[1].split("\n## ")[0]
-    cells = [line.split("|")[1] for line in table.splitlines() if line[:3] == "| `"]
-    assert set(re.findall(r"`(\w+)", " ".join(cells))) == members
+    attributes = Learner.__doc__.partition("    Attributes\n")[2]
+    described = set(re.findall(r"^    (\w.*?) : ", attributes, re.MULTILINE))
+    named = {name for names in described for name in names.split(", ")}
+    methods = {name for name in members if callable(getattr(Learner, name, None))}
+    assert named | methods == members
+    assert all(getattr(Learner, name).__doc__ for name in methods)
 
 
 def test_a_run_asks_seldom_whether_a_part_of_it_is_there():

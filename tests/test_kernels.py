@@ -598,7 +598,7 @@ def test_lists_by_name_hold_what_they_say():
     }
     nets = {"LinearReadout", "MLPReadout"}
     assert kinds["linear"] == {"KernelReadout"}
-    means = {"DiscriminantReadout", "CentroidReadout"}
+    means = {"DiscriminantReadout", "CentroidReadout", "DummyReadout"}
     assert kinds["closed-form"] == kinds["linear"] | means
     assert kinds["nets"] == nets
     assert kinds[None] == kinds["closed-form"] | nets

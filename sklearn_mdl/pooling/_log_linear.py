@@ -62,7 +62,7 @@ class LogLinearPool(BaseEstimator):
         The kind of each readout in a switcher's list; None tells them by
         architecture, scaling, averaging, and noise of kernels. Not used if you call the
         pool with predictions of kinds.
-    prior_precision : float, default=10.0
+    prior_precision : float, default=15.0
         :math:`\lambda`: how strongly the weights are held near ``1 / G`` at first.
     floor : float, default=1e-4
         Share of the uniform distribution that is mixed into every kind's prediction
@@ -105,7 +105,7 @@ class LogLinearPool(BaseEstimator):
 
     kinds: ArrayLike | None = None
     _: KW_ONLY
-    prior_precision: float = 10.0
+    prior_precision: float = 15.0
     floor: float = 1e-4
     half_life: float | None = None
     rates: Sequence[float] | None = None
@@ -121,7 +121,7 @@ class LogLinearPool(BaseEstimator):
         precision, floor = self.prior_precision, self.floor
         if not is_number_in(precision, 0, math.inf) or precision == 0:
             required = "a positive finite number"
-            raise invalid("prior_precision", required, precision, "10 is the default")
+            raise invalid("prior_precision", required, precision, "15 is the default")
         if not is_number_in(floor, 0, 1) or floor == 1:
             raise invalid("floor", "a number in [0, 1)", floor, "1e-4 is the default")
         half_life, rates = self.half_life, self.rates

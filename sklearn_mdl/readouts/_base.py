@@ -82,6 +82,11 @@ class Readout(OnlineEstimator):
         return f"{self.architecture}, {self.scaling or 'raw'}"
 
     @property
+    def computation(self) -> str:
+        """What it computes: readouts of one name share the work."""
+        return self.pool_kind
+
+    @property
     def forgets(self) -> bool:
         """True if it forgets rows, so that it may win later."""
         names = "window", "restart"

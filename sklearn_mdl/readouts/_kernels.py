@@ -85,8 +85,8 @@ class KernelSettings(Readout):
         return self.scaling == WITHIN
 
     @property
-    def pool_kind(self) -> str:
-        """Kernel and scaling: those with the same factor but other noises switch."""
+    def computation(self) -> str:
+        """Kernel and scaling: other noises have the same kernel matrix."""
         settings = {
             "arc-cosine": self.depth,
             "rbf": self.width if self.gamma is None else f"gamma {self.gamma}",
@@ -94,6 +94,11 @@ class KernelSettings(Readout):
         }
         own = settings.get(self.kernel, "") if isinstance(self.kernel, str) else ""
         return f"{self.architecture} {own}, {self.scaling or 'raw'}"
+
+    @property
+    def pool_kind(self) -> str:
+        """Kernel and scaling: those that differ only in their noise switch."""
+        return self.computation
 
     @property
     def memory(self) -> Memory:
@@ -243,7 +248,7 @@ class KernelReadout(KernelSettings, BaseReadout):
     @property
     def pool_kind(self) -> str:
         """Kernel, scaling and noise: other noises are pooled, too."""
-        return f"{super().pool_kind}, noise {self.alpha:g}"
+        return f"{self.computation}, noise {self.alpha:g}"
 
     def predict_relabelled(self, labels: ArrayLike, X: ArrayLike) -> np.ndarray:
         """Predict rows as after a fit on the same rows with other labels.

@@ -110,7 +110,7 @@ def shared_work(readout: Readout, seed: int) -> Hashable:
     only in their noise have one kernel matrix.
     """
     if not isinstance(readout, NetReadout):
-        return readout.pool_kind
+        return readout.computation
     return _shape(readout, "float32"), _member(readout, 0, seed).training
 
 

@@ -101,6 +101,11 @@ class ViewSettings(Readout):
         """View and kind: those of one kind on one view switch."""
         return f"{self.view}: {self.inner.pool_kind}"
 
+    @property
+    def computation(self) -> str:
+        """View and what is computed of it."""
+        return f"{self.view}: {self.inner.computation}"
+
     def places(self, n_features: int) -> tuple[int, ...]:
         """Return the columns of the view, given the number of features.
 

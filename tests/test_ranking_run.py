@@ -576,7 +576,9 @@ def test_a_failed_cell_is_reported_and_the_rest_is_kept(tmp_path, monkeypatch):
 
 def test_a_failed_cell_drops_its_dataset_if_asked_to(monkeypatch):
     failing(monkeypatch, ("data 0", "b", 1))
-    scorer = small(n_orders=2, missing="drop", dataset_groups={"g": ["data 0", "data 1"]})
+    scorer = small(
+        n_orders=2, missing="drop", dataset_groups={"g": ["data 0", "data 1"]}
+    )
     with pytest.warns(UserWarning, match=r"Dropped datasets \['data 0'\].*no room"):
         scorer.fit(study(3))
     assert scorer.dataset_names_ == ["data 1", "data 2"]

@@ -48,13 +48,14 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         ``KNeighborsReadout``, and any classifier in ``IncrementalReadout`` or
         ``RefitReadout``; or, where rows are images (see
         :func:`~sklearn_mdl.encoders.image_rows`), ``FineTunedReadout``,
-        ``ScratchReadout`` and pairs ``(encoder, readout)``. None takes networks and
-        kernels, chosen by measurement; "nets" only the networks, which depend on the
-        number of features and classes; "closed-form" only the kernels, which need no
-        seed; "linear" four linear kernels, by which encoders are best compared with few
-        labels; "mixed" adds nearest neighbours, a shrunk linear discriminant analysis
-        (up to 1,024 features) and a logistic regression to networks and kernels;
-        "drift" adds kernels that forget, and a readout that ignores features. A
+        ``ScratchReadout`` and pairs ``(encoder, readout)``. None takes the list
+        "closed-form" and six networks, chosen by measurement. "closed-form" takes
+        kernels, discriminants, class means and class frequencies, which need no seed;
+        "linear" four linear kernels, which compare encoders best with few labels;
+        "nets" only networks, which depend on the number of features and classes.
+        "mixed" adds nearest neighbours, a shrunk linear discriminant analysis (up to
+        1,024 features) and a logistic regression to the default list. "drift" takes
+        networks, kernels, kernels that forget, and readouts that ignore features. A
         ``RepresentationScorer`` without a switcher takes "linear" for at most 500
         labels and "closed-form" for at most 2,048.
     switching : str or SwitchingPrior, default="learned-share"
@@ -71,9 +72,10 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         a kind readouts are mixed by a fixed share with rate ``1 / t``; across kinds
         by a :class:`~sklearn_mdl.pooling.LogLinearPool`. "auto" pools where `readouts`
         is None or a name, and not where it is a list; an array-like of shape
-        (n_readouts,) names the kind of each readout, otherwise kinds differ
-        (architecture, scaling, averaging). None only switches, as in the paper; so do
-        fewer than two kinds. Kinds without prior weight are left out.
+        (n_readouts,) names the kind of each readout. Otherwise kinds differ in
+        architecture, scaling, averaging or the noise of a kernel. None only switches,
+        as in the paper; so do fewer than two kinds. Kinds without prior weight are
+        left out.
     race : "auto", None or Race, default="auto"
         The rule (:class:`~sklearn_mdl.switching.Race`) by which readouts that cannot
         win retire, checked each time the number of examples doubles. Retired readouts

@@ -97,9 +97,9 @@ def surplus_description_length(
 ) -> CurveReading:
     """Nats above ``epsilon`` per label until predictions reach that loss.
 
-    With ``L(n)`` the expected loss after ``n`` labels it is ``sum_n max(0, L(n) -
-    epsilon)``: the part of the codelength that is due to learning. More examples add
-    nothing once the target loss is reached.
+    Let ``L(n)`` be the expected loss after ``n`` labels. The surplus is ``sum_n max(0,
+    L(n) - epsilon)``, the part of the codelength that is due to learning. More examples
+    add nothing once the target loss is reached.
 
     Parameters
     ----------
@@ -107,8 +107,8 @@ def surplus_description_length(
         Cost of each label of a run, in nats, averaged by `loss_data_curve`; or, with
         `sizes`, the expected loss at each size, of shape (M,).
     epsilon : float
-        The target loss, in nats per label. It cannot be reached below the entropy of
-        the labels given the features.
+        The target loss, in nats per label. No prediction can reach a target below the
+        entropy of the labels given the features.
     sizes : array-like of int of shape (M,), optional
         Increasing numbers of labels learned before each loss, M at least 2; every loss
         counts up to the next size (a left Riemann sum, which is an upper bound for a
@@ -154,7 +154,7 @@ def excess_description_length(
 ) -> float:
     """Nats by which a code exceeds the cost of the labels once all are learned.
 
-    ``sum_t l_t - N l``, the area of the loss curve above its final loss. If ``l`` is
+    This is ``sum_t l_t - N l``, the area of the loss curve above ``l``. If ``l`` is
     the loss of the final predictor on other rows, this is the excess description
     length: the information that training wrote into the predictor. If ``l`` is the loss
     at the end of the run, this is the prequential estimate of epiplexity for this
@@ -284,7 +284,7 @@ def checked_costs(name: str, losses: ArrayLike) -> Floats:
 
 
 def check_losses(name: str, losses: Floats) -> None:
-    """Raise ValueError for negative losses, but for rounding errors, and for NaN."""
+    """Raise ValueError if a loss is NaN, or negative by more than a rounding error."""
     if np.isnan(losses).any() or losses.min() < -1e-9:
         cure = "give minus log-probabilities, in nats"
         raise invalid(name, "at least 0 and not NaN", float(losses.min()), cure)

@@ -54,12 +54,12 @@ class TaskSequence(BaseEstimator):
     """Codelengths of tasks in sequence, and what one task saves the next.
 
     All tasks have the same features: the features of one encoder, or images. ``L(B)``
-    is the codelength of task B by itself, ``L(B | A)`` the codelength of its rows after
-    those of A, so ``L(A) + L(B | A)`` is the codelength of both. Any task before B may
-    shorten it, even noise, if readouts start above the uniform code. So the transfer
-    from A to B is ``L(B | A permuted) - L(B | A)``, in nats, where the labels of A are
-    permuted in the first term: only what was learned from these labels counts, and for
-    noise the mean is 0.
+    is the codelength of task B by itself. ``L(B | A)`` is the codelength of its rows
+    after those of A. So ``L(A) + L(B | A)`` is the codelength of both. Any task before
+    B may shorten it, even noise, if readouts start above the uniform code. So the
+    transfer from A to B is ``L(B | A permuted) - L(B | A)``, in nats. The first term
+    permutes the labels of A. Transfer therefore counts only what was learned from these
+    labels. Its mean is 0 if the labels are noise.
 
     Parameters
     ----------

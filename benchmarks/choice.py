@@ -15,6 +15,8 @@ a longer one adds to it; the report is of what is there. Without ``FEATURES`` th
 is of ``choice.json``, which ``--keep`` writes beside this file. With ``--methods`` only
 these are run, and set beside the truths and the other methods of ``choice.json``, but
 for their seconds, which do not compare and are printed apart if "logistic" is run.
+``--fresh`` takes draws of labels on which no list or setting was compared, and reports
+the methods that are run on these alone.
 """
 
 import csv
@@ -29,6 +31,7 @@ from benchmarks._choice_tables import Kept, print_seconds, print_tables
 from sklearn_mdl.datasets import load_feature_directory
 
 KEPT = Path(__file__).with_suffix(".json")
+N_DRAWS = 5  # on which lists and settings were compared
 CHEAP = ["linear", "closed-form", "logistic", "neighbors", "LogME", "RankMe"]
 LISTS = {
     "linear": {"readouts": "linear"},
@@ -190,6 +193,7 @@ class Choice:
         "--labels": {"nargs": "*", "type": int, "default": [50, 100, 300, 1000]},
         "--methods": {"nargs": "*", "default": [], "help": "some (default: all)"},
         "--draws": {"type": int, "default": 5, "help": "of labels (default: 5)"},
+        "--fresh": {"action": "store_true", "help": "other draws of labels"},
         "--no-run": {"action": "store_true", "help": "report what is there"},
         "--keep": {"action": "store_true", "help": "write choice.json"},
     }
@@ -210,7 +214,11 @@ class Choice:
             chosen = [one for one in methods if one in (self.methods or methods)]
             for draw in draws:
                 if draw < self.draws:
-                    self.run_stage(chosen, draw)
+                    self.run_stage(chosen, draw + self.first_draw)
+
+    @property
+    def first_draw(self):
+        return N_DRAWS if self.fresh else 0
 
     def run_truths(self):
         for name, (features, y) in self.data.items():
@@ -267,7 +275,8 @@ class Choice:
         encoders = list(next(iter(self.data.values()))[0])
         scores, self.seconds = self.scores(encoders)
         if self.methods:
-            return Kept.from_json(json.loads(KEPT.read_text())).beside(scores)
+            kept = Kept.from_json(json.loads(KEPT.read_text()))
+            return kept._replace(scores=scores) if self.fresh else kept.beside(scores)
         return Kept(encoders, *self.truths(encoders), scores, self.seconds)
 
     def truths(self, encoders):
@@ -301,7 +310,7 @@ class Choice:
         found = {}
         for name in self.data:
             for n in self.labels:
-                for draw in range(self.draws):
+                for draw in range(self.first_draw, self.first_draw + self.draws):
                     tasks = [(name, n, draw, encoder) for encoder in encoders]
                     try:
                         rows = [criterion(self.store, *task) for task in tasks]

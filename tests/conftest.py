@@ -26,6 +26,15 @@ def _global_seeds() -> None:
     torch.manual_seed(0)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Leave the cases that a ``quick`` mark does not name to `make test-slow`."""
+    for item in items:
+        mark = item.get_closest_marker("quick")
+        if mark and item.callspec.id not in mark.args:
+            item.add_marker(pytest.mark.slow)
+
+
 def pytest_make_parametrize_id(config, val, argname):
     """Name a case by what it holds, so that the list of tests reads as a specification.
 

@@ -84,6 +84,7 @@ def test_other_tasks_are_refused(task):
 # Cells
 
 
+@pytest.mark.slow
 def test_codes_of_label_and_batch_and_their_nulls():
     rng = np.random.default_rng(0)
     label, batch = rng.integers(0, 2, (2, 120))

@@ -110,6 +110,7 @@ def run(folder, results, **changed):
     return benchmark
 
 
+@pytest.mark.slow
 def test_a_run_that_was_ended_goes_on(folder, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(choice, "STAGES", [(["closed-form", "logistic"], [0, 1])])
     monkeypatch.setattr(choice, "n_orders", lambda method, n_labels: 1)

@@ -194,6 +194,7 @@ def test_pairs_that_cannot_be_compared_are_refused(study, capsys, given):
     assert "--pairs" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_rank_takes_the_mixed_readouts(study, capsys):
     (study / "three" / "poor.npy").unlink()
     (study / "two" / "poor.npz").unlink()
@@ -208,6 +209,7 @@ def test_rank_takes_the_mixed_readouts(study, capsys):
     assert "LogisticRegression refitted" in str(cell)
 
 
+@pytest.mark.slow
 def test_cells_of_some_readouts_never_serve_others(ranked_copy, capsys):
     assert quick_rank(ranked_copy, "--readouts", "mixed", "--dry-run")[0] == 0
     assert "4 cells to run" in capsys.readouterr().out

@@ -519,6 +519,7 @@ def test_header_and_payload_are_separated():
     assert about["environment"]["threads"] == 1
 
 
+@pytest.mark.slow
 def test_any_flipped_bit_is_noticed():
     whole = message_of_iris()
     for place in range(8 * len(whole)):

@@ -126,6 +126,16 @@ def estimators():
     }
 
 
+@pytest.mark.quick(
+    "MDLReadoutSwitcher0",
+    "DiscriminantReadout",
+    "LinearReadout",
+    "ViewReadout",
+    "RandomEncoder",
+    "BlockwiseCode",
+    "VariationalCode",
+    "KNeighborsProbe",
+)
 @may_be_grouped
 @pytest.mark.parametrize(
     "estimator",

@@ -203,6 +203,7 @@ def test_groups_of_rows():
     assert compare(datasets=data, **QUICK).scorer.codelengths_.item() == grouped
 
 
+@pytest.mark.slow
 def test_real_targets():
     target = A[:, 0] + 0.5
     assert set(names({"a": A, "b": B}, y=target, switcher=None)) == {"a", "b"}

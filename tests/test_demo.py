@@ -112,6 +112,7 @@ def test_the_demo_has_the_encoders_it_promises():
             assert "standardscaler" in encoder.named_steps
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WIDTHS)
 def test_every_encoder_takes_every_dataset_without_labels(few_rows, name):
     encoder = demo_encoders()[name]

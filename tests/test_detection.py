@@ -202,6 +202,7 @@ def test_a_probe_takes_the_statistics_that_landmarks_keep():
     assert_allclose(logits, slope * scores, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_probe_of_a_view_is_saved_and_runs_without_this_package(tmp_path):
     X, y = CANCER[0][:150], np.where(CANCER[1][:150] == 1, "good", "bad")
     views = {"a": slice(0, 10), "b": slice(10, 30)}

@@ -48,9 +48,14 @@ MORE_DIGITS = {
 
 # Pages whose code takes many seconds: `make test-slow` runs it.
 LONG = {
-    *("docs/displays.md", "docs/embeddings-on-disk.md", "docs/ranking.md"),
-    *("docs/readouts.md", "docs/regression.md", "docs/report.md"),
-    *("docs/streams.md", "docs/which-layer.md"),
+    *("docs/compare.md", "docs/displays.md", "docs/embeddings-on-disk.md"),
+    *("docs/get-started.md", "docs/index.md", "docs/pooling.md", "docs/protocols.md"),
+    *("docs/ranking.md", "docs/readouts.md", "docs/regression.md", "docs/report.md"),
+    *("docs/stop-labelling.md", "docs/streams.md", "docs/text.md"),
+    *("docs/user-guide.md", "docs/which-layer.md"),
+}
+LONG_PACKAGES = {
+    f"sklearn_mdl.{name}" for name in ("model_selection", "readouts", "report")
 }
 
 # Places that mean nothing on other machines; written so as not to match themselves.
@@ -293,7 +298,13 @@ def test_public_names_are_sorted_and_there():
     assert all(hasattr(sklearn_mdl, name) for name in sklearn_mdl.__all__)
 
 
-@pytest.mark.parametrize("package", DOCUMENTED)
+@pytest.mark.parametrize(
+    "package",
+    [
+        pytest.param(name, marks=pytest.mark.slow if name in LONG_PACKAGES else ())
+        for name in DOCUMENTED
+    ],
+)
 def test_examples_in_docstrings_run(package, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS

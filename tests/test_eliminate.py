@@ -56,6 +56,7 @@ def test_those_that_stay_are_ranked_as_if_alone():
     assert f"out at {n_labels} labels on a" in noise
 
 
+@pytest.mark.slow
 def test_labels_to_leave_are_those_of_the_race_in_the_first_order():
     features, y = dataset(0)
     fitted = scorer().fit({"a": (features, y)})
@@ -67,6 +68,7 @@ def test_labels_to_leave_are_those_of_the_race_in_the_first_order():
     assert found
 
 
+@pytest.mark.slow
 def test_groups_are_not_raced_and_real_labels_are():
     features, y = dataset(0)
     groups = np.arange(90) // 3
@@ -86,6 +88,7 @@ def test_if_none_stays_everywhere_it_is_refused():
         scorer().fit({"a": (one, y), "b": (other, y)})
 
 
+@pytest.mark.slow
 def test_the_page_and_the_files_name_those_that_are_out(tmp_path):
     features, y = dataset(0)
     X = np.hstack([features[name] for name in ("noise", "whole", "half")])
@@ -125,6 +128,7 @@ class Columns(TransformerMixin, BaseEstimator):
         return X[:, self.first : self.last]
 
 
+@pytest.mark.slow
 def test_pairs_of_a_comparison_are_coded_whatever_was_eliminated():
     X, y = make_blobs(200, 6, centers=3, cluster_std=6.0, random_state=0)
     noise = np.random.default_rng(0).normal(size=(200, 3))

@@ -19,7 +19,8 @@ LONG = {
     *("plot_layers_and_positions", "plot_data_efficiency", "plot_layer_and_pooling"),
     *("plot_compare_protocols", "plot_accuracy_or_rank", "plot_finetune_or_not"),
     *("plot_permutation_importance", "plot_text_encoders", "plot_which_layer"),
-    "plot_equal_compute",
+    *("plot_equal_compute", "plot_rank_encoders", "plot_encode_images"),
+    *("plot_train_test_shift", "plot_kernel_map", "plot_preferred_readouts"),
 }
 # How many digits are enough to see that an example runs; the whole of it is slow.
 FEW_DIGITS = {

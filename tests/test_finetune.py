@@ -94,6 +94,7 @@ def test_the_first_minibatch_costs_a_uniform_code():
     assert (losses[16:].mean(0) != losses[:16].mean(0)).all()
 
 
+@pytest.mark.quick("[7, 16, 33]")
 @pytest.mark.parametrize("cuts", [[1, 2, 40, 41, 64], [7, 16, 33]])
 def test_cuts_copies_and_pickles_on_the_way_change_no_bit(cuts):
     X, y = digits()

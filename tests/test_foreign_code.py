@@ -156,6 +156,7 @@ def test_classifiers_that_share_state_pay_what_a_decoder_needs(n_jobs):
     assert fitted.codelength_ > 0.98 * len(y) * np.log(4)
 
 
+@pytest.mark.slow
 def test_fit_and_encoding_agree_to_the_bit_with_any_number_of_threads():
     code = """
         import numpy as np

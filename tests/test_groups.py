@@ -87,6 +87,7 @@ def assert_same(one, other, rows=slice(None)):
         np.testing.assert_array_equal(found, wanted, err_msg=name)
 
 
+@pytest.mark.quick("3-reals", "1-classes")
 @pytest.mark.parametrize("kind", ["classes", "reals"])
 @pytest.mark.parametrize("group", [1, 3])
 def test_no_label_of_a_group_changes_a_code_in_it(kind, group):
@@ -214,6 +215,7 @@ def test_a_search_hands_groups_to_the_fit_and_scores_that_stream():
     np.testing.assert_allclose(later, -log_proba, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_rankings_and_the_command_line_take_groups(tmp_path, capsys):
     X, y = stream()
     scattered = np.random.default_rng(0).permutation(N)
@@ -290,6 +292,7 @@ def test_kernels_learn_whatever_the_minibatches(batch_size):
     assert one.fit(X, y).codelength_ == other.fit(X, y).codelength_
 
 
+@pytest.mark.slow
 def test_near_duplicates_are_not_learned_from_each_other():
     # Labels are noise, but each row comes ten times with the same label.
     rng = np.random.default_rng(0)

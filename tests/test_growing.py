@@ -130,6 +130,7 @@ def test_any_cut_a_copy_and_a_file_give_the_same_bits(at, tmp_path):
     assert_array_equal(parts.predict_proba(X), whole.predict_proba(X))
 
 
+@pytest.mark.slow
 def test_wrapped_classifiers_learn_again_what_they_had_learned(tmp_path, monkeypatch):
     X, y = rows()
     wrapped = IncrementalReadout(

@@ -70,6 +70,7 @@ except SystemExit as exit:
     assert not found & {*HEAVY, *EXTRAS}
 
 
+@pytest.mark.slow
 def test_public_names_and_a_fit_need_no_extra():
     """And packages are attributes of the root, before anything imports them."""
     names = [f"sklearn_mdl.{name}" for name in PACKAGES]

@@ -106,6 +106,7 @@ def of_large_numbers():
     return switcher().fit(X, NUMBERS[Y % 3])
 
 
+@pytest.mark.slow
 @for_each("kind", LARGE)
 def test_large_whole_numbers_are_labels_of_their_own(kind):
     y, expected = NUMBERS[Y % 3], of_large_numbers()

@@ -321,6 +321,7 @@ def test_nothing_jumps_where_the_first_rows_become_landmarks():
     assert (one[SHORT + 1 :] != other[SHORT + 1 :]).any(0).all()
 
 
+@pytest.mark.quick("32-130")
 @pytest.mark.parametrize(("n_landmarks", "n_rows"), [(32, 130), (320, 500)])
 def test_landmark_features_equal_the_dual_form(n_landmarks, n_rows, monkeypatch):
     """Beyond the landmarks it is exact kernel ridge regression with another kernel.
@@ -397,6 +398,7 @@ def test_kernels_learn_row_by_row_whatever_the_minibatch(sizes):
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.quick("13")
 @pytest.mark.parametrize("cut", [1, 13])
 def test_any_cutting_gives_the_same_bits(cut):
     X, y = digits(80)
@@ -441,6 +443,7 @@ def test_retired_readouts_leave_the_others_their_bits():
         )
 
 
+@pytest.mark.quick("77")
 @pytest.mark.parametrize("n_rows", [3, 77])
 def test_copies_and_pickles_go_on_with_the_same_bits(n_rows):
     X, y = digits()
@@ -455,6 +458,7 @@ def test_copies_and_pickles_go_on_with_the_same_bits(n_rows):
         np.testing.assert_array_equal(other.codelengths_, straight.codelengths_)
 
 
+@pytest.mark.quick("128")
 @pytest.mark.parametrize("n_rows", [3, 128])
 def test_a_saved_readout_goes_on_with_the_same_bits(n_rows, tmp_path):
     X, y = digits()
@@ -770,6 +774,7 @@ def test_a_decoder_fails_where_the_code_did():
     )
 
 
+@pytest.mark.slow
 def test_threads_may_predict_at_once():
     X, y = load_digits(return_X_y=True)
     X, y = X[:100], y[:100]

@@ -136,6 +136,7 @@ def copied(fitted, path):
     return MDLReadoutSwitcher.load(path)
 
 
+@pytest.mark.quick("averaged", "kernel", "linear", "labels", "neighbours")
 @pytest.mark.filterwarnings("ignore:all readouts have diverged")
 @pytest.mark.filterwarnings("ignore:labels are grouped")
 @pytest.mark.parametrize("kind", [*KINDS, *IMAGES])

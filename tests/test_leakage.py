@@ -68,6 +68,7 @@ def same(one, other):
     return one.shape == other.shape and np.allclose(one, other, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_every_transformer_whose_features_change_with_the_labels_is_named():
     shuffled = RNG.permutation(Y)
     depends = []
@@ -80,6 +81,7 @@ def test_every_transformer_whose_features_change_with_the_labels_is_named():
     assert {"LinearDiscriminantAnalysis", "SelectPercentile"} < set(depends)
 
 
+@pytest.mark.slow
 def test_every_transformer_that_does_without_labels_is_let_through():
     blind = []
     for name, transformer in transformers():

@@ -124,6 +124,7 @@ def test_rows_predicted_at_once_make_one_newton_step():
     assert_array_equal(together.counts, before.counts + np.bincount(labels))
 
 
+@pytest.mark.quick("41-5")
 @pytest.mark.parametrize("delay", [0, 5, 40])
 @pytest.mark.parametrize("cut", [1, 41])
 def test_any_cutting_gives_the_same_bits(cut, delay):
@@ -134,6 +135,7 @@ def test_any_cutting_gives_the_same_bits(cut, delay):
     assert_array_equal(pieces.predict_proba(X[:20]), whole.predict_proba(X[:20]))
 
 
+@pytest.mark.slow
 def test_groups_across_blocks_mean_nothing_to_how_a_stream_is_cut():
     sizes = [*range(1, 13), 40, 3, 5, 9, 30, 2, 50]
     groups = np.repeat(np.arange(len(sizes)), sizes)

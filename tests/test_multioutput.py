@@ -435,6 +435,7 @@ def test_weights_are_refused_by_name(method, name):
         getattr(several(), method)(X, Y, **{name: np.ones(150)})
 
 
+@pytest.mark.slow
 @for_each(
     "labels, words",
     [

@@ -526,6 +526,7 @@ def test_random_labels_are_not_compressed(seed):
     assert switcher.readout_codelengths_.min() > uniform - 20
 
 
+@pytest.mark.quick("fixed-share")
 @pytest.mark.parametrize("switching", ["fixed-share", "bayes", "elementwise"])
 def test_probabilities_of_all_label_sequences_sum_to_one(switching):
     X = np.random.default_rng(0).normal(size=(6, 3))

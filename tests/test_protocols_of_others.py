@@ -257,6 +257,7 @@ with sklearn.config_context(array_api_dispatch=True):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     parse_version(scipy.__version__) < parse_version("1.14"),
     reason="scikit-learn asks for scipy 1.14 to dispatch on arrays",

@@ -140,6 +140,7 @@ def test_the_others_go_on_with_the_same_bits_and_retired_ones_are_gone(kind):
     assert (race.pool_weights_[96:, sorted(gone)] == 0).all()
 
 
+@pytest.mark.slow
 def test_any_cut_and_a_copy_of_a_race_over_images_give_the_same_bits():
     """Other races are scenarios."""
     X, y = rows("images")

@@ -167,6 +167,7 @@ class TestHolm:
         adjusted = holm_adjusted([0.9, 0.01, 0.03, 0.02])
         np.testing.assert_allclose(adjusted, [0.9, 0.04, 0.06, 0.06])
 
+    @pytest.mark.slow
     def test_it_is_that_of_statsmodels(self):
         multitest = pytest.importorskip("statsmodels.stats.multitest")
         for seed in range(5):

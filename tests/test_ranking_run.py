@@ -212,6 +212,7 @@ def test_no_cell_serves_other_versions(tmp_path, monkeypatch):
     assert len(scored) == 4
 
 
+@pytest.mark.slow
 @for_each(
     "options",
     [
@@ -293,6 +294,7 @@ def test_a_score_may_keep_its_cells(tmp_path, monkeypatch):
     assert len(scored) == 1
 
 
+@pytest.mark.slow
 def test_long_posteriors_keep_some_rows_and_their_whole_mean():
     assert_array_equal(kept_steps(2000), np.arange(2000))
     steps = kept_steps(50_000)
@@ -495,6 +497,7 @@ def refused_or_equal(written, damage):
     assert cell_of(text_of(found, same), same, cell.source).kept() == found.kept()
 
 
+@pytest.mark.slow
 @given(damage=damaged_texts())
 @settings(max_examples=100, deadline=None)
 def test_no_damage_to_the_text_of_a_cell_does_more_than_have_it_refused(

@@ -208,6 +208,7 @@ def marginal(X, y, noise):
 # Real data
 
 
+@pytest.mark.slow
 def test_diabetes_costs_far_less_than_the_reference_and_as_much_as_bayesian_ridge():
     X, y = load_diabetes(return_X_y=True)
     switcher = MDLReadoutSwitcherRegressor(

@@ -491,6 +491,7 @@ FORGED = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60)
 @given(data=st.data())
 def test_no_forged_field_does_more_than_be_refused_or_taken(folder, data):

@@ -418,6 +418,7 @@ def check_pair(names):
 PAIRS = pairs(FEATURES)
 
 
+@pytest.mark.quick("0", "1", "2", "3", "4", "5")
 @pytest.mark.parametrize("number", range(12))
 def test_every_pair_of_features_runs_or_is_in_the_table(number):
     for names in PAIRS[number::36]:

@@ -509,6 +509,7 @@ def test_rows_that_repeat_by_nature_are_not_refused(kind):
             assert not count_returning(rows[:n], [rows[n:]])
 
 
+@pytest.mark.slow
 def test_importances_by_permutation_are_positive_where_features_inform():
     X, y = shuffle(*load_wine(return_X_y=True), random_state=0)
     switcher = MDLReadoutSwitcher(

@@ -125,6 +125,7 @@ def test_random_search_scores_alike():
         assert_allclose(score, by_hand(encoder.fit_transform(X)), rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_search_in_processes_gives_the_same_scores():
     search = GridSearchCV(
         FeatureUnion([("pca", PCA(random_state=0)), ("map", Nystroem(random_state=0))]),

@@ -70,6 +70,7 @@ def test_intervals_are_students_for_one_more_draw():
 # The test on data
 
 
+@pytest.mark.slow
 def test_parts_of_one_distribution_are_flagged_no_more_often_than_the_level():
     n_flagged = 0
     for seed in range(60):

@@ -257,6 +257,7 @@ def test_codelengths_mix_the_losses_by_the_posterior():
     np.testing.assert_allclose(switcher.codelengths_, mixed, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.slow
 @for_each("weights", [None, [4.0, 2, 1, 0]])
 @for_each(
     "switching",
@@ -795,6 +796,7 @@ WRONG_CALLS = {
 }
 
 
+@pytest.mark.slow
 @for_each("n", [20, 64, 77])
 @for_each("name", WRONG_CALLS)
 def test_refused_call_leaves_the_stream_as_it_was(name, n):

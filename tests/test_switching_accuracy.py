@@ -135,6 +135,7 @@ class TestAgainstLogs:
         expected = drawn_in_logs(losses, geometric / geometric.sum(), hazards)
         assert_exact(RunLength(), losses, expected)
 
+    @pytest.mark.slow
     def test_ten_thousand_steps(self):
         self.assert_all_exact(10_000, 3000)
 
@@ -280,6 +281,7 @@ class TestUnlifted:
         whole = forward(Borders(), losses).codelengths
         np.testing.assert_allclose(whole, forward("bayes", losses).codelengths)
 
+    @pytest.mark.quick("3")
     @pytest.mark.parametrize("n_experts", [2, 3])
     def test_numbers_of_draws_that_were_unlikely_may_be_right_in_the_end(
         self, n_experts

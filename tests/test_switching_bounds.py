@@ -186,6 +186,7 @@ every_bound = for_each("prior, bound", BOUNDS)
 
 
 class TestBounds:
+    @pytest.mark.slow
     @every_bound
     @settings(max_examples=25, deadline=None)
     @given(comparator=comparators())
@@ -306,6 +307,7 @@ class TestPrices:
         found = price(FixedShare(alpha=alpha, redraw=redraw), experts, 3)
         assert found == pytest.approx(expected, rel=1e-13)
 
+    @pytest.mark.slow
     def test_never_to_switch_at_a_summable_rate_costs_at_most_a_constant(self):
         n_steps, n_experts = 100_000, 50
         prior = FixedShare(alpha="summable")
@@ -329,6 +331,7 @@ class TestPrices:
         assert price(summable, early, 2) < price(falling, early, 2) - 1.5
         assert price(summable, halves(1000), 2) > price(falling, halves(1000), 2) + 0.7
 
+    @pytest.mark.slow
     @for_each("theta", [0.5, 0.9])
     def test_price_of_a_switch_distribution_is_bounded_after_the_last_switch(
         self, theta

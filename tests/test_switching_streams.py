@@ -88,6 +88,7 @@ class TestBlocks:
         parts = [stream.extend(block) for block in np.split(losses, borders)]
         assert_same_bits((whole.codelengths, whole.posterior), joined(parts))
 
+    @pytest.mark.slow
     @every_kind
     def test_long_blocks_equal_one_pass_bitwise(self, prior):
         # Longer than what is read at once.
@@ -333,6 +334,7 @@ class TestSources:
         assert_same_bits(forward(prior, mapped), expected)
         assert_same_bits(ForwardPass(prior, 4).extend(mapped), expected)
 
+    @pytest.mark.quick("bayes-False")
     @pytest.mark.parametrize(
         ("prior", "as_blocks"),
         [

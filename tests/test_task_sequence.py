@@ -53,6 +53,7 @@ def test_shared_classes_are_one_stream():
     np.testing.assert_array_equal(model.sequence_codelengths_[0], nats)
 
 
+@pytest.mark.quick("shared")
 def test_the_same_task_again_is_short_and_noise_saves_nothing(fitted):
     one, same, noise = range(3)
     saved, alone = fitted.transfer_, fitted.codelengths_.mean(0)
@@ -110,6 +111,7 @@ def test_heads_know_the_classes_of_their_task_alone():
         assert found == pytest.approx(alone.codelength_)
 
 
+@pytest.mark.slow
 def test_a_trunk_carries_over_what_separate_heads_do_not():
     images, y = load_digits(return_X_y=True)
     odd, even = (np.flatnonzero(y % 2 == i)[:150] for i in (1, 0))

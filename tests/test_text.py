@@ -108,6 +108,7 @@ def test_what_is_missing_in_a_csv_file_is_named(rows, more, message, tmp_path, c
     assert "; " in said
 
 
+@pytest.mark.slow
 def test_a_long_text_takes_no_room_for_others(tmp_path):
     rows = [(f"number {i} {'of words ' * 13_000 * (i == 7)}", 0) for i in range(3000)]
     path = write_table(tmp_path / "t.csv", rows)

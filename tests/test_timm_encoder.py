@@ -61,6 +61,7 @@ def test_features_are_the_models_own_before_its_classifier(name):
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_random_weights_are_seeded_and_use_no_other_generator():
     torch.manual_seed(7)
     before = torch.get_rng_state()

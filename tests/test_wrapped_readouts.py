@@ -533,6 +533,7 @@ def test_calibration_softens_a_classifier_that_is_too_sure():
 # Laws of the run, with every kind of expert on one pool
 
 
+@pytest.mark.quick("77")
 @pytest.mark.parametrize("t", [1, 77])
 def test_labels_to_come_change_no_loss_bitwise(t):
     X, y = digits()
@@ -542,6 +543,7 @@ def test_labels_to_come_change_no_loss_bitwise(t):
     np.testing.assert_array_equal(found[:t], reference().readout_losses_[:t])
 
 
+@pytest.mark.quick("32")
 @pytest.mark.parametrize("t", [32, 77])
 def test_features_to_come_change_no_loss_bitwise(t):
     X, y = digits()
@@ -551,6 +553,7 @@ def test_features_to_come_change_no_loss_bitwise(t):
     np.testing.assert_array_equal(found[:t], reference().readout_losses_[:t])
 
 
+@pytest.mark.quick("23")
 @pytest.mark.parametrize("cut", [1, 23])
 def test_any_cutting_into_calls_gives_the_same_bits(cut):
     X, y = digits()
@@ -568,6 +571,7 @@ def test_expert_alone_equals_itself_among_others_bitwise(place):
     np.testing.assert_array_equal(found, reference().readout_losses_[:, place])
 
 
+@pytest.mark.slow
 def test_numbers_follow_their_experts_through_any_order_bitwise():
     order = np.random.default_rng(0).permutation(len(POOL))
     found = scored(readouts=[POOL[place] for place in order])
@@ -594,6 +598,7 @@ def test_expert_on_its_own_costs_what_it_does_in_a_switcher(place):
     np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_experts_as_threads_give_the_same_bits():
     np.testing.assert_array_equal(
         scored(n_jobs=3).readout_losses_, reference().readout_losses_
@@ -604,6 +609,7 @@ def through_pickle(thing):
     return pickle.loads(pickle.dumps(thing))
 
 
+@pytest.mark.quick("through_pickle-77")
 @pytest.mark.parametrize(("copied", "n"), [(copy.deepcopy, 20), (through_pickle, 77)])
 def test_a_copy_made_on_the_way_goes_on_with_the_same_bits(copied, n):
     X, y = digits()
@@ -615,6 +621,7 @@ def test_a_copy_made_on_the_way_goes_on_with_the_same_bits(copied, n):
         np.testing.assert_array_equal(each.readout_losses_, reference().readout_losses_)
 
 
+@pytest.mark.slow
 def test_heldout_rows_are_scored_by_a_copy_that_leaves_no_trace():
     X, y = digits()
     switcher = scored(X[:77], y[:77])
@@ -625,6 +632,7 @@ def test_heldout_rows_are_scored_by_a_copy_that_leaves_no_trace():
     np.testing.assert_array_equal(switcher.readout_losses_, reference().readout_losses_)
 
 
+@pytest.mark.slow
 def test_rows_in_a_memory_map_teach_the_same(tmp_path):
     X, y = digits()
     path = tmp_path / "features.npy"
@@ -643,6 +651,7 @@ def test_first_minibatch_costs_what_the_uniform_code_does(batch_size):
     assert np.all(found[batch_size:, 0] != math.log(10))
 
 
+@pytest.mark.slow
 def test_random_labels_are_not_compressed():
     # A code that saves a nats on them has probability exp(-a) at most.
     rng = np.random.default_rng(0)
@@ -653,6 +662,7 @@ def test_random_labels_are_not_compressed():
     assert switcher.readout_codelengths_.min() > uniform - 20
 
 
+@pytest.mark.slow
 def test_probabilities_of_all_label_sequences_sum_to_one():
     X = np.random.default_rng(0).normal(size=(5, 3))
     readouts = [
@@ -1039,6 +1049,7 @@ def test_a_grid_of_neighbours_has_edges_and_other_experts_have_none():
     }
 
 
+@pytest.mark.quick("128")
 @pytest.mark.parametrize("n", [77, 128])
 def test_what_was_learned_is_handed_over_and_goes_on_with_the_same_bits(n):
     X, y = digits()
@@ -1075,7 +1086,7 @@ def test_a_last_fit_that_failed_is_handed_over_too():
 @pytest.mark.parametrize(
     "pool",
     [
-        "mixed",
+        pytest.param("mixed", marks=pytest.mark.slow),
         [KNeighborsReadout(k, scaling=s) for k in (3, 9) for s in (None, "whiten")],
     ],
     ids=str,
@@ -1113,7 +1124,11 @@ def test_a_checkpoint_of_experts_goes_on_with_the_same_bits(tmp_path, monkeypatc
     np.testing.assert_array_equal(fit("killed").readout_losses_, straight)
 
 
-@pytest.mark.parametrize("pool", [[POOL[k] for k in (0, 1, 4, 6)], "mixed"], ids=str)
+@pytest.mark.parametrize(
+    "pool",
+    [[POOL[k] for k in (0, 1, 4, 6)], pytest.param("mixed", marks=pytest.mark.slow)],
+    ids=str,
+)
 def test_what_experts_encode_they_decode(pool):
     pytest.importorskip("constriction")
     X, y = digits()

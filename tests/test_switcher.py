@@ -878,11 +878,11 @@ class TestStreamsThatAPriorRefuses:
     def test_stream_goes_on_after_a_refusal(self):
         X, y = digits(60)
         switcher = small(switching=RunLength(n_rates=None, max_steps=60))
-        with pytest.raises(ValueError, match="got 61; take RunLength"):
+        with pytest.raises(ValueError, match="got 61; use RunLength"):
             switcher.partial_fit(np.tile(X, (2, 1))[:61], np.tile(y, 2)[:61], CLASSES)
         assert not hasattr(switcher, "classes_")
         switcher.partial_fit(X[:40], y[:40], CLASSES)
-        with pytest.raises(ValueError, match="got 80; take RunLength"):
+        with pytest.raises(ValueError, match="got 80; use RunLength"):
             switcher.partial_fit(X[:40], y[:40])
         switcher.partial_fit(X[40:], y[40:])
         whole = small(switching=RunLength(n_rates=None)).partial_fit(X, y, CLASSES)

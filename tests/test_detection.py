@@ -232,7 +232,7 @@ def test_probes_that_cannot_be_exported_are_refused(tmp_path):
     linear = MDLReadoutSwitcher("linear", shuffle=True, random_state=0).fit(X, y)
     with pytest.raises(ValueError, match="X and y must be the 178 rows"):
         export_probe(linear, X[1:], y[1:])
-    with pytest.raises(ValueError, match=r"learned, .* but row \d+ is another"):
+    with pytest.raises(ValueError, match=r"learned, .* but row \d+ differs"):
         export_probe(linear, X[::-1], y[::-1])
     other = np.where(np.arange(len(y)) == 7, (y + 1) % 3, y)
     with pytest.raises(ValueError, match="but row 7 differs"):

@@ -495,7 +495,7 @@ def test_losses_in_the_store_can_be_opened_on_the_way(tmp_path):
 def test_losses_are_not_saved_over_a_store(tmp_path, name):
     switcher = small(store=tmp_path).fit(*digits())
     (switcher.store_ / "new").mkdir()
-    with pytest.raises(ValueError, match="apart from the store of the run"):
+    with pytest.raises(ValueError, match="outside the store of the run"):
         switcher.save_losses(switcher.store_ / name)
     other = small().fit(*digits())
     with pytest.raises(ValueError, match=r"losses\.json for its description"):
@@ -654,7 +654,7 @@ def test_no_prior_is_the_default_one():
 
 @pytest.mark.parametrize("switching", ["fixed-share", None])
 def test_parameters_of_no_prior_object_are_refused_in_a_sentence(switching):
-    words = r"switching must be a prior object where switching__m .*FixedShare\(m=2\)"
+    words = r"switching must be a prior object if switching__m .*FixedShare\(m=2\)"
     with pytest.raises(ValueError, match=words):
         small(switching=switching).set_params(switching__m=3)
 

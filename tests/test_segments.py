@@ -103,7 +103,7 @@ def test_blocks_keep_the_spread_of_a_mean_of_dependent_values():
     ("given", "match"),
     [
         (0, "between 1 and"),
-        (201, "at most the 200 examples"),
+        (201, "the 200 examples"),
         ([300], "row numbers up to 200"),
         ("posteriors", "ends must be a number of segments"),
         ([0.5], "pass times if"),

@@ -66,7 +66,8 @@ class PairedDifferences(NamedResult):
     lower, upper : ndarray of shape (n_pairs, n_datasets)
         Bounds of the interval of the mean difference over fresh draws of equal size.
     level : float
-        Level of each interval. n_orders : int
+        Level of each interval.
+    n_orders : int
     """
 
     pairs: Pairs

@@ -239,7 +239,7 @@ def _encoded(
 def protected(data: object) -> object:
     """Return data that encoders cannot modify in place.
 
-    Arrays, alone or in a list, become read-only views. Frames and tensors have no such
+    Arrays, also in lists, become read-only views. Frames and tensors have no such
     views and are copied.
     """
     if isinstance(data, np.ndarray):

@@ -212,7 +212,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         if not isinstance(seed, Integral):
             generator = check_random_state(seed)
             seed = deepcopy(generator)
-            generator.randint(2**31 - 1)  # each fit draws anew, as in a switcher
+            generator.randint(2**31 - 1)  # each fit draws, as in a switcher
         switchers = [clone(pattern) for _ in range(n_outputs)]
         for j, switcher in enumerate(switchers):
             switcher.set_params(random_state=deepcopy(seed), **_folders(pattern, j))

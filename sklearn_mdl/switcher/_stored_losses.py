@@ -61,8 +61,8 @@ class StoredLosses:
 
     See Also
     --------
-    save_losses, load_losses : Write and read a file. MDLReadoutSwitcher.save_losses :
-    The same for a fitted estimator.
+    save_losses, load_losses : Write and read a file.
+    MDLReadoutSwitcher.save_losses : Write the losses of a fitted estimator.
 
     References
     ----------

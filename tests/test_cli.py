@@ -922,7 +922,7 @@ def test_labels_of_two_lines_are_no_text_file(files, tmp_path, capsys):
     path.write_bytes(encode_labels(switcher, X, np.array(["a", "b\nc"])[y]))
     out = str(tmp_path / "decoded.txt")
     assert main(["decode", *QUICK, files[0], str(path), "--out", out]) == 2
-    assert "of one line each" in complaint(capsys, "decode")
+    assert "single lines" in complaint(capsys, "decode")
 
 
 # demo

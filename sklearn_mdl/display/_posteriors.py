@@ -37,8 +37,8 @@ class PosteriorDisplay(base.Display):
     names : sequence of str of length n_kinds
         Names of the columns.
     steps : array-like of shape (n_samples,), optional
-        Increasing numbers of examples seen before each row, such as ``trace.steps`` of
-        a thinned posterior. By default ``t`` for row ``t``.
+        Increasing numbers of examples seen before each row. Pass ``trace.steps`` for a
+        thinned posterior. By default ``t`` for row ``t``.
     retirements : sequence of int, optional
         Numbers of examples after which readouts retired, marked by dotted lines.
 

@@ -85,8 +85,8 @@ def compare(
         Number of best encoders whose features are also coded side by side in pairs, to
         show what one adds to another. With 0 or 1 there are no pairs.
     verbose : int, default=1
-        If above 0, show a progress bar with the time left for steps of more than two
-    seconds. **settings
+        If above 0, show a progress bar for steps of more than two seconds.
+    **settings
         Parameters of :class:`~sklearn_mdl.RepresentationScorer`, such as `switcher`,
         `n_jobs` and `results`.
 

@@ -200,7 +200,8 @@ class Comparison:
         Parameters
         ----------
         dataset : str, default=None
-            Not needed if there is only one dataset. **options
+            Not needed if there is only one dataset.
+        **options
             Parameters of ``LearningCurveDisplay.plot``, such as ``ax``.
 
         Returns

@@ -868,7 +868,7 @@ class TestStreamsThatAPriorRefuses:
         X, y = digits(60)
         switcher = small(switching=UniversalShare(max_steps=59))
         with pytest.raises(
-            ValueError, match="max_steps=59 steps, got 60; take Learned"
+            ValueError, match="max_steps=59 steps, got 60; use Learned"
         ):
             switcher.fit(X, y)
         assert not hasattr(switcher, "classes_")

@@ -867,9 +867,7 @@ class TestStreamsThatAPriorRefuses:
     def test_fit_is_refused_before_the_run(self):
         X, y = digits(60)
         switcher = small(switching=UniversalShare(max_steps=59))
-        with pytest.raises(
-            ValueError, match="max_steps=59 steps, got 60; use Learned"
-        ):
+        with pytest.raises(ValueError, match="max_steps=59 steps, got 60; use Learned"):
             switcher.fit(X, y)
         assert not hasattr(switcher, "classes_")
         switcher.set_params(switching__max_steps=60).fit(X, y)

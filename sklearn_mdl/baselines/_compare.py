@@ -314,7 +314,7 @@ def _encode(
 
 def _check_rows(name: str, data: object, labels: Array, encoder: str) -> None:
     if data is None:
-        required = f"data for encoder {encoder!r}"
+        required = f"the data for encoder {encoder!r}"
         raise invalid("X", required, data, "pass X, or features in place of encoders")
     if not isinstance(data, Mapping) and num_samples(data) != len(labels):
         lengths = [num_samples(data), len(labels)]

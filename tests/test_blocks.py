@@ -300,11 +300,11 @@ def test_permuted_labels_are_coded_by_the_kernels_of_all_blocks():
 @pytest.mark.parametrize(
     ("readout", "columns", "said"),
     [
-        (LinearReadout(), slice(8, 12), r"ones of the 10 of X, .*slice\(8, 12"),
-        (LinearReadout(), slice(5, 5), "at least one"),
-        (LinearReadout(), [1, 1], "must be different ones"),
+        (LinearReadout(), slice(8, 12), r"columns of the 10 of X, .*slice\(8, 12"),
+        (LinearReadout(), slice(5, 5), "one or more"),
+        (LinearReadout(), [1, 1], "one or more distinct columns"),
         (LinearReadout(), [3, 10], r"got \[3, 10\]"),
-        (LinearReadout(), [], "at least one"),
+        (LinearReadout(), [], "one or more"),
         (LinearReadout(), ["a"], r"got \['a'\]"),
         (ViewReadout(LinearReadout(), slice(2)), slice(2), "chooses what it looks at"),
         (LinearReadoutRegressor(), slice(2), "must be one of classes"),

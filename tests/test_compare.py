@@ -190,7 +190,7 @@ def test_several_datasets():
             compare(encoders, datasets=data)
     with pytest.raises(TypeError, match=line):
         compare([None], datasets={"w": X})
-    with pytest.raises(TypeError, match="y must be None where datasets are given"):
+    with pytest.raises(TypeError, match="y must be None if datasets are given"):
         compare([None], datasets=both, y=Y)
 
 

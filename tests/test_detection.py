@@ -122,7 +122,7 @@ def test_prequential_probabilities_are_those_of_the_labels():
         (lambda: detection_measures([1, 0], [1.0, np.nan]), "scores finite"),
         (lambda: detection_measures([1, 0] * 2, np.ones(4), level=2), "level must be"),
         (lambda: positive_probabilities([0.1], [1, 0]), "must have one shape"),
-        (lambda: positive_probabilities([0.1] * 3, [0, 1, 2]), "of two classes"),
+        (lambda: positive_probabilities([0.1] * 3, [0, 1, 2]), "have two classes"),
         (lambda: positive_probabilities([0.1] * 2, [0, 2], 1), "one of them 1"),
     ],
 )
@@ -233,13 +233,13 @@ def test_probes_that_cannot_be_exported_are_refused(tmp_path):
     linear = MDLReadoutSwitcher("linear", shuffle=True, random_state=0).fit(X, y)
     with pytest.raises(ValueError, match="X and y must be the 178 rows"):
         export_probe(linear, X[1:], y[1:])
-    with pytest.raises(ValueError, match=r"learned, .* but row \d+ is another"):
+    with pytest.raises(ValueError, match=r"learned, .* but row \d+ differs"):
         export_probe(linear, X[::-1], y[::-1])
     other = np.where(np.arange(len(y)) == 7, (y + 1) % 3, y)
-    with pytest.raises(ValueError, match="but row 7 is another"):
+    with pytest.raises(ValueError, match="but row 7 differs"):
         export_probe(linear, X, other)
     forgetful = MDLReadoutSwitcher([KernelReadout("linear", window=64)]).fit(*stream())
-    with pytest.raises(ValueError, match="that forgets nothing"):
+    with pytest.raises(ValueError, match="no forgetting"):
         export_probe(forgetful, *stream())
     with pytest.raises(ValueError, match="threshold must be a probability"):
         export_probe(linear, X, y, threshold=0.5)

@@ -208,7 +208,7 @@ def test_a_damaged_set_is_never_taken_for_a_whole_one(tmp_path, monkeypatch):
     content[-3] ^= 1
     path.write_bytes(content)
     seen = counted(monkeypatch)
-    with pytest.warns(UserWarning, match="computed again, because .* checksum differs"):
+    with pytest.warns(UserWarning, match="recomputed, because .* checksum differs"):
         np.testing.assert_array_equal(cache.features(encoder(), IMAGES), wanted)
     assert sum(seen) == 23
     np.testing.assert_array_equal(cache.features(encoder(), IMAGES), wanted)
@@ -332,7 +332,7 @@ def test_a_set_under_the_name_of_another_is_computed_again(tmp_path):
     (other,) = sets(tmp_path)
     path = cache.path(encoder(), IMAGES)
     path.write_bytes(other.read_bytes())
-    with pytest.warns(UserWarning, match="computed again, because .* holds others"):
+    with pytest.warns(UserWarning, match="recomputed, because .* holds others"):
         found = cache.features(encoder(), IMAGES)
     np.testing.assert_array_equal(found, encoder().transform(IMAGES))
 

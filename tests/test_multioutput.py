@@ -439,7 +439,7 @@ def test_weights_are_refused_by_name(method, name):
 @for_each(
     "labels, words",
     [
-        (DIGITS, r"two dimensions.*got \(150,\).*take MDLReadoutSwitcher"),
+        (DIGITS, r"two dimensions.*got \(150,\).*use MDLReadoutSwitcher"),
         (Y[:, :, None], r"two dimensions.*got \(150, 3, 1\)"),
         (np.column_stack([Y[:, 0], X[:, 20] / 7]), "In column 1 of y: .*continuous"),
         (np.where(Y == 2, np.nan, Y), "NaN"),

@@ -763,7 +763,7 @@ def test_damaged_features_are_reported_and_made_again(tmp_path):
     (path,) = (tmp_path / "features").iterdir()
     before = path.read_bytes()
     path.write_bytes(before[:-3])
-    with pytest.warns(UserWarning, match="are computed again"):
+    with pytest.warns(UserWarning, match="are recomputed"):
         small(results=tmp_path).fit(raw_study(1), {"pca": PCA(1)})
     assert path.read_bytes() == before
 
@@ -1100,6 +1100,6 @@ def test_features_under_the_name_of_others_are_made_again(tmp_path):
     one.write_bytes(other.read_bytes())
     for cell in (tmp_path / "cells").iterdir():
         cell.unlink()
-    with pytest.warns(UserWarning, match=r"computed again, because .* holds others"):
+    with pytest.warns(UserWarning, match=r"recomputed, because .* holds others"):
         small(results=tmp_path).fit(study, encoders)
     assert cells_in(tmp_path) == before

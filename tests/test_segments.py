@@ -102,11 +102,11 @@ def test_blocks_keep_the_spread_of_a_mean_of_dependent_values():
 @pytest.mark.parametrize(
     ("given", "match"),
     [
-        (0, "at least 1 as a number"),
-        (201, "at most the 200 examples"),
+        (0, "between 1 and"),
+        (201, "the 200 examples"),
         ([300], "row numbers up to 200"),
         ("posteriors", "ends must be a number of segments"),
-        ([0.5], "together with times"),
+        ([0.5], "pass times if"),
     ],
 )
 def test_ends_that_are_none_are_refused(switcher, given, match):

@@ -400,6 +400,6 @@ def test_one_expert_explains_every_step_at_no_price(prior):
     ],
 )
 def test_streams_longer_than_a_prior_allows_are_refused(read):
-    with pytest.raises(ValueError, match="take LearnedShare"):
+    with pytest.raises(ValueError, match="use LearnedShare"):
         read(UniversalShare(max_steps=9), random_losses(10, 3))
     read(UniversalShare(max_steps=10), random_losses(10, 3))

@@ -248,7 +248,7 @@ def test_description_of_another_file_is_refused(tmp_path, other):
     path = tmp_path / "losses.npy"
     save_losses(path, stored_of())
     rewrite(tmp_path / "losses.json", **other)
-    with pytest.raises(ValueError, match=r"losses\.npy must hold losses, and its desc"):
+    with pytest.raises(ValueError, match=r"losses\.npy must hold losses with a match"):
         load_losses(path)
 
 
@@ -431,7 +431,7 @@ def test_damaged_files_are_refused(tmp_path):
     ]
     for content in damaged:
         path.write_bytes(content)
-        with pytest.raises(ValueError, match=r"losses\.npy must hold losses, and"):
+        with pytest.raises(ValueError, match=r"losses\.npy must hold losses with"):
             load_losses(path)
 
 
@@ -441,7 +441,7 @@ def test_damaged_sidecars_are_refused(tmp_path):
     others = (b"[1]", b"\xff\xfe", b"null", b"[" * 10**5)
     for content in (b"", whole[:50], whole[:-3], *others):
         (tmp_path / "losses.json").write_bytes(content)
-        with pytest.raises(ValueError, match="its description must be theirs"):
+        with pytest.raises(ValueError, match="with a matching description"):
             load_losses(tmp_path / "losses.npy")
 
 

@@ -496,7 +496,7 @@ def test_losses_in_the_store_can_be_opened_on_the_way(tmp_path):
 def test_losses_are_not_saved_over_a_store(tmp_path, name):
     switcher = small(store=tmp_path).fit(*digits())
     (switcher.store_ / "new").mkdir()
-    with pytest.raises(ValueError, match="apart from the store of the run"):
+    with pytest.raises(ValueError, match="outside the store of the run"):
         switcher.save_losses(switcher.store_ / name)
     other = small().fit(*digits())
     with pytest.raises(ValueError, match=r"losses\.json for its description"):
@@ -655,7 +655,7 @@ def test_no_prior_is_the_default_one():
 
 @pytest.mark.parametrize("switching", ["fixed-share", None])
 def test_parameters_of_no_prior_object_are_refused_in_a_sentence(switching):
-    words = r"switching must be a prior object where switching__m .*FixedShare\(m=2\)"
+    words = r"switching must be a prior object if switching__m .*FixedShare\(m=2\)"
     with pytest.raises(ValueError, match=words):
         small(switching=switching).set_params(switching__m=3)
 
@@ -869,9 +869,7 @@ class TestStreamsThatAPriorRefuses:
     def test_fit_is_refused_before_the_run(self):
         X, y = digits(60)
         switcher = small(switching=UniversalShare(max_steps=59))
-        with pytest.raises(
-            ValueError, match="max_steps=59 steps, got 60; take Learned"
-        ):
+        with pytest.raises(ValueError, match="max_steps=59 steps, got 60; use Learned"):
             switcher.fit(X, y)
         assert not hasattr(switcher, "classes_")
         switcher.set_params(switching__max_steps=60).fit(X, y)
@@ -880,11 +878,11 @@ class TestStreamsThatAPriorRefuses:
     def test_stream_goes_on_after_a_refusal(self):
         X, y = digits(60)
         switcher = small(switching=RunLength(n_rates=None, max_steps=60))
-        with pytest.raises(ValueError, match="got 61; take RunLength"):
+        with pytest.raises(ValueError, match="got 61; use RunLength"):
             switcher.partial_fit(np.tile(X, (2, 1))[:61], np.tile(y, 2)[:61], CLASSES)
         assert not hasattr(switcher, "classes_")
         switcher.partial_fit(X[:40], y[:40], CLASSES)
-        with pytest.raises(ValueError, match="got 80; take RunLength"):
+        with pytest.raises(ValueError, match="got 80; use RunLength"):
             switcher.partial_fit(X[:40], y[:40])
         switcher.partial_fit(X[40:], y[40:])
         whole = small(switching=RunLength(n_rates=None)).partial_fit(X, y, CLASSES)

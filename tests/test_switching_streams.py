@@ -32,8 +32,8 @@ from sklearn_mdl.switching import (
 )
 
 LIMITED = [
-    (UniversalShare(max_steps=20), r"UniversalShare.* take LearnedShare\(\)"),
-    (RunLength(None, max_steps=20), r"RunLength\(n_rates=None\).* take RunLength\(\)"),
+    (UniversalShare(max_steps=20), r"UniversalShare.* use LearnedShare\(\)"),
+    (RunLength(None, max_steps=20), r"RunLength\(n_rates=None\).* use RunLength\(\)"),
 ]
 
 
@@ -138,7 +138,7 @@ class TestBlocks:
         trace = stream.extend(np.empty((0, 3)))
         assert trace.codelength == 0
         assert trace.posterior.shape == (0, 3)
-        with pytest.raises(ValueError, match="must stay NaN from the step on"):
+        with pytest.raises(ValueError, match="must stay NaN after"):
             stream.extend([[0.1, math.nan, 0.3], [0.1, 0.2, 0.3]])
         assert stream.n_steps == 0
         assert_same_bits(stream.extend(LOSSES), forward(prior, LOSSES))

@@ -415,7 +415,7 @@ def test_rank_takes_a_choice_and_has_a_folder_by_default(tmp_path, monkeypatch, 
         assert main(["rank", str(features), option, "none"]) == 2
         error = capsys.readouterr().err
         assert f"{option}" in error
-        assert "got 'none'; choose of these" in error
+        assert "got 'none'; choose from these" in error
         assert names in error
     assert main(["rank", str(features), "--max-rows", "0"]) == 2
     assert "--max-rows must be at least 1, got 0" in capsys.readouterr().err

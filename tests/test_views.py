@@ -127,7 +127,7 @@ def test_axes_may_be_missing(states):
         ({"positions": []}, "positions must be"),
         ({"positions": ["last", "last"]}, "positions must be"),
         ({"positions": S}, "Example 0 must have at least 6 tokens for position 5"),
-        ({"layers": [L]}, "layers must be different ones of 3"),
+        ({"layers": [L]}, "layers must be distinct layers of 3"),
         ({"layers": [0, -L]}, "layers must be"),
         ({"layers": []}, "layers must be"),
         ({"axes": ("example", "layer")}, "axes must be names of"),

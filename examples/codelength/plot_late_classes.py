@@ -2,15 +2,15 @@
 Classes that appear one after the other
 =======================================
 
-A stream may bring classes that nobody has named. With ``new_classes="escape"`` the
-first row of each pays for an escape, and then all readouts predict the class. Here
-images of handwritten digits are put in an order in which one digit after the other
-joins those before it, and none of them is named.
+A stream may have classes that were not named. With ``new_classes="escape"`` the first
+row of each class pays for an escape, and then all readouts predict the class. Here
+images of handwritten digits are in an order in which one digit after the other appears,
+and no digit is named.
 
-Result: kernels need 143 nats, 61 of them for the places of the ten first appearances.
-That is less than the 204 nats of the same readouts where all ten digits are named in
-advance: these share their predictions with digits that have not appeared, and are sure
-of the wrong ones when they do. Labels alone, with the same escapes, cost 3,592 nats.
+Result: kernels need 143 nats, 61 of them for the positions of the ten first
+appearances. The same readouts need 204 nats if all ten digits are named in advance.
+These give some probability to digits that have not appeared, and are confident in the
+wrong digits when they do. Labels alone, with the same escapes, cost 3,592 nats.
 """
 
 # %%
@@ -49,7 +49,7 @@ print("classes in order of appearance:", late.classes_.tolist())
 print("rows at which they appear:     ", firsts.tolist())
 
 # %%
-# Nats above those of readouts for which all are named, whose curve is the line at zero.
+# Nats relative to readouts for which all classes are named (the line at zero).
 late, named = found["kernels"]
 CodelengthDisplay.from_codelengths(
     {

@@ -2,11 +2,11 @@
 When fine-tuning pays: frozen or fine-tuned
 ===========================================
 
-A frozen encoder with a linear readout, with an MLP, the encoder fine-tuned as a whole,
-or the same network from scratch: which one serves at which number of labels? The paper
-asks this of a ResNet-50 (Li, Bornschein and Hutter, 2023, section 4, "Data
-Efficiency"). Here all four are readouts of one switcher, so that one codelength covers
-them, and the posterior shows from which label on training the encoder pays.
+Which is best at which number of labels: a frozen encoder with a linear readout or an
+MLP, the encoder fine-tuned as a whole, or the same network from scratch? The paper asks
+this for a ResNet-50 (Li, Bornschein and Hutter, 2023, section 4, "Data Efficiency").
+Here all four are readouts of one switcher, so one codelength covers them, and the
+posterior shows from which label on it pays to train the encoder.
 
 The encoder is a small network that was trained to classify handwritten 0 to 4. The task
 is to classify the digits 5 to 9, which were not in its training data.

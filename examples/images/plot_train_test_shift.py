@@ -3,10 +3,11 @@ Test for a shift between train and test part
 ============================================
 
 The paper compares accuracies on the original split of each VTAB task with those on a
-reshuffled one (figure "Comparison of train and test accuracies on the original and
-reshuffled VTAB datasets"), finds some tasks shifted, and reshuffles all of them before
-the evaluation. Three datasets are tested here: the digits, whose last third other
-people wrote; the digits reshuffled; and breast cancer, cut after two thirds.
+reshuffled split (figure "Comparison of train and test accuracies on the original and
+reshuffled VTAB datasets"). It finds shifts in some tasks, and reshuffles all tasks
+before the evaluation. This example tests three datasets: the digits, whose last third
+was written by other people; the digits reshuffled; and breast cancer, split after two
+thirds.
 
 Result: the digits are shifted, by two points of accuracy for a nearest neighbour
 and by almost five for a logistic regression. Reshuffled they are not, nor is breast

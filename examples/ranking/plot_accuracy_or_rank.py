@@ -3,10 +3,10 @@ Average accuracy or average rank
 ================================
 
 The paper averages ranks over tasks, since accuracies of different tasks are not
-commensurable, and shows in its appendix (table "average accuracy against average
-ranking", linear evaluation) that the two averages order six encoders differently. Here
-is the same for six unsupervised encoders on the four small datasets of scikit-learn,
-with the accuracy of a logistic regression on held-out rows and the codelength.
+comparable. Its appendix (table "average accuracy against average ranking", linear
+evaluation) shows that the two averages order six encoders differently. This example
+compares six unsupervised encoders on scikit-learn's four small datasets, by the
+held-out accuracy of a logistic regression and by codelength.
 
 Result: accuracy and rank by accuracy agree in all six places, while the rank by
 codelength puts 200 random features before the raw ones and 20 of them before three
@@ -51,7 +51,7 @@ for i, name in enumerate(paper):
     )
 
 # %%
-# Six encoders, none of which sees a label.
+# Six encoders that do not use labels.
 datasets = {
     "digits": load_digits(return_X_y=True),
     "wine": load_wine(return_X_y=True),

@@ -4,10 +4,10 @@ A method for torchgeo-bench
 
 torchgeo-bench evaluates an encoder by functions such as
 ``evaluate_logistic(x_train, y_train, x_val, y_val, x_test, y_test, ...)``, which sweeps
-40 values of C on the validation split. Below is a function with these arguments, less
-those of the sweep, whose metric is a codelength: there is no C and no scaling of
-features to choose. One pass also gives a *label-efficiency curve*, several orders the
-*spread over seeds*.
+40 values of C on the validation split. Below is a function with these arguments, except
+those of the sweep, whose metric is a codelength. It needs no choice of C or of the
+scaling of features. One pass also gives a *label-efficiency curve*, and several orders
+give the *spread over seeds*.
 
 A pull request would put the function into ``torchgeo_bench/main.py``, where
 ``EvaluationResult`` stands, and add ``"mdl"`` to the methods. Here digits stand for
@@ -101,8 +101,8 @@ for model, features in encoders.items():
 # %%
 # Long CSV
 # --------
-# As evaluma, their ranking tool, reads it. Nats are better if fewer, so that savings
-# against the uniform code are written.
+# This is the format of evaluma, their ranking tool. Since fewer nats are better, the
+# table has savings relative to the uniform code.
 
 writer = csv.writer(sys.stdout)
 writer.writerow(["model", "dataset", "metric", "score", "seed"])

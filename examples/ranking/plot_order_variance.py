@@ -36,7 +36,7 @@ scorer.fit({"digits": (X[rows], y[rows])}, encoders)
 nats = scorer.order_codelengths_[0]
 
 # %%
-# The spread over orders, beside that of the paper.
+# The spread over orders, next to that of the paper.
 print(f"{'':18s}   mean      sd   sd / mean")
 print(f"{'the paper':18s}{55906:7.0f}{134:8.1f}{134 / 55906:12.2%}")
 for name, own in zip(encoders, nats, strict=True):
@@ -44,9 +44,9 @@ for name, own in zip(encoders, nats, strict=True):
     print(f"{name:18s}{own.mean():7.1f}{sd:8.1f}{sd / own.mean():12.2%}")
 
 # %%
-# An order affects all encoders alike: differences vary less than codelengths. Intervals
-# are Student's, of level 0.9, for the mean over fresh draws of as many labels: rows are
-# a sample, too, and count for more than orders.
+# An order affects all encoders alike, so differences vary less than codelengths.
+# Student's intervals of level 0.9 are for the mean over fresh draws of equal size. Rows
+# are also a sample, and matter more than orders.
 found = scorer.paired_differences()
 names = list(encoders)
 print(f"\n{'':24s}   mean      sd   90% interval")

@@ -7,7 +7,7 @@ orders are the same for all encoders, so their codelengths are paired.
 """
 
 # %%
-# Encoders are fitted here without labels; one that requires them is refused.
+# Encoders are fitted without labels; an encoder that requires labels is rejected.
 import matplotlib.pyplot as plt
 from sklearn.datasets import load_breast_cancer, load_wine
 from sklearn.decomposition import PCA

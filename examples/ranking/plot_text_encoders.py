@@ -2,8 +2,8 @@
 Choose a text encoder with 100 labels
 =====================================
 
-Encoders of text are ranked on a hundred labels: n-grams of words and of characters, and
-a model with a method ``encode``, as those of sentence-transformers have.
+Rank text encoders on a hundred labels: n-grams of words and characters, and a model
+with a method ``encode``, like those of sentence-transformers.
 """
 
 # %%
@@ -41,6 +41,6 @@ scorer = RepresentationScorer(random_state=0).fit({"topic": (texts, labels)}, en
 print(scorer.verdict())
 
 # %%
-# Codelengths as labels arrive: the curves say from how many labels on encoders differ.
+# Codelengths as labels arrive show from how many labels on encoders differ.
 CodelengthDisplay.from_scorer(scorer)
 plt.show()

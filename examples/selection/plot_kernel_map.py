@@ -3,8 +3,8 @@ Choose a kernel map by codelength
 =================================
 
 Random features turn a kernel machine into a linear readout. Which kernel, which
-bandwidth, how many features? The codelength counts both the errors that remain and the
-labels that it takes to learn a readout of so many features.
+bandwidth, how many features? The codelength counts both the remaining errors and the
+labels needed to learn a readout of that many features.
 """
 
 # %%

@@ -3,8 +3,8 @@ Which layer, which position? A language model as views
 =======================================================
 
 A small language model learns to predict the next byte of Python's own documentation.
-Which of its layers, at which position of a text, shows what the text is about? One
-pass over a hundred labels answers, and says how sure the answer is.
+Which of its layers, at which position of a text, shows what the text is about? One pass
+over a hundred labels answers this question, with the certainty of the answer.
 """
 
 # %%
@@ -66,7 +66,7 @@ for _ in range(N_STEPS):
 print(f"{loss.item():.2f} nats a byte, {math.log(256):.2f} before training")
 
 # %%
-# The texts that are labelled are others: are they about text or about numbers?
+# The labelled texts are different ones: are they about text or about numbers?
 found = [
     (inspect.getdoc(thing), topic)
     for topic, home in {"text": str, "numbers": math}.items()
@@ -95,7 +95,7 @@ ViewPosteriorDisplay.from_comparison(comparison)
 plt.show()
 
 # %%
-# Every prediction was made before its label was known, so that the mixture of all views
-# can be measured as a detector without rows held out.
+# Every prediction was made before its label was known, so the mixture of all views can
+# be measured as a detector without held-out rows.
 scores = positive_probabilities(probe.codelengths_, labels[probe.order_], "text")
 print(detection_measures(labels[probe.order_] == "text", scores))

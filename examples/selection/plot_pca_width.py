@@ -2,9 +2,9 @@
 Choose the width of a PCA in a grid search
 ==========================================
 
-A :class:`~sklearn_mdl.RepresentationScorer` is a scorer for any transformer, and
-:class:`~sklearn_mdl.PrequentialSplit` the one split that a codelength needs: all rows
-on both sides.
+A :class:`~sklearn_mdl.RepresentationScorer` is a scorer for any transformer.
+:class:`~sklearn_mdl.PrequentialSplit` is the only split that a codelength needs, with
+all rows on both sides.
 """
 
 # %%

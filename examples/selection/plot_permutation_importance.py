@@ -2,15 +2,14 @@
 Which features carry the labels: permutation importance in nats
 ===============================================================
 
-Permute one feature, and see by how much the code of the labels grows. On the rows that
-were fitted that needs :func:`~sklearn_mdl.model_selection.refit_codelength_scorer`,
-which evaluates them again; on other rows
-:func:`~sklearn_mdl.heldout_codelength_scorer` will do.
+Permute one feature and see how much longer the code of the labels becomes. For the
+training rows use :func:`~sklearn_mdl.model_selection.refit_codelength_scorer`, which
+evaluates them again. For other rows use :func:`~sklearn_mdl.heldout_codelength_scorer`.
 """
 
 # %%
-# The importance of a feature is what the code of all labels costs more, in nats per
-# example, if the feature says nothing of its row. Below zero, the labels are cheaper
+# The importance of a feature is the increase of the code of all labels, in nats per
+# example, if the feature does not depend on its row. Below zero, the labels are cheaper
 # to learn without it.
 import matplotlib.pyplot as plt
 import numpy as np
@@ -36,14 +35,14 @@ of_stream = permutation_importance(
 )
 
 # %%
-# Rows of the stream have been learned: the scorer for held-out rows refuses them.
+# The scorer for held-out rows rejects rows of the stream, which have been learned.
 try:
     permutation_importance(switcher, X, y, scoring=heldout_codelength_scorer, **options)
 except ValueError as refused:
     print(refused)
 
 # %%
-# Of rows that were held out, a copy of the switcher goes on over them.
+# For held-out rows, a copy of the switcher continues over them.
 held_out = permutation_importance(
     switcher.fit(X[:90], y[:90]),
     X[90:],

@@ -2,16 +2,16 @@
 Preferred readouts: which depth serves which task
 =================================================
 
-The paper's table of readout models names, for every encoder and task, the readout of
-the largest mean posterior. It finds that the type of the task decides: linear readouts
-and one hidden layer for natural images, deeper ones for structured tasks. Here are four
-tasks on the same 600 handwritten digits: which digit it is, whether it is odd, whether
-the digit is greater than four, and whether the upper half has more ink than the lower
-one, which is a linear function of the pixels.
+The paper's table of readout models shows the readout with the largest mean posterior
+for every encoder and task. It finds that this depends on the type of task: linear
+readouts and one hidden layer for natural images, deeper readouts for structured tasks.
+This example has four tasks on the same 600 handwritten digits: which digit it is,
+whether it is odd, whether it is greater than four, and whether the upper half has more
+ink than the lower half, which is a linear function of the pixels.
 
-Result: the last task has a linear readout on the pixels. One other cell is linear, the
-digit itself from 200 random features, by a narrow margin. Odd and greater than four,
-the artificial tasks, prefer two or three hidden layers in all cells but one. With 600
+Result: the last task prefers a linear readout on the pixels. One other cell is linear
+by a narrow margin, the digit itself from 200 random features. The artificial tasks (odd
+and greater than four) prefer two or three hidden layers in all cells but one. With 600
 labels the preference is weak: in most cells no architecture has half of the mean
 posterior. The paper finds that the encoder matters little; here it matters as well.
 """

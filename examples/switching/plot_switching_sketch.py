@@ -2,13 +2,13 @@
 Why switch between readouts: loss curves that cross
 ===================================================
 
-The paper's first figure sketches three models of different complexity: with few
-examples A predicts best, with more B, then C. The area under a curve is a codelength,
-and switching at the crossings gives the least area. Here are such curves for three
-readouts of handwritten digits: a linear one, nearest neighbours, and an MLP.
+The paper's first figure sketches three models of different complexity. Model A predicts
+best with few examples, B with more, and then C. The area under a curve is a codelength,
+and switching at the crossings gives the smallest area. This example draws such curves
+for three readouts of handwritten digits: linear, nearest neighbours and an MLP.
 
-Result: two curves cross. Neighbours predict best up to some 640 digits, the MLP after
-them, and the linear readout never. The best single readout needs 261.4 nats, the best
+Result: two curves cross. Neighbours predict best up to about 640 digits, the MLP after
+that, and the linear readout never. The best single readout needs 261.4 nats, the best
 two blocks 245.8, and the mixture, which does not know when to switch, 251.5.
 """
 

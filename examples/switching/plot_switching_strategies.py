@@ -2,11 +2,11 @@
 Compare switching priors on the same losses
 ===========================================
 
-One pass gives the losses of all readouts; every switching prior then mixes the same
-losses in milliseconds. The paper compares strategies on ImageNet and finds the switch
-distribution close to fixed share, the Bayesian and the elementwise mixture far worse.
-Here is the comparison on digits. For losses of your own, write them to a file and name
-it in ``LOSSES`` below::
+One pass gives the losses of all readouts. Every switching prior then mixes the same
+losses in milliseconds. The paper compares strategies on ImageNet, and finds that the
+switch distribution is close to fixed share, and that the Bayesian and the elementwise
+mixture are far worse. This example compares them on digits. To use your own losses,
+write them to a file and name it in ``LOSSES`` below::
 
     sklearn-mdl score features.npy labels.npy --losses losses.npy
 """
@@ -64,9 +64,9 @@ for name, curve in curves.items():
     print(f"{name:22s}{curve.sum():10.1f}")
 
 # %%
-# The regret splits in two, as in the paper's Theorem 1. The cost of the three blocks is
-# the cost of learning; what the mixture costs more is the cost of switching, at most
-# the prior's cost of these very blocks.
+# The regret has two parts, as in the paper's Theorem 1. The cost of the three blocks is
+# the cost of learning. The rest is the cost of switching, which is at most the prior's
+# cost of these blocks.
 switching = curves["fixed share, m = 2"].sum() - segments.loss
 print(f"\nswitching cost {switching:.1f} nats, at most {segments.prior_cost:.1f}")
 others = {name: prior for name, prior in strategies.items() if "element" not in name}

@@ -1,4 +1,4 @@
-"""Arithmetic of a run: fast, and with the same bits every time."""
+"""Fast arithmetic of a run with reproducible bits."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from torch import Tensor
 
 from sklearn_mdl._core.unsupported import unsupported
 
-# Otherwise MKL may sum in an order that depends on memory addresses (on processors of
-# other makers it does), and a stack of readouts would not equal its parts. It is read
-# at the first product of a process, and costs no time.
+# Otherwise MKL may sum in an order that depends on memory addresses (and does on other
+# makers' processors), so that a stack of readouts would not equal its parts. MKL reads
+# this at the first product of a process. It costs no time.
 os.environ.setdefault("MKL_CBWR", "AUTO")
 
 
@@ -35,8 +35,8 @@ AMPERE = 8  # the first generation of GPUs that supports bfloat16 and TF32
 def one_thread() -> Iterator[None]:
     """Limit torch to one thread, which is faster for small products.
 
-    It also makes the numbers independent of how many cores a machine has. The limit
-    only applies to this thread, neither to others nor to those that they start.
+    Numbers also do not depend on the number of cores then. The limit only applies to
+    this thread.
     """
     n_threads = torch.get_num_threads()
     if n_threads == 1:
@@ -61,7 +61,7 @@ _ONE_AT_A_TIME = threading.Lock()
 class _SharedSetting:
     """A setting of the whole process, active while any thread needs it.
 
-    The first thread to enter applies it, and the last one to leave reverts it: if each
+    The first thread to enter applies it, and the last one to leave reverts it. If each
     thread saved and restored it, threads would restore each other's setting.
     """
 
@@ -94,7 +94,7 @@ class _SharedSetting:
                         self._settle()
 
     def _settle(self) -> None:
-        """Revert again in the main thread, where only that takes effect."""
+        """Revert again in the main thread if that is needed."""
         is_main = threading.current_thread() is threading.main_thread()
         if self._owed is not None and is_main:
             self._owed()
@@ -112,7 +112,7 @@ def _default_to_float32() -> Callable[[], object]:
     return partial(torch.set_default_dtype, before)
 
 
-# OpenBLAS accepts lower limits in any thread, higher ones only in the main thread.
+# OpenBLAS accepts lower limits in any thread but higher ones only in the main thread.
 one_blas_thread = _SharedSetting(_limit_blas, in_main_thread=True)
 _float32 = _SharedSetting(_default_to_float32)
 _here = threading.local()
@@ -165,10 +165,10 @@ def evaluation_mode(module: torch.nn.Module) -> Iterator[None]:
 
 @contextmanager
 def flushed_denormals(flush: bool = True) -> Iterator[None]:
-    """Flush denormal numbers (below 1e-38) to zero in this thread, or do not.
+    """Choose whether to flush denormal numbers (below 1e-38) to zero in this thread.
 
-    Moments and gradients of rare features decay to such numbers, which slow a processor
-    down many times and do not affect predictions.
+    Moments and gradients of rare features decay to such numbers, which slow down a
+    processor many times but do not affect predictions.
     """
     smallest = torch.tensor(1e-40, dtype=torch.float32, device="cpu")
     flushes = not bool((smallest * 1.0).any())  # the thread's setting before
@@ -182,9 +182,9 @@ def flushed_denormals(flush: bool = True) -> Iterator[None]:
 def in_lanes(function: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
     """Apply an elementwise function to values of any shape, in whole vectors.
 
-    On a CPU the last bits of vector instructions differ from those of scalar ones,
-    which process the remainder of an array: results of a readout or a row would depend
-    on its neighbours.
+    On a CPU the last bits of vector instructions differ from those of scalar
+    instructions, which process the remainder of an array. Otherwise results of a
+    readout or a row would depend on its neighbours.
     """
     flat = values.reshape(-1)
     whole = torch.nn.functional.pad(flat, (0, -len(flat) % LANES))
@@ -192,8 +192,8 @@ def in_lanes(function: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
 
 
 def mixture(log_proba: Iterable[Tensor], weights: Iterable[Tensor]) -> Tensor:
-    """Mix predictions (n, C), one for each readout, by as many weights (n,)."""
-    # One after the other: needs no K x n x C numbers, and sums in a fixed order.
+    """Mix predictions (n, C) of each readout with weights (n,) of each."""
+    # In turn, to avoid K x n x C numbers and to sum in a fixed order.
     terms = (w[:, None] * p.exp() for p, w in zip(log_proba, weights, strict=True))
     return reduce(Tensor.add_, terms)
 
@@ -204,7 +204,7 @@ def as_array(values: object) -> Any:
     Raises
     ------
     ValueError
-        If some values of an array are masked: scikit-learn would read what is below.
+        If some values of an array are masked, since scikit-learn would ignore the mask.
     """
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         row = np.argwhere(np.ma.getmaskarray(values))[0][0]
@@ -239,7 +239,7 @@ def dense(rows: Any) -> Any:
 
 
 def resolve_device(device: str) -> torch.device:
-    """Return the device of that name; "auto" is a GPU if there is one."""
+    """Return the device with that name; "auto" is a GPU if there is one."""
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -271,16 +271,16 @@ def _multiplies(precision: str, device: torch.device) -> bool:
         is_new = torch.cuda.get_device_capability(device)[0] >= AMPERE
         version = tuple(map(int, torch.__version__.split(".")[:2]))
         return is_new and (precision == "tf32" or version >= (2, 8))
-    # Torch's own check; otherwise it emulates, which is slower than float32.
+    # Torch would otherwise emulate these products, more slowly than float32.
     found = getattr(torch.cpu, "_is_avx512_bf16_supported", bool)()
     return device.type == "cpu" and precision == "bfloat16" and bool(found)
 
 
 def rounded_product(a: Tensor, b: Tensor) -> Tensor:
-    """Multiply stacks of bfloat16 matrices; sums and the product are float32.
+    """Multiply stacks of bfloat16 matrices with float32 sums and product.
 
     On a CPU torch rounds finished sums to bfloat16, since it has no other product of
-    such factors there.
+    such factors.
     """
     if a.device.type == "cpu":
         return torch.bmm(a, b).float()
@@ -313,7 +313,7 @@ _granted: ContextVar[int | None] = ContextVar("granted", default=None)
 
 @contextmanager
 def granted_memory(n_bytes: int) -> Iterator[None]:
-    """Limit :func:`memory_of`, such as by the size of a file to be loaded."""
+    """Limit :func:`memory_of`, for example by the size of a file to load."""
     token = _granted.set(n_bytes)
     try:
         yield
@@ -322,7 +322,7 @@ def granted_memory(n_bytes: int) -> Iterator[None]:
 
 
 def memory_of(device: torch.device) -> int | None:
-    """Available memory of a device in bytes: all, unless it is limited.
+    """Return the available memory of a device in bytes, or a lower limit.
 
     None if the system does not report it.
     """

@@ -1,4 +1,4 @@
-"""Parallel processes: their GPUs, their parent, and how they die."""
+"""Parallel processes: their GPUs, their parents and their deaths."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from typing import Any, Self
 
 from joblib.parallel import get_active_backend
 
-PASSES = 2  # attempts for tasks whose process died, by its own fault or another's
-# Raised by joblib and Dask when a process dies. A task that cannot be unpickled breaks
-# a pool, too, but would do so again.
+PASSES = 2  # attempts for tasks whose process died
+# Raised by joblib and Dask when a process dies. A task that cannot be unpickled also
+# breaks a pool, but would do so again.
 DEATHS = {"TerminatedWorkerError", "KilledWorker", "FutureCancelledError"}
-CLAIMED: dict[str, int] = {}  # places of GPUs taken by this process, by run
-WATCHED: set[int] = set()  # the parent of this process, once it is watched
+CLAIMED: dict[str, int] = {}  # GPU slots of this process by run
+WATCHED: set[int] = set()  # the parent of this process once it is watched
 WATCH_SECONDS = 1.0
 OWN_PROCESSES = {"LokyBackend", "MultiprocessingBackend"}  # of this machine
 
 
 def end_with(parent: int) -> None:
-    """End this process soon after its parent, even if that is killed.
+    """End this process soon after its parent, even if the parent is killed.
 
     Parameters
     ----------
     parent : int
         Process that distributes the work. Nothing happens if it is not the parent of
-        this one, such as with threads or workers of a cluster.
+        this process, as for threads or workers of a cluster.
     """
     is_parent, is_self = os.getppid() == parent, os.getpid() == parent
     if current_process().name.startswith("LokyProcess") and not (is_parent or is_self):
@@ -43,10 +43,10 @@ def end_with(parent: int) -> None:
 
 
 def watched() -> dict[str, Any]:
-    """Return what lets joblib's workers end with this process from their start.
+    """Return options with which joblib's workers end with this process.
 
-    Without it, a worker that has not got a task yet outlives a parent that is killed.
-    A user's own initializer stays, and workers of a cluster have none.
+    Otherwise a worker without a task would outlive a killed parent. A user's
+    initializer is kept, and workers of a cluster have none.
     """
     backend = get_active_backend()[0]
     own = type(backend).__name__ in OWN_PROCESSES
@@ -62,11 +62,11 @@ def _watch(parent: int) -> None:
 
 
 class Devices:
-    """Assigns the GPUs of a machine to the processes of a run.
+    """Assignment of the GPUs of a machine to the processes of a run.
 
-    A process takes the first place that is free and keeps it; place ``p`` is GPU
-    ``p mod n``. Places are files in the directory for temporary files, so each machine
-    assigns its own GPUs.
+    A process takes and keeps the first free slot. Slot ``p`` is GPU ``p mod n``. Slots
+    are files in the directory for temporary files, so each machine assigns its own
+    GPUs.
     """
 
     def __init__(self) -> None:
@@ -91,9 +91,9 @@ class Devices:
         Parameters
         ----------
         device : str
-            As for an estimator; only "auto" and "cuda" leave a choice.
+            As for an estimator. Only "auto" and "cuda" leave a choice.
         """
-        import torch  # here, since a new worker first begins to watch its parent
+        import torch  # here, since a new worker first watches its parent
 
         n_devices = torch.cuda.device_count() if device in ("auto", "cuda") else 0
         if n_devices < 2:

@@ -26,7 +26,7 @@ except ImportError:  # before scikit-learn 1.9
     _with_callbacks = None
 
     class CallbackSupportMixin:  # type: ignore[no-redef]
-        """Nothing: this version has no callbacks."""
+        """Do nothing, since this version has no callbacks."""
 
 
 check_partial_fit_first_call = _check_partial_fit_first_call
@@ -36,7 +36,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def with_callbacks(method: Method) -> Method:
-    """Tear callbacks down after the method, where this version has any."""
+    """Tear down callbacks after the method, if this version has any."""
     if _with_callbacks is None:
         return method
     decorated: Method = _with_callbacks(method)
@@ -63,7 +63,7 @@ def predict_proba(classifier: Any, X: Any) -> np.ndarray:
     """Return probabilities (n, C) as scikit-learn 1.9 does.
 
     Earlier versions of linear classifiers divided zero by zero if all one-vs-rest
-    probabilities of a row were zero; such rows become uniform.
+    probabilities of a row were zero. Such rows become uniform.
     """
     proba = np.array(classifier.predict_proba(X), dtype=np.float64)
     lost = np.isnan(proba).all(axis=1)
@@ -79,7 +79,7 @@ class FitTasks:
     Parameters
     ----------
     estimator : object
-        With callbacks, within a method that is decorated by ``with_callbacks``.
+        An estimator with callbacks, within a method decorated by ``with_callbacks``.
     X, y : array-like
         Data of the fit.
     """

@@ -1,4 +1,4 @@
-"""Tables of text, aligned for the screen or for LaTeX."""
+"""Text tables, aligned for the screen or for LaTeX."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LATEX = str.maketrans(
         ">": r"\textgreater{}",
         "|": r"\textbar{}",
         '"': r"\textquotedbl{}",
-        # After the end of a row LaTeX would read "[" as the length of a skip.
+        # LaTeX would read "[" at the beginning of a row as the length of a skip.
         **{bracket: f"{{{bracket}}}" for bracket in "[]"},
         **{sign: f"\\{sign}" for sign in "&%$#_{}"},
     }
@@ -24,7 +24,7 @@ _LATEX = str.maketrans(
 
 @dataclass(frozen=True)
 class Table:
-    """A table of texts, whose first column names the rows.
+    """A table of texts whose first column names the rows.
 
     Attributes
     ----------
@@ -32,9 +32,9 @@ class Table:
         Names of the columns.
     rows : sequence of sequences of str
     n_left : int, default=1
-        Number of columns that are aligned on the left; the others are numbers.
+        Number of left-aligned columns; the others are numbers.
     bold : collection of (int, int), default=()
-        Rows and columns of bold cells, where that is possible.
+        Rows and columns of bold cells, if bold is possible.
     """
 
     head: Sequence[str]
@@ -74,16 +74,16 @@ class Table:
 
 
 def escape_latex(text: str) -> str:
-    """Return text that LaTeX sets as it stands, in one line."""
+    """Return text in one line, escaped for LaTeX."""
     return " ".join(text.split()).translate(_LATEX)
 
 
-# Words of a name: those before the settings, each "name=value", and a last "#2".
+# Words of a name: those before the settings, each "name=value", and a final "#2".
 _WORDS = re.compile(r" (?=\w+=|#\d+$)")
 
 
 def short_names(names: Sequence[str]) -> list[str]:
-    """Omit from names of readouts the settings that are equal in all of them.
+    """Omit from names of readouts the settings that all of them share.
 
     Names are compared within an architecture, so different names stay different.
 
@@ -102,7 +102,7 @@ def short_names(names: Sequence[str]) -> list[str]:
 
 
 def duration_text(seconds: float) -> str:
-    """Write a time in the unit that suits it."""
+    """Format a time with a suitable unit."""
     if seconds < 60:
         return f"{seconds:.1f} s"
     if seconds < 3600:
@@ -111,7 +111,7 @@ def duration_text(seconds: float) -> str:
 
 
 def size_text(n_bytes: int) -> str:
-    """Write a number of bytes in the unit that suits it."""
+    """Format a number of bytes with a suitable unit."""
     if n_bytes < 1e6:
         return f"{n_bytes / 1e3:.0f} kB"
     return f"{n_bytes / 1e6:.0f} MB" if n_bytes < 1e9 else f"{n_bytes / 1e9:.1f} GB"

@@ -1,7 +1,7 @@
-"""The table of all pairs of features that cannot be combined, each with its reason.
+"""The table of all pairs of features that cannot be combined, with reasons.
 
 No other code may raise for a combination of features that are supported separately. The
-table may only shrink; tests draw pairs of features and read it.
+table may only shrink. Tests draw pairs of features and read it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def unsupported(
     cure : str
         What to write instead.
     kind : type
-        Of the error.
+        Type of the error.
     """
     reason = UNSUPPORTED[one, other]
     return kind(f"{one} cannot be combined with {other}, because {reason}; {cure}")

@@ -1,4 +1,4 @@
-"""Checks of features and labels, and of steps that would make codelengths invalid."""
+"""Checks of features, labels and steps that would invalidate codelengths."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from sklearn.utils.multiclass import check_classification_targets
 
 OWN = ("sklearn_mdl", "sklearn", "joblib")  # packages between a warning and its caller
 CHECKED_AT_ONCE = 2**24  # numbers
-LARGE = 2**53  # from here on float64 cannot represent all whole numbers
+LARGE = 2**53  # beyond this float64 cannot represent all whole numbers
 GROUPED = (
     "y should come in no particular order, but it is grouped by class, wholly or "
     "nearly, and the codelength depends on that; pass shuffle=True or permute the rows"
 )
 GROUPED_NATS = 14.0
 SHOWN = 200  # letters of a value in a message
-MANY_VALUES = 20  # values of whole floats, beyond which they may not be classes
+MANY_VALUES = 20  # distinct whole floats beyond which labels may not be classes
 
 
 def invalid(name: str, required: str, given: object, cure: str) -> ValueError:
-    """Return the error of a value that is out of range.
+    """Return the error for a value that is out of range.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def invalid(name: str, required: str, given: object, cure: str) -> ValueError:
     required : str
         What it must be.
     given : object
-        Value given, shown as its ``repr``, shortened.
+        Value given, shown as a shortened ``repr``.
     cure : str
         What to write instead.
     """
@@ -53,7 +53,7 @@ def invalid(name: str, required: str, given: object, cure: str) -> ValueError:
 
 
 def damaged(path: object, required: str, found: object, cure: str) -> ValueError:
-    """Return the error of a file with unexpected content."""
+    """Return the error for a file with unexpected content."""
     return ValueError(f"{path} must hold {required}, but {found}; {cure}")
 
 
@@ -62,7 +62,7 @@ _SAID: ContextVar[list[str] | None] = ContextVar("said", default=None)
 
 @contextmanager
 def kept_warnings() -> Iterator[list[str]]:
-    """Collect warnings of :func:`warn_caller` in this thread, to give later."""
+    """Collect warnings of :func:`warn_caller` in this thread to issue later."""
     said: list[str] = []
     token = _SAID.set(said)
     try:
@@ -86,12 +86,12 @@ def warn_caller(message: str) -> None:
 
 
 def check_finite(X: np.ndarray, names: Sequence[str] | None) -> None:
-    """Raise for features (n, d) that are not finite as float32, naming the place.
+    """Raise for features (n, d) that are not finite as float32, with the position.
 
     Raises
     ------
     ValueError
-        With the first row and column at fault.
+        With the first invalid row and column.
     """
     step = max(1, CHECKED_AT_ONCE // max(1, X.shape[1]))
     for start in range(0, len(X), step):
@@ -99,7 +99,7 @@ def check_finite(X: np.ndarray, names: Sequence[str] | None) -> None:
             rows = X[start : start + step].astype(np.float32, copy=False)
             total = rows.sum(dtype=np.float64)
         if np.isfinite(total):
-            continue  # if a number were out of range, the sum would be, too
+            continue  # the sum would also be out of range
         row, column = np.argwhere(~np.isfinite(rows))[0]
         what = "NaN" if np.isnan(rows[row, column]) else "infinity or a value too large"
         where = f"row {start + row}, column {column}"
@@ -112,16 +112,16 @@ def check_finite(X: np.ndarray, names: Sequence[str] | None) -> None:
 
 
 def as_labels(y: Any) -> Any:
-    """Return labels with exact whole numbers, however large; others unchanged.
+    """Return labels with exact whole numbers of any size, and others unchanged.
 
-    Columns of pandas and lists of numbers of both signs would become float64, which
-    cannot represent all integers beyond 2^53; scikit-learn does not treat objects as
-    numbers.
+    Pandas columns and lists of numbers with both signs would become float64, which
+    cannot represent all integers beyond 2^53, and scikit-learn does not treat objects
+    as numbers.
 
     Raises
     ------
     ValueError
-        If whole numbers need more than 64 bits, or are mixed with real ones.
+        If whole numbers need more than 64 bits or are mixed with real numbers.
     """
     if y is None or (isinstance(y, np.ndarray) and y.dtype != object) or issparse(y):
         return y
@@ -153,8 +153,8 @@ def as_labels(y: Any) -> Any:
 def may_be_real(labels: np.ndarray) -> bool:
     """Return True for whole floats that could be ages, counts or prices.
 
-    They have more than 2 different values, and more than 20 or than a quarter of their
-    number: 1.0, 2.0 and 3.0 in 200 rows are classes.
+    They have more than 2 distinct values, and more than 20 or a quarter of the rows. So
+    1.0, 2.0 and 3.0 in 200 rows are classes.
     """
     if labels.dtype.kind != "f" or not np.array_equal(labels, np.rint(labels)):
         return False
@@ -167,7 +167,7 @@ def check_class_labels(y: np.ndarray) -> None:
     Raises
     ------
     ValueError
-        Begins like scikit-learn's own message, and names the estimator for real labels.
+        With a message that begins like scikit-learn's and names the estimator to use.
     """
     try:
         check_classification_targets(y)
@@ -181,19 +181,19 @@ def check_class_labels(y: np.ndarray) -> None:
 
 
 def refuse_missing(y: object) -> object:
-    """Return labels unchanged, but numpy's text type as objects.
+    """Return labels unchanged, but NumPy's text type as objects.
 
     Raises
     ------
     ValueError
-        If a label is None, NaN, or pandas' or numpy's value for what is missing: with
-        the first row at fault.
+        If a label is None, NaN, or a missing value of pandas or NumPy. The error has
+        the first such row.
     """
     try:
         labels = np.asarray(y)
-    except (TypeError, ValueError):  # no labels at all, which raises an error later
+    except (TypeError, ValueError):  # not labels, which raises later
         return y
-    is_text = labels.dtype.kind == "T"  # scikit-learn does not know it
+    is_text = labels.dtype.kind == "T"  # unknown to scikit-learn
     if is_text:
         labels = labels.astype(object)
     if labels.dtype.kind in "OmM" and labels.shape == (labels.size,):
@@ -213,7 +213,7 @@ def named_groups(groups: Any, title: str = "groups") -> np.ndarray:
     Raises
     ------
     ValueError
-        If a name is missing: None, NaN, masked, or pandas' value for it.
+        If a name is missing: None, NaN, masked, or missing in pandas.
     """
     names = np.asarray(groups)
     # Together with text, NaN would become text.
@@ -246,7 +246,7 @@ def distinct_classes(labels: np.ndarray, name: str) -> np.ndarray:
     Raises
     ------
     ValueError
-        Unless there are two or more; names the estimator.
+        Unless there are two or more classes. The error names the estimator.
     """
     check_class_labels(labels)
     classes = np.unique(labels)
@@ -259,12 +259,13 @@ def distinct_classes(labels: np.ndarray, name: str) -> np.ndarray:
 
 
 def is_grouped(labels: np.ndarray) -> bool:
-    """Return True if encoded labels are sorted class by class, or nearly so.
+    """Return True if encoded labels are sorted or nearly sorted by class.
 
-    Compares two codes of labels: of their order, given the number of examples of each
-    class, and of their runs: number, starts and classes. Labels are grouped if there
-    are fewer runs than in random order and the second code is shorter by a quarter and
-    by 14 nats: in random order the probability of that is at most ``exp(-14) < 1e-6``.
+    The check compares two codes of the labels. The first codes their order, given the
+    number of examples of each class. The second codes their runs by number, starts and
+    classes. Labels are grouped if there are fewer runs than in random order, and the
+    second code is shorter by a quarter and by 14 nats. In random order the probability
+    of that is at most ``exp(-14) < 1e-6``.
     """
     counts = np.unique(labels, return_counts=True)[1]
     n, n_classes = len(labels), len(counts)
@@ -279,9 +280,9 @@ def is_grouped(labels: np.ndarray) -> bool:
 
 
 def labelled_step(transformer: BaseEstimator) -> str | None:
-    """Return the first step that would fit on the labels, None if there is none.
+    """Return the first step that would fit on the labels, or None.
 
-    Features must not depend on labels that are coded: selecting the best of 1,000
+    Features must not depend on the labels to be coded: selecting the best of 1,000
     random features by the labels "compresses" random labels. Frozen steps were fitted
     before.
     """
@@ -304,12 +305,12 @@ def _steps(transformer: BaseEstimator) -> list[BaseEstimator]:
             steps = [step for _, step, _ in transformer.transformers]
             return [*steps, transformer.remainder]
         case SelectorMixin(estimator=estimator) | object(estimator=estimator, cv=_):
-            return [estimator]  # a selector by a model, a search
+            return [estimator]  # a selector with a model, or a search
     return []
 
 
 def _learns_y(transformer: BaseEstimator) -> bool:
-    """Return True if tags require y; also for selectors by a score of y and PLS."""
+    """Return True if tags require y, and for PLS and selectors by scores of y."""
     y = inspect.signature(transformer.fit).parameters.get("y")
     return (
         get_tags(transformer).target_tags.required
@@ -322,7 +323,7 @@ def _learns_y(transformer: BaseEstimator) -> bool:
 
 
 def refuse_labelled(transformer: BaseEstimator, name: str) -> None:
-    """Raise ValueError if a transformer would see the labels that are coded."""
+    """Raise ValueError if a transformer would see the labels to be coded."""
     step = labelled_step(transformer)
     if step is not None:
         raise ValueError(
@@ -333,7 +334,7 @@ def refuse_labelled(transformer: BaseEstimator, name: str) -> None:
 
 
 def refuse_weights(given: Mapping[str, object], caller: str) -> None:
-    """Raise TypeError for weights of labels, by name."""
+    """Raise TypeError for weights of labels by name."""
     for name in given:
         raise TypeError(
             f"{caller} needs labels that all count once, since a weighted sum is not a "

@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Seed = int | RandomState | None
 
-PRECISIONS = (np.float64, np.float32)  # any other becomes the first
+PRECISIONS = (np.float64, np.float32)  # others are converted to the first
 SCALED_AT_ONCE = 2**20  # numbers
 
 
@@ -59,7 +59,7 @@ class LabelledEstimator(BaseEstimator):
     _precisions: ClassVar[DTypeLike | tuple[DTypeLike, ...]] = PRECISIONS
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Fit on all rows; the estimator does not change if they are invalid.
+        """Fit on all rows, without changing the estimator if they are invalid.
 
         Parameters
         ----------
@@ -74,9 +74,9 @@ class LabelledEstimator(BaseEstimator):
         ------
         ValueError
             If a parameter is out of range, if rows are not finite numbers, if labels
-            are not classes or are of a single class, or if no fit is possible.
+            are not classes or have a single class, or if no fit is possible.
         TypeError
-            If ``estimator`` is not of the kind needed.
+            If ``estimator`` is of the wrong kind.
 
         Warns
         -----

@@ -1,4 +1,4 @@
-"""The block-wise code: any classifier, fitted from scratch at block ends."""
+"""The block-wise code, with any classifier fitted from scratch at block ends."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ class BlockwiseCode(LabelledEstimator):
     """Online code of Voita and Titov: a classifier refitted block by block.
 
     The labels of the first block are coded uniformly. The labels of every later block
-    are coded by the predictions of a classifier fitted from scratch on all earlier
+    are coded with the predictions of a classifier fitted from scratch on all earlier
     blocks. The codelength is the sum::
 
         t_1 log C - sum_i log p_i(y of block i + 1 | x of block i + 1) ,
 
-    all in nats. This is a code only if the settings of the classifier were fixed before
-    the labels were seen, not if they are the best of several in hindsight.
+    all in nats. This is a code only if you fixed the settings of the classifier before
+    seeing the labels, instead of choosing the best of several in hindsight.
 
-    :class:`~sklearn_mdl.RefitReadout` is the same idea as a readout of a switcher:
-    blocks end with minibatches, and the number of rows need not be known. Here, blocks
-    end at fractions of the number of rows.
+    :class:`~sklearn_mdl.RefitReadout` is the same idea as a readout of a switcher.
+    There, blocks end with minibatches, and the number of rows need not be known. Here,
+    blocks end at fractions of the number of rows.
 
     Parameters
     ----------
     estimator : classifier, default=None
-        With ``fit`` and ``predict_proba``; it is copied and not changed. None takes
-        ``LogisticRegression(max_iter=1000)``.
+        A classifier with ``fit`` and ``predict_proba``, which is copied and not
+        modified. None is ``LogisticRegression(max_iter=1000)``.
     schedule : {"fractions", "doubling"} or array-like, default="fractions"
-        Where blocks end. "fractions": at 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.25, 12.5, 25,
-        50 and 100 per cent of the rows (Voita and Titov); "doubling": after
-        ``first_block`` rows, twice, four times as many and so on; or increasing
-        percentages up to 100.
+        Where blocks end. "fractions" ends blocks at 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.25,
+        12.5, 25, 50 and 100 per cent of the rows (Voita and Titov). "doubling" ends
+        them after ``first_block`` rows, twice as many, four times as many and so on. Or
+        pass increasing percentages up to 100.
     first_block : int, default=32
         Number of rows in the first block of "doubling".
     calibration : bool, default=False
@@ -56,7 +56,7 @@ class BlockwiseCode(LabelledEstimator):
         the factor with the smallest loss on these rows (Bornschein, Li and Hutter,
         2022). Fits on fewer than ten rows stay uncalibrated.
     scaling : {"standard"} or None, default="standard"
-        Standardise features, by the rows of each fit.
+        Standardise features with the rows of each fit.
     shuffle : bool, default=True
         Permute the rows first.
     random_state : int, RandomState instance or None, default=None
@@ -89,14 +89,14 @@ class BlockwiseCode(LabelledEstimator):
     estimate, which is mixed into all probabilities with weight ``1 / (n + 2)`` after
     ``n`` labels, as in :class:`~sklearn_mdl.RefitReadout`. If blocks double, this costs
     at most about a nat per block. If a fit raises, as many do for a single class, the
-    previous fit predicts; without one, or if it gives no probabilities, class
-    frequencies do.
+    previous fit predicts. Class frequencies predict if there is no previous fit, or if
+    it gives no probabilities.
 
     References
     ----------
     Voita and Titov, 2020, Information-theoretic probing with minimum description
     length, EMNLP, section 3.2. Their published notebooks add bits of the first block to
-    nats of the others; here all are nats.
+    nats of the others; here all terms are in nats.
 
     Examples
     --------
@@ -160,7 +160,7 @@ class BlockwiseCode(LabelledEstimator):
         shares = FRACTIONS if isinstance(self.schedule, str) else self.schedule
         try:
             found = np.asarray(shares, dtype=np.float64)
-        except (TypeError, ValueError):  # texts, or lists of unequal length
+        except (TypeError, ValueError):  # text, or lists of unequal length
             found = np.empty(0)
         increases = found.ndim == 1 and np.all(np.diff(found, prepend=0.0) > 0)
         if not increases or not found.size or found[-1] != 100:

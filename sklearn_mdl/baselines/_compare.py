@@ -52,7 +52,7 @@ ROWS_PER_TYPE = 10
 
 
 class Encoded(NamedTuple):
-    """Features of one encoder, or the reason why there are none, and encoding time."""
+    """Features of an encoder or the reason why there are none, and encoding time."""
 
     X: Array | None
     reason: str = ""
@@ -113,29 +113,28 @@ def compare_protocols(  # noqa: PLR0913, named options of one public call
 ) -> ProtocolComparison:
     """Measure encoders by several protocols on the same rows.
 
-    Rows are permuted once and split. All protocols learn or code the same train rows;
-    accuracies are on the test rows. Encoders are fitted on all rows without labels, as
-    in :class:`~sklearn_mdl.RepresentationScorer`.
+    Rows are permuted once and split. All protocols learn or code the same train rows,
+    and accuracies are on the test rows. Encoders are fitted on all rows without labels,
+    as in :class:`~sklearn_mdl.RepresentationScorer`.
 
     Parameters
     ----------
     encoders : mapping of str to transformer or array
-        An array of shape (n_samples, width) is features; None or "passthrough" keeps X.
-        May be None if X is a mapping of datasets that holds features.
+        Arrays of shape (n_samples, width) are features. None or "passthrough" keeps X.
+        May be None if X is a mapping of datasets with features.
     X : array-like of shape (n_samples, ...), mapping, or None
         Data. None if all encoders are arrays. A mapping ``{name: (X, y)}``, or ``{name:
         ({encoder: features}, y)}`` with ``encoders=None``, is several datasets.
     y : array-like of shape (n_samples,), default=None
         Labels; None if X is a mapping.
     protocols : sequence of str or mapping of str to estimator, default=None
-        None takes all of them, by name:
+        None uses all of the following:
 
         * "linear", "mlp", "knn": accuracy of a
-          :class:`~sklearn_mdl.baselines.LinearProbe`, of an
-          :class:`~sklearn_mdl.baselines.MLPProbe` with a small grid, of a
+          :class:`~sklearn_mdl.baselines.LinearProbe`, an
+          :class:`~sklearn_mdl.baselines.MLPProbe` with a small grid, and a
           :class:`~sklearn_mdl.baselines.KNeighborsProbe`
-        * "selectivity": of the linear probe, on a control task
-          (:func:`~sklearn_mdl.baselines.selectivity`)
+        * "selectivity": :func:`~sklearn_mdl.baselines.selectivity` of the linear probe
         * "logme": :func:`~sklearn_mdl.baselines.log_evidence`
         * "rankme": :func:`~sklearn_mdl.baselines.rank_me`, which uses no labels
         * "vinfo": :func:`~sklearn_mdl.baselines.usable_information` of linear models
@@ -146,38 +145,39 @@ def compare_protocols(  # noqa: PLR0913, named options of one public call
         * "sdl", "esc": :func:`~sklearn_mdl.metrics.surplus_description_length` and
           :func:`~sklearn_mdl.metrics.sample_complexity`, from the run of "mdl"
         * "edl", "epiplexity": :func:`~sklearn_mdl.metrics.excess_description_length` of
-          that run, over its loss on test rows and over the loss at its end
+          that run, relative to its loss on test rows and to its loss at the end
         * "mdl": the codelength of :class:`~sklearn_mdl.MDLReadoutSwitcher`
 
-        In a mapping each name may have its own estimator, or None for the default. A
-        classifier for "blockwise" is refitted by blocks; one for "sdl" or "esc" is
-        fitted on subsamples (:func:`~sklearn_mdl.baselines.subsampled_losses`). Any
-        other name needs a classifier, and its accuracy is measured.
+        A mapping gives each name an estimator, or None for the default. A classifier
+        for "blockwise" is refitted by blocks. A classifier for "sdl" or "esc" is fitted
+        on subsamples (:func:`~sklearn_mdl.baselines.subsampled_losses`). Any other name
+        needs a classifier and reports its accuracy.
     types : array-like of shape (n_samples,) or mapping of dataset to such, default=None
-        Types of the rows, for control tasks. None takes clusters of X.
+        Types of the rows for control tasks. None uses clusters of X.
     references : sequence of {"random", "shuffled"}, default=()
-        Additional rows of the table for comparison: a
-        :class:`~sklearn_mdl.baselines.RandomEncoder` as wide as the widest encoder, and
-        the first encoder's features with permuted rows, which carry no information.
+        Additional rows of the table for comparison. "random" is a
+        :class:`~sklearn_mdl.baselines.RandomEncoder` as wide as the widest encoder.
+        "shuffled" is the first encoder's features with permuted rows, which carry no
+        information.
     test_size : float, default=0.2
         Share of the rows on which accuracy is measured.
     epsilon : float, default=None
-        Target loss, in nats per label; None takes half the entropy of the labels.
+        Target loss, in nats per label. None is half the entropy of the labels.
     results : path-like, default=None
         A directory in which features of transformers are cached as float32, as in
         :class:`~sklearn_mdl.RepresentationScorer`.
     random_state : int, RandomState instance or None, default=0
         Seeds split, references, and every estimator whose ``random_state`` is None.
     n_jobs : int, default=None
-        Number of measurements in parallel, as processes; this makes wall times longer.
-        On a machine with several GPUs each process uses one.
+        Number of measurements in parallel processes, which make wall times longer. On a
+        machine with several GPUs each process uses one.
     verbose : int, default=0
         Show a progress bar over measurements, with the time left.
 
     Returns
     -------
     comparison : ProtocolComparison
-        A value that could not be computed is NaN, and has its reason.
+        Values that could not be computed are NaN, with a reason.
 
     Raises
     ------
@@ -236,7 +236,7 @@ def compare_protocols(  # noqa: PLR0913, named options of one public call
 
 
 def _on_equal_terms(estimators: Sequence[Served], study: Study) -> Iterator[Served]:
-    """Yield the estimators of a study; all encoders share a switcher's list."""
+    """Yield the estimators of a study, where encoders share a switcher's list."""
     widths = [e.X.shape[1] for e in study.features.values() if e.X is not None]
     for served, estimator in estimators:
         if widths and isinstance(estimator, MDLReadoutSwitcher):
@@ -314,7 +314,7 @@ def _encode(
 
 def _check_rows(name: str, data: object, labels: Array, encoder: str) -> None:
     if data is None:
-        required = f"the data that encoder {encoder!r} encodes"
+        required = f"the data for encoder {encoder!r}"
         raise invalid("X", required, data, "pass X, or features in place of encoders")
     if not isinstance(data, Mapping) and num_samples(data) != len(labels):
         lengths = [num_samples(data), len(labels)]
@@ -365,7 +365,7 @@ def _table_of(data: object) -> Array | None:
     """Return data as a table of finite numbers, or None if they are not numbers."""
     try:
         table = np.asarray(data, dtype=np.float64)
-    except (TypeError, ValueError):  # paths, texts, data frames with words
+    except (TypeError, ValueError):  # paths, texts, data frames with text
         return None
     is_table = table.ndim >= 2 and np.isfinite(table).all()
     return table.reshape(len(table), -1) if is_table else None

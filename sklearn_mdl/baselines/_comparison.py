@@ -1,4 +1,4 @@
-"""The result of a comparison of protocols, and its tables."""
+"""Results of a comparison of protocols, and their tables."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ Place = tuple[str, str, str]  # dataset, encoder, protocol
 
 @dataclass(frozen=True)
 class ProtocolComparison:
-    """Values of several protocols for encoders, on one dataset or on several.
+    """Values of several protocols for encoders on one or more datasets.
 
-    Printed, it is a table; in a notebook, a data frame.
+    It prints as a table. A notebook shows it as a data frame.
 
     Attributes
     ----------
     dataset_names, encoder_names : tuple of str
-        References come last among encoders; they have values but no ranks.
+        References come last among encoders, and have values but no ranks.
     protocols : tuple of Protocol
         Each with ``name``, ``title``, ``unit`` and ``greater_is_better``.
     values : ndarray of shape (n_datasets, n_encoders, n_protocols)
@@ -48,7 +48,7 @@ class ProtocolComparison:
     is_bound : ndarray of shape (n_datasets, n_encoders, n_protocols), bool
         True where a value is a lower bound, since its curve ends too early.
     seconds : ndarray of shape (n_datasets, n_encoders, n_protocols)
-        Wall time; protocols that share one run have the time of that run.
+        Wall time. Protocols that share one run have the time of that run.
     encoding_seconds : ndarray of shape (n_datasets, n_encoders)
         Wall time of encoding; 0 for precomputed features.
     reasons : dict of (dataset, encoder, protocol) to str
@@ -56,7 +56,8 @@ class ProtocolComparison:
     notes : dict of (dataset, encoder, protocol) to list of str
         Warnings of the computation.
     n_train, n_test, n_classes : tuple of int
-        Number of train rows, of test rows, and of classes among train rows, by dataset.
+        Numbers of train rows, of test rows, and of classes among train rows, by
+        dataset.
     epsilons : tuple of float
         Target loss of surplus description length and sample complexity, in nats per
         label, by dataset.
@@ -81,7 +82,7 @@ class ProtocolComparison:
 
     @property
     def ranks(self) -> Floats:
-        """Ranks of encoders, 1 is best and ties share, of the shape of ``values``.
+        """Ranks of encoders, of the shape of ``values``; 1 is best, ties share.
 
         NaN for references, and for all encoders if one of them has no value, since
         ranks over unequal sets are meaningless.
@@ -106,7 +107,7 @@ class ProtocolComparison:
 
     @property
     def average_places(self) -> Floats:
-        """Places by average rank, (n_encoders, n_protocols); ties share the better.
+        """Places by average rank, (n_encoders, n_protocols); ties share the best place.
 
         NaN where the average rank is NaN.
         """
@@ -116,7 +117,7 @@ class ProtocolComparison:
 
     @property
     def heldout_accuracies(self) -> dict[str, dict[tuple[str, str], float]]:
-        """Accuracies on held-out rows, by protocol, then dataset and encoder."""
+        """Held-out accuracies by protocol, and then by dataset and encoder."""
         cells = list(product(self.dataset_names, self.encoder_names))
         return {
             name: dict(zip(cells, self.values[..., p].ravel().tolist(), strict=True))
@@ -154,7 +155,7 @@ class ProtocolComparison:
         Returns
         -------
         frame : DataFrame
-            A row for each encoder; for each protocol the columns NAME and "NAME rank".
+            One row per encoder, with columns NAME and "NAME rank" for each protocol.
 
         Raises
         ------
@@ -181,10 +182,10 @@ class ProtocolComparison:
         Returns
         -------
         frame : DataFrame
-            A row for each encoder; for each protocol the average rank in column NAME,
-            and the place in "NAME #". Accuracies also have a mean over datasets, in
-            "NAME mean"; accuracies of different tasks are not commensurable, so it may
-            order encoders differently.
+            One row per encoder. Each protocol has the average rank in column NAME and
+            the place in "NAME #". Accuracies also have a mean over datasets in "NAME
+            mean". It may order encoders differently, since accuracies of different
+            tasks are not comparable.
         """
         return self._frame(self._average_columns())
 
@@ -217,7 +218,7 @@ class ProtocolComparison:
             yield Column.of(f"{name} #", "#", self.average_places[:, p], "g")
 
     def _text(self, columns: Iterable[Column], ranks: Floats) -> str:
-        """Tabulate columns, the best encoder by the first protocol on top."""
+        """Tabulate columns, with the best encoder by the first protocol on top."""
         columns = list(columns)
         texts = (column.texts for column in columns)
         rows = list(zip(self.encoder_names, *texts, strict=True))
@@ -261,7 +262,7 @@ class ProtocolComparison:
 
 
 class Column(NamedTuple):
-    """A column of a table: names in frames and in text, values and their texts."""
+    """A column of a table: names in frames and text, and values with their texts."""
 
     name: str
     title: str
@@ -277,19 +278,20 @@ class Column(NamedTuple):
 def best_first(ranks: Floats) -> list[int]:
     """Return indices of encoders, sorted by ranks (n_encoders, n_protocols).
 
-    Sort by the first protocol, then the second; encoders without a rank come last.
+    Encoders are sorted by the first protocol, then by the second. Those without a rank
+    come last.
     """
     order: list[int] = np.lexsort(ranks.T[::-1]).tolist()
     return order
 
 
 def value_text(comparison: ProtocolComparison, d: int, e: int, p: int) -> str:
-    """Return a value with the decimals of its unit, marked if it is a lower bound."""
+    """Return a value with the decimals of its unit, marked if a lower bound."""
     bound = ">= " if comparison.is_bound[d, e, p] else ""
     digits = DIGITS.get(comparison.protocols[p].unit, 0)
     return bound + number(comparison.values[d, e, p], f".{digits}f")
 
 
 def number(value: float, style: str) -> str:
-    """Return a number as text, and a dash where there is none; zero has no sign."""
+    """Return a number as text, or a dash if there is none; zero has no sign."""
     return "-" if np.isnan(value) else format(value, f"z{style}")

@@ -1,9 +1,9 @@
-"""Control tasks and selectivity: how much of its accuracy a probe memorises.
+"""Control tasks and selectivity, which show how much a probe memorises.
 
-A control task gives every *type* of rows a label drawn at random: only a probe that
-memorises types can predict it. Selectivity is the accuracy on a task minus the accuracy
-on a control task (Hewitt and Liang, 2019). The random encoder is the control for
-trained encoders.
+A control task gives every *type* of rows a random label, which only a probe that
+memorises types can predict. Selectivity is the accuracy on a task minus the accuracy on
+a control task (Hewitt and Liang, 2019). The random encoder is a control for trained
+encoders.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ Part = tuple[ArrayLike, ArrayLike]
 
 
 class Selectivity(NamedTuple):
-    """Accuracy on a task, and on a control task.
+    """Accuracy on a task and on a control task.
 
     Attributes
     ----------
     value : float
-        ``accuracy - control_accuracy``: greater is better.
+        ``accuracy - control_accuracy``; higher is better.
     accuracy, control_accuracy : float
         Accuracies on the test rows, averaged over control tasks if there are several.
     """
@@ -56,7 +56,7 @@ def control_labels(
     Parameters
     ----------
     types : array-like of shape (n_samples,)
-        Arguments of the control task: words, identities, clusters
+        Types of the rows, such as words, identities or clusters
         (:func:`cluster_types`). They must not depend on the features under test. If
         every row has its own type, control labels are random, and no probe can predict
         them on new rows.
@@ -134,16 +134,16 @@ def selectivity(
     Parameters
     ----------
     probe : classifier
-        Copied and fitted once for each task; a :class:`~sklearn_mdl.KernelReadout`
+        Copied and fitted once for each task. A :class:`~sklearn_mdl.KernelReadout`
         learns all control tasks with a single factorisation.
     train, test : (X, y)
         Features of shape (n, d) and labels of shape (n,).
     types : (array-like, array-like)
-        Types of the train and of the test rows; see :func:`control_labels`.
+        Types of the train and test rows; see :func:`control_labels`.
     n_controls : int, default=1
         Number of control tasks, each with different labels for the types.
     random_state : int, RandomState instance or None, default=None
-        Seeds the control labels; the probe has its own ``random_state``.
+        Seeds the control labels, but not the probe, which has its own ``random_state``.
 
     Returns
     -------
@@ -199,7 +199,7 @@ def selectivity(
 
 @dataclass(eq=False, repr=False)
 class RandomEncoder(TransformerMixin, BaseEstimator):
-    """A reference: one layer of rectified units with random weights.
+    """A reference encoder: one layer of rectified units with random weights.
 
     Features are standardised, multiplied by a Gaussian matrix and rectified. A trained
     encoder should give a shorter code than a random one of the same width. For your own
@@ -209,7 +209,7 @@ class RandomEncoder(TransformerMixin, BaseEstimator):
     Parameters
     ----------
     n_components : int, default=None
-        Number of units; None takes the number of features.
+        Number of units; None is the number of features.
     random_state : int, RandomState instance or None, default=None
 
     Attributes

@@ -11,8 +11,8 @@ that ``y ~ N(0, X X' / alpha + I / beta)``. With the singular values ``s_i`` of 
         + \frac{\|y\|^2 - \|z\|^2}{l} \Bigr), \qquad v = 1 / \alpha .
 
 For a given ``l`` the best ``v`` is the bracket divided by ``n``. The remaining function
-of ``l`` is searched on a grid and then refined. Unlike the fixed-point iteration of the
-article, this cannot stop before the optimum.
+of ``l`` is searched on a grid and then refined. Unlike the article's fixed-point
+iteration, this cannot stop before the optimum.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ GRID = np.linspace(np.log(1e-10), np.log(1e6), 60)
 
 
 class LogEvidence(NamedTuple):
-    """Evidence of linear models, each for one class versus the rest.
+    """Evidence of linear models for one class versus the rest.
 
     Attributes
     ----------
     value : float
-        Mean over classes of the log evidence per example, in nats: greater is better.
-        It is the density of zeros and ones, may have either sign, and is not a
+        Mean over classes of the log evidence per example, in nats; higher is better. It
+        is a density of zeros and ones, so it may have either sign and is not a
         codelength of labels.
     by_class : ndarray of shape (n_classes,)
         Log evidence per example of each class.
@@ -56,9 +56,9 @@ class LogEvidence(NamedTuple):
 def log_evidence(X: ArrayLike, y: ArrayLike) -> LogEvidence:
     """Compute LogME, the maximum evidence of linear models of one-hot labels.
 
-    Cheap: one singular value decomposition, no training. As in the article, features
-    are neither centred nor scaled, and the result depends on both. Multiplying all
-    features by the same factor does not change it.
+    This takes one singular value decomposition and no training. As in the article,
+    features are neither centred nor scaled, although the result depends on both.
+    Multiplying all features by the same factor does not change it.
 
     Parameters
     ----------
@@ -72,9 +72,9 @@ def log_evidence(X: ArrayLike, y: ArrayLike) -> LogEvidence:
     Raises
     ------
     ValueError
-        If there is a single class, if rows are not finite or all zero, or if the
-        features reproduce the labels without error on fewer dimensions than examples:
-        the evidence then grows without bound.
+        If there is a single class, or if rows are not finite or all zero. Also if the
+        features reproduce the labels without error on fewer dimensions than examples,
+        since the evidence then grows without bound.
 
     References
     ----------
@@ -109,7 +109,7 @@ def log_evidence(X: ArrayLike, y: ArrayLike) -> LogEvidence:
 def _maximum(
     squares: Floats, z: Floats, total: float, n: int
 ) -> tuple[float, float, float]:
-    """Log evidence per example, alpha and beta at the optimum.
+    """Return log evidence per example, alpha and beta at the optimum.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def _maximum(
     total : float
         Squared norm of the target.
     n : int
-        Examples.
+        Number of examples.
     """
     rank = len(squares)
     rest = max(0.0, total - float(z @ z)) if rank < n else 0.0

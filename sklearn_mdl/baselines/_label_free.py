@@ -1,4 +1,4 @@
-"""RankMe: the effective rank of features, without labels."""
+"""RankMe, the effective rank of features without labels."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ ROUNDING = 1e-7  # the constant of the article, for float32
 
 
 def rank_me(X: ArrayLike) -> float:
-    """Return the exponential of the entropy of the singular values' shares.
+    """Return the effective rank, the exponential of the entropy of singular values.
 
     Let ``s_k`` be the singular values of the features, neither centred nor scaled, and
     ``p_k = s_k / sum_j s_j + 1e-7`` their shares. The rank is ``exp(-sum_k p_k log
-    p_k)``, up to rounding between 1 and the smaller dimension of X.
+    p_k)``, which is between 1 and the smaller dimension of X up to rounding.
 
     Parameters
     ----------

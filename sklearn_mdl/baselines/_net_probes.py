@@ -1,6 +1,6 @@
-"""Linear and MLP probes: the accuracy protocols of the paper.
+"""Linear and MLP probes, the accuracy protocols of the paper.
 
-All settings are trained together, and the best on held-out rows is kept.
+All settings are trained together, and the best one on held-out rows is kept.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from sklearn_mdl.readouts import (
     readout_grid,
 )
 
-# The paper, appendix A.4, which does not give the width of its MLPs of 1 to 7 layers.
+# Appendix A.4 of the paper, which omits the width of its MLPs with 1 to 7 layers.
 LEARNING_RATES = (1e-4, 3e-4, 1e-3, 3e-3)
 WEIGHT_DECAYS = (0.0, 1e-6, 1e-4, 1e-2)
 EMA_STEP_SIZES = (1e-4, 1e-2, 1.0)
@@ -49,34 +49,33 @@ Values = float | Sequence[float]
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class LinearProbe(Probe):
-    """Linear evaluation: a softmax classifier, its settings chosen on held-out rows.
+    """Linear evaluation: a softmax classifier with settings chosen on held-out rows.
 
     Linear evaluation reports the accuracy of this classifier on test rows.
 
     Parameters
     ----------
     lr : float or sequence of float, default=(1e-4, 3e-4, 1e-3, 3e-3)
-        Learning rates of AdamW to be tried.
+        Learning rates of AdamW to try.
     weight_decay : float or sequence of float, default=(0, 1e-6, 1e-4, 1e-2)
-        Decoupled weight decays to be tried.
+        Decoupled weight decays to try.
     ema_step_size : float or sequence of float, default=(1e-4, 1e-2, 1)
-        Steps of the averaged weights to be tried: ``average <- (1 - step) average +
-        step weights``; at 1 the weights themselves predict.
+        Steps of the averaged weights to try: ``average <- (1 - step) average + step
+        weights``. With 1 the weights themselves predict.
     ema_warmup : bool, default=True
-        Make the ``n``-th averaging step at least ``1 / (n + 1)``; otherwise, with a
-        step of 1e-4, averages stay close to the initial weights within 1,000 steps.
+        Make the ``n``-th averaging step at least ``1 / (n + 1)``. Otherwise, with a
+        step of 1e-4, averages stay close to the initial weights for 1,000 steps.
     label_smoothing : float, default=0.0
-        Share of each training target spread over all classes.
+        Share of each training target that is spread over all classes.
     batch_size : int, default=1024
         Largest number of rows in a minibatch.
     max_steps : int, default=1000
         Steps of the optimiser. Weights are evaluated on the held-out rows after all
-        steps, a half, a quarter and so on: the number of steps is a setting like the
-        others.
+        steps, a half, a quarter and so on, so the number of steps is also chosen there.
     validation_fraction : float, default=0.1
-        Share of the rows, drawn at random, on which settings are compared.
+        Share of the rows, drawn at random, for comparing settings.
     scaling : {"standard"} or None, default="standard"
-        Standardise features by the rows learned from.
+        Standardise features with the training rows.
     device : str, default="auto"
         Torch device; "auto" uses a GPU if there is one. Features are moved there.
     random_state : int, RandomState instance or None, default=None
@@ -85,8 +84,7 @@ class LinearProbe(Probe):
     Attributes
     ----------
     best_params_ : dict
-        The setting with the smallest mean log-loss on the held-out rows, and
-        ``n_steps``.
+        The setting with the lowest mean log-loss on the held-out rows, and ``n_steps``.
     settings_ : list of dict, n_settings
         All settings that were tried.
     steps_ : ndarray of shape (n_checkpoints,)
@@ -100,9 +98,9 @@ class LinearProbe(Probe):
 
     Notes
     -----
-    Settings of one shape are trained as stacks, and settings that only differ in their
-    averaging step share one training. As in the paper, the winner is not trained again
-    on all rows, see its appendix "Accuracy-based evaluations".
+    Settings of one shape are trained as stacks, and settings that differ only in their
+    averaging step share one training. As in the paper (appendix "Accuracy-based
+    evaluations"), the winner is not trained again on all rows.
 
     References
     ----------
@@ -150,7 +148,7 @@ class LinearProbe(Probe):
 
     @property
     def hidden_layer_sizes(self) -> int | Sequence[int | Sequence[int]]:
-        """Hidden layers of the nets to be tried: a linear probe has none."""
+        """Hidden layers of the nets to try; none for a linear probe."""
         return ((),)
 
     def _fit(self, data: Labelled) -> None:
@@ -192,20 +190,20 @@ class LinearProbe(Probe):
         self._net, self._scaler = trials.net.cpu(), scaler  # loads on any device
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return settings and numpy arrays, from which the net is made again."""
+        """Return settings and NumPy arrays from which to rebuild the net."""
         state: dict[str, Any] = dict(super().__getstate__())
         if "_net" in state:
             state["_net"] = state["_net"].arrays()
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Make the net again."""
+        """Rebuild the net."""
         if "_net" in state:
             state = {**state, "_net": StackedMLP.of_arrays(state["_net"])}
         super().__setstate__(state)
 
     def predict_log_proba(self, X: ArrayLike) -> Floats:
-        """Log-probabilities (n_samples, n_classes) in nats, by ``classes_``.
+        """Return log-probabilities (n_samples, n_classes) in nats, by ``classes_``.
 
         Parameters
         ----------
@@ -226,16 +224,16 @@ class LinearProbe(Probe):
 
 @dataclass(eq=False, repr=False)
 class MLPProbe(LinearProbe):
-    """MLP evaluation: MLPs of several depths, the best chosen on held-out rows.
+    """MLP evaluation: MLPs of several depths, chosen on held-out rows.
 
-    The depth is a setting like the others. The default is the paper's grid, with a
-    width of 512, which the paper does not give: 7 x 48 settings in 7 x 16 trainings. It
-    is meant for a GPU; on a CPU pass a few settings and depths.
+    The depth is a setting like the others. The default is the paper's grid of 7 x 48
+    settings in 7 x 16 trainings, with a width of 512, which the paper omits. It is
+    meant for a GPU; on a CPU pass a few settings and depths.
 
     Parameters
     ----------
     hidden_layer_sizes : sequence of tuple of int, default=((512,), ..., 7 * (512,))
-        Widths of hidden layers to be tried; a single tuple is a single net.
+        Widths of hidden layers to try; a single tuple is a single net.
     lr : float or sequence of float, default=(1e-4, 3e-4, 1e-3, 3e-3)
     weight_decay : float or sequence of float, default=(0, 1e-6, 1e-4, 1e-2)
     ema_step_size : float or sequence of float, default=(1e-4, 1e-2, 1)
@@ -247,7 +245,7 @@ class MLPProbe(LinearProbe):
     scaling : {"standard"} or None, default="standard"
     device : str, default="auto"
     random_state : int, RandomState instance or None, default=None
-        This and all above as for :class:`LinearProbe`.
+        This and the parameters above are as for :class:`LinearProbe`.
 
     Attributes
     ----------
@@ -279,7 +277,7 @@ class MLPProbe(LinearProbe):
 
 NetReadout = LinearReadout | MLPReadout
 EVALUATED_AT_ONCE = 2**23  # outputs of a layer
-FEWEST_STEPS = 8  # steps before which no weights are evaluated
+FEWEST_STEPS = 8  # number of steps before any weights are evaluated
 
 
 class Rows(NamedTuple):
@@ -290,7 +288,7 @@ class Rows(NamedTuple):
 
 
 class Trials(NamedTuple):
-    """Losses and accuracies of all settings, and the best of them.
+    """Losses and accuracies of all settings, and the best setting.
 
     Attributes
     ----------
@@ -298,7 +296,7 @@ class Trials(NamedTuple):
     losses, scores : ndarray of shape (n_settings, n_checkpoints)
         Mean log-loss in nats and accuracy on held-out rows.
     best : (int, int)
-        Setting and checkpoint of the smallest loss.
+        Setting and checkpoint with the lowest loss.
     net : StackedMLP
         The best weights, as a stack of one.
     """
@@ -311,7 +309,7 @@ class Trials(NamedTuple):
 
 
 def checkpoints(max_steps: int) -> list[int]:
-    """Return numbers of steps at which nets are evaluated: all, a half and so on."""
+    """Return the steps at which to evaluate nets: all, a half and so on."""
     found = [max_steps]
     while found[-1] // 2 >= FEWEST_STEPS:
         found.append(found[-1] // 2)
@@ -328,11 +326,11 @@ def try_readouts(
     batch_size: int,
     seed: int,
 ) -> Trials:
-    """Train every readout on minibatches, and keep the best on held-out rows.
+    """Train every readout on minibatches, and keep the best one on held-out rows.
 
-    Readouts of one shape are trained as stacks, with the same minibatches for all, so
-    results of one do not depend on which others are tried. Shapes are trained one after
-    the other: only stacks of one shape are in memory.
+    Readouts of one shape are trained as stacks with the same minibatches, so the
+    results of a readout do not depend on the others. Shapes are trained in turn, so
+    only stacks of one shape are in memory.
 
     Parameters
     ----------
@@ -346,8 +344,7 @@ def try_readouts(
     Raises
     ------
     ValueError
-        If all of them diverged.
-    MemoryError
+        If all readouts diverged. MemoryError
         If the readouts of one shape do not fit into the device's memory.
     """
     steps = checkpoints(max_steps)
@@ -370,7 +367,7 @@ def try_readouts(
 def _stacks(
     readouts: Sequence[NetReadout], x: Tensor, n_classes: int, seed: int
 ) -> Iterator[tuple[list[int], ReadoutStack]]:
-    """Yield stacks, each with the places of its members among the readouts."""
+    """Yield stacks, each with the positions of its members among the readouts."""
     shapes: dict[object, list[int]] = {}
     for i, readout in enumerate(readouts):
         shapes.setdefault(readout.hidden_layer_sizes, []).append(i)
@@ -385,7 +382,7 @@ def _stacks(
 def _train(
     stack: ReadoutStack, rows: Rows, batches: Iterator[Integers], stops: Sequence[int]
 ) -> Iterator[None]:
-    """Take steps on shuffled minibatches; yield whenever the net is to be evaluated."""
+    """Take steps on shuffled minibatches, and yield at each evaluation."""
     for n_steps, batch in enumerate(islice(batches, stops[-1]), start=1):
         places = torch.from_numpy(batch).to(rows.y.device)
         with flushed_denormals():
@@ -395,7 +392,7 @@ def _train(
 
 
 def _minibatches(n_rows: int, batch_size: int, seed: int) -> Iterator[Integers]:
-    """Yield minibatches forever: parts of permutations, nearly equal in size."""
+    """Yield minibatches forever, as parts of permutations of nearly equal size."""
     rng = np.random.default_rng(seed)
     n_parts = -(-n_rows // batch_size)
     while True:
@@ -403,7 +400,7 @@ def _minibatches(n_rows: int, batch_size: int, seed: int) -> Iterator[Integers]:
 
 
 def _evaluate(stack: ReadoutStack, rows: Rows) -> tuple[Floats, Floats]:
-    """Mean log-loss and accuracy (K,); infinite and NaN where a member diverged."""
+    """Return mean log-loss and accuracy (K,), infinite and NaN for diverged members."""
     n_members = len(stack.columns)
     step = _rows_at_once(stack.net.module_, n_members)
     loss = torch.zeros(n_members, dtype=torch.float64)
@@ -420,13 +417,13 @@ def _evaluate(stack: ReadoutStack, rows: Rows) -> tuple[Floats, Floats]:
 
 
 def _rows_at_once(net: StackedMLP, n_members: int) -> int:
-    """Return the number of rows whose widest layer, over all members, fits."""
+    """Return the number of rows for which the widest layer of all members fits."""
     widest = max(weight.shape[1] for weight, _ in net.pairs)
     return max(1, EVALUATED_AT_ONCE // (n_members * widest))
 
 
 def _member(stack: ReadoutStack, member: int) -> StackedMLP:
-    """Copy the weights by which one member predicts: trained, or averaged."""
+    """Copy the trained or averaged weights with which one member predicts."""
     place = int(stack.averages.places[member])
     modules: list[StackedMLP] = [stack.net.module_, *stack.averages.copies]
     for module in modules[:-1]:

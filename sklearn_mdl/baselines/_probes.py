@@ -1,4 +1,4 @@
-"""Accuracy probes: their base class, and nearest neighbours."""
+"""Base class of accuracy probes, and nearest neighbours."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Probe(ClassifierMixin, LabelledEstimator):
     _precisions = np.float32
 
     def predict_proba(self, X: ArrayLike) -> Floats:
-        """Probabilities (n_samples, n_classes), in the order of ``classes_``.
+        """Return probabilities (n_samples, n_classes) in the order of ``classes_``.
 
         Parameters
         ----------
@@ -42,7 +42,7 @@ class Probe(ClassifierMixin, LabelledEstimator):
         return self._proba(self._checked_rows(X))
 
     def predict(self, X: ArrayLike) -> Array:
-        """Most probable class of every row, (n_samples,).
+        """Return the most probable class of every row, (n_samples,).
 
         Parameters
         ----------
@@ -80,7 +80,7 @@ class Probe(ClassifierMixin, LabelledEstimator):
 
 @dataclass(eq=False, repr=False)
 class KNeighborsProbe(Probe):
-    """Nearest-neighbour evaluation: votes weighted by cosine, k chosen by validation.
+    """Nearest-neighbour evaluation with votes weighted by cosine and validated ``k``.
 
     A neighbour at cosine distance ``d`` has weight ``exp(-d / temperature)``. The
     classifier is scikit-learn's, which gives some classes probability zero, so it has
@@ -90,21 +90,21 @@ class KNeighborsProbe(Probe):
     Parameters
     ----------
     n_neighbors : int or sequence of int, default=(1, 5, 20, 100)
-        Numbers of neighbours to be tried; those beyond the rows learned from are left
-        out, except that one neighbour is always tried.
+        Numbers of neighbours to try. Numbers beyond the training rows are left out, but
+        one neighbour is always tried.
     temperature : float, default=0.07
-        Smaller values give the nearest more weight.
+        Smaller values give the nearest neighbours more weight.
     validation_fraction : float, default=0.1
-        Share of the rows, drawn at random, on which numbers of neighbours are compared.
+        Share of the rows, drawn at random, for comparing numbers of neighbours.
     random_state : int, RandomState instance or None, default=None
-        Held-out rows.
+        Seeds the held-out rows.
 
     Attributes
     ----------
     best_params_ : dict
-        The number of neighbours with the greatest accuracy; the smallest of ties.
+        The number of neighbours with the highest accuracy, or the smallest of ties.
     settings_ : list of dict, n_settings
-        All that were tried, in ascending order.
+        All numbers tried, in ascending order.
     validation_scores_ : ndarray of shape (n_settings,)
         Accuracy on the held-out rows.
     estimator_ : KNeighborsClassifier
@@ -162,14 +162,14 @@ class KNeighborsProbe(Probe):
 
 
 def _weights(distances: Array, temperature: float) -> Floats:
-    """Weights (n, k); the nearest neighbour has weight 1, so nothing underflows."""
+    """Return weights (n, k), with 1 for the nearest neighbour to avoid underflow."""
     gaps = distances - distances.min(1, keepdims=True)
     found: Floats = np.exp(-gaps.astype(np.float64) / temperature)
     return found
 
 
 def _counts(values: int | Sequence[int]) -> list[int]:
-    """Return numbers of neighbours in ascending order, each once."""
+    """Return distinct numbers of neighbours in ascending order."""
     found = np.atleast_1d(np.asarray(values, dtype=object)).tolist()
     if not found or not all(isinstance(k, Integral) and int(k) > 0 for k in found):
         raise invalid("n_neighbors", "positive integers", values, "give one or several")

@@ -1,4 +1,4 @@
-"""Protocols, and their measurement on the features of one encoder."""
+"""Protocols and their measurement on the features of one encoder."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ DEFAULTS: dict[str, Callable[[], BaseEstimator]] = {
 
 
 class Split(NamedTuple):
-    """Train and test rows of a dataset, the same for every encoder.
+    """Train and test rows of a dataset, shared by all encoders.
 
     Attributes
     ----------
@@ -124,7 +124,7 @@ class Split(NamedTuple):
 
 
 class Measurement(NamedTuple):
-    """A computation that serves one protocol or several.
+    """A computation that serves one or more protocols.
 
     Attributes
     ----------
@@ -154,16 +154,16 @@ class Measurement(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """Values of protocols, from one computation.
+    """Values of protocols from one computation.
 
     Attributes
     ----------
     values : dict of str to (float, bool)
-        By protocol the value, and True if it is a lower bound; empty if the computation
-        failed.
+        For each protocol, the value and whether it is a lower bound. Empty if the
+        computation failed.
     seconds : float
     reason : str
-        Why there are no values; empty if there are.
+        Why there are no values; empty if there are any.
     notes : list of str
         Warnings of the computation.
     """
@@ -177,17 +177,17 @@ class Measured(NamedTuple):
 def list_estimators(
     protocols: Mapping[str, BaseEstimator | None],
 ) -> list[tuple[tuple[str, ...], BaseEstimator | None]]:
-    """Group the protocols by computation, with its estimator.
+    """Group the protocols by computation, with the estimator of each.
 
     The run of "mdl" also serves "sdl", "esc", "edl" and "epiplexity", unless these have
-    their own estimators; "selectivity" uses the linear probe.
+    their own estimators. "selectivity" uses the linear probe.
 
     Raises
     ------
     ValueError
         If a name is unknown and has no classifier.
     TypeError
-        If the value of a name is not an estimator, or with "mdl" not a switcher.
+        If the value of a name is not an estimator or, for "mdl", not a switcher.
     """
     if not protocols:
         required = f"at least one of {list(PROTOCOLS)}"
@@ -227,7 +227,7 @@ def measure(task: Measurement, device: str | None = None) -> Measured:
     ----------
     task : Measurement
     device : str or None
-        Overrides the estimator's own.
+        Overrides the estimator's device.
     """
     estimator, split = task.estimator, task.split
     if device is not None and estimator is not None:
@@ -299,7 +299,7 @@ def _of_losses(
 
 
 def _final_loss(switcher: MDLReadoutSwitcher, test: Rows) -> float:
-    """Mean loss of the final predictions on test rows whose class was learned."""
+    """Return the mean final loss on test rows whose class was learned."""
     X, y = test
     known = np.isin(y, switcher.classes_)
     if not known.all():

@@ -1,7 +1,7 @@
-"""Classifiers fitted from scratch on parts of the data: codelength, loss by size.
+"""Codelengths and losses of classifiers fitted from scratch on parts of the data.
 
-Probabilities are completed and floored as in :class:`~sklearn_mdl.RefitReadout`, so
-that no label is impossible.
+Probabilities are completed and floored as in :class:`~sklearn_mdl.RefitReadout`, so no
+label is impossible.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from sklearn_mdl.baselines._base import (
 if TYPE_CHECKING:
     from sklearn.base import ClassifierMixin
 
-CALIBRATED_SHARE = 10  # one row in ten is held out, once there are ten
+CALIBRATED_SHARE = 10  # one row in ten is held out if there are ten
 LOG_SCALES = (-4.0, 4.0)  # logarithms of the factors of log-probabilities
 
 
 def check_classifier(estimator: object, caller: str) -> None:
-    """Raise TypeError unless an estimator can be fitted and gives probabilities."""
+    """Raise TypeError unless an estimator has ``fit`` and ``predict_proba``."""
     has_all = all(hasattr(estimator, name) for name in ("fit", "predict_proba"))
     if isinstance(estimator, type) or not has_all:
         raise TypeError(
@@ -51,29 +51,30 @@ def check_classifier(estimator: object, caller: str) -> None:
 
 @dataclass(eq=False)
 class Refits:
-    """Predictions by the last of several fits from scratch.
+    """Predictions from the last of several fits from scratch.
 
     Before the first fit, class frequencies predict.
 
     Parameters
     ----------
     estimator : classifier
-        With ``fit`` and ``predict_proba``; it is copied and not changed.
+        A classifier with ``fit`` and ``predict_proba``, which is copied and not
+        modified.
     n_classes : int
     seed : int
         Replaces a ``random_state`` of the estimator that is None.
     standardise : bool, default=True
-        Standardise features by the rows of each fit.
+        Standardise features with the rows of each fit.
     calibrate : bool, default=False
-        Hold a tenth of the rows out of each fit, and multiply the log-probabilities by
-        the factor of the smallest loss on these rows.
+        Hold out a tenth of the rows of each fit, and multiply the log-probabilities by
+        the factor with the lowest loss on these rows.
 
     Attributes
     ----------
     notes : Notes
         Exceptions and warnings of the estimator.
     failure : str
-        Exception of the last fit or of a later prediction; empty without one.
+        Exception of the last fit or of a later prediction; empty if there is none.
     """
 
     estimator: ClassifierMixin
@@ -83,7 +84,7 @@ class Refits:
     calibrate: bool = False
 
     def __post_init__(self) -> None:
-        """Copy the estimator; nothing is learned yet."""
+        """Copy the estimator without learning anything yet."""
         self.blank = readouts.seeded(self.estimator, self.seed)
         self.is_net = readouts.has_net(self.blank)
         self.dtype = np.float32 if self.is_net else np.float64
@@ -103,7 +104,7 @@ class Refits:
         order: Integers,
         asked: Iterable[tuple[Array, Integers, Integers]],
     ) -> Iterator[Floats]:
-        """Fit at each of several sizes, and yield the log-losses of other rows.
+        """Fit at each of several sizes and yield the log-losses of other rows.
 
         Parameters
         ----------
@@ -112,7 +113,7 @@ class Refits:
             Number of rows of each fit, taken from the start of the order.
         order : ndarray of shape (n_samples,)
         asked : iterable of (X, labels, places)
-            For each fit the rows to predict, their labels, and their places.
+            For each fit, the rows to predict, their labels and their positions.
         """
         for size, (rows, targets, places) in zip(sizes, asked, strict=True):
             self.refit(X[order[:size]], labels[order[:size]])
@@ -120,7 +121,7 @@ class Refits:
             yield -log_proba[np.arange(len(places)), targets[places]]
 
     def refit(self, X: Array, labels: Integers) -> None:
-        """Fit on rows (n, d); if that raises, the previous fit stays."""
+        """Fit on rows (n, d), and keep the previous fit if that raises."""
         n_rows = len(labels)
         self.counts = np.bincount(labels, minlength=len(self.counts))
         n_held_out = n_rows // CALIBRATED_SHARE if self.calibrate else 0
@@ -142,7 +143,7 @@ class Refits:
 
     @contextmanager
     def _isolated(self) -> Iterator[None]:
-        """Note warnings, and restore torch's random generators."""
+        """Record warnings, and restore torch's random generators."""
         collected = readouts.collected(self.notes, int(self.counts.sum()))
         with collected, readouts.net_draws(self.is_net, self.seed):
             yield
@@ -152,7 +153,7 @@ class Refits:
         self.notes.add(type(error), error, int(self.counts.sum()))
 
     def log_proba(self, X: Array) -> Floats:
-        """Log-probabilities (n, C) of rows (n, d), all finite.
+        """Return finite log-probabilities (n, C) of rows (n, d).
 
         Rows for which the estimator gives no probabilities get the class frequencies.
         """
@@ -174,7 +175,7 @@ class Refits:
             )
 
     def _proba(self, X: Array) -> Floats:
-        """Probabilities (n, C) before calibration, none of them zero."""
+        """Return positive probabilities (n, C) before calibration."""
         frequencies = readouts.class_frequencies(self.counts)
         try:
             with self._isolated():
@@ -214,7 +215,7 @@ class SubsampledLosses(NamedTuple):
     sizes : ndarray of shape (M,)
         Numbers of labels learned.
     losses : ndarray of shape (M,)
-        Mean log-loss of a test row, in nats, over repeats.
+        Mean log-loss of a test row over repeats, in nats.
     by_repeat : ndarray of shape (n_repeats, M)
     """
 
@@ -232,24 +233,24 @@ def subsampled_losses(
     n_repeats: int = 5,
     random_state: Seed = None,
 ) -> SubsampledLosses:
-    """Measure a classifier's loss on test rows against the number of train rows.
+    """Measure a classifier's test loss against the number of train rows.
 
     :func:`~sklearn_mdl.metrics.surplus_description_length` and
     :func:`~sklearn_mdl.metrics.sample_complexity` take ``losses`` and ``sizes`` of such
-    a curve. A switcher gives a curve of its mixture without further fits; this function
-    accepts any classifier, and needs a fit for every size and repeat.
+    a curve. A switcher gives a curve of its mixture without further fits. This function
+    accepts any classifier, but needs a fit for every size and repeat.
 
     Parameters
     ----------
     estimator : classifier
-        With ``fit`` and ``predict_proba``; it is copied. Features are standardised by
-        the rows of each fit, and no label is impossible, as in
-        :class:`~sklearn_mdl.baselines.BlockwiseCode`.
+        A classifier with ``fit`` and ``predict_proba``, which is copied. As in
+        :class:`~sklearn_mdl.baselines.BlockwiseCode`, features are standardised with
+        the rows of each fit, and no label is impossible.
     train, test : (X, y)
         Features of shape (n, d) and labels of shape (n,). Subsamples are drawn from the
-        train part without replacement; within a repeat they are nested.
+        train part without replacement, and are nested within a repeat.
     sizes : array-like of int of shape (M,), default=None
-        Increasing sizes; None takes 12 in geometric progression, from 1 to all train
+        Increasing sizes. None is 12 sizes in geometric progression, from 1 to all train
         rows.
     n_repeats : int, default=5
     random_state : int, RandomState instance or None, default=None
@@ -322,5 +323,5 @@ def _checked_sizes(sizes: ArrayLike | None, n_rows: int) -> Integers:
     whole = found.ndim == 1 and found.dtype.kind in "iu" and found.size > 0
     if not whole or np.any(np.diff(found, prepend=0) <= 0) or found[-1] > n_rows:
         required = f"increasing integers from 1 to the {n_rows} train rows"
-        raise invalid("sizes", required, sizes, "leave them out to have them chosen")
+        raise invalid("sizes", required, sizes, "leave them out for the default")
     return found.astype(np.int64)

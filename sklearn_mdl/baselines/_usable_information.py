@@ -1,4 +1,4 @@
-"""V-information: information that a family of predictors can use, on held-out rows."""
+"""V-information, the information that a family of predictors can use."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class UsableInformation(NamedTuple):
     Attributes
     ----------
     value : float
-        ``entropy - conditional_entropy``, in nats per example; negative if the
-        family overfits.
+        ``entropy - conditional_entropy`` in nats per example; negative if the family
+        overfits.
     entropy : float
         Loss of the label frequencies, the best prediction without features.
     conditional_entropy : float
@@ -43,17 +43,17 @@ def usable_information(
 ) -> UsableInformation:
     """Estimate the predictive V-information from features to labels.
 
-    ``I_V(X -> Y) = H_V(Y) - H_V(Y | X)``: the least expected log-losses of the family
-    without and with the features. Predictors are fitted on the train rows, and their
-    losses are means over test rows.
+    ``I_V(X -> Y) = H_V(Y) - H_V(Y | X)`` is the difference of the lowest expected
+    log-losses of the family without and with the features. Predictors are fitted on the
+    train rows, and losses are means over test rows.
 
     Parameters
     ----------
     train, test : tuple of (X, y)
         Every test label must be among the train labels.
     estimator : classifier, default=None
-        Fits the best predictor of the family. None takes logistic regression on
-        standardised features, the linear family.
+        Fits the best predictor of the family. None is the linear family: logistic
+        regression on standardised features.
 
     Returns
     -------

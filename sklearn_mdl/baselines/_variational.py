@@ -1,10 +1,10 @@
-r"""The variational code: weights and labels together, by Bayesian compression.
+r"""The variational code, which sends weights and labels by Bayesian compression.
 
 Weights are independent normals ``q(w) = N(m, s^2)``. There are two priors.
 
 *Gaussian*: ``p(w) = N(0, u^2)``, with one scale ``u`` for the weights of a layer and
-one for its biases, each a power of two that is sent first. The best scale given ``q``
-is ``u^2 = mean(m^2 + s^2)``.
+one for its biases. Each scale is a power of two that is sent first. The best scale
+given ``q`` is ``u^2 = mean(m^2 + s^2)``.
 
 *Normal-Jeffreys* (Louizos, Ullrich and Welling, 2017; Voita and Titov, 2020): every
 input ``i`` of a layer is multiplied by ``z_i``, with ``q(z_i) = N(m_i, s_i^2)`` and the
@@ -49,21 +49,21 @@ class VariationalCode(LabelledEstimator):
 
         KL(q || p) + E_q[-log p(y | X, w)]
 
-    nats: minus the evidence lower bound. Under the Gaussian prior it is an upper bound
-    of minus the log evidence, i.e. of the codelength of the Bayesian mixture of all
-    weights, for this probe and prior only; the cost of the prior's scales is included.
-    It is a single number for all labels, without a learning curve.
+    nats, which is minus the evidence lower bound. Under the Gaussian prior it is an
+    upper bound of minus the log evidence, i.e. of the codelength of the Bayesian
+    mixture of all weights, for this probe and prior only. It includes the cost of the
+    prior's scales. It is a single number for all labels, without a learning curve.
 
     Parameters
     ----------
     hidden_layer_sizes : tuple of int, default=()
         Widths of hidden layers with ReLU; () is a linear probe.
     prior : {"gaussian", "normal-jeffreys"}, default="gaussian"
-        "gaussian": weights of a layer, and its biases, have one scale each, a power of
-        two that is sent. "normal-jeffreys": Voita and Titov's, with a scale for every
-        input and the improper prior ``1 / |z|`` on it. The divergence is then only
-        known up to a constant per input: strictly, it is not a codelength, and only
-        comparable between features of equal width.
+        With "gaussian", the weights and the biases of a layer have one scale each, a
+        power of two that is sent. "normal-jeffreys" is Voita and Titov's prior, with a
+        scale for every input and the improper prior ``1 / |z|`` on it. The divergence
+        is then only known up to a constant per input. So it is not strictly a
+        codelength, and only comparable between features of equal width.
     lr : float, default=0.03
         Step size of Adam, which decreases linearly to zero.
     n_steps : int, default=1000
@@ -71,9 +71,9 @@ class VariationalCode(LabelledEstimator):
     batch_size : int, default=1024
         Largest number of rows in a minibatch.
     n_draws : int, default=32
-        Draws of the weights to measure the final expected loss.
+        Number of draws of the weights to measure the final expected loss.
     scaling : {"standard"} or None, default="standard"
-        Standardise features by all rows, which the receiver has.
+        Standardise features with all rows, which the receiver has.
     device : str, default="auto"
         Torch device; "auto" uses a GPU if there is one.
     random_state : int, RandomState instance or None, default=None
@@ -84,9 +84,9 @@ class VariationalCode(LabelledEstimator):
     codelength_ : float
         ``weights_codelength_ + labels_codelength_``, in nats.
     weights_codelength_ : float
-        The divergence, plus the cost of the scales of a Gaussian prior.
+        The divergence plus the cost of the scales of a Gaussian prior.
     labels_codelength_ : float
-        Expected log-loss of all labels under ``q``, as measured.
+        Measured expected log-loss of all labels under ``q``.
     standard_error_ : float
         Standard error of ``labels_codelength_``, in nats.
     prior_scales_ : list of (float, float) or None
@@ -206,7 +206,7 @@ def _expected_loss(
     return float(draws.mean(0).sum()), float(variance.sqrt())
 
 
-# Scales of the Gaussian prior: the index of one of these is sent for each group.
+# Scales of the Gaussian prior, one of whose indices is sent for each group.
 LOG2_SCALES = range(-10, 6)
 START_LOG_VARIANCE = -6.0
 # Molchanov, Ashukha and Vetrov, 2017, equation 14.
@@ -239,7 +239,7 @@ class BayesianLayer(nn.Module, ABC):
         self.bias_log_variance = _log_variances(n_outputs)
 
     def forward(self, x: Tensor, generator: torch.Generator) -> Tensor:
-        """Draw outputs (n, n_outputs) of rows (n, n_inputs), with fresh weights each.
+        """Draw outputs (n, n_outputs) of rows (n, n_inputs), each with fresh weights.
 
         Given its input, the outputs of a row are independent normals, which are drawn
         instead of the weights.
@@ -257,10 +257,10 @@ class BayesianLayer(nn.Module, ABC):
 
     @abstractmethod
     def kl(self) -> Tensor:
-        """Divergence of the weights from the prior, in nats, to be minimised."""
+        """Return the divergence of the weights from the prior in nats, to minimise."""
 
     def cost(self) -> float:
-        """Nats for the weights: the divergence, and the cost of scales of the prior."""
+        """Return nats for the weights: the divergence plus the cost of scales."""
         return float(self.kl())
 
 
@@ -269,20 +269,20 @@ class GaussianLayer(BayesianLayer):
 
     @property
     def _groups(self) -> list[tuple[Tensor, Tensor]]:
-        """Means and log-variances that share a scale."""
+        """Return means and log-variances that share a scale."""
         return [
             (self.weight, self.weight_log_variance),
             (self.bias, self.bias_log_variance),
         ]
 
     def kl(self) -> Tensor:
-        """Divergence at the best scales."""
+        """Return the divergence at the best scales."""
         kls = [gaussian_kl(*group, best_log_scale(*group)) for group in self._groups]
         return torch.stack(kls).sum()
 
     @torch.no_grad()
     def cost(self) -> float:
-        """Nats at the best scales that can be sent, plus the cost of sending them."""
+        """Return nats at the best scales that can be sent, plus their cost."""
         return sum(
             float(gaussian_kl(*group, math.log(scale))) + math.log(len(LOG2_SCALES))
             for group, scale in zip(self._groups, self.scales(), strict=True)
@@ -290,7 +290,7 @@ class GaussianLayer(BayesianLayer):
 
     @torch.no_grad()
     def scales(self) -> list[float]:
-        """Scales of the prior that are sent, of weights and of biases."""
+        """Scales of the prior to send, for weights and biases."""
         logs = [float(best_log_scale(*group)) / math.log(2) for group in self._groups]
         return [
             2.0 ** min(max(round(x), LOG2_SCALES[0]), LOG2_SCALES[-1]) for x in logs
@@ -312,7 +312,7 @@ class NormalJeffreysLayer(BayesianLayer):
         return x * (self.gate + (0.5 * self.gate_log_variance).exp() * noise)
 
     def kl(self) -> Tensor:
-        """Divergence, for the scales up to a constant: their prior is improper."""
+        """Return the divergence, up to a constant for the scales' improper prior."""
         log_alpha = self.gate_log_variance - (self.gate.square() + 1e-8).log()
         return (
             log_uniform_kl(log_alpha).sum()
@@ -336,7 +336,7 @@ class BayesianPerceptron(nn.Module):
         Widths from the input to the output.
     prior : {"gaussian", "normal-jeffreys"}
     seed : int
-        Of the initial means.
+        Seed of the initial means.
     """
 
     def __init__(self, layer_sizes: Sequence[int], prior: str, seed: int) -> None:
@@ -345,7 +345,7 @@ class BayesianPerceptron(nn.Module):
         last = len(layer_sizes) - 2
         self.layers: list[BayesianLayer] = []
         for i, (n_inputs, n_outputs) in enumerate(pairwise(layer_sizes)):
-            # Gates multiply: if a layer began at zero, nothing would be learned.
+            # Gates multiply, so a layer that begins at zero would never learn.
             is_zero = i == last and prior == "gaussian"
             spread = 0.0 if is_zero else n_inputs**-0.5
             self.layers.append(LAYERS[prior](n_inputs, n_outputs, spread, generator))
@@ -359,34 +359,34 @@ class BayesianPerceptron(nn.Module):
         return logits
 
     def kl(self) -> Tensor:
-        """Divergence of all weights from their prior, in nats."""
+        """Return the divergence of all weights from their prior in nats."""
         return torch.stack([layer.kl() for layer in self.layers]).sum()
 
     @torch.no_grad()
     def cost(self) -> float:
-        """Nats for the weights of the code."""
+        """Return the nats for the weights of the code."""
         return sum(layer.cost() for layer in self.layers)
 
 
 def gaussian_kl(
     mean: Tensor, log_variance: Tensor, log_scale: Tensor | float
 ) -> Tensor:
-    """Divergence of independent normals from ``N(0, exp(2 log_scale))``, in nats."""
+    """Return nats of divergence of normals from ``N(0, exp(2 log_scale))``."""
     log_scale = torch.as_tensor(log_scale)
     ratio = (mean.square() + log_variance.exp()) * (-2 * log_scale).exp()
     return 0.5 * (ratio - 1 - log_variance + 2 * log_scale).sum()
 
 
 def best_log_scale(mean: Tensor, log_variance: Tensor) -> Tensor:
-    """Log of the scale with the smallest divergence of a group."""
+    """Return the log of the scale with the smallest divergence of a group."""
     return 0.5 * (mean.square() + log_variance.exp()).mean().log()
 
 
 def log_uniform_kl(log_alpha: Tensor) -> Tensor:
-    """Divergence of ``N(m, s^2)`` from ``1 / |z|``, where ``alpha = s^2 / m^2``.
+    """Return the divergence of ``N(m, s^2)`` from ``1 / |z|``.
 
-    Up to a constant, such that it tends to zero as alpha grows: an approximation of
-    Molchanov, Ashukha and Vetrov (2017).
+    It depends on ``alpha = s^2 / m^2``, up to a constant such that it tends to zero as
+    alpha grows: an approximation by Molchanov, Ashukha and Vetrov (2017).
     """
     fitted = K1 * torch.sigmoid(K2 + K3 * log_alpha) - 0.5 * softplus(-log_alpha) - K1
     return -fitted

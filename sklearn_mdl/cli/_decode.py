@@ -1,4 +1,4 @@
-"""``sklearn-mdl decode``: the labels of a message, given the features."""
+"""``sklearn-mdl decode``: decode the labels of a message, given the features."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sklearn_mdl.cli import _options
 SUFFIXES = (".npy", ".txt")
 
 
-HELP = "Decompress labels, given the features and the settings of encode."
+HELP = "Decompress labels, given the features and settings passed to encode."
 EXAMPLE = "sklearn-mdl decode features.npy labels.mdl --out decoded.npy"
 
 
@@ -22,7 +22,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     _options.add_features(parser, "; labels in it are not read")
     _options.add(parser, "message", "a message written by encode", "MESSAGE", type=Path)
-    _options.add_groups(parser, "; the same as for encode")
+    _options.add_groups(parser, "; same as for encode")
     _options.add_output(parser, "LABELS", ".npy, or .txt with one label per line")
     _options.add_switcher(parser)
 
@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> None:
     if is_text:
         text = "".join(f"{label}\n" for label in y.tolist())
         options.out.write_text(text, encoding="utf-8")
-    else:  # text is decoded to objects, which numpy would pickle
+    else:  # text is decoded to objects, which NumPy would pickle
         np.save(options.out, y.astype(str) if y.dtype == object else y)
     print(f"{len(y)} labels, {len(np.unique(y))} classes\nwrote {options.out}")
 
@@ -60,5 +60,5 @@ def _check_lines(classes: Iterable[object]) -> None:
     for label in map(str, classes):
         if label.splitlines() != [label]:
             raise ValueError(
-                f"Labels must be of one line each in a .txt, got {label!r}; write .npy"
+                f"Labels in a .txt must be single lines, got {label!r}; write .npy"
             )

@@ -23,17 +23,17 @@ from sklearn_mdl.model_selection import RepresentationScorer
 
 @dataclass(eq=False, repr=False)
 class MaskedReconstruction(TransformerMixin, BaseEstimator):
-    """Hidden layer of an MLP trained to reconstruct masked features.
+    """Hidden layer of an MLP that is trained to reconstruct masked features.
 
-    A pretext task without labels: half of the features, drawn independently for every
-    copy of a row, are set to zero, and the network predicts all features.
+    This pretext task needs no labels. Half of the features, drawn independently for
+    every copy of a row, are set to zero, and the network predicts all features.
 
     Parameters
     ----------
     n_components : int, default=64
         Width of the hidden layer.
     n_copies : int, default=4
-        Differently masked copies of every row.
+        Number of differently masked copies of every row.
     random_state : int, RandomState instance or None, default=None
     """
 
@@ -78,7 +78,7 @@ def demo_datasets() -> dict[str, tuple[np.ndarray, np.ndarray]]:
 
 
 def demo_encoders() -> dict[str, str | Pipeline]:
-    """Return encoders without labels; all except the raw features standardise."""
+    """Return encoders that need no labels; all except "raw" standardise features."""
     encoders = {
         "PCA to 8": PCA(8, random_state=0),
         "random projection to 8": GaussianRandomProjection(8, random_state=0),

@@ -26,16 +26,16 @@ EXAMPLES = """examples:
       FEATURES_DIR contains DATASET/ENCODER.npy and DATASET/labels.npy (.npz and
       .safetensors too), or is one such DATASET
   sklearn-mdl race FEATURES_DIR --labels labels.txt --classes 10 --within 0.1
-      compare encoders while you write labels, and stop when sure
-  sklearn-mdl score features.npy labels.npy
+      compare encoders while you label, and stop when the answer is certain sklearn-mdl
+  score features.npy labels.npy
       codelength of one set of labels given one set of features
   sklearn-mdl remix losses.npy --prior bayes --prior fixed-share:m=11
       codelengths under other priors, from losses saved by score
   sklearn-mdl encode features.npy labels.npy --out labels.mdl
   sklearn-mdl decode features.npy labels.mdl --out decoded.npy
-      labels to bytes and back: a message as long as the codelength promises
-  sklearn-mdl shift train.npy train-labels.npy test.npy test-labels.npy
-      test whether train and test part have the same distribution
+      labels to bytes and back, in a message about as long as the codelength sklearn-mdl
+  shift train.npy train-labels.npy test.npy test-labels.npy
+      test whether the train and test parts have the same distribution
 """
 
 RESUMED = {
@@ -68,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _lacks_memory(error: Exception) -> bool:
-    """Return True for an error due to a lack of memory, also torch's."""
+    """Return True for an error due to a lack of memory, including torch's."""
     no_memory = isinstance(error, RuntimeError) and "memory" in str(error)
     return no_memory or isinstance(error, MemoryError | RecursionError)
 
@@ -78,7 +78,7 @@ def _sentence(error: Exception) -> str:
     text = " ".join(str(error).split())
     if isinstance(error, RecursionError):
         return "The input must not be nested this deeply; check where it comes from"
-    if _lacks_memory(error) and "; " not in text:  # or it says what to do
+    if _lacks_memory(error) and "; " not in text:  # otherwise it says what to do
         more = f" ({text})" if text else ""
         return f"More memory is needed than there is{more}; use less data"
     return text

@@ -1,4 +1,4 @@
-"""Options that several commands share, and the objects made from them."""
+"""Options shared by several commands, and the objects made from them."""
 
 from __future__ import annotations
 
@@ -64,14 +64,14 @@ def add_labels(
 def add_groups(parser: argparse.ArgumentParser, more: str = "") -> None:
     """Add the file of groups."""
     help = (
-        "a group for each row, such as a patient, in a file like that of labels: "
+        "a group for each row, such as a patient, in a file like that of labels; "
         "labels of a group are learned only after all its rows are coded"
     )
     add(parser, "--groups", help + more, "PATH", type=Path)
 
 
 def groups_of(options: argparse.Namespace) -> np.ndarray | None:
-    """Read the file of groups, if one was named."""
+    """Read the file of groups, if there is one."""
     if options.groups is None:
         return None
     return sklearn_mdl.datasets.load_groups(options.groups)
@@ -132,7 +132,7 @@ def _named(found: dict[str, T], names: Sequence[str] | None, what: str) -> dict[
     unknown = [name for name in names if name not in found]
     if unknown:
         raise ValueError(
-            f"{what} must be among {list(found)}, got {unknown[0]!r}; choose of these"
+            f"{what} must be among {list(found)}, got {unknown[0]!r}; choose from these"
         )
     return {name: found[name] for name in names}
 
@@ -170,10 +170,10 @@ def add_readouts(parser: argparse.ArgumentParser, automatic: str | None = None) 
     ``automatic`` describes the default, if that is not a list.
     """
     help = (
-        "list of readouts: the default one; linear, only linear kernels, for few "
-        "labels; closed-form, only kernels, which is faster; nets, only networks; "
-        "mixed, which adds nearest neighbours and refitted classifiers to the default; "
-        "or drift, which adds kernels that forget"
+        "list of readouts: default; linear (only linear kernels, for few labels); "
+        "closed-form (no networks, which is faster); nets (only networks); mixed (adds "
+        "nearest neighbours and refitted classifiers to the default); or drift (adds "
+        "kernels that forget)"
     )
     if automatic is None:
         add_choice(parser, "--readouts", READOUTS, help)
@@ -201,14 +201,14 @@ def add_switcher(parser: argparse.ArgumentParser) -> None:
 def add_targets(parser: argparse.ArgumentParser) -> None:
     """Add the kind of labels, for :func:`kind_of`."""
     help = (
-        "kind of labels: auto takes floats that are not all whole as real numbers, and "
+        "kind of labels: auto treats floats as real numbers unless all are whole, and "
         "raises an error for whole floats with many values"
     )
     add_choice(parser, "--targets", ("auto", "classes", "real"), help)
 
 
 def kind_of(options: argparse.Namespace, labels: Mapping[str, np.ndarray]) -> type[Any]:
-    """Return the kind of switcher for labels, by dataset, which must be of one kind."""
+    """Return the kind of switcher for labels by dataset, all of the same kind."""
     check = sklearn_mdl.model_selection.checked_targets
     real = [name for name, y in labels.items() if check(y, name, options.targets)]
     if 0 < len(real) < len(labels):
@@ -247,7 +247,7 @@ def parse_prior(text: str) -> sklearn_mdl.switching.SwitchingPrior:
     name, colon, rest = text.partition(":")
     prior = sklearn_mdl.switching.as_prior(name)
     known = prior.get_params()
-    # A comma followed by a name and "=" separates; others belong to a tuple.
+    # A comma followed by a name and "=" separates; other commas belong to a tuple.
     for item in re.split(r",(?=\s*\w+\s*=)", rest) if colon else []:
         param, equals, value = (part.strip() for part in item.partition("="))
         if not equals or param not in known:
@@ -279,7 +279,7 @@ def load_rows(
 
 
 def check_apart(outputs: Iterable[Path], inputs: Iterable[Path | None]) -> None:
-    """Raise for outputs that are inputs, also by links or other names."""
+    """Raise for outputs that are inputs, even through links or other names."""
     given = [path for path in inputs if path is not None and path.exists()]
     for output in outputs:
         same = [path for path in given if output.exists() and output.samefile(path)]
@@ -296,7 +296,7 @@ def make_folder(path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as error:
         raise FileExistsError(
-            f"Results must go to a folder, got the file {str(path)!r}; name another"
+            f"Results must go to a folder, got the file {str(path)!r}; choose another"
         ) from error
 
 
@@ -321,13 +321,13 @@ def check_output(
 
 
 def nats_line(title: str, width: int, nats: float, n_samples: int) -> str:
-    """Return a line with a title and a codelength, also per example."""
+    """Return a line with a title, a codelength and the codelength per example."""
     per_example = nats / n_samples
     return f"{title:<{width}} {nats:12.1f} nats  {per_example:8.4f} per example"
 
 
 def can_draw() -> bool:
-    """Return True if matplotlib, of the extra ``plot``, is installed."""
+    """Return True if matplotlib, from the extra ``plot``, is installed."""
     return find_spec("matplotlib") is not None
 
 

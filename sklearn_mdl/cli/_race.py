@@ -1,4 +1,4 @@
-"""``sklearn-mdl race``: compare encoders while labels are written, until it is sure."""
+"""``sklearn-mdl race``: compare encoders while you label, until one is certain."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 import sklearn_mdl
 from sklearn_mdl.cli import _options
 
-HELP = "Compare encoders while you label, and stop as soon as the answer is sure."
+HELP = "Compare encoders while you label, and stop once the answer is certain."
 EXAMPLE = "sklearn-mdl race FEATURES --labels labels.txt --classes 10 --within 0.1"
 POLL_SECONDS = 0.5
 FORECAST_EVERY = 10  # labels
@@ -27,20 +27,20 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     _options.add(parser, "features", help, "FEATURES", type=Path)
     help = (
-        "text file to which labels are appended, a line each, in the order of the "
-        "rows; it is followed until the race stops (default: standard input)"
+        "text file to which you append labels, one per line, in the order of the rows; "
+        "the race follows it until it stops (default: standard input)"
     )
     _options.add(parser, "--labels", help, "PATH", type=Path)
     _options.add_flag(parser, "--once", "stop at the end of the file of labels")
     help = "classes that can occur, fixed beforehand (default: labels are real numbers)"
     _options.add(parser, "--classes", help, "N", type=int)
-    help = "also stop when the leader is behind no other by more nats a label than this"
+    help = "also stop when the leader is behind no other by more nats per label"
     _options.add(parser, "--within", help, "NATS", type=float)
-    help = "chance that the race errs, however often you look"
+    help = "probability that the race is ever wrong, however often you look"
     _options.add(parser, "--alpha", help, "N", 0.05)
-    help = "exact holds for any labels, and takes about twice as many"
+    help = "exact is valid for any labels, but takes about twice as many"
     _options.add_choice(parser, "--method", ("asymptotic", "exact"), help)
-    help = "labels at first that are learned but not compared"
+    help = "number of first labels that are learned but not compared"
     _options.add(parser, "--start", help, "N", 32)
     _options.add_readouts(parser, "linear; for real numbers closed-form")
     help = "folder that keeps every label; the race continues from there"
@@ -82,7 +82,7 @@ def run(options: argparse.Namespace) -> None:
         except ValueError as error:
             if options.labels is not None or not sys.stdin.isatty():
                 raise
-            print(error, file=sys.stderr)  # a person can type another one
+            print(error, file=sys.stderr)  # you can type another one
             continue
         print(_line(race, start, alive), flush=True)
         if race.should_stop_ or end == n_rows:
@@ -91,7 +91,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _switcher(options: argparse.Namespace) -> sklearn_mdl.model_selection.Switcher:
-    """Return the switcher of the list that was named."""
+    """Return the switcher with the named list."""
     name = options.readouts and _options.readouts_of(options)
     if options.classes is not None:
         return sklearn_mdl.MDLReadoutSwitcher(name if options.readouts else "linear")
@@ -100,7 +100,7 @@ def _switcher(options: argparse.Namespace) -> sklearn_mdl.model_selection.Switch
 
 
 def _steps(options: argparse.Namespace, known: np.ndarray) -> Iterator[list[str]]:
-    """Yield the labels that are new, as text: those of a file by what it has grown."""
+    """Yield new labels as text: for a file, the lines added to it."""
     if options.labels is None:
         for line in sys.stdin:
             yield [line.strip()]
@@ -120,9 +120,9 @@ def _steps(options: argparse.Namespace, known: np.ndarray) -> Iterator[list[str]
 
 
 def _lines_of(path: Path, *, whole: bool, begun: bool) -> list[str]:
-    """Return the lines of a file; where `whole`, the last one only if it has ended.
+    """Return the lines of a file; if `whole`, the last one only if it has ended.
 
-    A file that is followed need not exist before its first label.
+    The file need not exist before its first label.
     """
     if whole and not begun and not path.exists():
         return []
@@ -143,14 +143,14 @@ def _lines_of(path: Path, *, whole: bool, begun: bool) -> list[str]:
 def _check_former(
     path: Path, lines: Sequence[str], seen: Sequence[str], is_real: bool
 ) -> None:
-    """Refuse labels that were changed after the race has learned them."""
+    """Reject labels that were changed after the race learned them."""
     for i, label in enumerate(seen):
         found = lines[i] if i < len(lines) else None
         if found != label and not (is_real and _same_number(found, label)):
             held = "it is gone" if found is None else f"it is {found!r}"
             raise ValueError(
                 f"{path} must hold {label!r} in line {i + 1}, as before, but {held}; "
-                "put it back, or begin again with another --out"
+                "restore it, or begin again with another --out"
             )
 
 
@@ -162,7 +162,7 @@ def _same_number(found: str | None, label: str) -> bool:
 
 
 def _labels(texts: Sequence[str], start: int, is_real: bool) -> list[str] | list[float]:
-    """Return labels as the race takes them."""
+    """Return labels for the race."""
     for i, text in enumerate(texts, start + 1):
         if not text:
             raise ValueError(
@@ -174,15 +174,15 @@ def _labels(texts: Sequence[str], start: int, is_real: bool) -> list[str] | list
         return [float(text) for text in texts]
     except ValueError as error:
         raise ValueError(
-            f"Labels must be numbers where --classes is not given, but {error}; pass "
-            "for example --classes 10"
+            f"Labels must be numbers if --classes is not given, but {error}; pass for "
+            "example --classes 10"
         ) from error
 
 
 def _line(
     race: sklearn_mdl.model_selection.EncoderRace, before: int, alive: Sequence[str]
 ) -> str:
-    """Say where the race is and which encoders just left, at times with a forecast."""
+    """Describe the state of the race, encoders that just left, and the forecast."""
     n, n_left = race.n_labels_, len(race.alive_)
     text = f"{n} labels: {n_left} of {len(race.encoder_names_)} left"
     if n <= race.start:

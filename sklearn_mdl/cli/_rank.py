@@ -48,16 +48,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     _options.add_choice(parser, "--missing", ("raise", "drop"), help)
     help = "datasets that are also ranked separately; may be repeated"
     _options.add(parser, "--dataset-group", help, "NAME=DATASET,...", action="append")
-    help = "start no cell after this time, and score up to --n-orders orders until then"
+    help = "start no cell after this time; until then, score up to --n-orders orders"
     _options.add(parser, "--time-budget", help, "SECONDS", type=float)
     help = (
         "first race the encoders on each dataset, and do not score those that lose; "
-        "the probability of losing the best one on a dataset, such as 0.05 (default: "
-        "no race)"
+        "the value is the probability of losing the best one on a dataset, such as "
+        "0.05 (default: no race)"
     )
     _options.add(parser, "--eliminate", help, "N", type=float)
     help = (
-        "also code the features of the N best encoders in pairs, side by side: the "
+        "also code the features of the N best encoders in pairs, side by side; the "
         "page then shows what one adds to another (default: no pairs)"
     )
     _options.add(parser, "--pairs", help, "N", type=int)
@@ -126,7 +126,7 @@ def _found(options: argparse.Namespace) -> Representations:
 
 
 def _switcher(options: argparse.Namespace, datasets: _options.Features) -> Any:
-    """Return the switcher for list, device and precision; None without any of them."""
+    """Return the switcher for list, device and precision; None without options."""
     where = {"device": options.device, "precision": options.precision}
     if options.readouts is None and where == {"device": "auto", "precision": "float32"}:
         return None
@@ -149,7 +149,7 @@ def _accuracies(
 
 
 def _check_pairs(options: argparse.Namespace) -> None:
-    """Raise for one encoder, and for orders that pairs may not have."""
+    """Raise for a single encoder, and for orders that pairs may not have."""
     if options.pairs is None:
         return
     if options.pairs < 2:
@@ -158,7 +158,7 @@ def _check_pairs(options: argparse.Namespace) -> None:
         )
     if options.time_budget is not None:
         raise ValueError(
-            "--pairs needs as many orders of every cell, got --time-budget; leave one "
+            "--pairs needs equal numbers of orders, got --time-budget; leave one "
             "of them out"
         )
 
@@ -184,7 +184,7 @@ def _check_datasets(features: Path, names: Sequence[str]) -> None:
     if unknown and features.exists():
         there = sorted(path.name for path in folders) or sorted(known)
         raise ValueError(
-            f"--datasets must be among {there}, got {unknown[0]!r}; choose of these"
+            f"--datasets must be among {there}, got {unknown[0]!r}; choose from these"
         )
 
 

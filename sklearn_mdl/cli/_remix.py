@@ -21,7 +21,7 @@ POOLED = ", pooled"  # with kinds of readouts, if they were stored
 MAX_ROWS = 1000  # of a posterior in a table, at most
 
 
-HELP = "Mix stored losses under other priors, without training again."
+HELP = "Mix stored losses under other priors without training again."
 EXAMPLE = "sklearn-mdl remix losses.npy --prior learned-share --weights architecture"
 
 

@@ -23,7 +23,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     _options.add_groups(parser)
     _options.add_switcher(parser)
     _options.add_targets(parser)
-    help = "save the losses as .npy or .safetensors, to be mixed by remix"
+    help = "save the losses as .npy or .safetensors, for remix"
     _options.add(parser, "--losses", help, "PATH", type=Path)
     _options.add_permutations(parser)
     help = "stacks of readouts trained in parallel"
@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _check_permutations(options: argparse.Namespace) -> None:
-    """Raise before the run what a permutation test would raise after it."""
+    """Raise the errors of a permutation test before the run."""
     if options.permutations is None:
         return
     sklearn_mdl.switcher.check_permutations(options.permutations)

@@ -1,4 +1,4 @@
-"""``sklearn-mdl shift``: test whether train and test part of a dataset differ."""
+"""``sklearn-mdl shift``: test whether the train and test part differ."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sklearn_mdl.cli import _options
 Part = tuple[np.ndarray, np.ndarray]
 
 
-HELP = "Test whether train and test part of a dataset differ."
+HELP = "Test whether the train and test parts of a dataset differ."
 EXAMPLE = "sklearn-mdl shift train.npy train-labels.npy test.npy test-labels.npy"
 
 
@@ -34,7 +34,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Print accuracies on the own split, and on reshuffled ones."""
+    """Print accuracies on the given split and on reshuffled splits."""
     parts = [
         _options.load_rows(options.train_features, options.train_labels),
         _options.load_rows(options.test_features, options.test_labels),

@@ -29,7 +29,7 @@ def is_table(options: argparse.Namespace) -> bool:
 
 
 def encoded_table(options: argparse.Namespace) -> Representations:
-    """Encode the texts of a CSV file by encoders that need no pre-trained model.
+    """Encode the texts of a CSV file with encoders that need no pre-trained model.
 
     Raises
     ------
@@ -41,7 +41,7 @@ def encoded_table(options: argparse.Namespace) -> Representations:
     path = options.features
     table, notes = _labelled(options)
     if options.targets == "real":
-        cure = "drop --targets real, or name another --label"
+        cure = "drop --targets real, or choose another --label"
         with readable(path, "numbers as labels", cure, ValueError):
             by_row = [np.array(table["label"], np.float64)]
     else:
@@ -56,7 +56,7 @@ def encoded_table(options: argparse.Namespace) -> Representations:
 
 
 def _labelled(options: argparse.Namespace) -> tuple[dict[str, list[str]], list[str]]:
-    """Read the columns by option, of rows that have a label, and remarks."""
+    """Read the columns by option for rows with a label, and return remarks."""
     path = options.features
     columns = sklearn_mdl.datasets.read_csv(path)
     names = {"text": options.text or TEXT, "label": options.label or LABEL}
@@ -82,7 +82,7 @@ def _labelled(options: argparse.Namespace) -> tuple[dict[str, list[str]], list[s
 
 
 def _encoded(texts: list[str]) -> dict[str, np.ndarray]:
-    width = max(2, min(WIDTH, len(texts) // 2))  # a decomposition has no more to say
+    width = max(2, min(WIDTH, len(texts) // 2))  # a decomposition has no more
     return {
         name: np.asarray(sklearn_mdl.encoders.encode(encoder, texts), np.float32)
         for name, encoder in sklearn_mdl.encoders.text_baselines(width).items()

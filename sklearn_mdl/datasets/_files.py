@@ -1,8 +1,8 @@
 """Features and labels on disk.
 
 Arrays are stored in ``.npy``, ``.npz`` or ``.safetensors`` files. A study is a
-directory with one folder per dataset, which holds one feature file per encoder and the
-labels::
+directory with one folder per dataset. Each folder contains the labels and one feature
+file per encoder::
 
     features/
         cifar100/
@@ -32,7 +32,7 @@ from sklearn_mdl._core.validation import damaged, invalid
 _FEATURE_NAMES = ("features", "X")
 _LABEL_NAMES = ("labels", "y")
 _LABELS_STEM, _GROUPS_STEM = "labels", "groups"
-MOST_TO_ONE = 1100  # bytes per compressed byte: more than deflate can reach
+MOST_TO_ONE = 1100  # bytes per compressed byte, more than deflate can reach
 
 
 def load_features(path: str | Path) -> np.ndarray:
@@ -41,8 +41,8 @@ def load_features(path: str | Path) -> np.ndarray:
     Parameters
     ----------
     path : str or Path
-        A ``.npy``, ``.npz`` or ``.safetensors`` file. The latter two must hold
-        an array called "features" or "X", or a single array.
+        A ``.npy``, ``.npz`` or ``.safetensors`` file. The latter two must contain an
+        array called "features" or "X", or a single array.
 
     Returns
     -------
@@ -70,8 +70,8 @@ def load_labels(path: str | Path) -> np.ndarray:
     Parameters
     ----------
     path : str or Path
-        A ``.npy``, ``.npz`` or ``.safetensors`` file. The latter two must hold
-        an array called "labels" or "y", or a single array.
+        A ``.npy``, ``.npz`` or ``.safetensors`` file. The latter two must contain an
+        array called "labels" or "y", or a single array.
 
     Returns
     -------
@@ -107,18 +107,18 @@ def load_feature_directory(directory: str | Path) -> dict[str, tuple[Any, ...]]:
     Returns
     -------
     datasets : dict
-        From the name of a dataset to a pair: a dict from the name of an encoder to its
-        features, of shape (n_samples, n_features), and the labels, of shape
-        (n_samples,); if there are groups, they are a third part, (n_samples,). Names
-        are sorted.
+        Maps the name of a dataset to a pair: a dict from the name of an encoder to its
+        features of shape (n_samples, n_features), and labels of shape (n_samples,).
+        Groups of shape (n_samples,), if there are any, are a third part. Names are
+        sorted.
 
     Raises
     ------
     FileNotFoundError
         If the directory or the labels of a dataset are missing.
     ValueError
-        If the directory holds no dataset, a dataset no features, an encoder two files
-        on one dataset, or features and labels differ in their number of rows.
+        If the directory has no dataset, a dataset has no features, an encoder has two
+        files on a dataset, or features and labels differ in length.
     """
     directory = Path(directory)
     if not directory.is_dir():
@@ -135,7 +135,7 @@ def load_feature_directory(directory: str | Path) -> dict[str, tuple[Any, ...]]:
 
 
 def is_dataset(folder: Path) -> bool:
-    """Return True for the folder of a single dataset, which contains labels."""
+    """Return True for the folder of a single dataset, which has a file of labels."""
     names = (f"{_LABELS_STEM}{suffix}" for suffix in _READERS)
     return any((folder / name).is_file() for name in names)
 
@@ -162,7 +162,7 @@ def load_encoders(folder: Path, n_labels: int | None = None) -> dict[str, np.nda
     ----------
     folder : Path
     n_labels : int or None
-        Required number of rows; None takes that of the first encoder.
+        Required number of rows; None uses that of the first encoder.
 
     Returns
     -------
@@ -173,7 +173,7 @@ def load_encoders(folder: Path, n_labels: int | None = None) -> dict[str, np.nda
     FileNotFoundError
         If there is no such folder.
     ValueError
-        If it holds no features, or they differ in their number of rows.
+        If there are no features, or if they differ in length.
     """
     if not folder.is_dir():
         raise FileNotFoundError(
@@ -201,7 +201,7 @@ def load_groups(path: str | Path) -> np.ndarray:
     Parameters
     ----------
     path : str or Path
-        As for :func:`load_labels`; an array among several is called "groups".
+        As for :func:`load_labels`. If there are several arrays, "groups" is read.
 
     Returns
     -------
@@ -249,7 +249,7 @@ def _named(stem: str) -> str:
 
 
 def _load_array(path: Path, names: Collection[str]) -> np.ndarray:
-    """Read the array of a file with one of these names, or its only array."""
+    """Read the array with one of these names, or the only array of a file."""
     if path.suffix not in _READERS:
         required = f"a file ending in {', '.join(_READERS)}"
         raise invalid("path", required, str(path), "store it as one of these")
@@ -317,8 +317,8 @@ _READERS: dict[str, Callable[[Path, Collection[str]], np.ndarray]] = {
     ".safetensors": _read_safetensors,
 }
 
-# Raised by the readers for damaged files, pickled objects, types that numpy lacks
-# (bfloat16), and files whose arrays have other names.
+# Raised by readers for damaged files, pickled objects, types that NumPy lacks
+# (bfloat16), and files with other names of arrays.
 UNREADABLE = (
     MemoryError,  # an array that fits into the file, but not into memory
     RuntimeError,  # an encrypted or newer .npz

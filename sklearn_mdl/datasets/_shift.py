@@ -1,4 +1,4 @@
-"""Test whether the train and test part of a dataset have the same distribution."""
+"""Test whether the train and test parts of a dataset have the same distribution."""
 
 from __future__ import annotations
 
@@ -43,21 +43,21 @@ Part = tuple[np.ndarray, np.ndarray]
 
 @dataclass(frozen=True)
 class TrainTestShift:
-    """Accuracies on a dataset's own split and on reshuffled splits.
+    """Accuracies on the original split of a dataset and on reshuffled splits.
 
     Attributes
     ----------
     readouts : tuple of str
     test_accuracies, train_accuracies : ndarray of shape (n_readouts, 1 + n_reshuffles)
-        Column 0: fitted on the original train part, and evaluated on the test or the
-        train part. Other columns: after pooling, shuffling and splitting at the same
-        sizes.
+        Column 0 is for fits on the original train part, evaluated on the test or the
+        train part. Other columns are for parts of the same sizes after pooling and
+        shuffling.
     intervals : ndarray of shape (n_readouts, 2)
         Interval of the test accuracy of one more reshuffled split, with probability
         ``1 - level``, by Student's t.
     p_value : float
-        Probability that a split differs as much in any readout if train and test part
-        are drawn from one distribution.
+        Probability that a split differs as much for any readout if the train and test
+        parts have the same distribution.
     level : float
         Largest ``p_value`` that counts as a shift.
     n_train, n_test : int
@@ -74,7 +74,7 @@ class TrainTestShift:
 
     @property
     def differences(self) -> np.ndarray:
-        """Test accuracy on the own split minus the reshuffled mean, by readout."""
+        """Test accuracy on the original split minus the reshuffled mean, by readout."""
         mean = self.test_accuracies[:, 1:].mean(1)
         found: np.ndarray = self.test_accuracies[:, 0] - mean
         return found
@@ -116,25 +116,25 @@ def train_test_shift(
     random_state: int | RandomState | None = None,
     n_jobs: int | None = None,
 ) -> TrainTestShift:
-    """Test whether train and test part of a dataset are drawn from one distribution.
+    """Test whether the train and test parts have the same distribution.
 
-    If they are, the dataset's own split is a split like any other. So classifiers are
-    fitted and evaluated on it and on reshuffled splits of the same sizes. This is how
-    Li, Bornschein and Hutter (2023, appendix "Distribution shift between train and test
-    in VTAB") found shifts in KITTI, DMLab, PatchCamelyon and SmallNORB, by eye. Here,
-    each split gets a distance from the others: in standard deviations, for the readout
-    where it is largest. The distance of the own split is ranked among those of the
-    reshuffled splits. Under one distribution all ranks are equally likely, for any
-    classifiers, so the level is exact.
+    If they do, the original split is like any other. So classifiers are fitted and
+    evaluated on it and on reshuffled splits of the same sizes. Li, Bornschein and
+    Hutter (2023, appendix "Distribution shift between train and test in VTAB") compared
+    such results by eye, and found shifts in KITTI, DMLab, PatchCamelyon and SmallNORB.
+    This function computes the distance of each split from the others, in standard
+    deviations, for the readout where it is largest. Then it ranks the distance of the
+    original split among those of the reshuffled splits. Without a shift all ranks are
+    equally likely, for any classifiers, so the level is exact.
 
     Parameters
     ----------
     train, test : (X, y)
         Features of shape (n, d) and labels of shape (n,).
     readouts : mapping of str to classifier, default=None
-        None takes a logistic regression and a multilayer perceptron with one hidden
-        layer of 256 units and 30 epochs, both on standardised features. The paper's
-        readouts were chosen on held-out rows from a grid.
+        None is a logistic regression and a multilayer perceptron with one hidden layer
+        of 256 units and 30 epochs, both on standardised features. The paper chose its
+        readouts from a grid on held-out rows.
     n_reshuffles : int, default=19
         Number of reshuffled splits; more splits detect smaller shifts.
     level : float, default=0.05
@@ -142,7 +142,7 @@ def train_test_shift(
     random_state : int, RandomState instance or None, default=None
         Seeds splits, and classifiers with a ``random_state``.
     n_jobs : int, default=None
-        Number of splits fitted in parallel, as processes; results do not depend on it.
+        Number of splits fitted in parallel processes. Results do not depend on it.
 
     Returns
     -------
@@ -223,7 +223,7 @@ def _checked(train: object, test: object) -> tuple[Part, Part]:
 def _seeded(
     readouts: Mapping[str, BaseEstimator] | None, rng: RandomState
 ) -> dict[str, BaseEstimator]:
-    """Copy classifiers, with the same seeds for all splits: only rows differ."""
+    """Copy classifiers with the same seeds for all splits, so only rows differ."""
     if readouts is None:
         readouts = {
             "linear": make_pipeline(StandardScaler(), LogisticRegression(max_iter=300)),
@@ -250,7 +250,7 @@ def _accuracies(
     parts: tuple[Part, Part],
     order: np.ndarray,
 ) -> tuple[list[float], list[float]]:
-    """Accuracies of all readouts on the test and on the train part of one split."""
+    """Return accuracies of all readouts on the test and train parts of a split."""
     n_train = len(parts[0][1])
     X, y = deal(*parts, order[:n_train])
     X_test, y_test = deal(*parts, order[n_train:])
@@ -266,22 +266,23 @@ def _accuracies(
 
 
 def _p_value(accuracies: np.ndarray) -> float:
-    """Rank the first column's distance from the others among all columns' distances."""
+    """Rank the distance of the first column from the others among all distances."""
     distances = _distances(accuracies)
     return float(np.mean(distances >= distances[0] * (1 - 1e-9)))
 
 
 def _distances(accuracies: np.ndarray) -> np.ndarray:
-    """Largest distance of each split (of n) from the mean of the others, over readouts.
+    """Return the largest distance of each split from the mean of the others.
 
-    It is the same function for every split, so splits stay exchangeable.
+    The maximum is over readouts. The function is the same for every split, so splits
+    stay exchangeable.
     """
     n = accuracies.shape[1]
     others = (accuracies.sum(1, keepdims=True) - accuracies) / (n - 1)
     squares = (accuracies**2).sum(1, keepdims=True) - accuracies**2
     variance = np.maximum(squares / (n - 1) - others**2, 0.0)
     distance = np.abs(accuracies - others)
-    # Accuracies are multiples of 1 / n_test: below that, the others are all alike.
+    # Accuracies are multiples of 1 / n_test; smaller deviations mean equal accuracies.
     spread = np.sqrt(variance + 1e-12)
     largest: np.ndarray = (distance / spread).max(0)
     return largest

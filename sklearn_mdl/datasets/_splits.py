@@ -1,4 +1,4 @@
-"""Random orders of a stream, and reshuffled train and test parts."""
+"""Random orders of a stream and reshuffled train and test parts."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ def prequential_order(
 ) -> np.ndarray:
     """Draw an order in which to evaluate rows online.
 
-    A codelength depends on the order, and the original order of the data (by class, by
-    day, by patient) may cost extra. A random order makes rows exchangeable.
+    A codelength depends on the order of rows, and the original order of the data (by
+    class, day or patient) may cost extra. A random order makes rows exchangeable.
 
     Parameters
     ----------
     y : array-like of shape (n_samples,)
-        Labels; without ``stratify`` only their number counts.
+        Labels. Without ``stratify`` only their number matters.
     random_state : int, RandomState instance or None, default=None
         Seeds the order.
     stratify : bool, default=False
-        Spread every class evenly over the stream, otherwise at random. Of the first
-        ``t`` rows, class ``c`` with ``n_c`` rows has ``t n_c / N``, within an error of
+        Spread every class evenly over the stream instead of at random. A class ``c``
+        with ``n_c`` rows has ``t n_c / N`` of the first ``t`` rows, with an error of
         less than ``1 + C n_c / N``. Curves of small or unbalanced data become less
-        noisy, but the order then depends on the labels: a receiver of the order learns
-        something about them that the codelength does not count. Only compare
-        codelengths of stratified orders with each other.
+        noisy. But the order then depends on the labels, and the codelength does not
+        count what a receiver of the order learns about them. Only compare codelengths
+        of stratified orders with each other.
 
     Returns
     -------
     order : ndarray of shape (n_samples,)
-        A permutation: fit on ``X[order], y[order]``.
+        A permutation; fit on ``X[order], y[order]``.
 
     Raises
     ------
@@ -78,11 +78,11 @@ def prequential_order(
 def reshuffle(
     train: Part, test: Part, random_state: int | RandomState | None = None
 ) -> tuple[tuple[Rows, ...], tuple[Rows, ...]]:
-    """Pool a train and a test part, shuffle, and cut into parts of the same sizes.
+    """Pool a train and a test part, shuffle, and split into parts of the same sizes.
 
     Li, Bornschein and Hutter (2023, appendix "Distribution shift between train and test
-    in VTAB") do so to make rows i.i.d. where a dataset's own parts differ, which
-    :func:`~sklearn_mdl.datasets.train_test_shift` tests.
+    in VTAB") do so to make rows i.i.d. if the original parts differ. Test this with
+    :func:`~sklearn_mdl.datasets.train_test_shift`.
 
     Parameters
     ----------
@@ -97,12 +97,12 @@ def reshuffle(
     Returns
     -------
     train, test : tuple of sequences
-        As many, of the same kinds and lengths.
+        Parts with sequences of the same kinds and lengths.
 
     Raises
     ------
     ValueError
-        If the parts hold different numbers of sequences, or unequal lengths.
+        If the parts have different numbers of sequences, or sequences differ in length.
 
     Examples
     --------
@@ -137,7 +137,7 @@ def _check_parts(train: Part, test: Part) -> tuple[int, int]:
 
 
 def _take(one: Rows, other: Rows, rows: np.ndarray) -> Rows:
-    """Take rows of two sequences as if they were one, without joining them first."""
+    """Take rows of two sequences as if they were one, without joining them."""
     one, other = _detached(one), _detached(other)
     if hasattr(one, "iloc"):
         import pandas as pd
@@ -180,7 +180,7 @@ def _take_array(one: np.ndarray, other: np.ndarray, rows: np.ndarray) -> np.ndar
 
 
 def check_shapes(one: Tensor | np.ndarray, other: Tensor | np.ndarray) -> None:
-    """Refuse a train and a test part whose rows have different shapes."""
+    """Reject a train and a test part whose rows have different shapes."""
     shapes = tuple(one.shape[1:]), tuple(other.shape[1:])
     if shapes[0] != shapes[1]:
         cure = "compute both with the same encoder"

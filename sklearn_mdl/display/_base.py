@@ -34,7 +34,7 @@ if TYPE_CHECKING:  # also for the modules of the displays
 Floats = NDArray[np.float64]
 Style = dict[str, Any]
 
-# The colour-blind safe palette of Okabe and Ito; a grey replaces its yellow, which is
+# Okabe and Ito's colour-blind safe palette, with a grey instead of its yellow, which is
 # too pale for lines on paper.
 COLOURS = (
     *("#0072B2", "#D55E00", "#009E73", "#CC79A7"),
@@ -43,7 +43,7 @@ COLOURS = (
 LINE_STYLES = ("-", "--", ":", "-.")
 MARKERS = "osD^"
 LEGEND_ROWS = 24
-LEGEND_WIDTH = 48  # characters; longer names run over several rows
+LEGEND_WIDTH = 48  # characters; longer names take several rows
 NARROW_LEGEND_WIDTH = 40
 OTHERS = {"color": "0.75", "linewidth": 0.8, "zorder": 1.5}  # lines without a name
 NARROW = 3.6  # inches; narrower axes have their legend below
@@ -123,13 +123,13 @@ class Ranking(Protocol):
 
 
 class Display:
-    """A figure together with its numbers: ``plot`` draws it, ``frame`` returns them."""
+    """A figure and its numbers: ``plot`` draws it, ``frame`` returns the numbers."""
 
     ax_: Axes
     figure_: Figure
 
     def _use_axes(self, ax: Axes | None, width: float, height: float) -> Axes:
-        """Keep the axes to draw on; None makes a figure of this size in inches."""
+        """Keep the axes to draw on; None creates a figure of this size in inches."""
         if ax is None:
             pyplot = plot_extra("matplotlib.pyplot")
             ax = pyplot.subplots(figsize=(width, height), layout="constrained")[1]
@@ -145,7 +145,7 @@ class Display:
 
 
 def plot_extra(module: str) -> ModuleType:
-    """Import a module that only displays need."""
+    """Import a module needed only by displays."""
     try:
         return import_module(module)
     except ImportError as error:
@@ -243,9 +243,10 @@ def dataset_of(ranking: Ranking, dataset: str | None) -> str:
 
 
 def codelengths_of(ranking: Ranking, dataset: str) -> Iterator[tuple[str, Floats]]:
-    """Yield encoders, best average rank first, with mean codelengths in nats.
+    """Yield encoders with mean codelengths in nats, best average rank first.
 
-    Each order has its own labels at a step: their mean is the mean next-step loss.
+    Each order has its own labels at a step, so the mean over orders is the mean
+    next-step loss.
     """
     cells = [cell for cell in ranking.cells_ if cell.dataset == dataset]
     for name in [ranking.encoder_names_[i] for i in best_first(ranking)]:
@@ -254,7 +255,7 @@ def codelengths_of(ranking: Ranking, dataset: str) -> Iterator[tuple[str, Floats
 
 
 def thinned(n_samples: int, max_points: int, log_x: bool) -> NDArray[np.intp]:
-    """Return the rows to draw, at most `max_points`, first and last among them."""
+    """Return at most `max_points` rows to draw, including the first and the last."""
     if max_points < 2:
         raise invalid("max_points", "at least 2", max_points, "raise it")
     if n_samples <= max_points:
@@ -310,7 +311,7 @@ def longest(names: Sequence[str]) -> int:
 
 
 def inches_of(ax: Axes) -> tuple[float, float]:
-    """Return width and height of axes, names and legends included."""
+    """Return width and height of axes including names and legends."""
     dpi = ax.figure.dpi
     return ax.bbox.width / dpi, ax.bbox.height / dpi
 
@@ -324,7 +325,7 @@ def name_ticks(axis: Axis, names: Sequence[str], inches: float | None = None) ->
     """Put names at 0, 1, ... on an axis, small enough for its inches."""
     axis.set_ticks(range(len(names)), labels=names)
     for label in axis.get_ticklabels():
-        label.set_parse_math(False)  # names are the user's
+        label.set_parse_math(False)  # since names come from users
         if inches is not None:
             size = size_for(len(names), inches)
             label.set_fontsize(min(float(label.get_fontsize()), size))
@@ -338,7 +339,7 @@ def put_legend(
     title: str | None = None,
     below: bool | None = None,
 ) -> None:
-    """Put a legend to the right of the axes or below; None is by their width."""
+    """Put a legend to the right of the axes or below; None decides by width."""
     width, _ = inches_of(ax)
     below = width < NARROW if below is None else below
     letters = NARROW_LEGEND_WIDTH if below else LEGEND_WIDTH
@@ -354,7 +355,7 @@ def put_legend(
         n_columns = 1 + (len(rows) - 1) // LEGEND_ROWS
         place = {"loc": "upper left", "bbox_to_anchor": (1.02, 1.0)}
     place |= {"borderaxespad": 0.0, "frameon": False, "ncols": n_columns}
-    # Names are the user's: matplotlib would drop a leading "_", and read "$" as maths.
+    # In names from users, matplotlib would drop a leading "_" and read "$" as maths.
     shown = ["\n".join(label) for label in wrapped]
     shown = [f" {label}" if label.startswith("_") else label for label in shown]
     legend = ax.legend(list(handles), shown, title=title, alignment="left", **place)

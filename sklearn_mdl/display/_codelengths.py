@@ -17,7 +17,7 @@ from sklearn_mdl.switching import filled_losses
 
 Reference = str | ArrayLike | Mapping[str, ArrayLike] | None
 
-# Widths of main lines, and of the thin ones behind them.
+# Widths of main lines and of thin lines behind them.
 _WEIGHTS = ({"linewidth": 2.0, "zorder": 2.5}, {"linewidth": 1.0, "zorder": 2.0})
 _NAMED, _OTHERS = "named", "others"  # marks of the lines that a legend lists
 _LONG_NAMES = {"best": "best readout", "gaussian": "Gaussian"}
@@ -26,30 +26,30 @@ _LONG_NAMES = {"best": "best readout", "gaussian": "Gaussian"}
 class CodelengthDisplay(base.Display):
     """Cumulative codelengths, or regrets relative to a reference, against examples.
 
-    Regrets of encoders or readouts, for example relative to learning from scratch, are
-    the paper's figure of data efficiency; regrets of switching strategies are its
-    comparison of strategies (Li, Bornschein and Hutter, 2023, Section 4 and Appendix
-    A.6).
+    The paper shows data efficiency by regrets of encoders or readouts, for example
+    relative to learning from scratch. It compares switching strategies by their regrets
+    (Li, Bornschein and Hutter, 2023, Section 4 and Appendix A.6).
 
     Parameters
     ----------
     curves : mapping of str to array-like of shape (n_samples,)
         Codelength of each example, in nats, under each name.
     reference : array-like of shape (n_samples,), optional
-        Codelength of each example, in nats, under the code to compare with: the curves
+        Codelength of each example, in nats, under the code to compare with. Curves
         become regrets, which are negative where the curve is the better code.
     reference_name : str, optional
         Name of the reference on the vertical axis.
     thin_curves : mapping of str to str, optional
-        The curves to draw thin, each with the legend entry that it shares with others.
+        The curves to draw as thin lines, each with its legend entry, which several
+        curves may share.
     retired_at : mapping of str to int, optional
-        Number of examples after which readouts retired: their curves end there with a
+        Number of examples after which readouts retired. Their curves end there with a
         cross.
 
     Attributes
     ----------
     ax_, figure_ : matplotlib Axes and Figure
-        Where the curves were drawn last.
+        Axes and figure of the last drawing.
     lines_ : dict of str to matplotlib Line2D
         The drawn curves.
     """
@@ -98,10 +98,10 @@ class CodelengthDisplay(base.Display):
         estimator : MDLReadoutSwitcher or MDLReadoutSwitcherRegressor
             A fitted estimator.
         reference : {"auto", "uniform", "gaussian", "best"}, array-like, mapping or None
-            ``"uniform"`` is the uniform code of classes, ``"gaussian"`` the Gaussian
-            code of real labels, both without features; ``"auto"`` takes the one that
-            applies. ``"best"`` is the best readout in hindsight. Pass an array of shape
-            (n_samples,) for another code, or a mapping to name it; None is no
+            ``"uniform"`` is the uniform code of classes and ``"gaussian"`` the Gaussian
+            code of real labels, both without features; ``"auto"`` uses the applicable
+            one. ``"best"`` is the best readout in hindsight. Pass an array of shape
+            (n_samples,) for another code, or a mapping to name it. None draws no
             reference. For label frequencies pass ``{"label frequencies":
             frequency_codelengths(y[estimator.order_])}``.
         readouts : {"best", "all"} or None
@@ -181,9 +181,9 @@ class CodelengthDisplay(base.Display):
         scorer : RepresentationScorer or Ranking
             A fitted estimator.
         dataset : str, optional
-            Its name; not needed if there is only one.
+            Name of the dataset; not needed if there is only one.
         reference : str, array-like of shape (n_samples,), mapping or None
-            The name of an encoder, ``"uniform"`` (none for real labels), another code,
+            The name of an encoder, ``"uniform"`` (not for real labels), another code,
             optionally in a mapping with its name, or None.
         **plot_options : optional
             Passed to `plot`.
@@ -246,26 +246,27 @@ class CodelengthDisplay(base.Display):
         max_named: int = 12,
         styles: Mapping[str, int] | None = None,
     ) -> Self:
-        """Draw the curves; the legend lists them in their order at the last example.
+        """Draw the curves; the legend has their order at the last example.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Where to draw; by default on a new figure.
+            Where to draw. By default a new figure.
         log_x : bool, default=False
             If True, the axis of examples is logarithmic.
         symlog_y : bool, default=False
             If True, the axis of nats is logarithmic beyond ten on both sides of zero,
-            so one bad curve does not flatten the others.
+            so that one bad curve does not flatten the others.
         max_points : int, default=2000
-            Longer curves are thinned to at most this many points, with the last one.
+            Longer curves are thinned to at most this many points, including the last
+            one.
         max_named : int, default=12
-            Largest number of legend entries with a name and a colour: those that are
-            not thin, then those below all others at any example, then those that end
-            lowest. The others are grey, and the legend counts them.
+            Largest number of legend entries with a name and a colour. Curves that are
+            not thin come first, then those that are ever below all others, then those
+            that end lowest. The others are grey, and the legend counts them.
         styles : mapping of str to int, optional
             Numbers of the line styles of the legend entries, to give a name the same
-            colour in several figures; by default each figure counts from zero.
+            colour in several figures. By default each figure counts from zero.
 
         Returns
         -------
@@ -315,7 +316,7 @@ class CodelengthDisplay(base.Display):
         entries: Mapping[str, str],
         max_named: int,
     ) -> list[str]:
-        """Return the legend entries that are named, in their order."""
+        """Return the named legend entries in order."""
         labels = list(dict.fromkeys(entries.values()))
         is_thin = np.array([label in self.thin_curves.values() for label in labels])
         members = {label: [n for n in drawn if entries[n] == label] for label in labels}
@@ -356,7 +357,7 @@ class CodelengthDisplay(base.Display):
 def _readout_curves(
     estimator: base.Switcher, losses: base.Floats, readouts: str | None, taken: str
 ) -> tuple[dict[str, str], dict[str, int]]:
-    """Return the legend entry and the column of each readout, by name of its curve."""
+    """Return legend entry and column of each readout by name of the curve."""
     base.check_choice(readouts, "readouts", ("best", "all", None))
     columns: dict[str, int] = {}
     entries: dict[str, str] = {}
@@ -379,7 +380,7 @@ def _uniform_code(n_samples: int, n_classes: int | None) -> dict[str, ArrayLike]
 
 
 def _reference_code(reference: Reference, codes: Mapping[str, ArrayLike]) -> base.Style:
-    """Return the code to compare with, in nats per example, and its name."""
+    """Return the reference code, in nats per example, and its name."""
     if isinstance(reference, Mapping):
         if len(reference) != 1:
             required, names = "a mapping of one name to one code", list(reference)
@@ -406,7 +407,7 @@ def _place_in_legend(line: base.Line2D) -> tuple[bool, float]:
 
 
 def _labelled_lines(ax: base.Axes) -> list[base.Line2D]:
-    """Return the lines in a legend: those of displays, and others."""
+    """Return the lines in a legend, both from displays and others."""
     return [
         line
         for line in ax.get_lines()

@@ -1,4 +1,4 @@
-"""The codelength of each encoder against its cost: seconds, or width."""
+"""The codelength of each encoder against its cost, in seconds or width."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ COSTS = {"seconds": "seconds of a cell", "features": "width of features"}
 
 
 class CostDisplay(base.Display):
-    """Nats per example against seconds or width, a point for each encoder.
+    """Nats per example against seconds or width, with a point for each encoder.
 
-    Good encoders are at the lower left. A line joins the Pareto-optimal encoders: no
-    other encoder has both a shorter code and a smaller cost.
+    Good encoders are at the lower left. A line joins the Pareto-optimal encoders, for
+    which no other encoder has both a shorter code and a lower cost.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class CostDisplay(base.Display):
     Attributes
     ----------
     ax_, figure_ : matplotlib Axes and Figure
-        Where the points were drawn last.
+        Axes and figure of the last drawing.
 
     Examples
     --------
@@ -67,7 +67,7 @@ class CostDisplay(base.Display):
         Parameters
         ----------
         scorer : RepresentationScorer or Ranking
-            A fitted one.
+            A fitted ranking.
         cost : {"seconds", "features"}, default="seconds"
             Wall time of a cell, or the number of features.
         **plot_options : optional
@@ -90,7 +90,7 @@ class CostDisplay(base.Display):
 
     @property
     def best(self) -> list[str]:
-        """Names of the Pareto-optimal encoders, the cheapest first."""
+        """Names of the Pareto-optimal encoders, cheapest first."""
         found: list[int] = []
         for i in np.lexsort((self.nats, self.costs)).tolist():
             if not found or self.nats[i] < self.nats[found[-1]]:
@@ -100,16 +100,16 @@ class CostDisplay(base.Display):
     def plot(
         self, ax: base.Axes | None = None, *, styles: Mapping[str, int] | None = None
     ) -> Self:
-        """Draw a point for each encoder; costs are spaced logarithmically.
+        """Draw a point for each encoder, with costs on a logarithmic axis.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Where to draw; by default on a new figure, whose size follows the number of
+            Where to draw. By default a new figure, whose size depends on the number of
             encoders and the length of their names.
         styles : mapping of str to int, optional
             Numbers of the colours of encoders, to give a name the same colour in
-            several figures; by default this figure counts from zero.
+            several figures. By default this figure counts from zero.
 
         Returns
         -------
@@ -129,7 +129,7 @@ class CostDisplay(base.Display):
         if self.cost == "features" and len(widths) <= MOST_TICKS:
             ax.set_xticks(widths, [f"{width:.0f}" for width in widths])
             ax.minorticks_off()
-        else:  # only powers of ten may be too few labels
+        else:  # powers of ten may be too few labels
             ticker = base.plot_extra("matplotlib.ticker")
             decades = np.log10(widths[-1] / widths[0])
             if decades < 1:

@@ -14,14 +14,14 @@ from sklearn_mdl.ranking import rank_groups
 
 
 class CriticalDifferenceDisplay(base.Display):
-    """Critical difference diagram: average ranks, bars over insignificant differences.
+    """Critical difference diagram, with bars over insignificant differences of ranks.
 
     Parameters
     ----------
     average_ranks : array-like of shape (n_encoders,)
         Average rank of each encoder over the datasets; 1 is best.
     names : sequence of str of length n_encoders
-        Their names.
+        Names of the encoders.
     critical_difference : float
         The smallest significant difference between two average ranks.
     alpha : float, default=0.1
@@ -30,7 +30,7 @@ class CriticalDifferenceDisplay(base.Display):
     Attributes
     ----------
     ax_, figure_ : matplotlib Axes and Figure
-        Where the diagram was drawn last.
+        Axes and figure of the last drawing.
     bars_ : list of matplotlib Line2D
         The drawn bars, in the order of `groups`.
 
@@ -73,7 +73,7 @@ class CriticalDifferenceDisplay(base.Display):
         Parameters
         ----------
         scorer : RepresentationScorer or Ranking
-            Of two encoders or more.
+            A ranking of two or more encoders.
         **plot_options : optional
             Passed to `plot`.
         """
@@ -96,13 +96,13 @@ class CriticalDifferenceDisplay(base.Display):
         return rank_groups(self.average_ranks, self.critical_difference)
 
     def plot(self, ax: base.Axes | None = None) -> Self:
-        """Draw the diagram, the better half of the names on the left.
+        """Draw the diagram, with the better half of the names on the left.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Where to draw; by default on a new figure, whose size follows the number of
-            the encoders and the length of their names.
+            Where to draw. By default a new figure, whose size depends on the number of
+            encoders and the length of their names.
 
         Returns
         -------
@@ -142,13 +142,13 @@ class CriticalDifferenceDisplay(base.Display):
         ax.tick_params("x", labelsize=self._size)
 
     def _draw_bar(self, span: base.Floats, y: float) -> base.Line2D:
-        """Draw a bar; over equal ranks it has no length, but markers."""
+        """Draw a bar; over equal ranks it has markers but no length."""
         bar = self.ax_.plot(span, [y, y], "o-", color="black", linewidth=4.0)[0]
         bar.set(markersize=4.0, markeredgewidth=0.0, solid_capstyle="butt")
         return bar
 
     def _draw_names(self, first_row: float) -> None:
-        """Draw names and ranks below the axis, best and worst in the top row."""
+        """Draw names and ranks below the axis, with best and worst in the top row."""
         n_left = (len(self._order) + 1) // 2
         for position, i in enumerate(self._order):
             left = position < n_left

@@ -1,4 +1,4 @@
-"""Encoders by datasets as a heat map: savings, or preferred readouts."""
+"""Heat map of encoders by datasets: savings or preferred readouts."""
 
 from __future__ import annotations
 
@@ -22,16 +22,15 @@ _CODES = {
 
 
 class RankingHeatmapDisplay(base.Display):
-    """One value for each encoder and dataset, as a heat map.
+    """Heat map with one value for each encoder and dataset.
 
-    ``"savings"`` shows the nats per example saved relative to a code without features;
-    below zero the features cost more than they save.
+    ``"savings"`` shows the nats per example saved relative to a code without features.
+    Below zero the features cost more than they save.
 
     ``"preferred-readout"`` shows the readout with the largest mean posterior, as in the
     paper's table of readout models: ``argmax_k 1/T sum_t p(k at t | labels before t)``,
-    settings summed by architecture (Li, Bornschein and Hutter, 2023, Section 4).
-    Numbers run from the first readout, usually the simplest, to the last; colours have
-    no order.
+    summed by architecture (Li, Bornschein and Hutter, 2023, Section 4). Numbers run
+    from the first readout, usually the simplest, to the last. Colours have no order.
 
     Parameters
     ----------
@@ -39,20 +38,20 @@ class RankingHeatmapDisplay(base.Display):
         Nats per example, or names of readouts.
     encoders : sequence of str of length n_encoders
     datasets : sequence of str of length n_datasets
-        Their names, in the order of rows and columns.
+        Names in the order of rows and columns.
     kind : {"savings", "preferred-readout"}, default="savings"
     reference : str, default="the uniform code"
         Name of the code relative to which savings are measured.
     readouts : sequence of str, optional
-        All readouts, from simple to deep, preferred or not. By default the preferred
-        ones, in natural order of their names.
+        All readouts from simple to deep, preferred or not. By default the preferred
+        ones in natural order of their names.
 
     Attributes
     ----------
     ax_, figure_ : matplotlib Axes and Figure
-        Where the map was drawn last.
+        Axes and figure of the last drawing.
     image_ : matplotlib AxesImage
-        The drawn map; for preferred readouts, their indices among all readouts.
+        The drawn map. For preferred readouts, it holds indices among all readouts.
 
     Examples
     --------
@@ -101,19 +100,19 @@ class RankingHeatmapDisplay(base.Display):
         readouts: Sequence[str] | None = None,
         **plot_options: Any,
     ) -> Self:
-        """Draw the map of a ranking, the best average rank on top.
+        """Draw the map of a ranking, with the best average rank on top.
 
         Parameters
         ----------
         scorer : RepresentationScorer or Ranking
-            A fitted one.
+            A fitted ranking.
         kind : {"savings", "preferred-readout"}, default="savings"
         reference : {"uniform", "frequency", "labels"}, default="uniform"
             The code without features: uniform, by frequencies so far, or the best code
             given the earlier labels.
         readouts : sequence of str, optional
-            Architectures, from simple to deep; by default all of the ranking, in the
-            order of its readouts.
+            Architectures from simple to deep. By default all architectures of the
+            ranking, in the order of its readouts.
         **plot_options : optional
             Passed to `plot`.
         """
@@ -134,18 +133,18 @@ class RankingHeatmapDisplay(base.Display):
     def plot(
         self, ax: base.Axes | None = None, *, within_datasets: bool = True
     ) -> Self:
-        """Draw the map, with a number in every field.
+        """Draw the map with a number in every field.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Where to draw; by default on a new figure, whose size follows the numbers
-            of encoders and datasets and the length of their names.
+            Where to draw. By default a new figure, whose size depends on the numbers of
+            encoders and datasets and the length of their names.
         within_datasets : bool, default=True
-            If True, colours of savings run from the least to the most on each dataset,
-            cut off below the median by three times the distance of the best above it.
-            Otherwise they show nats, which differ more between datasets than between
-            encoders.
+            If True, colours of savings run from the lowest to the highest on each
+            dataset. They are cut off below the median by three times the distance of
+            the best from it. If False, colours show nats, which differ more between
+            datasets than between encoders.
 
         Returns
         -------

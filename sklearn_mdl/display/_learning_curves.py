@@ -1,4 +1,4 @@
-"""Next-step loss against labels observed, and labels until it is low enough."""
+"""Next-step loss against labels observed, and labels until a target loss."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from sklearn_mdl.display import _base as base
 class LearningCurveDisplay(base.Display):
     """Mean next-step loss against labels observed, over growing intervals.
 
-    Labels must be classes: densities of real labels may have negative codelengths, so
+    Labels must be classes. Densities of real labels may have negative codelengths, so
     there is no target loss; use :class:`CodelengthDisplay` for them.
 
-    With a target loss `epsilon`, each curve has two summaries: the sample complexity,
-    the number of labels after which the loss stays at or below `epsilon`, drawn as a
-    dot; and the surplus description length, the nats above `epsilon` until then
-    (Whitney et al., 2020).
+    With a target loss `epsilon`, each curve has two summaries (Whitney et al., 2020).
+    The sample complexity, drawn as a dot, is the number of labels after which the loss
+    stays at or below `epsilon`. The surplus description length is the nats above
+    `epsilon` until then.
 
     Parameters
     ----------
     curves : mapping of str to array-like of shape (n_samples,) or (n_orders, n_samples)
-        Codelength of each example in the order of evaluation, in nats, by name; several
+        Codelength of each example in the order of evaluation, in nats, by name. Several
         orders are averaged.
     epsilon : float, optional
         Target loss, in nats per label.
@@ -37,11 +37,11 @@ class LearningCurveDisplay(base.Display):
     Attributes
     ----------
     ax_, figure_ : matplotlib Axes and Figure
-        Where the curves were drawn last.
+        Axes and figure of the last drawing.
     lines_ : dict of str to matplotlib Line2D
-        The drawn curves: steps, each as high as the mean loss of its interval.
+        The drawn curves, with steps at the mean loss of each interval.
     dots_ : dict of str to matplotlib Line2D
-        Sample complexities, of the curves that reach `epsilon`.
+        Sample complexities of the curves that reach `epsilon`.
 
     Examples
     --------
@@ -117,7 +117,7 @@ class LearningCurveDisplay(base.Display):
         scorer : RepresentationScorer or Ranking
             A fitted one.
         dataset : str, optional
-            Its name; not needed if there is only one.
+            Name of the dataset; not needed if there is only one.
         epsilon : float, optional
             Target loss, in nats per label.
         **plot_options : optional
@@ -132,7 +132,7 @@ class LearningCurveDisplay(base.Display):
         Returns
         -------
         readings : dict of str to (CurveReading, CurveReading)
-            In labels, and in nats; empty without `epsilon`.
+            In labels and in nats; empty without `epsilon`.
         """
         if self.epsilon is None:
             return {}
@@ -148,12 +148,12 @@ class LearningCurveDisplay(base.Display):
     def plot(
         self, ax: base.Axes | None = None, *, log_x: bool = True, log_y: bool = False
     ) -> Self:
-        """Draw the curves, with their readings in the legend.
+        """Draw the curves with their summaries in the legend.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Where to draw; by default on a new figure.
+            Where to draw. By default a new figure.
         log_x : bool, default=True
             If True, the axis of labels is logarithmic. Such an axis has no zero, so the
             first prediction, before any label, is left out.

@@ -13,10 +13,10 @@ from sklearn_mdl.display import _base as base
 
 
 class PoolWeightsDisplay(base.Display):
-    """Weight of each kind of readouts in a pool, before each label.
+    """Weight of each kind of readouts in a pool before each label.
 
-    A kind with weight zero has no effect; with weight one its prediction is used as it
-    is. Negative weights cancel redundancy between kinds.
+    A kind with weight zero has no effect. With weight one its prediction is used
+    unchanged. Negative weights cancel redundancy between kinds.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ class PoolWeightsDisplay(base.Display):
     Attributes
     ----------
     ax_, figure_ : matplotlib Axes and Figure
-        Where the weights were drawn last.
+        Axes and figure of the last drawing.
     lines_ : dict of str to matplotlib Line2D
         The drawn lines.
 
@@ -74,19 +74,19 @@ class PoolWeightsDisplay(base.Display):
         max_points: int = 400,
         max_named: int = 12,
     ) -> Self:
-        """Draw a line for each kind; the legend lists the largest weights first.
+        """Draw a line for each kind, with the largest weights first in the legend.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Where to draw; by default on a new figure.
+            Where to draw. By default a new figure.
         log_x : bool, default=True
             If True, the axis of examples is logarithmic. Such an axis has no zero, so
             the first row is left out.
         max_points : int, default=400
-            Largest number of rows to draw, first and last among them.
+            Largest number of rows to draw, including the first and the last.
         max_named : int, default=12
-            Number of kinds named in the legend: those with the largest final weights.
+            Number of kinds named in the legend, those with the largest final weights.
             The others are grey.
 
         Returns

@@ -24,7 +24,7 @@ class Trace(Protocol):
 
 
 class PosteriorDisplay(base.Display):
-    """Posterior probabilities of readouts, stacked, against examples seen.
+    """Stacked posterior probabilities of readouts against examples seen.
 
     Long posteriors are averaged over intervals before drawing, so short peaks stay
     visible and areas show the mean posterior.
@@ -35,17 +35,17 @@ class PosteriorDisplay(base.Display):
         Probability of each readout, or kind of readout, at example ``t`` given the
         labels before ``t``. Rows sum to one.
     names : sequence of str of length n_kinds
-        Their names.
+        Names of the columns.
     steps : array-like of shape (n_samples,), optional
-        Number of examples seen before each row, increasing: ``trace.steps`` of a
+        Increasing numbers of examples seen before each row. Pass ``trace.steps`` for a
         thinned posterior. By default ``t`` for row ``t``.
     retirements : sequence of int, optional
-        Numbers of examples after which readouts retired; marked by dotted lines.
+        Numbers of examples after which readouts retired, marked by dotted lines.
 
     Attributes
     ----------
     ax_, figure_ : matplotlib Axes and Figure
-        Where the areas were drawn last.
+        Axes and figure of the last drawing.
     areas_ : list of matplotlib PolyCollection
         The drawn areas, from the lowest to the highest.
     """
@@ -131,22 +131,22 @@ class PosteriorDisplay(base.Display):
     def plot(
         self, ax: base.Axes | None = None, *, log_x: bool = True, max_points: int = 400
     ) -> Self:
-        """Draw the areas; the legend lists them from the top.
+        """Draw the areas, listed from the top in the legend.
 
-        The legend lists at most 24 areas, those with the highest peaks. Names omit
+        The legend lists the areas with the highest peaks, at most 24. Names omit
         settings that are equal in all listed areas.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Where to draw; by default on a new figure.
+            Where to draw. By default a new figure.
         log_x : bool, default=True
             If True, the axis of examples is logarithmic. Such an axis has no zero, so
             the first row, the prior, is left out.
         max_points : int, default=400
-            Longer posteriors are averaged over at most this many intervals, evenly
-            spaced on the axis, and drawn at the mean of their examples; the first and
-            the last row are separate intervals.
+            Longer posteriors are averaged over at most this many intervals. Intervals
+            are evenly spaced on the axis and drawn at the mean of their examples. The
+            first and the last row are separate intervals.
 
         Returns
         -------
@@ -180,7 +180,7 @@ class PosteriorDisplay(base.Display):
         """Return the positions of points, and the mean posterior at each."""
         rows = start + _starts(len(self.posterior) - start, max_points, log_x)
         # A row represents the examples up to the next row, since a trace may be
-        # thinned; the last row only itself.
+        # thinned. The last row only represents itself.
         weights = np.diff(self.steps, append=self.steps[-1] + 1).astype(np.float64)
         totals = np.add.reduceat(weights, rows)
         shares = np.add.reduceat(weights[:, None] * self.posterior, rows)
@@ -201,9 +201,9 @@ class PosteriorDisplay(base.Display):
 
 
 def _starts(n_samples: int, max_points: int, log_x: bool) -> NDArray[np.intp]:
-    """Return the first rows of intervals to average, at most `max_points` of them.
+    """Return the first rows of at most `max_points` intervals to average.
 
-    Intervals are evenly spaced on the axis; the first and the last row are separate
+    Intervals are evenly spaced on the axis. The first and the last row are separate
     intervals.
     """
     if max_points < 3:
@@ -215,7 +215,7 @@ def _starts(n_samples: int, max_points: int, log_x: bool) -> NDArray[np.intp]:
 
 
 def _sums(posterior: ArrayLike, groups: Sequence[Sequence[int]]) -> base.Floats:
-    """Sum groups of columns; a posterior on disk is read a few rows at a time."""
+    """Sum groups of columns, reading a posterior on disk a few rows at a time."""
     array = np.asarray(posterior)
     belongs = np.zeros((array.shape[1], len(groups)))
     for j, columns in enumerate(groups):

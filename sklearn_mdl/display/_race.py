@@ -1,4 +1,4 @@
-"""A race of encoders: evidence that one is behind, or how far it may be."""
+"""A race of encoders: evidence of being behind, or bounds on the difference."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.display import _base as base
 
 QUANTITIES = ("evidence", "bounds")
-LEAST_EVIDENCE = -7.0  # of a log, from where lines are drawn
+LEAST_EVIDENCE = -7.0  # lowest log evidence to draw
 
 
 class History(Protocol):
-    """A race after each of its labels, arrays of shape (n_labels, n_encoders)."""
+    """A race after each label, as arrays of shape (n_labels, n_encoders)."""
 
     @property
     def log_e_values(self) -> base.Floats: ...
@@ -40,30 +40,31 @@ class Race(Protocol):
 class RaceDisplay(base.Display):
     """A race of encoders against the labels observed.
 
-    Either the evidence against each encoder, the largest e-value of being behind a
-    rival, on a log scale with the line at which it is out; or bands that hold the mean
-    difference to the leader, however often you look. Lines end where an encoder is out.
+    The figure shows either evidence or bounds. The evidence against each encoder is the
+    largest e-value of being behind a rival, on a log scale, with a line at which an
+    encoder is out. Bounds are bands that contain the mean difference from the leader,
+    however often you look. Lines end where an encoder is out.
 
     Parameters
     ----------
     names : sequence of str
-        Of the encoders.
+        Names of the encoders.
     log_e_values, lower, upper : array-like of shape (n_labels, n_encoders)
-        Evidence as the log of an e-value, and bounds in nats a label; infinite where
+        Evidence as the log of an e-value, and bounds in nats per label, infinite where
         there are none.
     threshold : float
         E-value at which an encoder is out.
     eliminated_at : mapping of str to int
         Number of labels after which each encoder was out.
     leader : str
-        The encoder that others are compared with.
+        The encoder with which others are compared.
 
     Attributes
     ----------
     ax_, figure_ : matplotlib Axes and Figure
-        Where it was drawn last.
+        Axes and figure of the last drawing.
     lines_ : dict of str to matplotlib Line2D
-        By encoder.
+        Lines by encoder.
 
     Examples
     --------
@@ -104,7 +105,7 @@ class RaceDisplay(base.Display):
         Parameters
         ----------
         race : EncoderRace
-            With at least one label.
+            A race with at least one label.
         **plot_options : optional
             Passed to `plot`.
         """
@@ -133,11 +134,11 @@ class RaceDisplay(base.Display):
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Where to draw; by default on a new figure.
+            Where to draw. By default a new figure.
         quantity : {"evidence", "bounds"}, default="evidence"
-            E-values, or bounds of the difference to the leader.
+            E-values, or bounds on the difference from the leader.
         max_named : int, default=12
-            Encoders that a legend names, the last to be out first.
+            Number of encoders named in the legend, those that stayed longest first.
 
         Returns
         -------
@@ -173,7 +174,7 @@ class RaceDisplay(base.Display):
     def _draw(
         self, ax: base.Axes, i: int, end: int, quantity: str, style: base.Style
     ) -> None:
-        """Draw one encoder until it is out, which a dot marks."""
+        """Draw one encoder until it is out, with a dot at that point."""
         name, x = self.names[i], np.arange(1, end + 1)
         if quantity == "evidence":
             logs = self.log_e_values[:end, i]
@@ -203,7 +204,7 @@ class RaceDisplay(base.Display):
         Returns
         -------
         frame : pandas.DataFrame
-            Columns n_labels, encoder, log_e_value, lower and upper (nats a label).
+            Columns n_labels, encoder, log_e_value, lower and upper (nats per label).
         """
         n_labels, n_encoders = self.log_e_values.shape
         columns = {

@@ -1,4 +1,4 @@
-"""Ranks of encoders: over datasets, as averages with intervals, and by size."""
+"""Ranks of encoders over datasets, as averages with intervals, and by size."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.display import _base as base
 from sklearn_mdl.ranking import RankIntervals, average_ranks, rank_intervals
 
-FEW = 5  # datasets, below which resampled intervals are too short
+FEW = 5  # with fewer datasets resampled intervals are too short
 KINDS = ("boxes", "intervals", "by-size")
 _BOX = ("whislo", "q1", "med", "q3", "whishi")
 
@@ -21,44 +21,44 @@ _BOX = ("whislo", "q1", "med", "q3", "whishi")
 class RankDisplay(base.Display):
     """Ranks of encoders, in one of three kinds of figure; 1 is best.
 
-    ``"boxes"`` shows the distribution of ranks over datasets, the best average on top.
-    Boxes span the first to the third quartile, with a line at the median and a point at
-    the average rank; whiskers reach the farthest ranks within 1.5 interquartile ranges
-    of the box; ranks beyond are circles (Li, Bornschein and Hutter, 2023, Appendix
-    A.7).
+    ``"boxes"`` shows the distribution of ranks over datasets, with the best average on
+    top. Boxes span the first to the third quartile, with a line at the median and a
+    point at the average rank. Whiskers reach the farthest ranks within 1.5
+    interquartile ranges of the box, and ranks beyond are circles (Li, Bornschein and
+    Hutter, 2023, Appendix A.7).
 
     ``"intervals"`` shows average ranks with intervals from resampled datasets.
 
-    ``"by-size"`` shows average ranks against the number of labels. No prediction
-    depends on later labels, so the codelength of the first ``n`` labels is the
-    codelength of a dataset of ``n`` labels, and a single prequential run ranks encoders
-    at every size.
+    ``"by-size"`` shows average ranks against the number of labels. Predictions do not
+    depend on later labels, so the codelength of the first ``n`` labels is that of a
+    dataset with ``n`` labels. A single prequential run therefore ranks encoders at
+    every size.
 
     Parameters
     ----------
     ranks : array-like of shape (n_datasets, n_encoders) or (n_sizes, n_encoders)
-        Rank of each encoder on each dataset; for ``"by-size"``, its average rank at
+        Rank of each encoder on each dataset. For ``"by-size"``, the average rank at
         each size.
     names : sequence of str of length n_encoders
         Names of the encoders.
     kind : {"boxes", "intervals", "by-size"}, default="boxes"
     intervals : RankIntervals, optional
-        Intervals for ``"intervals"``; by default those of
+        Intervals for ``"intervals"``. By default those of
         :func:`~sklearn_mdl.ranking.rank_intervals`.
     sizes : array-like of int of shape (n_sizes,), optional
         Increasing numbers of labels, required for ``"by-size"``.
     n_datasets : array-like of int of shape (n_sizes,), optional
-        Number of datasets that are long enough for each size.
+        Number of datasets with enough labels for each size.
 
     Attributes
     ----------
     ax_, figure_ : matplotlib Axes and Figure
-        Where the ranks were drawn last.
+        Axes and figure of the last drawing.
     artists_ : dict of str to matplotlib artists
-        For ``"boxes"`` the drawn ``boxes``, ``whiskers``, ``medians`` and ``means``,
-        in order of average rank, and ``fliers``; for ``"intervals"`` the ``intervals``
-        and the ``means``; ``means`` are a list of points. For ``"by-size"`` the line of
-        each encoder under its name.
+        For ``"boxes"``, the drawn ``boxes``, ``whiskers``, ``medians`` and ``means`` in
+        order of average rank, and ``fliers``. For ``"intervals"``, the ``intervals``
+        and the ``means``. ``means`` are a list of points. For ``"by-size"``, the line
+        of each encoder by name.
 
     Examples
     --------
@@ -134,8 +134,8 @@ class RankDisplay(base.Display):
         Parameters
         ----------
         codelengths : array-like of shape (n_datasets, n_encoders)
-            Codelengths, in one unit within each dataset; ties share the mean of their
-            ranks.
+            Codelengths, in the same unit within each dataset. Ties share the mean of
+            their ranks.
         names : sequence of str of length n_encoders
             Names of the encoders.
         kind : {"boxes", "intervals"}, default="boxes"
@@ -158,18 +158,18 @@ class RankDisplay(base.Display):
         sizes: ArrayLike | None = None,
         **plot_options: Any,
     ) -> Self:
-        """Draw the ranks of a ranking, by codelengths averaged over orders.
+        """Draw the ranks of a ranking by codelengths averaged over orders.
 
-        By size, codelengths that agree to nine digits are ties, as before anything is
-        learned.
+        By size, codelengths that agree to nine digits are ties, such as before anything
+        is learned.
 
         Parameters
         ----------
         scorer : RepresentationScorer or Ranking
-            A fitted ranking; intervals need at least two datasets and two encoders.
+            A fitted ranking. Intervals need at least two datasets and two encoders.
         kind : {"boxes", "intervals", "by-size"}, default="boxes"
         sizes : array-like of int, optional
-            Numbers of labels for ``"by-size"``; datasets with fewer labels do not count
+            Numbers of labels for ``"by-size"``. Datasets with fewer labels do not count
             at a size. By default forty sizes from ten to the length of the shortest
             dataset, so all datasets count at all sizes.
         **plot_options : optional
@@ -200,18 +200,18 @@ class RankDisplay(base.Display):
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Where to draw; by default on a new figure, whose size follows the number of
-            the encoders and the length of their names.
+            Where to draw. By default a new figure, whose size depends on the number of
+            encoders and the length of their names.
         log_x : bool, default=True
-            If True, the axis of labels is logarithmic, by size.
+            By size, whether the axis of labels is logarithmic.
         max_named : int, default=12
-            By size, the largest number of encoders with a colour and a legend entry:
+            By size, the largest number of encoders with a colour and a legend entry,
             those with the best rank at any size. The others are grey. Dotted lines mark
-            the sizes at which datasets end, each with the number of remaining datasets.
+            the sizes at which datasets end, with the number of remaining datasets.
         styles : mapping of str to int, optional
             Numbers of the colours of encoders, to give a name the same colour in
-            several figures; by default each figure counts from zero, by average rank,
-            or by size in the order of the names.
+            several figures. By default each figure counts from zero by average rank or,
+            by size, in the order of the names.
 
         Returns
         -------
@@ -225,7 +225,7 @@ class RankDisplay(base.Display):
         return self
 
     def _plot_rows(self, ax: base.Axes | None, numbers: Mapping[str, int]) -> None:
-        """Draw a row for each encoder, the best average on top."""
+        """Draw a row for each encoder, with the best average on top."""
         n_encoders, boxes = len(self.names), self.kind == "boxes"
         width = base.CHARACTER * base.longest(self.names)
         row = 0.28 if boxes else 0.24
@@ -256,7 +256,7 @@ class RankDisplay(base.Display):
         return float(max(len(self.names), found.upper.max()))
 
     def _draw_means(self, numbers: Mapping[str, int]) -> list[base.Line2D]:
-        """Draw the average rank of each encoder in its colour, the best first."""
+        """Draw the average rank of each encoder in its colour, best first."""
         points = []
         for row, (e, mean) in enumerate(zip(self._order, self._means(), strict=True)):
             style = base.point_style(numbers.get(self.names[e], row))
@@ -307,7 +307,7 @@ class RankDisplay(base.Display):
         max_named: int,
         numbers: Mapping[str, int],
     ) -> None:
-        """Draw a line for each encoder; the legend lists them in their final order."""
+        """Draw a line for each encoder, in final order in the legend."""
         best, last = self.ranks.min(axis=0), self.ranks[-1]
         named = base.named_lines(best, last, max_named)
         styles = {
@@ -349,14 +349,14 @@ class RankDisplay(base.Display):
             base.note(self.ax_, words, (middle, 1.0), (3, 0), **place)
 
     def _means(self) -> base.Floats:
-        """Return average ranks, the best first."""
+        """Return average ranks, best first."""
         return np.sort(self.ranks.mean(axis=0))
 
     def frame(self) -> base.DataFrame:
-        """Return the numbers behind the figure as a DataFrame, the best first.
+        """Return the numbers in the figure as a DataFrame, best first.
 
-        Depending on the kind: means, quartiles and medians; average ranks with the
-        bounds of their intervals; or average ranks, one row per size.
+        Depending on the kind, these are means, quartiles and medians; average ranks
+        with the bounds of their intervals; or average ranks with one row per size.
         """
         if self.kind == "by-size":
             table = base.plot_extra("pandas").DataFrame(self.ranks, columns=self.names)
@@ -387,7 +387,7 @@ def _checked_sizes(sizes: ArrayLike | None) -> NDArray[np.int64]:
 def _ranks_by_size(
     scorer: base.Ranking, sizes: ArrayLike | None
 ) -> tuple[NDArray[np.int64], base.Floats, list[int]]:
-    """Return sizes, average ranks at each, and the number of datasets behind them."""
+    """Return sizes, average ranks at each size, and numbers of datasets."""
     names = list(scorer.encoder_names_)
     lengths = {cell.dataset: cell.n_samples for cell in scorer.cells_}
     shortest, longest = min(lengths.values()), max(lengths.values())
@@ -407,7 +407,7 @@ def _ranks_by_size(
 
 
 def _average_ranks(nats: base.Floats) -> base.Floats:
-    """Return average ranks over the datasets that are long enough."""
+    """Return average ranks over the datasets with enough labels."""
     counting = nats[~np.isnan(nats).any(axis=1)]
     scale = np.abs(counting).max(axis=1, keepdims=True)
     return average_ranks(np.round(counting / np.where(scale > 0, scale, 1.0), 9))

@@ -17,10 +17,10 @@ from sklearn_mdl.display._base import Floats
 class RegretSplitDisplay(base.Display):
     """Codelengths of switching strategies, split into learning and switching.
 
-    Learning is the codelength of the best sequence of a few blocks of one readout each,
-    chosen in hindsight. Switching is the regret of a strategy relative to this
+    Learning is the codelength of the best sequence of a few blocks with one readout
+    each, chosen in hindsight. Switching is the regret of a strategy relative to this
     sequence. It is at most minus the log probability of the sequence under the
-    strategy's prior, and negative if the strategy is better than the sequence, which
+    strategy's prior. It is negative if the strategy is better than the sequence, which
     may have too few blocks.
 
     Parameters
@@ -31,16 +31,16 @@ class RegretSplitDisplay(base.Display):
         Codelength of the best sequence, in nats.
     upper_bounds : mapping of str to float, optional
         Minus the log probability of the sequence under the prior of each strategy, in
-        nats; infinity if the prior excludes the sequence. By default unknown.
+        nats. Infinity if the prior excludes the sequence. Unknown by default.
     sequence_name : str, default="best sequence"
         Name of the sequence in the legend.
 
     Attributes
     ----------
     ax_, figure_ : matplotlib Axes and Figure
-        Where the bars were drawn last.
+        Axes and figure of the last drawing.
     bars_ : dict of {"learning", "switching"} to matplotlib BarContainer
-        The drawn bars, the shortest code first.
+        The drawn bars, shortest code first.
     texts_ : list of matplotlib Text
         Regret of switching and its upper bound, next to each bar.
 
@@ -96,7 +96,7 @@ class RegretSplitDisplay(base.Display):
         weights: ArrayLike | None = None,
         **plot_options: Any,
     ) -> Self:
-        """Draw strategies that read the same losses.
+        """Draw strategies for the same losses.
 
         Parameters
         ----------
@@ -132,12 +132,12 @@ class RegretSplitDisplay(base.Display):
         strategies: Strategies | None = None,
         **options: Any,
     ) -> Self:
-        """Draw strategies that read the losses of a switcher, with its prior weights.
+        """Draw strategies for the losses of a switcher, with its prior weights.
 
         Parameters
         ----------
         estimator : MDLReadoutSwitcher
-            A fitted one.
+            A fitted switcher.
         strategies, **options : optional
             Passed to `from_losses`.
         """
@@ -146,12 +146,12 @@ class RegretSplitDisplay(base.Display):
         return cls.from_losses(losses, strategies, weights=weights, **options)
 
     def plot(self, ax: base.Axes | None = None) -> Self:
-        """Draw a bar for each strategy, the shortest code on top.
+        """Draw a bar for each strategy, with the shortest code on top.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Where to draw; by default on a new figure.
+            Where to draw. By default a new figure.
 
         Returns
         -------
@@ -185,7 +185,7 @@ class RegretSplitDisplay(base.Display):
         return base.note(self.ax_, words, (1.0, row), (4, 0), xycoords=edge)
 
     def frame(self) -> base.DataFrame:
-        """Return the parts in nats as a DataFrame, the shortest code first."""
+        """Return the parts in nats as a DataFrame, shortest code first."""
         order = self._order
         table = {
             "strategy": [self.names[i] for i in order],
@@ -206,7 +206,7 @@ Strategies = Mapping[str, switching.SwitchingPrior | switching.PriorName]
 
 
 def _given_or_usual(strategies: Strategies | None) -> Strategies:
-    """Return the strategies; by default the paper's, and two that cost O(K)."""
+    """Return the strategies, by default the paper's and two that cost O(K)."""
     if strategies is None:
         return {
             "learned share": switching.LearnedShare(),

@@ -41,7 +41,7 @@ class SegmentsDisplay(base.Display):
     Attributes
     ----------
     ax_, figure_ : matplotlib Axes and Figure
-        Where it was drawn last.
+        Axes and figure of the last drawing.
     lines_ : dict of str to matplotlib artist
         Lines by name of the code.
 
@@ -68,9 +68,9 @@ class SegmentsDisplay(base.Display):
         Parameters
         ----------
         estimator : MDLReadoutSwitcher or MDLReadoutSwitcherRegressor
-            A fitted one.
+            A fitted switcher.
         ends : int, array-like or "posterior", default=8
-            As for its ``segments``.
+            As for ``score_segments``.
         **plot_options : optional
             Passed to `plot`.
         """
@@ -78,12 +78,12 @@ class SegmentsDisplay(base.Display):
         return cls(estimator.score_segments(ends)).plot(**plot_options)
 
     def plot(self, ax: base.Axes | None = None) -> Self:
-        """Draw a step for each segment and code, with intervals of the first.
+        """Draw a step for each segment and code, with intervals for the stream's code.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Where to draw; by default on a new figure.
+            Where to draw. By default a new figure.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""Nats that one task saves the next, as a heat map."""
+"""Heat map of the nats that one task saves the next."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from sklearn_mdl.display._heatmap import name_fields, write_value
 
 
 class TransferDisplay(base.Display):
-    """Nats that labels of a task (row) save a task that follows it (column).
+    """Nats that labels of a task (row) save on a later task (column).
 
-    Above zero the first task helps the second, below zero it hurts. Numbers whose
+    Above zero the first task helps the second; below zero it hurts. Numbers whose
     interval contains zero are pale.
 
     Parameters
     ----------
     transfer : array-like of shape (n_tasks, n_tasks)
-        ``L(column | row permuted) - L(column | row)``, in nats, where the labels of the
-        task in the row are permuted in the first term; the diagonal is left out.
+        ``L(column | row permuted) - L(column | row)`` in nats, where the first term
+        permutes the labels of the task in the row. The diagonal is left out.
     names : sequence of length n_tasks
     intervals : array-like of shape (n_tasks, n_tasks, 2), optional
         Intervals of the transfer.
@@ -31,7 +31,7 @@ class TransferDisplay(base.Display):
     Attributes
     ----------
     ax_, figure_ : matplotlib Axes and Figure
-        Where the map was drawn last.
+        Axes and figure of the last drawing.
     image_ : matplotlib AxesImage
 
     Examples
@@ -63,12 +63,12 @@ class TransferDisplay(base.Display):
         np.fill_diagonal(self.transfer, np.nan)
 
     def plot(self, ax: base.Axes | None = None) -> Self:
-        """Draw the map, with a number in every field.
+        """Draw the map with a number in every field.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Where to draw; by default on a new figure.
+            Where to draw. By default a new figure.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""Labels that embeddings should reveal, and batches that they should not."""
+"""Labels that embeddings should reveal and batches that they should not."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from sklearn_mdl.display import _base as base
 
 
 class TwoAxesDisplay(base.Display):
-    """Nats of labels against nats of batches, for each encoder.
+    """Nats of labels against nats of batches for each encoder.
 
-    Good embeddings have a short code of the labels and a long code of the batches: they
-    are at the lower right. Lines mark reference codes without embeddings: by
-    frequencies, and for batches also by frequencies within each label, which is the
-    ideal if embeddings reveal labels and nothing else.
+    Good embeddings, at the lower right, have a short code of the labels and a long code
+    of the batches. Lines mark reference codes by frequencies, without embeddings.
+    Batches also have a code by frequencies within each label, which is the ideal if
+    embeddings reveal labels and nothing else.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class TwoAxesDisplay(base.Display):
     Attributes
     ----------
     ax_, figure_ : matplotlib Axes and Figure
-        Where the points were drawn last.
+        Axes and figure of the last drawing.
 
     Examples
     --------
@@ -60,12 +60,12 @@ class TwoAxesDisplay(base.Display):
             raise invalid("nulls", required, self.nulls, "give all three")
 
     def plot(self, ax: base.Axes | None = None) -> Self:
-        """Draw a point for each encoder, and the nulls as lines.
+        """Draw a point for each encoder, and reference codes as lines.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Where to draw; by default on a new figure.
+            Where to draw. By default a new figure.
 
         Returns
         -------
@@ -90,7 +90,7 @@ class TwoAxesDisplay(base.Display):
         return self
 
     def frame(self) -> base.DataFrame:
-        """Return nats per row: one line for each encoder, then the nulls."""
+        """Return nats per row, with a line per encoder and then the reference codes."""
         table = {"label": self.label_nats, "batch": self.batch_nats}
         found = base.data_frame({"encoder": self.names, **table}, "encoder")
         found.loc["no features"] = [self.nulls["label"], self.nulls["batch"]]

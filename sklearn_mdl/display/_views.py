@@ -1,4 +1,4 @@
-"""Layers by positions as a heat map: the probability of each view."""
+"""Heat map of the probability of each view, layers by positions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ViewPosteriorDisplay(base.Display):
     values : ndarray of shape (n_layers, n_positions)
         NaN where there is no such view.
     ax_, figure_ : matplotlib Axes and Figure
-        Where the map was drawn last.
+        Axes and figure of the last drawing.
     image_ : matplotlib AxesImage
         The drawn map.
 
@@ -92,7 +92,7 @@ class ViewPosteriorDisplay(base.Display):
         Parameters
         ----------
         estimator : MDLReadoutSwitcher
-            A fitted one: the last row of its ``view_posterior_``.
+            A fitted switcher, whose last row of ``view_posterior_`` is drawn.
         **plot_options : optional
             Passed to `plot`.
         """
@@ -101,13 +101,13 @@ class ViewPosteriorDisplay(base.Display):
         return cls(estimator.view_posterior_[-1], names).plot(**plot_options)
 
     def plot(self, ax: base.Axes | None = None) -> Self:
-        """Draw the map: the first layer at the bottom, a number in every field.
+        """Draw the map, with the first layer at the bottom and a number in every field.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Where to draw; by default on a new figure, whose size follows the numbers
-            of layers and positions.
+            Where to draw. By default a new figure, whose size depends on the numbers of
+            layers and positions.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""Base class of image encoders: images in, rows of pooled features out."""
+"""Base class of image encoders, which turn images into rows of pooled features."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Frozen(NamedTuple):
 class ImageEncoder(ViewEncoder):
     """Base class of transformers from images to features of a frozen network.
 
-    Subclasses make the network in ``_load``, and return the outputs of its last layer
+    Subclasses create the network in ``_load``, and return the outputs of its last layer
     for a minibatch in ``_last``.
     """
 
@@ -79,11 +79,11 @@ class ImageEncoder(ViewEncoder):
     def _last(
         self, frozen: Frozen, batch: Tensor, views: list[View]
     ) -> dict[str, Tensor]:
-        """Run the model, and return the vectors of views of its last layer."""
+        """Run the model, and return the views of its last layer."""
 
     @abstractmethod
     def _identity(self) -> dict[str, object]:
-        """Return as JSON all that features depend on besides weights and views."""
+        """Return everything that affects features besides weights and views."""
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: object, y: object = None) -> Self:
@@ -148,13 +148,13 @@ class ImageEncoder(ViewEncoder):
         return self._frozen.device.type
 
     def fingerprint(self) -> dict[str, object]:
-        """Return all that the features depend on, besides the images; fit first.
+        """Return everything that the features depend on besides images; fit first.
 
         Returns
         -------
         fingerprint : dict
-            JSON data. Machine, device and versions of libraries, which only affect the
-            last digits of features, are left out.
+            JSON data. It leaves out machine, device and versions of libraries, which
+            only affect the last digits of features.
         """
         check_is_fitted(self, "view_names_")
         return {
@@ -189,7 +189,7 @@ class ImageEncoder(ViewEncoder):
             found = self._outputs(frozen, views, batch.to(device))
         missing = [view.layer for view in views if view.name not in found]
         if missing:
-            raise ValueError(f"Layer {missing[0]!r} must run for images; name another")
+            raise ValueError(f"Layer {missing[0]!r} must run for images; use another")
         return {view.name: found[view.name].float().cpu().numpy() for view in views}
 
     def _outputs(
@@ -202,7 +202,7 @@ class ImageEncoder(ViewEncoder):
             return found | self._last(frozen, batch, last)
 
     def _loaded(self, X: object) -> Frozen:
-        """Return the model; it is loaded again after unpickling."""
+        """Return the model, which is loaded again after unpickling."""
         self._fit_once(X)
         if not hasattr(self, "_frozen"):
             with default_torch():
@@ -266,7 +266,7 @@ def freeze(module: nn.Module, device: str) -> tuple[nn.Module, torch.device]:
 
 
 def weights_fingerprint(module: nn.Module) -> str:
-    """SHA-256 of the names, shapes, types and numbers of a module's state."""
+    """Return SHA-256 of the names, shapes, types and values of a module's state."""
     digest = hashlib.sha256()
     for name, tensor in module.state_dict().items():
         if not isinstance(tensor, Tensor):  # state of another kind

@@ -1,4 +1,4 @@
-"""Cache of features on disk, keyed by all that they depend on."""
+"""Cache of features on disk, keyed by everything that they depend on."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ IMAGE_LIBRARIES = ("sklearn_mdl", "torch", "torchvision", "timm", "pillow", "num
 
 
 def encode(encoder: object, X: object) -> np.ndarray:
-    """Return the features of X by a copy of a transformer, fitted on X without labels.
+    """Return features of X from a copy of a transformer fitted on X without labels.
 
     A frozen transformer is not fitted again, and None and "passthrough" return X.
     """
@@ -57,15 +57,16 @@ def keeps_data(encoder: object) -> bool:
 class FeatureCache:
     """A folder of cached features.
 
-    The key of a set of features is everything that it depends on. For image encoders:
-    weights, preprocessing, layers and pooling, and the content of the images. For other
-    transformers: the settings (and, if frozen, the learned state), the data (for paths
-    also sizes and modification times of files), and the versions of libraries.
+    The key of a set of features is everything that it depends on. For image encoders,
+    these are the weights, preprocessing, layers, pooling and the content of the images.
+    For other transformers, these are the settings (and, if frozen, the learned state),
+    the data (for paths, also sizes and modification times of files) and the versions of
+    libraries.
 
     A set is written completely or not at all. Image encoders collect rows in a
-    temporary file, and an interrupted extraction continues from its last complete
-    minibatch; processes that need the same set wait for the one that computes it. A
-    damaged set is computed again, with a warning.
+    temporary file, and an interrupted extraction resumes from its last complete
+    minibatch. Processes that need the same set wait for the one that computes it. A
+    damaged set is recomputed with a warning.
 
     Parameters
     ----------
@@ -77,9 +78,9 @@ class FeatureCache:
     Notes
     -----
     Images are read each time for the key, which is fast compared with encoding them.
-    For images, versions of libraries and the device, which only affect the last digits,
-    are written into the file but are not part of the key; neither is the code of
-    ``forward`` of a module in a :class:`~sklearn_mdl.encoders.TorchEncoder`.
+    For images, versions of libraries and the device only affect the last digits, so
+    they are in the file but not in the key. The code of ``forward`` of a module in a
+    :class:`~sklearn_mdl.encoders.TorchEncoder` is not in the key either.
 
     Examples
     --------
@@ -104,7 +105,7 @@ class FeatureCache:
         name: Sequence[str] = (),
         check: Callable[[np.ndarray], object] = len,
     ) -> np.ndarray:
-        """Return the features of X, computed if they are not in the folder.
+        """Return the features of X, computing them if they are not in the folder.
 
         Parameters
         ----------
@@ -115,7 +116,7 @@ class FeatureCache:
         name : sequence of str, default=()
             Words at the beginning of the file name, such as a dataset and an encoder.
         check : callable, default=len
-            Called with new features; if it raises, they are not stored.
+            Called with new features, which are not stored if it raises.
 
         Returns
         -------
@@ -137,7 +138,7 @@ class FeatureCache:
         if found is not None:
             return found
         if problem:
-            warn_caller(f"Cached features are computed again, because {problem}")
+            warn_caller(f"Cached features are recomputed, because {problem}")
         from filelock import FileLock  # slow to import
 
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -179,7 +180,7 @@ class FeatureCache:
 
 
 def _key(encoder: BaseEstimator, X: object, name: Sequence[str]) -> dict[str, object]:
-    """Return as JSON all that features depend on."""
+    """Return everything that features depend on, as JSON."""
     if isinstance(encoder, ViewEncoder):
         items = encoder._items(X)
         if not hasattr(encoder, "view_names_"):
@@ -250,7 +251,7 @@ def _extract(encoder: ViewEncoder, items: Any, part: Path) -> np.ndarray:
     """Encode items into a file, after the rows of an interrupted extraction."""
     rows = GrowingArray(sum(encoder.view_widths_), part, dtype="<f4")
     n_rows = rows.count_left() or 0
-    # Keep the same minibatches, since other ones could change the last bits.
+    # Keep the same minibatches, since others could change the last bits.
     n_rows -= n_rows % encoder.batch_size
     if n_rows:
         rows.adopt(min(n_rows, len(items)))
@@ -304,7 +305,7 @@ class CachedEncoder(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: object) -> np.ndarray:
-        """Return the features of images, computed if they are not in the folder.
+        """Return the features of images, computing them if they are not in the folder.
 
         Parameters
         ----------

@@ -45,18 +45,17 @@ class HiddenStatesEncoder(ViewEncoder):
     Parameters
     ----------
     module : torch.nn.Module
-        It runs on its current device, in evaluation mode, and is not changed. It is
-        called as ``module(**inputs)``, with ``output_hidden_states=True`` if `layers`
-        are numbers.
+        The model, which runs on its current device in evaluation mode and is not
+        modified. It is called as ``module(**inputs)``, with
+        ``output_hidden_states=True`` if `layers` are numbers.
     tokenizer : callable, default=None
         A tokenizer of transformers, or any function from a list of rows to a mapping of
         tensors, such as "input_ids" and "attention_mask". None takes rows of token
         ids, which may differ in length.
     layers : sequence of int or str, default=None
-        Numbers count the hidden states of a Hugging Face model: 0 are the embeddings,
-        -1 is the last layer. Names are those of modules inside it whose output is a
-        tensor (B, tokens, width), or a tuple that begins with one. None takes all
-        hidden states.
+        Numbers count the hidden states of a Hugging Face model: 0 is the embeddings, -1
+        the last layer. Names are inner modules whose output is a tensor (B, tokens,
+        width) or a tuple that begins with one. None is all hidden states.
     positions : str, int or sequence of them, default=("last", "mean")
         As for :func:`~sklearn_mdl.encoders.views_of`.
     batch_size : int, default=16
@@ -69,9 +68,9 @@ class HiddenStatesEncoder(ViewEncoder):
     view_names_ : list of str
         Views, such as ``layer 3|last``.
     view_widths_ : list of int
-        Their numbers of features.
+        Number of features of each view.
     view_slices_ : dict of str to slice
-        Their columns, for :func:`~sklearn_mdl.readouts.view_readouts`.
+        Columns of each view, for :func:`~sklearn_mdl.readouts.view_readouts`.
 
     Examples
     --------
@@ -110,7 +109,7 @@ class HiddenStatesEncoder(ViewEncoder):
     }
 
     def __sklearn_clone__(self) -> Self:
-        """Copy settings, but share model and tokenizer, which are never changed."""
+        """Copy settings, but share the model and tokenizer, which never change."""
         params = self.get_params(deep=False)
         shared = {name: params.pop(name) for name in ("module", "tokenizer")}
         others = {name: clone(value, safe=False) for name, value in params.items()}
@@ -118,7 +117,7 @@ class HiddenStatesEncoder(ViewEncoder):
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: object, y: object = None) -> Self:
-        """Encode the first row, to determine the widths of the views.
+        """Encode the first row to determine the widths of the views.
 
         Parameters
         ----------
@@ -151,7 +150,7 @@ class HiddenStatesEncoder(ViewEncoder):
     def _items(self, X: object) -> list[Any]:
         """Return rows as a list."""
         if isinstance(X, str | bytes | Mapping) or not hasattr(X, "__len__"):
-            cure = "pass a list, also for one"
+            cure = "pass a list, even for a single row"
             raise invalid("X", "a sequence of rows, such as texts", X, cure)
         rows = list(cast(Sequence[Any], X))
         if not rows:
@@ -185,13 +184,13 @@ class HiddenStatesEncoder(ViewEncoder):
             yield rows.numpy()
 
     def fingerprint(self) -> dict[str, object]:
-        """Return all that the features depend on, besides the rows; fit first.
+        """Return everything that the features depend on besides rows; fit first.
 
         Returns
         -------
         fingerprint : dict
-            JSON data: weights, layers and positions. Versions of libraries and the code
-            of ``forward`` are left out.
+            JSON data with weights, layers and positions, but without versions of
+            libraries and the code of ``forward``.
         """
         kind = type(self.module)
         return {
@@ -215,7 +214,7 @@ class HiddenStatesEncoder(ViewEncoder):
         if self.tokenizer is None:
             return _padded(rows)
         options: dict[str, object] = {}
-        if hasattr(self.tokenizer, "pad_token"):  # a tokenizer of transformers
+        if hasattr(self.tokenizer, "pad_token"):  # a transformers tokenizer
             options = {"padding": True, "truncation": True, "return_tensors": "pt"}
         inputs = dict(self.tokenizer(rows, **options))
         if not inputs or not all(isinstance(v, Tensor) for v in inputs.values()):
@@ -245,7 +244,7 @@ class HiddenStatesEncoder(ViewEncoder):
             if not isinstance(own, Tensor) or own.ndim != 3 or own.shape[:2] != shape:
                 given = tuple(getattr(own, "shape", ())) or type(own).__name__
                 required = f"one tensor of shape {(*shape, 'width')}"
-                cure = "name a module that returns the states of tokens"
+                cure = "choose a module that returns the states of tokens"
                 raise invalid(f"The output of layer {name!r}", required, given, cure)
         mask = moved.get(MASK)
         real = torch.ones(shape, dtype=torch.bool) if mask is None else mask.bool()
@@ -261,7 +260,7 @@ class HiddenStatesEncoder(ViewEncoder):
         n = len(found)
         numbers = range(n) if self.layers is None else self.layers
         if not all(isinstance(i, Integral) and -n <= i < n for i in numbers):
-            cure = "count from 0, or from the end"
+            cure = "count from 0 or from the end"
             raise invalid("layers", f"numbers of {n} hidden states", self.layers, cure)
         places = [int(i) % n for i in numbers]
         if len(set(places)) < len(places):
@@ -277,7 +276,7 @@ def _outputs_of(module: nn.Module, names: list[str]) -> Iterator[dict[str, Any]]
     def hook_of(name: str) -> Callable[[nn.Module, object, object], None]:
         def hook(_: nn.Module, __: object, output: object) -> None:
             if name in found:
-                raise ValueError(f"Layer {name!r} must run only once; name another")
+                raise ValueError(f"Layer {name!r} must run only once; choose another")
             first = output[0] if isinstance(output, tuple) and output else output
             # Later layers may overwrite an output in place.
             found[name] = first.clone() if isinstance(first, Tensor) else copy(first)

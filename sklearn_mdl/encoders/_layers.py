@@ -1,4 +1,4 @@
-"""Layers of an encoder, and pooling of their outputs to vectors."""
+"""Layers of an encoder, and pooling of their outputs into vectors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Layout(NamedTuple):
 
     channels_last: bool = False  # maps are (N, H, W, C), not (N, C, H, W)
     n_prefix_tokens: int = 0  # tokens before the patches
-    has_class_token: bool = False  # the class token is the first of them
+    has_class_token: bool = False  # the first prefix token is the class token
 
 
 class View(NamedTuple):
@@ -98,7 +98,7 @@ def pooled(features: Tensor, view: View, layout: Layout) -> Tensor:
     if values.ndim == 4 and view.pool in ("avg", "max"):
         axes = (1, 2) if layout.channels_last else (2, 3)
         return values.mean(axes) if view.pool == "avg" else values.amax(axes)
-    name, cure = f"Layer {view.layer!r}", "pass pool='flatten' or name another layer"
+    name, cure = f"Layer {view.layer!r}", "pass pool='flatten' or use another layer"
     raise invalid(name, "vectors, tokens or maps", tuple(values.shape), cure)
 
 
@@ -118,13 +118,13 @@ def pooled_outputs(
 ) -> Iterator[dict[str, Tensor]]:
     """Pool the outputs of inner layers while a module runs.
 
-    Outputs are pooled immediately, since later layers may overwrite them, such as
-    in-place rectifiers, and to keep only the pooled vectors.
+    Outputs are pooled immediately, to keep only the pooled vectors and because later
+    layers, such as in-place rectifiers, may overwrite them.
 
     Yields
     ------
     found : dict of str to Tensor
-        Vectors of shape (N, width) by the name of the view, once the module has run.
+        Vectors of shape (N, width) by name of the view, once the module has run.
     """
     found: dict[str, Tensor] = {}
     modules = dict(module.named_modules())
@@ -137,7 +137,7 @@ def pooled_outputs(
                 name, kind = f"The output of {layer!r}", type(output).__name__
                 raise invalid(name, "one tensor", kind, "name a layer inside it")
             if own[0].name in found:
-                raise ValueError(f"Layer {layer!r} must run only once; name another")
+                raise ValueError(f"Layer {layer!r} must run only once; choose another")
             for view in own:
                 found[view.name] = pooled(output, view, layout)
 

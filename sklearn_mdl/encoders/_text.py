@@ -1,4 +1,4 @@
-"""Encoders of texts: any object with a method ``encode``, or n-grams."""
+"""Text encoders: any object with a method ``encode``, or n-grams."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Encodes(Protocol):
 
 @dataclass(eq=False, repr=False)
 class TextEncoder(TransformerMixin, BaseEstimator):
-    """Embeddings of texts, as a transformer of scikit-learn.
+    """Scikit-learn transformer from texts to embeddings.
 
     scikit-learn's vectorizers are transformers already and need no wrapper.
 
@@ -57,12 +57,12 @@ class TextEncoder(TransformerMixin, BaseEstimator):
     _parameter_constraints: ClassVar[Constraints] = {"model": [HasMethods(["encode"])]}
 
     def __sklearn_clone__(self) -> Self:
-        """Share the model, which is never changed."""
+        """Share the model, which never changes."""
         return type(self)(self.model)
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: object, y: object = None) -> Self:
-        """Encode the first text, to determine the width of embeddings.
+        """Encode the first text to determine the width of embeddings.
 
         Parameters
         ----------
@@ -103,12 +103,12 @@ class TextEncoder(TransformerMixin, BaseEstimator):
 
     def _vectors(self, texts: list[str]) -> np.ndarray:
         found = self.model.encode(texts)
-        if hasattr(found, "detach"):  # a tensor, maybe on another device
+        if hasattr(found, "detach"):  # a tensor, possibly on another device
             found = found.detach().cpu().float()
         vectors = np.asarray(found, dtype=np.float32)
         if vectors.ndim != 2 or len(vectors) != len(texts):
             required = f"a method that returns {len(texts)} vectors"
-            cure = "let it return an array of shape (n_texts, width)"
+            cure = "return an array of shape (n_texts, width)"
             raise invalid("model.encode", required, vectors.shape, cure)
         return vectors
 
@@ -125,33 +125,33 @@ class TextEncoder(TransformerMixin, BaseEstimator):
 
 def _texts(X: object) -> list[str]:
     if isinstance(X, str) or not hasattr(X, "__len__"):
-        raise invalid("X", "a sequence of texts", X, "pass a list, also for one")
+        raise invalid("X", "a sequence of texts", X, "pass a list, even for one")
     texts = list(cast(Sequence[str], X))
     wrong = [number for number, text in enumerate(texts) if not isinstance(text, str)]
     if not texts or wrong:
         given = texts[wrong[0]] if wrong else texts
         where = f"X[{wrong[0]}]" if wrong else "X"
-        raise invalid(where, "text", given, "drop or fill in what is missing")
+        raise invalid(where, "text", given, "drop or fill in missing texts")
     return texts
 
 
 def text_baselines(width: int = 128) -> dict[str, Pipeline]:
-    """Return three encoders of text that need no pre-trained model.
+    """Return three text encoders that need no pre-trained model.
 
-    A pre-trained encoder that does not beat them has learned nothing useful for the
+    If a pre-trained encoder does not beat them, it has learned nothing useful for the
     task.
 
     Parameters
     ----------
     width : int, default=128
-        Number of features of the first two.
+        Number of features of "words" and "characters".
 
     Returns
     -------
     encoders : dict of str to Pipeline
-        Latent semantics of "words" and of "characters" (TF-IDF of n-grams, reduced by a
-        singular value decomposition), and "hashed words", 1,024 counts. They do not use
-        labels.
+        Latent semantics of "words" and "characters" (TF-IDF of n-grams, reduced by a
+        singular value decomposition), and 1,024 counts of "hashed words". They do not
+        use labels.
 
     Examples
     --------

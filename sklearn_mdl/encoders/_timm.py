@@ -33,7 +33,7 @@ NUMPY_FILES = (".npz", ".npy")
 
 
 def sources_of_name(name: str) -> Sources:
-    """Return the files that a model without weights needs: settings on a hub."""
+    """Return the files that a model without weights needs, such as its settings."""
     kind, colon, rest = name.partition(":")
     if not colon:
         return Sources()
@@ -41,7 +41,7 @@ def sources_of_name(name: str) -> Sources:
 
 
 def check_options(options: Mapping[str, object] | None) -> None:
-    """Raise for options that make timm read a file."""
+    """Raise for options that would make timm read a file."""
     if "checkpoint_path" in (options or {}):
         raise ValueError(
             "model_options must not contain checkpoint_path, which timm would load "
@@ -85,7 +85,8 @@ def check_network(timm: ModuleType, name: str) -> None:
     Raises
     ------
     OSError
-        If no connection can be opened, without a proxy or weights on this disk.
+        If the weights are not on disk, there is no proxy, and no connection can be
+        opened.
     """
     hub = needed("huggingface_hub", "TimmEncoder", "images")
     config = None if name.startswith(HUBS) else timm.get_pretrained_cfg(name)
@@ -121,14 +122,14 @@ def data_config(
 def from_file(
     timm: ModuleType, name: str, path: Path, options: Mapping[str, object]
 ) -> nn.Module:
-    """Make a model without classifier, with all of its weights from a file.
+    """Create a model without classifier and load all its weights from a file.
 
     Raises
     ------
     FileNotFoundError
         If there is no such file.
     ValueError
-        If it cannot be read, or its weights are not those of the model.
+        If the file cannot be read or does not contain the weights of the model.
     """
     if not path.is_file():
         raise FileNotFoundError(
@@ -168,10 +169,10 @@ def _converted(
     body: nn.Module,
     found: Mapping[str, Tensor],
 ) -> nn.Module:
-    """Let timm convert weights of another program, or of another image size."""
+    """Let timm convert weights from another program or image size."""
     heads = [found[f"{h}.weight"] for h in _heads(body) if f"{h}.weight" in found]
     n_classes = heads[0].shape[0] if heads else 0
-    # Pass the loaded state: timm would read the file again, unsafely.
+    # Pass the loaded state, since timm would read the file again, unsafely.
     overlay = {"state_dict": found, "num_classes": n_classes}
     options = {**options, "num_classes": n_classes, "pretrained_cfg_overlay": overlay}
     try:  # with the file's number of classes, timm does not silently drop weights
@@ -189,7 +190,7 @@ def _converted(
 
 
 def _mismatch(path: Path, reason: str) -> ValueError:
-    cure = "name the model and the model_options that it was saved from"
+    cure = "pass the model and the model_options that it was saved from"
     return damaged(path, "all weights of the model", reason, cure)
 
 
@@ -197,9 +198,9 @@ def _mismatch(path: Path, reason: str) -> ValueError:
 class TimmEncoder(ImageEncoder):
     """Features of images from a frozen timm network.
 
-    The image is resized, cropped at the centre and normalised as in the model's
-    training (``timm.data.resolve_model_data_config``); the network runs in evaluation
-    mode, without its classifier.
+    Images are resized, cropped at the centre and normalised as in the model's training
+    (``timm.data.resolve_model_data_config``). The network runs in evaluation mode
+    without its classifier.
 
     Parameters
     ----------
@@ -207,31 +208,32 @@ class TimmEncoder(ImageEncoder):
         Name from ``timm.list_models()``, such as "resnet50.a1_in1k" or
         "vit_base_patch16_224.dino".
     layer : str or list of str, default="last"
-        "last", or names of modules inside the model, such as "blocks.3" or "layer2",
-        whose outputs are taken; all in one pass.
+        "last", or names of inner modules such as "blocks.3" or "layer2". The outputs of
+        all layers are taken in one pass.
     pool : str or list of str, default="default"
-        How each layer becomes one vector: "avg" and "max" over pixels or patch tokens;
-        "cls" the class token; "flatten" all numbers; "model", for the last layer, like
-        the model itself before its classifier. "default" is "model" for the last layer
-        and "avg" for others. Layers and pools are combined.
+        How each layer becomes one vector. "avg" and "max" pool over pixels or patch
+        tokens, "cls" takes the class token, and "flatten" takes all numbers. "model",
+        for the last layer, pools like the model before its classifier. "default" is
+        "model" for the last layer and "avg" for others. All layers are combined with
+        all pools.
     device : str, default="auto"
         Torch device; "auto" uses a GPU if there is one.
     batch_size : int, default=64
         Images encoded at once. It affects the last bits of features.
     amp : bool, default=False
-        Run in half precision where torch considers it safe: faster on GPUs, but
-        features change in the third digit.
+        Run in half precision where torch considers it safe. This is faster on GPUs, but
+        changes features in the third digit.
     n_jobs : int, default=None
         Threads that decode and resize images.
     verbose : int, default=0
         Show a progress bar.
     pretrained : bool, default=True
-        Use timm's weights, downloading them if necessary. False leaves them random,
-        unless ``checkpoint_path`` is given.
+        Use timm's weights, which are downloaded if necessary. False uses random
+        weights, unless ``checkpoint_path`` is given.
     checkpoint_path : path-like, default=None
-        A file of weights to take instead, without a download: ``.safetensors``,
-        ``.pth``, or ``.npz`` for models that read it. It must contain every weight of
-        the model except the classifier.
+        A file of weights to use instead of a download: ``.safetensors``, ``.pth``, or
+        ``.npz`` for models that can read it. It must contain all weights of the model
+        except the classifier.
     model_options : mapping, default=None
         Further arguments of ``timm.create_model``, such as ``{"pad_type": "same"}``.
     data_options : mapping, default=None
@@ -245,18 +247,18 @@ class TimmEncoder(ImageEncoder):
     view_names_ : list of str
         Layers and pools, as ``layer|pool``.
     view_widths_ : list of int
-        Their numbers of features.
+        Number of features of each view.
     view_slices_ : dict of str to slice
-        Their columns, for :func:`~sklearn_mdl.readouts.view_readouts`.
+        Columns of each view, for :func:`~sklearn_mdl.readouts.view_readouts`.
     data_config_ : dict
         The preprocessing.
 
     Notes
     -----
     Nothing is learned from images or labels, and ``transform`` works without ``fit``. A
-    pickle contains no weights: they are loaded again from the same name, file or seed,
-    and must have the same fingerprint. EXIF orientation of images is not applied, as in
-    training.
+    pickle contains no weights. They are loaded again from the same name, file or seed,
+    and must have the same fingerprint. As in training, the EXIF orientation of images
+    is ignored.
 
     Examples
     --------

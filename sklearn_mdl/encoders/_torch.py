@@ -31,19 +31,19 @@ class TorchEncoder(ImageEncoder):
     Parameters
     ----------
     module : torch.nn.Module
-        Module of tensors (B, C, H, W). ``fit`` copies it; the module itself is not
-        changed.
+        Module that takes tensors (B, C, H, W). ``fit`` copies it and does not modify
+        it.
     preprocess : callable, default=None
-        Maps a PIL image to a tensor (C, H, W), all of the same shape. None only scales
+        Maps a PIL image to a tensor (C, H, W) of constant shape. None only scales
         pixels to between 0 and 1.
     layer : str or list of str, default="last"
-        "last", for the output of the module, or names of modules inside it; all in one
-        pass.
+        "last", for the output of the module, or names of inner modules. The outputs of
+        all layers are taken in one pass.
     pool : str or list of str, default="default"
-        How each layer becomes one vector: "avg" and "max" over pixels or tokens; "cls"
-        the first token, which must be a prefix token; "flatten" all numbers; "model"
-        takes vectors (B, width). "default" is "model" for the last layer and "avg" for
-        others. Layers and pools are combined.
+        How each layer becomes one vector. "avg" and "max" pool over pixels or tokens,
+        "cls" takes the first token, which must be a prefix token, "flatten" takes all
+        numbers, and "model" keeps vectors (B, width). "default" is "model" for the last
+        layer and "avg" for others. All layers are combined with all pools.
     device : str, default="auto"
         Torch device; "auto" uses a GPU if there is one.
     batch_size : int, default=64
@@ -55,7 +55,7 @@ class TorchEncoder(ImageEncoder):
     verbose : int, default=0
         Show a progress bar.
     mode : {"RGB", "L"}, default="RGB"
-        Colours of the images given to ``preprocess``: colour or grey.
+        Whether ``preprocess`` gets colour or grey images.
     channels_last : bool, default=False
         True if maps inside the module are (B, H, W, C).
     n_prefix_tokens : int, default=0
@@ -66,14 +66,14 @@ class TorchEncoder(ImageEncoder):
     view_names_ : list of str
         Layers and pools, as ``layer|pool``.
     view_widths_ : list of int
-        Their numbers of features.
+        Number of features of each view.
     view_slices_ : dict of str to slice
-        Their columns, for :func:`~sklearn_mdl.readouts.view_readouts`.
+        Columns of each view, for :func:`~sklearn_mdl.readouts.view_readouts`.
 
     Notes
     -----
-    A pickle contains the module, since it cannot be made again. ``clone`` shares the
-    module, since encoders do not change it.
+    A pickle contains the module, since it cannot be recreated. ``clone`` shares the
+    module, since encoders do not modify it.
 
     Examples
     --------
@@ -104,7 +104,7 @@ class TorchEncoder(ImageEncoder):
     }
 
     def __sklearn_clone__(self) -> Self:
-        """Copy settings, but share the module, which is never changed."""
+        """Copy settings, but share the module, which never changes."""
         params = self.get_params(deep=False)
         module = params.pop("module")
         others = {name: clone(value, safe=False) for name, value in params.items()}
@@ -132,7 +132,7 @@ class TorchEncoder(ImageEncoder):
     ) -> dict[str, Tensor]:
         output = frozen.module(batch)
         if not isinstance(output, Tensor) and views:
-            kind, cure = type(output).__name__, "name a layer inside it"
+            kind, cure = type(output).__name__, "choose an inner layer"
             raise invalid("The output of the module", "one tensor", kind, cure)
         unpooled = any(view.pool == "model" for view in views)
         if unpooled and output.ndim != 2:
@@ -149,7 +149,7 @@ class TorchEncoder(ImageEncoder):
         }
 
     def _effect(self) -> str:
-        """SHA-256 of two test images after preprocessing.
+        """Return SHA-256 of two test images after preprocessing.
 
         The code of a callable cannot be compared reliably, but its results can.
         """

@@ -1,4 +1,4 @@
-"""An encoder's network as a trainable copy, with its own preprocessing."""
+"""A trainable copy of an encoder's network, with its preprocessing."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ PLAIN = (str, int, float, list, tuple, dict, PathLike, type(None))
 
 
 class EncoderTrunk(nn.Module):
-    """The network of an image encoder, as a module whose parameters can be trained.
+    """The network of an image encoder as a trainable module.
 
-    Its outputs are the features of the encoder, with the same layers and poolings.
+    Its outputs are the features of the encoder, with the same layers and pools.
 
     Parameters
     ----------
@@ -41,13 +41,13 @@ class EncoderTrunk(nn.Module):
         self.views = list(encoder._views)
 
     def prepare(self, images: Tensor) -> Tensor:
-        """Preprocess images (n, H, W, C), uint8, to a minibatch (n, c, h, w)."""
+        """Preprocess uint8 images (n, H, W, C) to a minibatch (n, c, h, w)."""
         arrays, n = images.cpu().numpy(), len(images)
         (batch,) = prepared(self.about, arrays, range(n), n, self.encoder.n_jobs)
         return batch
 
     def forward(self, batch: Tensor) -> Tensor:
-        """Features (n, width) of a minibatch."""
+        """Return features (n, width) of a minibatch."""
         frozen = self.about._replace(module=self.module)
         found = self.encoder._outputs(frozen, self.views, batch)
         return torch.cat([found[view.name].float() for view in self.views], 1)
@@ -61,20 +61,20 @@ def image_encoder_of(encoder: AnyEncoder) -> ImageEncoder:
 def distinct_encoders(
     encoders: Sequence[AnyEncoder], shapes: Sequence[Shape]
 ) -> list[AnyEncoder]:
-    """Make fitted copies of encoders, one for all with the same features.
+    """Make fitted copies of encoders, which encoders with equal features share.
 
     Parameters
     ----------
     encoders : sequence of TimmEncoder, TorchEncoder or CachedEncoder
-        They are not changed.
+        Encoders to copy, which are not modified.
     shapes : sequence of (H, W, C)
         Shapes of the images of each encoder.
 
     Returns
     -------
     copies : list
-        One for each encoder; the same object if shapes are equal and either settings or
-        everything that features depend on are.
+        One copy for each encoder. Encoders share an object if their shapes are equal,
+        and also their settings or everything that features depend on.
     """
     by_settings: dict[tuple[str, Shape], AnyEncoder] = {}
     by_content: dict[tuple[str, Shape], AnyEncoder] = {}
@@ -89,7 +89,7 @@ def distinct_encoders(
 
 
 def _settings(encoder: AnyEncoder) -> str:
-    """Return settings as text; objects other than plain values count by identity."""
+    """Return settings as text, with non-plain objects by identity."""
     params = encoder.get_params(deep=True)
     words = [
         f"{name}={value!r}" if isinstance(value, PLAIN) else f"{name}@{id(value)}"
@@ -103,5 +103,5 @@ def _fitted(encoder: AnyEncoder, shape: Shape) -> AnyEncoder:
     own = deepcopy(encoder)
     if not hasattr(image_encoder_of(own), "_frozen"):
         own.fit(np.zeros((1, *shape), np.uint8))
-    image_encoder_of(own).verbose = 0  # the run over the images has its own bar
+    image_encoder_of(own).verbose = 0  # the run over images has its own bar
     return own

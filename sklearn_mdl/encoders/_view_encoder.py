@@ -25,7 +25,7 @@ class ViewEncoder(TransformerMixin, BaseEstimator):
 
     batch_size: int
     verbose: int
-    unit: ClassVar[str]  # what one row is made from
+    unit: ClassVar[str]  # what one row encodes
 
     @abstractmethod
     def _items(self, X: object) -> Any:
@@ -33,15 +33,15 @@ class ViewEncoder(TransformerMixin, BaseEstimator):
 
     @abstractmethod
     def _content(self, items: Any) -> object:
-        """Return, as JSON, a digest of all that features depend on in the items."""
+        """Return a digest of everything in the items that affects features, as JSON."""
 
     @abstractmethod
     def _encode(self, items: Any, start: int) -> Iterator[np.ndarray]:
-        """Yield features (B, width), float32, by minibatch, starting at a row."""
+        """Yield float32 features (B, width) by minibatch, starting at a row."""
 
     @abstractmethod
     def fingerprint(self) -> dict[str, object]:
-        """Return, as JSON, all that features depend on besides the items."""
+        """Return everything that affects features besides the items, as JSON."""
 
     @abstractmethod
     def _device_type(self) -> str:
@@ -53,7 +53,7 @@ class ViewEncoder(TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : images, text or other input of the encoder
-            Same kind of input as for ``fit``.
+            The same kind of input as for ``fit``.
 
         Returns
         -------
@@ -94,7 +94,7 @@ class ViewEncoder(TransformerMixin, BaseEstimator):
         return slices_of(self.view_names_, self.view_widths_)
 
     def split_views(self, features: np.ndarray) -> dict[str, np.ndarray]:
-        """Split features returned by `transform` into views, by view.
+        """Split features returned by `transform` into views.
 
         Parameters
         ----------
@@ -116,7 +116,7 @@ class ViewEncoder(TransformerMixin, BaseEstimator):
         """
         self._fit_once(X)
         items = self._items(X)
-        shown = nullcontext()  # not even a hidden bar: it would take tqdm's lock
+        shown = nullcontext()  # even a hidden bar would take tqdm's lock
         if self.verbose:
             name, n_items = type(self).__name__, len(items)
             shown = tqdm(desc=name, unit=self.unit, total=n_items, initial=start)

@@ -1,4 +1,4 @@
-"""Views of activations: every layer and position as columns of one table."""
+"""Views of activations, with every layer and position as columns of a table."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ def views_of(
     positions: Positions = ("last", "mean"),
     path: str | PathLike[str] | None = None,
 ) -> Views:
-    """Make a view of every layer and position of activations.
+    """Create a view of every layer and position of activations.
 
-    A view is one way to turn an example into a vector: the last token of layer 3, or
-    the mean over all tokens of layer 7.
+    A view is one way to turn an example into a vector, such as the last token of layer
+    3 or the mean over all tokens of layer 7.
 
     Parameters
     ----------
@@ -66,27 +66,27 @@ def views_of(
         What each axis means, in any order. "layer" and "position" may be missing. In a
         list, each array has these axes without "example".
     mask : array-like of shape (n_examples, n_positions), default=None
-        True, or 1, for real tokens: the attention mask of a tokenizer. Padding may be
-        on either side. None takes all tokens.
+        True or 1 for real tokens, like the attention mask of a tokenizer. Padding may
+        be on either side. None uses all tokens.
     layers : sequence of int, default=None
-        Layers to take, counted from 0, or from the end if negative; None takes all.
+        Layers to use, counted from 0, or from the end if negative. None uses all.
     positions : str, int or sequence of them, default=("last", "mean")
         "first", "last", "mean" and "max" refer to the real tokens of an example. An
         integer counts real tokens, from the end if it is negative.
     path : path-like, default=None
-        A new ``.npy`` file for the table, written completely or not at all; for tables
-        that exceed memory.
+        A new ``.npy`` file for the table, which may then exceed memory. The file is
+        written completely or not at all.
 
     Returns
     -------
     views : Views
-        ``X`` and ``columns``, layer after layer.
+        ``X`` and ``columns``, layer by layer.
 
     Raises
     ------
     ValueError
         If axes, mask, layers or positions do not fit the activations, if an example is
-        too short for a position, if a number is not finite, or if the file is there.
+        too short for a position, if a number is not finite, or if the file exists.
 
     See Also
     --------
@@ -135,14 +135,14 @@ def views_of(
 
 
 def slices_of(names: Sequence[str], widths: Sequence[int]) -> dict[str, slice]:
-    """Return the columns of joined views, by name."""
+    """Return the columns of joined views by name."""
     ends = list(accumulate(widths))
     starts = [0, *ends[:-1]]
     return dict(zip(names, map(slice, starts, ends), strict=True))
 
 
 def view_name(layer: int | str | None, position: str | int | None) -> str:
-    """Return the name of a view from its layer and position; one may be missing."""
+    """Return the name of a view from its layer and position, if it has both."""
     layer = f"layer {layer}" if isinstance(layer, Integral) else layer
     found = "|".join(str(part) for part in (layer, position) if part is not None)
     return found or "features"
@@ -153,7 +153,7 @@ def checked_positions(positions: Positions) -> list[str | int]:
     given = [positions] if isinstance(positions, str | int) else list(positions)
     known = [p in POSITIONS if isinstance(p, str) else _is_whole(p) for p in given]
     if not given or not all(known) or len(set(given)) < len(given):
-        required = f"different ones of {', '.join(POSITIONS)} and whole numbers"
+        required = f"distinct, of {', '.join(POSITIONS)} and whole numbers"
         raise invalid("positions", required, positions, "pass for example 'last'")
     return [p if isinstance(p, str) else int(p) for p in given]
 
@@ -183,7 +183,7 @@ def pooled_positions(
     """
     counts = real.sum(1)
     shown = real[:, None, :, None]
-    # Real tokens first, in their order: padding may be on either side.
+    # Move real tokens first, in order, since padding may be on either side.
     order = torch.argsort((~real).to(torch.int8), dim=1, stable=True)
     found = []
     for position in positions:
@@ -244,7 +244,7 @@ def _checked_layers(
         fits = all(-n_layers <= layer < n_layers for layer in given)
     numbers = [int(layer) % n_layers for layer in given] if fits else []
     if not numbers or len(set(numbers)) < len(given):
-        required = f"different ones of {n_layers} layers, an axis of the activations"
+        required = f"distinct layers of {n_layers}, an axis of the activations"
         raise invalid("layers", required, layers, "pass for example [0, -1]")
     return numbers
 
@@ -254,7 +254,7 @@ def _is_whole(value: object) -> bool:
 
 
 def _sizes(activations: Any, names: list[str]) -> dict[str, int]:
-    """Return the length of each axis, 1 if missing; for a list, of the first array."""
+    """Return the length of each axis, or 1; for a list, of the first array."""
     is_list = isinstance(activations, list | tuple)
     if is_list and not activations:
         raise invalid("activations", "of one example or more", 0, "pass some")
@@ -274,7 +274,7 @@ def _parts(
     n = sizes["example"]
     if isinstance(activations, list | tuple):
         if mask is not None:
-            cure = "give each example without its padding"
+            cure = "pass each example without padding"
             raise invalid("mask", "None for a list of examples", "a mask", cure)
         own = [name for name in names if name != "example"]
         fixed = [name for name in own if name != "position"]
@@ -321,7 +321,7 @@ def _shape(array: Any, names: Sequence[str], what: str) -> tuple[int, ...]:
 def _in_order(array: Any, names: Sequence[str]) -> Tensor:
     """Return float32 with the axes of `AXES`, without "example" if it is missing."""
     if not isinstance(array, Tensor):
-        with np.errstate(over="ignore"):  # infinities raise an error later, by view
+        with np.errstate(over="ignore"):  # infinities raise later, by view
             array = torch.from_numpy(np.array(as_array(array), dtype=np.float32))
     tensor: Tensor = array.detach().cpu().float()
     tensor = tensor.permute([names.index(axis) for axis in AXES if axis in names])

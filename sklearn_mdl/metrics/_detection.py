@@ -1,4 +1,4 @@
-"""Measures of a detector: how well scores rank the examples of one class first."""
+"""Measures of a detector: how well scores separate one class from the other."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn_mdl.metrics._references import Floats, checked_count
 
 Interval = tuple[float, float]
-FEWEST = 2  # examples of each kind, at least, to resample
+FEWEST = 2  # examples of each kind needed to resample
 
 
 class DetectionMeasures(NamedTuple):
@@ -97,7 +97,7 @@ def positive_probabilities(
     Raises
     ------
     ValueError
-        If labels are not of two classes, one of them positive, or if shapes differ.
+        If labels do not have two classes including the positive one, or shapes differ.
 
     Examples
     --------
@@ -115,7 +115,7 @@ def positive_probabilities(
         )
     if len(classes) != 2 or pos_label not in classes:
         raise ValueError(
-            f"labels must be of two classes, one of them {pos_label!r}, got "
+            f"labels must have two classes, one of them {pos_label!r}, got "
             f"{classes.tolist()}; name the positive class"
         )
     proba = np.exp(-nats)
@@ -147,8 +147,8 @@ def detection_measures(
     level : float, default=0.9
         Coverage of each interval.
     n_resamples : int, default=1000
-        Number of bootstrap resamples, which draw positive and negative examples
-        separately. Each resample chooses its own threshold.
+        Number of bootstrap resamples. Each one draws positive and negative examples
+        separately and chooses its own threshold.
     random_state : int, default=0
 
     Returns
@@ -184,7 +184,7 @@ def detection_measures(
     positive, negative = np.flatnonzero(y), np.flatnonzero(~y)
     if min(len(positive), len(negative)) < FEWEST:
         raise ValueError(
-            f"is_positive must name at least {FEWEST} examples of each kind, got "
+            f"is_positive must mark at least {FEWEST} examples of each kind, got "
             f"{len(positive)} positive and {len(negative)} negative; collect more"
         )
     rng = np.random.default_rng(random_state)

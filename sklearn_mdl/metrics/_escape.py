@@ -1,4 +1,4 @@
-"""Escape code for first appearances of unnamed classes, and codes without features."""
+"""Escape code for the first rows of unnamed classes, and codes without features."""
 
 from __future__ import annotations
 
@@ -13,22 +13,21 @@ from sklearn_mdl.metrics._references import Floats, encoded
 
 
 class EscapeCode:
-    """Code for which rows of a stream bring a class that is not known yet.
+    """Code for which rows of a stream introduce a class that is not known yet.
 
-    Classes are integers: first the named ones, then new ones in order of appearance.
-    The first row always brings a class for the first time; for later rows see
-    :func:`escape_codelengths`.
+    Classes are integers, named ones first and then new ones in order of appearance. For
+    the probabilities see :func:`escape_codelengths`.
 
     Parameters
     ----------
     n_named : int
-        Number of classes known before the first row. If there are none, the first row
-        has class 0 with certainty.
+        Number of classes known before the first row. If it is zero, the first row has
+        class 0 with certainty.
 
     Attributes
     ----------
     n_named, n_classes : int
-        Number of classes that were named, and that are known so far (at least one).
+        Number of classes named at first, and number known so far (at least one).
     probabilities : list of float
         Probability of an escape at each row so far.
     """
@@ -41,14 +40,14 @@ class EscapeCode:
 
     @property
     def probability(self) -> float:
-        """Probability that the next row brings a class that is not known."""
+        """Probability that the next row has a class that is not known."""
         n_rows = len(self.probabilities)
         if not n_rows:
             return 0.5 if self.n_named else 0.0
         return (len(self._seen) - 0.5) / n_rows
 
     def observe(self, label: int) -> float:
-        """Cost in nats of whether a row escapes; its class is known afterwards."""
+        """Return the cost in nats of whether a row escapes, and learn its class."""
         probability, is_new = self.probability, label >= self.n_classes
         self.probabilities.append(probability)
         self._seen.add(label)
@@ -58,34 +57,33 @@ class EscapeCode:
     def coded(self, proba: Floats, start: int) -> Floats:
         """Append the probability of an escape to those of known classes, (n, C + 1).
 
-        The first row is row ``start``; all of the rows must have been observed.
+        The first row is row ``start``. All rows must have been observed.
         """
         escapes = np.array(self.probabilities[start : start + len(proba)])[:, None]
         return np.hstack([proba * (1.0 - escapes), escapes])
 
 
 def escape_codelengths(y: ArrayLike, classes: ArrayLike = ()) -> Floats:
-    r"""Cost of where unnamed classes first appear, in nats.
+    r"""Cost of coding at which rows unnamed classes first appear, in nats.
 
-    Row ``t``, counted from 1, brings such a class with probability
+    Row ``t``, counted from 1, introduces an unnamed class with probability
 
     .. math::
 
         e_t = \frac{m - 1/2}{t - 1} ,
 
-    where ``m`` is the number of classes among the rows before it: the
-    Krichevsky-Trofimov estimate of the probability that a row brings a class for the
-    first time, from all rows but the first, which always does. So :math:`1/2 \le (t -
-    1) e_t \le t - 3/2`, a probability. For the first row it is 1/2 if classes were
-    named, and 1 otherwise. This cost includes neither which known class a row has nor
-    the name of a new class.
+    where ``m`` is the number of classes among the rows before it. This is the
+    Krichevsky-Trofimov estimate from all previous rows except the first, whose class is
+    always new. It is a probability, as :math:`1/2 \le (t - 1) e_t \le t - 3/2`. The
+    first row has probability 1/2 if classes were named, and 1 otherwise. The cost of
+    naming a known or new class is not included.
 
     Parameters
     ----------
     y : array-like of shape (N,)
         Labels of any sortable type, in the order in which they are coded.
     classes : array-like of shape (n_classes,), default=()
-        Classes that are known before the first row.
+        Classes known before the first row.
 
     Returns
     -------
@@ -126,7 +124,8 @@ def blind_codelengths(labels: NDArray[np.intp], n_named: int) -> Floats:
     Returns
     -------
     codelengths : ndarray of shape (N, 3)
-        In nats, from frequencies, recent frequencies and transitions, escapes included.
+        In nats, from frequencies, recent frequencies and transitions, including
+        escapes.
     """
     escape, n_classes = EscapeCode(n_named), max(n_named, 1)
     given: Sequence[int] = labels.tolist()

@@ -1,16 +1,16 @@
-"""Codelengths beyond the data: many laws of the loss, weighted by how well they fit.
+"""Extrapolated codelengths from many laws of the loss, weighted by their fit.
 
 The expected loss after ``t`` of ``N`` labels is ``f + (1 - f) g(t / N)`` times
 a level.
-The floor ``f`` is from 0 to 1, and ``g`` is a power law that starts to fall at a knee,
-``(1 + (t / knee)^k)^(-power / k)``, or an exponential; where ``f`` is 1 the curve is
-flat. All laws are on a grid, and the means over intervals of geometrically growing
-length give their posterior probabilities. If a falling law fits only as well as the
-flat one, no fall is promised: the interval contains the predictions of both.
+The floor ``f`` is between 0 and 1; with ``f = 1`` the curve is flat. ``g`` is an
+exponential, or a power law that starts to fall at a knee, ``(1 + (t / knee)^k)^(-power
+/ k)``. All laws are on a grid. Mean losses over intervals of geometrically growing
+length give their posterior probabilities. If a falling law fits no better than the flat
+one, the interval contains the predictions of both.
 
 An interval covers three uncertainties: the law, its level, and the noise of future
-losses, which vary like the later half of the curve. Noise is shared by curves over the
-same rows and cancels in their differences; laws are drawn separately for each curve.
+losses, which vary like the later half of the curve. Curves over the same rows share the
+noise, so it cancels in their differences. Laws are drawn separately for each curve.
 Power laws of learning curves: Hestness et al., 2017, arXiv:1712.00409. With knees:
 Caballero et al., 2023, arXiv:2210.14891.
 """
@@ -27,7 +27,7 @@ from sklearn_mdl.metrics._learning_curves import check_losses
 from sklearn_mdl.metrics._references import Floats, Integers, checked_count, invalid
 
 LEAST_LABELS = 40
-START = 0.05  # of the curve is used: the first losses are left out
+START = 0.05  # share of the curve whose losses are left out
 N_INTERVALS = 12
 FLOORS = np.arange(40)[:, None] / 40  # as shares of the last loss
 # Power, knee in lengths of the curve, and sharpness of the knee.
@@ -39,16 +39,16 @@ LAWS = (
     *((power, *knee) for power in np.arange(1, 17) / 4 for knee in KNEES),
     *((np.inf, knee, 1.0) for knee in (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0)),
 )
-FLAT = 0.15  # prior probability of the flat law; all other laws share the rest
-NEIGHBOURS = 4  # intervals to either side, assumed to have the same variance
-# No law is exact: standard deviation of a mean, as a share of it.
+FLAT = 0.15  # prior probability of the flat law; the other laws share the rest
+NEIGHBOURS = 4  # intervals on either side assumed to have the same variance
+# No law is exact; this is the standard deviation of a mean, as a share of it.
 MISFIT = 0.02
-# Factor on standard deviations of noise, since the rows that were learned affect all
-# losses. Measured on draws of three datasets (``model_selection``).
+# Factor on the standard deviation of noise, because the rows learned so far affect all
+# losses. Measured on draws from three datasets (``model_selection``).
 TRAINING = 1.35
 N_DRAWS = 400
-MOST_CELLS = 1000  # intervals of future labels, over which laws are averaged
-WIDEST = 0.1  # largest informative half width, as a share of the codelength
+MOST_CELLS = 1000  # intervals of future labels over which laws are averaged
+WIDEST = 0.1  # largest informative half-width, as a share of the codelength
 
 
 def is_narrow(values: Floats, lower: Floats, upper: Floats) -> NDArray[np.bool_]:
@@ -58,18 +58,18 @@ def is_narrow(values: Floats, lower: Floats, upper: Floats) -> NDArray[np.bool_]
 
 
 class Extrapolation(NamedTuple):
-    """Predicted codelengths of more labels than were seen.
+    """Predicted codelengths of more labels than have been seen.
 
     Attributes
     ----------
     n : int
-        Number of labels, seen ones included.
+        Number of labels, including those seen.
     values : ndarray of shape (n_curves,)
         Codelengths of that many labels, in nats.
     lower, upper : ndarray of shape (n_curves,)
-        Bounds of their intervals.
+        Bounds of the intervals.
     level : float
-        Level of each single interval.
+        Level of each interval.
     draws : ndarray of shape (n_draws, n_curves)
         Draws of the codelengths; columns are paired, so take differences of columns.
     """
@@ -99,15 +99,15 @@ class Extrapolation(NamedTuple):
 
 
 def extrapolate(curves: ArrayLike, n: int, *, level: float = 0.9) -> Extrapolation:
-    """Predict the codelengths of more labels, by averaging over laws of the loss.
+    """Predict the codelengths of more labels by averaging over laws of the loss.
 
     Parameters
     ----------
     curves : array-like of shape (N,), (n_curves, N) or (n_curves, n_orders, N)
         Cost of each label in the order of the run, in nats, for one run or for several
-        over the same rows in the same orders. At least 40 labels.
+        runs over the same rows in the same orders. At least 40 labels.
     n : int
-        Labels to predict for, more than N.
+        Number of labels to predict for, more than N.
     level : float, default=0.9
         Level of the intervals, between 0 and 1 exclusive.
 
@@ -157,8 +157,8 @@ def _extrapolated(costs: Floats, n: int, level: float) -> Extrapolation:
     noise = np.diff(costs[:, :, first - 1 :]) / np.sqrt(2)
     late = (noise[:, :, -(n_seen // 2) :] ** 2).mean((1, 2))
     curves = costs.mean(1)
-    # Each order has another example at the same place, so noise of orders averages out.
-    # Future rows are new to all orders, so their noise does not.
+    # Each order has a different example at a position, so noise averages out over
+    # orders. Future rows are new to all orders, so their noise does not.
     counts = np.diff(edges)
     means = np.add.reduceat(curves[:, :n_seen], edges[:-1], axis=1) / counts
     squares = np.add.reduceat(noise.mean(1) ** 2, edges[:-1] - first, axis=1)
@@ -167,7 +167,7 @@ def _extrapolated(costs: Floats, n: int, level: float) -> Extrapolation:
     variance = squares @ near / (counts @ near) / counts + (MISFIT * means) ** 2 + 1e-12
     probability, scale, error, future = _posterior(means, 1 / variance, edges, n)
     rng = np.random.default_rng(0)
-    # Curves share the noise; their laws are drawn independently.
+    # Curves share the noise, but their laws are drawn independently.
     known, to_come = (_normal(rng, noise) * TRAINING for _ in range(2))
     total = np.empty(known.shape)
     for i, weights in enumerate(probability):
@@ -208,8 +208,8 @@ def _posterior(
     Returns
     -------
     probability, scale, error : ndarray of shape (n_curves, n_laws)
-        Probability of each law, its loss after the last label, and the standard error
-        of that loss.
+        Probability of each law, its loss after the last label and the standard error of
+        that loss.
     future : ndarray of shape (n_laws,)
         Sums of future losses at scale 1.
     """
@@ -217,7 +217,7 @@ def _posterior(
     information = weights @ (laws**2).T
     scale = (weights * means) @ laws.T / information
     fit = scale**2 * information  # sum of squares, the same for all laws
-    # The level has a flat prior in its logarithm, and is integrated out.
+    # The level has a flat prior in its logarithm and is integrated out.
     log = np.log(prior) - np.log(information) / 2 - np.log(scale + 1e-300) + fit / 2
     probability = np.exp(log - log.max(1, keepdims=True))
     probability /= probability.sum(1, keepdims=True)
@@ -227,7 +227,7 @@ def _posterior(
 def _laws(edges: Integers, n: int) -> tuple[Floats, Floats, Floats]:
     """Return means over intervals (n_laws, M), sums of future losses, and a prior.
 
-    All laws equal 1 at the last label that was seen.
+    All laws equal 1 at the last label seen.
     """
     n_seen, counts = int(edges[-1]), np.diff(edges)
     n_more = n - n_seen

@@ -1,7 +1,7 @@
-"""Codes of labels without features: all counts, recent counts, counts of pairs.
+"""Codes of labels from counts only: all labels, recent labels or pairs of labels.
 
 If labels of a stream repeat, a code that only looks at the last labels is short,
-whatever the features. These codes measure how short; what a readout saves relative to
+whatever the features. Compare readouts with these codes: only the saving relative to
 them is due to the representation (Zhang et al., 2023, Rapid adaptation in online
 continual learning: are we evaluating it right?, ICCV).
 """
@@ -19,7 +19,7 @@ from sklearn_mdl.metrics._references import Floats, encoded, invalid
 
 
 class LabelCounts:
-    """Counts of labels that decay: each halves every ``half_life`` labels.
+    """Decaying counts of labels, which halve every ``half_life`` labels.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class LabelCounts:
 
 
 class LabelTransitions:
-    """Counts of labels by the label before them.
+    """Counts of labels for each previous label.
 
     Parameters
     ----------
@@ -89,8 +89,8 @@ def decayed_frequency_codelengths(
 ) -> Floats:
     """Cost of each label under decaying counts of labels, in nats.
 
-    Label ``t`` is predicted from counts in which each label before it halves every
-    ``half_life`` labels::
+    Label ``t`` is predicted from decaying counts, in which past labels count half after
+    every ``half_life`` labels::
 
         p(y_t = c | y_{<t}) ~ 1/2 + sum_{i < t, y_i = c} 2^{-(t - 1 - i) / half_life} .
 
@@ -126,11 +126,11 @@ def decayed_frequency_codelengths(
 
 
 def transition_codelengths(y: ArrayLike, n_classes: int | None = None) -> Floats:
-    """Cost of each label given the label before it, in nats.
+    """Cost of each label given the previous label, in nats.
 
-    A first-order Markov chain: the Krichevsky-Trofimov code predicts label ``t`` from
-    the labels that have followed ``y_{t-1}`` so far; the first label is uniform. If
-    labels tend to repeat, it is far shorter than the frequency code.
+    The code is a first-order Markov chain: the Krichevsky-Trofimov code predicts label
+    ``t`` from the labels that have followed ``y_{t-1}`` so far. The first label is
+    uniform. If labels tend to repeat, this code is far shorter than the frequency code.
 
     Parameters
     ----------

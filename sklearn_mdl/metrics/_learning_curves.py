@@ -1,9 +1,9 @@
-"""The loss-data curve of a prequential run, and two numbers derived from it.
+"""The loss-data curve of a prequential run, and numbers derived from it.
 
 A loss-data curve is the expected loss of a prediction as a function of the number of
-labels learned. Given a target loss ``epsilon``, it shows how many labels are needed to
-reach it, and the cost on the way: Whitney et al., 2020, Evaluating representations by
-the complexity of learning low-loss predictors, arXiv:2009.07368.
+labels learned. It shows how many labels are needed to reach a target loss ``epsilon``,
+and the cost on the way (Whitney et al., 2020, Evaluating representations by the
+complexity of learning low-loss predictors, arXiv:2009.07368).
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from sklearn_mdl.metrics._references import Floats, Integers, checked_count, inv
 
 
 class LossDataCurve(NamedTuple):
-    """Mean next-step loss against examples learned, interval by interval.
+    """Mean next-step loss against the number of examples learned, by interval.
 
     Attributes
     ----------
     starts, stops : ndarray of shape (M,)
-        Interval ``i`` consists of the predictions made after ``starts[i]`` up to
-        ``stops[i] - 1`` labels; together the intervals cover the run.
+        Interval ``i`` consists of the predictions made after ``starts[i]`` to
+        ``stops[i] - 1`` labels. Together the intervals cover the run.
     losses : ndarray of shape (M,)
         Mean cost of a label in each interval, in nats.
     """
@@ -40,10 +40,10 @@ def loss_data_curve(codelengths: ArrayLike, *, n_intervals: int = 20) -> LossDat
     Parameters
     ----------
     codelengths : array-like of shape (N,) or (n_orders, N)
-        Cost of each label in the order of the run, in nats; several orders are averaged
+        Cost of each label in the order of the run, in nats. Several orders are averaged
         first, which reduces the variance of the curve.
     n_intervals : int, default=20
-        Largest number of intervals, at least 2; early ones have a single label each.
+        Largest number of intervals, at least 2. Early intervals have one label each.
 
     Returns
     -------
@@ -81,7 +81,7 @@ class CurveReading(NamedTuple):
     ----------
     value : float
     is_bound : bool
-        True if the curve ends too early; the number is then at least `value`.
+        True if the curve ends too early, so that the number is at least `value`.
     """
 
     value: float
@@ -98,28 +98,28 @@ def surplus_description_length(
     """Nats above ``epsilon`` per label until predictions reach that loss.
 
     Let ``L(n)`` be the expected loss after ``n`` labels. The surplus is ``sum_n max(0,
-    L(n) - epsilon)``, the part of the codelength that is due to learning. More examples
-    add nothing once the target loss is reached.
+    L(n) - epsilon)``, the part of the codelength that is due to learning. Examples
+    after the target loss is reached add nothing.
 
     Parameters
     ----------
     losses : array-like of shape (N,) or (n_orders, N)
-        Cost of each label of a run, in nats, averaged by `loss_data_curve`; or, with
+        Cost of each label of a run, in nats, averaged by `loss_data_curve`. With
         `sizes`, the expected loss at each size, of shape (M,).
     epsilon : float
         The target loss, in nats per label. No prediction can reach a target below the
         entropy of the labels given the features.
     sizes : array-like of int of shape (M,), optional
-        Increasing numbers of labels learned before each loss, M at least 2; every loss
-        counts up to the next size (a left Riemann sum, which is an upper bound for a
-        falling curve).
+        Increasing numbers of labels learned before each loss, M at least 2. Every loss
+        counts up to the next size: a left Riemann sum, which is an upper bound for a
+        falling curve.
     n_intervals : int, default=20
         Passed to `loss_data_curve`.
 
     Returns
     -------
     surplus : CurveReading
-        In nats; a lower bound if the last loss exceeds ``epsilon / 2``, or if the
+        In nats. It is a lower bound if the last loss exceeds ``epsilon / 2`` or the
         smallest size is larger than one.
 
     Raises
@@ -152,12 +152,12 @@ def surplus_description_length(
 def excess_description_length(
     losses: ArrayLike, final_loss: float | None = None, *, tail: float = 0.1
 ) -> float:
-    """Nats by which a code exceeds the cost of the labels once all are learned.
+    """Nats by which a code exceeds the cost of the labels after learning all of them.
 
-    This is ``sum_t l_t - N l``, the area of the loss curve above ``l``. If ``l`` is
-    the loss of the final predictor on other rows, this is the excess description
+    The excess ``sum_t l_t - N l`` is the area between the loss curve and ``l``. If
+    ``l`` is the loss of the final predictor on other rows, it is the excess description
     length: the information that training wrote into the predictor. If ``l`` is the loss
-    at the end of the run, this is the prequential estimate of epiplexity for this
+    at the end of the run, it is the prequential estimate of epiplexity for this
     predictor (not for the best one with the same compute), and ``N l`` estimates
     time-bounded entropy. Only use the training loss of the final predictor if it has
     seen each label once and has memorised none.
@@ -167,15 +167,15 @@ def excess_description_length(
     losses : array-like of shape (N,) or (n_orders, N)
         Cost of each label of a run, in nats.
     final_loss : float, default=None
-        Loss of the final predictor in nats per label. None takes the mean of the last
+        Loss of the final predictor in nats per label. None uses the mean of the last
         losses of the run.
     tail : float, default=0.1
-        Share of the run, at its end, over which losses are averaged.
+        Share of the run over whose end losses are averaged.
 
     Returns
     -------
     excess : float
-        In nats; negative where predictions got worse. Close to zero if nothing can be
+        In nats; negative if predictions became worse. Close to zero if nothing can be
         learned from the features, or if nothing is left to learn.
 
     Raises
@@ -220,15 +220,15 @@ def sample_complexity(
     epsilon : float
     sizes : array-like, optional
     n_intervals : int, optional
-        All as for :func:`surplus_description_length`.
+        As for :func:`surplus_description_length`.
 
     Returns
     -------
     complexity : CurveReading
-        For a run the end of the first interval after which no mean exceeds `epsilon`,
-        so that a few lucky predictions do not count; for `sizes` the first one after
-        which no loss does. If there is none, the number of labels learned at the end,
-        as a lower bound.
+        For a run, the end of the first interval after which no mean exceeds `epsilon`,
+        so that a few lucky predictions do not count. With `sizes`, the first size after
+        which no loss exceeds it. If there is none, the number of labels learned at the
+        end, as a lower bound.
 
     Raises
     ------
@@ -258,7 +258,7 @@ def sample_complexity(
 
 
 def _measured(losses: ArrayLike, sizes: ArrayLike) -> tuple[Floats, Integers]:
-    """Return losses and the numbers of labels learned before them, checked."""
+    """Check and return losses and the numbers of labels learned before them."""
     measured, at = np.asarray(losses, dtype=np.float64), np.asarray(sizes)
     whole = at.dtype.kind in "iu" and at.ndim == 1 and at.size > 1
     if not whole or at.min() < 0 or (at[1:] <= at[:-1]).any():
@@ -273,7 +273,7 @@ def _measured(losses: ArrayLike, sizes: ArrayLike) -> tuple[Floats, Integers]:
 
 
 def checked_costs(name: str, losses: ArrayLike) -> Floats:
-    """Return the costs of a run (N,), means over orders if there are several."""
+    """Return the costs of a run (N,), averaged over orders if there are several."""
     costs = np.asarray(losses, dtype=np.float64)
     if costs.ndim not in (1, 2) or not costs.size:
         required = "of shape (n_samples,) or (n_orders, n_samples)"

@@ -1,10 +1,9 @@
 """Accuracy, Brier score and calibration of a prequential run.
 
 Every prediction of a run is made before its label is seen, so measures of held-out
-predictions apply to all of them. They need three numbers per prediction: its most
-probable class, the probability of that class, and the sum of the squared probabilities.
-These are stored for every mixture; its codelength gives the probability of the true
-label.
+predictions apply to all of them. Each mixture stores three numbers per prediction: the
+most probable class, its probability, and the sum of the squared probabilities. The
+codelength gives the probability of the true label.
 """
 
 from __future__ import annotations
@@ -36,8 +35,8 @@ def summarise(proba: Floats) -> Floats:
     Returns
     -------
     summaries : ndarray of shape (n, 3)
-        The most probable class (the first of several), its probability, and the sum of
-        the squared probabilities.
+        The most probable class (the first one if there are ties), its probability, and
+        the sum of the squared probabilities.
     """
     predicted = proba.argmax(1)
     return np.column_stack(
@@ -57,16 +56,16 @@ class PrequentialMeasures(NamedTuple):
         Codelength of the uniform code, ``N log C`` nats.
     frequency_codelength : float
         Codelength of :func:`~sklearn_mdl.frequency_codelength`, which learns the
-        frequency of each class and uses no features; nats. Where unnamed classes may
+        frequency of each class and uses no features; in nats. If unnamed classes may
         appear, it learns them as they appear.
     accuracy : float
-        Share of examples whose label was the most probable class. Among equally
-        probable classes, as before the first minibatch is learned, the first counts.
+        Share of examples whose label was the most probable class. The first one counts
+        among equally probable classes, as before the first minibatch is learned.
     balanced_accuracy : float
-        Mean of the recalls of the classes that were observed.
+        Mean recall of the observed classes.
     brier_score : float
-        Mean of ``sum_c (p_c - [c = y])^2``, between 0 and 2 (Brier, 1950); for two
-        classes some libraries report half of it.
+        Mean of ``sum_c (p_c - [c = y])^2``, between 0 and 2 (Brier, 1950). For two
+        classes some libraries report half this value.
     expected_calibration_error : float
         See :func:`~sklearn_mdl.metrics.expected_calibration_error`.
 
@@ -94,7 +93,7 @@ class PrequentialMeasures(NamedTuple):
 
     @property
     def savings_over_uniform(self) -> float:
-        """Nats saved relative to the uniform code; negative if that one is shorter."""
+        """Nats saved relative to the uniform code; negative if that code is shorter."""
         return self.uniform_codelength - self.codelength
 
     @property
@@ -126,9 +125,9 @@ def measure(
     n_bins : int
         Bins of the calibration error.
     n_named : int or None
-        Number of classes known before the first row, if others could appear; an unknown
-        class then counts as one more that can be predicted. None means that all are
-        known.
+        Number of classes known before the first row, if others may appear. An unknown
+        class then counts as one more class that can be predicted. None means that all
+        classes are known.
 
     Returns
     -------
@@ -156,10 +155,10 @@ def measure(
 
 
 class RegressionMeasures(NamedTuple):
-    """Measures of the predictions of a run on regression, each made before its label.
+    """Measures of the predictions of a regression run, each made before its label.
 
-    The errors are of the mixture's mean, over the ``n_measured`` examples after the
-    first minibatch, which a fixed density predicts; NaN if there are none.
+    Errors are those of the mixture's mean over the ``n_measured`` examples after the
+    first minibatch, which a fixed density predicts. They are NaN if there are none.
 
     Attributes
     ----------
@@ -168,7 +167,7 @@ class RegressionMeasures(NamedTuple):
         Nats for all labels.
     reference_codelength : float
         Sum of :func:`~sklearn_mdl.metrics.gaussian_codelengths`, which use no features;
-        nats.
+        in nats.
     root_mean_squared_error, mean_absolute_error : float
         In the units of the labels.
     r2 : float
@@ -199,7 +198,7 @@ def measure_regression(
 ) -> RegressionMeasures:
     """Measure the means (N,) of predictions, each made before its label (N,).
 
-    The first ``n_first`` of them are left out of the errors.
+    Errors leave out the first ``n_first`` predictions.
     """
     errors, seen = (labels - means)[n_first:], labels[n_first:]
     found = [float("nan")] * 3
@@ -211,8 +210,8 @@ def measure_regression(
 
 
 def _mean_recall(correct: NDArray[np.bool_], labels: NDArray[np.intp]) -> float:
-    # Not scikit-learn's score, which warns if a predicted class was never observed: a
-    # short stream may lack classes.
+    # scikit-learn's score warns if a predicted class was never observed, which is
+    # normal in a short stream.
     counts = np.bincount(labels)
     hits = np.bincount(labels, weights=correct)
     return float((hits[counts > 0] / counts[counts > 0]).mean())

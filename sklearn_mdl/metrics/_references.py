@@ -3,8 +3,8 @@
 A codelength means little on its own. Two codes that use no features serve as
 references: the uniform code, which costs ``log C`` nats per label, and the frequency
 code, which learns the frequency of each class. What a readout saves relative to them is
-due to the representation. For real labels the reference is a Gaussian that learns their
-mean and variance. All codelengths are in nats.
+due to the representation. For real labels the reference is a Gaussian that learns the
+mean and variance of the labels. All codelengths are in nats.
 
 The regret of one code against another is the running difference of their codelengths,
 as in the figures of the paper: Li, Bornschein and Hutter, 2023, Evaluating
@@ -42,8 +42,8 @@ def uniform_codelength(n_samples: int, n_classes: int) -> float:
     Raises
     ------
     ValueError
-        If `n_samples` is not an integer of at least 0, or `n_classes` not one of at
-        least 1.
+        If `n_samples` is not an integer of at least 0, or `n_classes` is not an integer
+        of at least 1.
 
     References
     ----------
@@ -66,15 +66,15 @@ def frequency_codelength(y: ArrayLike, n_classes: int | None = None) -> float:
         p(y_t = c | y_{<t}) = (n_c + 1/2) / (t - 1 + C/2) ,
 
     and the codelength is the sum of ``-log p(y_t | y_{<t})``. It depends on the counts
-    of the labels, not on their order.
+    of the labels but not on their order.
 
     Parameters
     ----------
     y : array-like of shape (n_samples,)
         Labels of any sortable type.
     n_classes : int, optional
-        Number of classes ``C``, at least the number of distinct labels. If not given,
-        the number of distinct labels, which the code then assumes to be known.
+        Number of classes ``C``, at least the number of distinct labels. By default it
+        equals that number, which the code then assumes to be known.
 
     Returns
     -------
@@ -99,7 +99,7 @@ def frequency_codelength(y: ArrayLike, n_classes: int | None = None) -> float:
     2.77...
     """
     _, counts, n_classes = _labels(y, n_classes)
-    # Class c occurs after n_c = 0, 1, ... earlier examples of it, in any order.
+    # Whatever the order, class c occurs after n_c = 0, 1, ... earlier examples of it.
     numerators = sum(float(np.log(np.arange(n) + 0.5).sum()) for n in counts)
     denominators = np.log(np.arange(counts.sum()) + n_classes / 2)
     return float(denominators.sum()) - numerators
@@ -145,15 +145,16 @@ def regret(codelengths: ArrayLike, reference: ArrayLike) -> Floats:
     Parameters
     ----------
     codelengths : array-like of shape (N,)
-        Cost of each label under the code in question, in nats; plus infinity allowed.
+        Cost of each label under the code in question, in nats; plus infinity is
+        allowed.
     reference : array-like of shape (N,)
-        Cost of each label under the code to compare with, in nats, finite.
+        Cost of each label under the code to compare with, in nats; finite.
 
     Returns
     -------
     regret : ndarray of shape (N,)
-        ``regret[i] = sum_{j <= i} (codelengths[j] - reference[j])``, in nats; negative
-        where the reference costs more up to there.
+        ``regret[i] = sum_{j <= i} (codelengths[j] - reference[j])``, in nats. It is
+        negative where the reference has cost more so far.
 
     Raises
     ------
@@ -188,7 +189,7 @@ def regret(codelengths: ArrayLike, reference: ArrayLike) -> Floats:
 def _labels(
     y: ArrayLike, n_classes: int | None
 ) -> tuple[NDArray[np.intp], NDArray[np.intp], int]:
-    """Return labels as numbers from zero, the count of each, and the code's classes."""
+    """Return labels as numbers from zero, their counts, and the number of classes."""
     labels = np.asarray(y)
     if labels.ndim != 1:
         cure = "give one label per sample"
@@ -226,11 +227,11 @@ def gaussian_codelengths(
 ) -> Floats:
     r"""Cost of every label under a Gaussian that learns online, in nats.
 
-    The first ``n_first`` labels are predicted by a fixed Student-t with one degree of
-    freedom. Label ``t`` after them is predicted from all labels before it, by a
-    Gaussian of unknown mean and variance under Jeffreys' prior
-    :math:`p(\mu, \sigma^2) \propto \sigma^{-2}`: a Student-t with ``n - 1`` degrees of
-    freedom, where ``n = t - 1``, about their mean, of scale
+    A fixed Student-t with one degree of freedom predicts the first ``n_first`` labels.
+    Later labels are predicted from all previous ones by a Gaussian of unknown mean and
+    variance under Jeffreys' prior :math:`p(\mu, \sigma^2) \propto \sigma^{-2}`. For
+    label ``t``, with ``n = t - 1``, the prediction is a Student-t about the mean of the
+    previous labels with ``n - 1`` degrees of freedom and scale
 
     .. math::
 
@@ -245,8 +246,8 @@ def gaussian_codelengths(
     y : array-like of shape (n_samples,)
     n_first : int, default=32
         Number of labels that the fixed density predicts, like the first minibatch of
-        :class:`~sklearn_mdl.MDLReadoutSwitcherRegressor`; it also predicts later labels
-        as long as all labels so far are equal.
+        :class:`~sklearn_mdl.MDLReadoutSwitcherRegressor`. It also predicts later labels
+        while all labels so far are equal.
     location, scale : float, default=0.0, 1.0
         Location and scale of the fixed Student-t, in the units of the labels.
 
@@ -258,8 +259,8 @@ def gaussian_codelengths(
     Raises
     ------
     ValueError
-        If `y` is not one-dimensional or not finite, if `n_first` is not at least 1, or
-        `scale` not positive.
+        If `y` is not one-dimensional or not finite, if `n_first` is less than 1, or if
+        `scale` is not positive.
 
     References
     ----------
@@ -286,7 +287,7 @@ def gaussian_codelengths(
             f"{n_first=} and {scale=}; the fixed density predicts the first label"
         )
     found = _student_t_losses(labels, 1.0, location, scale)
-    # Scaled by a power of two, which is exact, so that squares do not overflow.
+    # Scaling by a power of two is exact and keeps squares from overflowing.
     unit = 2.0 ** min(math.frexp(np.abs(labels).max(initial=0.0))[1], 1023)
     means, squares = _running_moments(labels / unit)
     counts = np.arange(len(labels))
@@ -299,7 +300,7 @@ def gaussian_codelengths(
 
 
 def _running_moments(labels: Floats) -> tuple[Floats, Floats]:
-    """Return mean and sum of squared deviations of the labels before each (Welford)."""
+    """Return mean and squared deviations of the labels before each one (Welford)."""
     means, squares = np.zeros(len(labels)), np.zeros(len(labels))
     mean = total = 0.0
     for t, label in enumerate(labels.tolist()):

@@ -1,7 +1,7 @@
-"""Cells in as many orders as time allows: the queue of a ranking with a budget.
+"""The queue of a ranking with a time budget: cells in as many orders as possible.
 
-The queue only depends on the finished cells; the clock only ends it. So a resumed run
-scores the same cells in the same order.
+The queue depends only on the finished cells, and the clock only ends it. So a resumed
+run scores the same cells in the same order.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ Outcomes = dict[int, Cell | Failure]
 
 
 def rounds(tasks: Sequence[Task], found: Outcomes) -> Iterator[list[int]]:
-    """Yield the cells that are due, round by round, while the caller adds outcomes.
+    """Yield the due cells round by round while the caller adds outcomes.
 
     All orders of an encoder on a dataset are adjacent in ``tasks``. The generator ends
-    when all cells have an outcome, except on datasets on which a cell failed.
+    when all cells have an outcome, apart from datasets on which a cell failed.
     """
     number = 0
     while len(found) < len(tasks):
@@ -46,9 +46,9 @@ def in_round(
     """Return the cells that are due in a round, counted from 0.
 
     In each round every encoder gets its next order on every dataset, with two
-    exceptions: an encoder whose codelength on a dataset is more than ``CLEARLY`` times
-    the shortest only gets one in rounds 0, 1, 3, 7, ..., and a dataset on which a cell
-    failed gets none.
+    exceptions. If the codelength of an encoder on a dataset is more than ``CLEARLY``
+    times the shortest, it only gets an order in rounds 0, 1, 3, 7, .... A dataset on
+    which a cell failed gets none.
     """
     groups: dict[str, dict[str, list[int]]] = {}
     for i, task in enumerate(tasks):
@@ -90,13 +90,13 @@ def clearly_worse(nats: Sequence[np.ndarray]) -> list[bool]:
 
 
 def _none_left(tasks: Sequence[Task], found: Outcomes) -> bool:
-    """Return True if only datasets with failed cells have missing cells."""
+    """Return True if all missing cells are on datasets with failed cells."""
     failed = {tasks[i].dataset for i, o in found.items() if isinstance(o, Failure)}
     return all(t.dataset in failed for i, t in enumerate(tasks) if i not in found)
 
 
 def check_budget(budget: float, tasks: Sequence[Task]) -> None:
-    """Raise if the budget is shorter than the shortest of some cells."""
+    """Raise if the budget is shorter than the shortest of the cells."""
     task, seconds = shortest_cell(tasks)
     if budget < seconds:
         raise ValueError(
@@ -117,7 +117,7 @@ def with_all_encoders(
     left = [name for name in names if name in lacking]
     if not left:
         return list(names)
-    text = f"time_budget was over before every encoder had a cell on {left}"
+    text = f"time_budget ran out before every encoder had a cell on {left}"
     if len(left) == len(names):
         raise ValueError(
             f"{text}, so nothing can be ranked; raise it, and pass results=FOLDER to "

@@ -1,4 +1,4 @@
-"""Cells of a ranking as arrays: their numbers by dataset, encoder and order."""
+"""Cells of a ranking as arrays by dataset, encoder and order."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class CellArrays:
         """Mean codelength over orders, (n_datasets, n_encoders), in nats.
 
         If encoders have different numbers of orders, they are compared on the shared
-        ones: see the class.
+        orders. See the class.
         """
         return paired_means(self.order_codelengths_)
 
@@ -71,7 +71,7 @@ class CellArrays:
 
     @property
     def accuracies_(self) -> np.ndarray:
-        """Share of labels predicted correctly in advance, (n_datasets, n_encoders)."""
+        """Share of labels predicted correctly before they were seen, same shape."""
         return paired_means(self._by_order("accuracy"))
 
     @property
@@ -81,10 +81,10 @@ class CellArrays:
 
     @property
     def positive_codelengths_(self) -> np.ndarray:
-        """Positive codelengths, to compare ratios, (n_datasets, n_encoders).
+        """Positive codelengths for ratios, (n_datasets, n_encoders).
 
-        Codelengths of real labels may be negative and depend on their units. Ratios of
-        densities do not, so the geometric mean over examples is used.
+        Codelengths of real labels may be negative and depend on the unit of the labels.
+        Ratios of densities do not, so the geometric mean over examples is used.
         """
         found = self.codelengths_.copy()
         for row, cell in zip(found, self.first_cells_, strict=True):
@@ -126,7 +126,7 @@ class CellArrays:
 
     @property
     def common_settings_notes_(self) -> dict[str, str]:
-        """Notes on datasets where equal terms restrict an encoder; see the class."""
+        """Notes on datasets where common settings change an encoder; see the class."""
         notes = {
             name: _terms_note([c for c in self._ranked if c.dataset == name])
             for name in self.dataset_names_
@@ -153,9 +153,9 @@ class CellArrays:
         Parameters
         ----------
         reference : {"uniform", "frequency", "labels"}, default="uniform"
-            The code without features: uniform, by frequencies so far, or the best code
-            given the earlier labels in the same orders. For real labels all three are a
-            Gaussian that learns online.
+            The code without features: uniform, label frequencies so far, or the best
+            code given the earlier labels in the same orders. For real labels all three
+            are a Gaussian that learns online.
 
         Returns
         -------
@@ -168,21 +168,21 @@ class CellArrays:
         return saved
 
     def _reference(self, first: Cell, reference: str) -> float:
-        """Nats of a code without features, averaged over orders where they matter."""
+        """Return nats of a code without features, averaged over orders if needed."""
         if not first.is_real and reference != "labels":
             return float(getattr(first, reference))
         own = self.cells_by_encoder()[first.dataset, first.encoder]
         return float(np.mean([cell.labels_alone for cell in own]))
 
     def _groups(self) -> Iterator[list[list[Cell]]]:
-        """Yield the cells of each dataset by encoder, in the orders that all share."""
+        """Yield the cells of each dataset by encoder, in the orders shared by all."""
         groups = iter(self.cells_by_encoder().values())
         for counts in self.n_orders_:
             yield [next(groups)[: counts.min()] for _ in counts]
 
 
 def paired_means(table: Floats) -> Floats:
-    """Average over orders, of which some encoders only have the first ones.
+    """Average over orders if some encoders only have the first orders.
 
     Parameters
     ----------
@@ -192,8 +192,8 @@ def paired_means(table: Floats) -> Floats:
     Returns
     -------
     means : ndarray of shape (n_datasets, n_encoders)
-        For an encoder with fewer orders than others: the mean of complete encoders over
-        all orders, plus its difference from them in the orders that they share.
+        For an encoder with fewer orders than others, the mean of complete encoders over
+        all orders plus its difference from them in the shared orders.
     """
     means: Floats = table.mean(-1)
     for own, found in zip(table, means, strict=True):
@@ -210,7 +210,7 @@ def paired_means(table: Floats) -> Floats:
 
 
 def _terms_note(cells: Sequence[Cell]) -> str:
-    """Describe where equal terms restrict an encoder, or return an empty note.
+    """Describe where common settings change an encoder, or return an empty note.
 
     Parameters
     ----------

@@ -37,10 +37,10 @@ class Trace(NamedTuple):
     codelengths : ndarray of shape (n_samples,)
         Codelength of each example in nats, in the order of the run.
     steps : ndarray of shape (n_rows,)
-        Number of examples seen before each row of the posterior, of which at most 2,000
-        are kept.
+        Number of examples seen before each row of the posterior. At most 2,000 rows are
+        kept.
     posterior : ndarray of shape (n_rows, n_architectures)
-        Posterior over readouts before a label, settings summed by architecture.
+        Posterior over readouts before a label, summed by architecture.
     correct : ndarray of shape (n_samples,), uint8
         1 where a label was predicted correctly before it was observed; empty for real
         labels.
@@ -68,9 +68,8 @@ class TraceFile(NamedTuple):
         Raises
         ------
         FileNotFoundError
-            If the file is gone.
-        ValueError
-            If it is damaged, or belongs to another cell.
+            If the file does not exist. ValueError
+            If the file is damaged or belongs to another cell.
         """
         arrays, about = read_archive(self.path, "trace")
         if about != {"key": self.key} or arrays.keys() != set(Trace._fields):
@@ -91,7 +90,7 @@ class Cell:
     seed : int
         Seed of orders, initial weights and replay.
     n_samples, n_features, n_classes : int
-        Sizes; ``n_classes`` is 0 for real labels.
+        Sizes of the data; ``n_classes`` is 0 for real labels.
     codelength : float
         Nats for all labels, with the pool if there is one.
     switching_codelength : float
@@ -102,31 +101,31 @@ class Cell:
         Share of labels that were predicted correctly before they were observed; NaN for
         real labels.
     frequency : float
-        Nats under the code of label frequencies, without features; for real labels,
-        under a Gaussian that learns online.
+        Nats under the code of label frequencies, which uses no features. For real
+        labels, nats under a Gaussian that learns online.
     labels_alone : float
         Nats under the best code given only earlier labels, as in the switcher's
-        ``reference_codelengths_``; for real labels `frequency`.
+        ``reference_codelengths_``. For real labels this is `frequency`.
     readouts : dict of str to float
-        Codelength of every single readout, in nats.
+        Codelength of every readout, in nats.
     streams : list of int
-        Different numbers of replay streams of the readouts.
+        Distinct numbers of replay streams of the readouts.
     scalings : list of str
-        Different scalings of features by the readouts.
+        Distinct scalings of features by the readouts.
     alone : dict of str to number or list
         ``n_readouts``, ``streams`` and ``scalings`` that the encoder would have without
-        equal terms, if they differ; otherwise empty.
+        common settings, if they differ; otherwise empty.
     diverged : list of str
         Readouts whose predictions stopped being finite.
     notes : dict of str to list of str
         Exceptions and warnings of wrapped classifiers.
     permutations : dict of str to float
         ``n``, ``codelength``, ``mean_null_codelength`` and ``p_value`` of a permutation
-        test, which only uses kernel readouts; empty without a test.
+        test, which uses only kernel readouts. Empty without a test.
     mean_posterior : dict of str to float
         Posterior averaged over examples and summed by architecture.
     data : dict of str to str
-        SHA-256 of features and labels as read by the run.
+        SHA-256 of the features and labels that the run read.
     environment : dict
         Versions, machine, device and dtype of the arithmetic.
     seconds : float
@@ -136,7 +135,7 @@ class Cell:
         examples seen before each row of the posterior (n_rows,), and the posterior over
         architectures (n_rows, n_architectures).
     groups : ndarray of shape (n_samples,) or None
-        Groups of the dataset's rows, as given; not stored in files.
+        Groups of the dataset's rows as given. They are not stored in files.
     """
 
     dataset: str
@@ -168,7 +167,7 @@ class Cell:
 
     @property
     def uniform(self) -> float:
-        """Codelength of the uniform code, in nats; for real labels `frequency`."""
+        """Codelength of the uniform code in nats; for real labels `frequency`."""
         if self.is_real:
             return self.frequency
         return uniform_codelength(self.n_samples, self.n_classes)
@@ -185,7 +184,7 @@ class Cell:
 
     @property
     def terms(self) -> Terms:
-        """Terms of the readouts, which may depend on widths; equal for all encoders."""
+        """Settings of readouts, which may depend on widths; equal for all encoders."""
         return Terms(self.n_readouts, tuple(self.streams), tuple(self.scalings))
 
     @property
@@ -205,7 +204,7 @@ class Cell:
 
     @property
     def permutation_p_value(self) -> float | None:
-        """P-value of the code of kernel readouts; None if nothing was permuted."""
+        """P-value of the kernel readouts' code; None without a permutation test."""
         return self.permutations.get("p_value")
 
     @property
@@ -247,18 +246,18 @@ def score_cell(task: Task, device: str | None = None) -> Cell:
     ----------
     task : Task
     device : str or None
-        Overrides the switcher's own.
+        Overrides the switcher's device.
 
     Raises
     ------
     ValueError
-        If the codelength is not finite, if X or y changed after their digest was taken,
-        or if the fit raises.
+        If the codelength is not finite, if X or y changed after their digest was
+        computed, or if the fit raises.
     """
     start = time.perf_counter()
     switcher = _switcher_of(task, device)
     rows = draw_order(task.seed, task.order, len(task.y), task.groups)
-    X, y = task.X[rows], task.y[rows]  # copies, which other code cannot change
+    X, y = task.X[rows], task.y[rows]  # copies, safe from changes by other code
     options = {} if task.groups is None else {"groups": task.groups[rows]}
     task.check_content()
     switcher.fit(X, y, **options)
@@ -323,7 +322,7 @@ def _permuted(
 
 @lru_cache(maxsize=8)
 def environment(device: torch.device) -> dict[str, object]:
-    """Describe the environment of this process; determined once."""
+    """Describe the environment of this process, which is determined once."""
     with fixed_arithmetic():  # as the run does
         return environment_of(device)
 
@@ -340,7 +339,7 @@ def _switcher_of(task: Task, device: str | None) -> Switcher:
 
 
 def _by_architecture(switcher: Switcher) -> tuple[Trace, dict[str, float]]:
-    """Sum the posterior by architecture; keep only some rows of long posteriors."""
+    """Sum the posterior by architecture, and thin the rows of a long posterior."""
     kinds = [readout.architecture for readout in switcher.readouts_]
     names = list(dict.fromkeys(kinds))
     belongs = np.array(
@@ -353,7 +352,7 @@ def _by_architecture(switcher: Switcher) -> tuple[Trace, dict[str, float]]:
 
 
 def kept_steps(n_samples: int) -> np.ndarray:
-    """Choose rows of a posterior, densest at the start, with the first and last."""
+    """Choose rows of a posterior, denser at the start, including the first and last."""
     if n_samples <= KEPT_ROWS:
         return np.arange(n_samples)
     half = KEPT_ROWS // 2

@@ -1,18 +1,18 @@
-"""Variation of the codelengths of a dataset over fresh draws of as many labels.
+"""Variation of the codelengths of a dataset over fresh draws of equal size.
 
-Rows are a sample, and so are orders. The losses of two encoders on the same row are
-paired. Prequential losses depend on each other in two ways:
+Both rows and orders are samples. The losses of two encoders on the same row are paired.
+Prequential losses depend on each other in two ways:
 
 * Neighbouring rows share training rows and lie on the same learning curve. So the
-  stream is cut into blocks (of whole groups, if there are any), and the variance comes
-  from differences between neighbouring blocks, which slow trends do not affect (von
-  Neumann, 1941).
+  stream is cut into blocks, which keep groups whole. The variance comes from
+  differences between neighbouring blocks, which slow trends do not affect (von Neumann,
+  1941).
 * All losses of a draw depend on which rows were learned. Resampling losses cannot show
-  this, but other draws can: standard deviations over disjoint draws are ``TRAINING``
-  times as large (``python -m benchmarks certainty spread``).
+  this, but disjoint draws can: standard deviations over them are ``TRAINING`` times as
+  large (``python -m benchmarks certainty spread``).
 
-With several orders an example has a loss at each of its places. Their mean is the loss
-of the example, and the variance of the mean over orders is added.
+With several orders, the loss of an example is its mean loss over orders. The variance
+of the mean over orders is added.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Floats = NDArray[np.float64]
 N_BLOCKS = 50  # of a stream, or up to twice as many
 TRAINING = 1.35  # over draws of caltech101, cifar10 and gtsrb
 N_DRAWS = 1000
-MOST_TIMES = 100  # times the labels given; beyond that the answer is infinity
+MOST_TIMES = 100  # times the labels given, beyond which the answer is infinity
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +47,7 @@ class Sample:
         Means over orders, in nats.
     contrasts : ndarray of shape (n_pairs, n_encoders)
         Differences between neighbouring blocks of rows, scaled so that the sum of their
-        squares is the variance of a codelength over draws of rows; NaN without traces.
+        squares is the variance of a codelength over draws of rows. NaN without traces.
     by_order : ndarray of shape (n_orders, n_encoders)
         Codelengths minus their means, in nats.
     rates : ndarray of shape (n_encoders,)
@@ -64,7 +64,7 @@ class Sample:
     def variance(self, i: int, j: int) -> tuple[float, float]:
         """Return the variance of a difference and its degrees of freedom.
 
-        The variances of rows and of orders add up; degrees of freedom follow Welch and
+        The variances of rows and orders add up. Degrees of freedom follow Welch and
         Satterthwaite.
         """
         rows = float(((self.contrasts[:, i] - self.contrasts[:, j]) ** 2).sum())
@@ -77,15 +77,15 @@ class Sample:
         return rows + orders, (rows + orders) ** 2 / parts if parts else 1.0
 
     def half_width(self, i: int, j: int, tail: float) -> float:
-        """Return the half width of a Student interval with two tails of `tail`."""
+        """Return the half-width of a Student interval with two tails of `tail` each."""
         variance, freedom = self.variance(i, j)
         return float(t.isf(tail, freedom)) * math.sqrt(variance)
 
     def draws(self, rng: np.random.Generator) -> Floats:
         """Draw codelengths of fresh labels, (n_draws, n_encoders).
 
-        Draws from Student's distributions, joint over encoders: variation that two
-        encoders share cancels in their difference.
+        Draws are from Student's distributions, joint over encoders, so variation that
+        two encoders share cancels in their difference.
         """
         n_pairs, n_orders = len(self.contrasts), len(self.by_order)
         scale = np.sqrt(rng.chisquare(n_pairs, (N_DRAWS, 1)) / n_pairs)
@@ -97,17 +97,16 @@ class Sample:
         return found
 
     def more_labels(self, winner: int, rival: int, tail: float) -> float:
-        """Count the labels after which a rival is best only with probability `tail`.
+        """Count the labels until a rival is best only with probability `tail`.
 
-        The margin ``D`` grows by the rate ``r`` of the later half, its standard
-        deviation ``s`` as the square root of the number of labels: with ``x`` times as
-        many, ``D + r n (x - 1) >= z s sqrt(x)``.
+        The margin ``D`` grows at the rate ``r`` of the later half. Its standard
+        deviation ``s`` grows as the square root of the number of labels. So ``x`` times
+        as many labels suffice if ``D + r n (x - 1) >= z s sqrt(x)``.
 
         Returns
         -------
         more : float
-            0 if that is so already, infinity if `MOST_TIMES` as many labels are not
-            enough.
+            0 if the labels given suffice, infinity if `MOST_TIMES` as many do not.
         """
         n = self.n_samples
         variance, freedom = self.variance(winner, rival)
@@ -142,7 +141,7 @@ def sample_of(encoders: Sequence[Sequence[Cell]]) -> Sample:
             blocks = rows[:n_used].reshape(n_pairs, 2, length).sum(-1)
             contrasts[:, e] = scale * (blocks[:, 0] - blocks[:, 1])
             rates[e] = late
-    except FileNotFoundError:  # traces are gone, so the variation over rows is unknown
+    except FileNotFoundError:  # without traces the variation over rows is unknown
         contrasts[:], rates[:] = np.nan, np.nan
     return Sample(mean, contrasts, totals - mean, rates, n)
 

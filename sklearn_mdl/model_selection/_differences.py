@@ -1,4 +1,4 @@
-"""Results of rankings with several orders: spread, paired differences, readouts."""
+"""Results over orders: spread, paired differences, readouts and extrapolations."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class OrderSpread(NamedResult):
     mean : ndarray of shape (n_datasets, n_encoders)
         Mean codelength, in nats.
     std : ndarray of shape (n_datasets, n_encoders)
-        Standard deviation over orders (not of the mean over orders), in nats; NaN for a
-        single order.
+        Standard deviation over orders (not of their mean), in nats; NaN for a single
+        order.
     n_orders : int
         Largest number of orders of any encoder.
     """
@@ -59,15 +59,14 @@ class PairedDifferences(NamedResult):
         has the shorter code.
     std : ndarray of shape (n_pairs, n_datasets)
         Standard deviation over the orders that all encoders share; NaN for a single
-        one.
+        order.
     error : ndarray of shape (n_pairs, n_datasets)
         Standard error of the mean, with rows and orders as samples; NaN if traces of
-        cells are gone.
+        cells are missing.
     lower, upper : ndarray of shape (n_pairs, n_datasets)
-        Bounds of the interval of the mean difference over fresh draws of as many
-        labels.
+        Bounds of the interval of the mean difference over fresh draws of equal size.
     level : float
-        Level of each single interval.
+        Level of each interval.
     n_orders : int
     """
 
@@ -92,7 +91,7 @@ class PairedDifferences(NamedResult):
 
 @dataclass(frozen=True, repr=False)
 class PreferredReadouts(NamedResult, Sequence[list[str]]):
-    """Architectures of the largest mean posterior: a list for each dataset.
+    """Architectures with the largest mean posterior, a list for each dataset.
 
     Attributes
     ----------
@@ -123,7 +122,7 @@ class PreferredReadouts(NamedResult, Sequence[list[str]]):
         }
 
 
-FORESEEABLE = 2  # times the labels given: predictions beyond are guesses
+FORESEEABLE = 2  # times the labels given, beyond which predictions are guesses
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -133,12 +132,12 @@ class Extrapolations(NamedResult):
     Attributes
     ----------
     n : int
-        Number of labels of each dataset, given ones included.
+        Number of labels of each dataset, including those given.
     values, lower, upper : ndarray of shape (n_datasets, n_encoders)
-        Codelengths of that many labels, in nats, and their intervals.
+        Codelengths of `n` labels in nats, and their intervals.
     margins, margins_lower, margins_upper : ndarray of shape (n_datasets, n_encoders)
-        Predicted codelengths minus that of the encoder with the shortest code for the
-        given labels: below zero an encoder would overtake it.
+        Predicted codelengths minus that of the encoder whose code of the given labels
+        is shortest. Below zero, an encoder would overtake it.
     best : ndarray of int of shape (n_datasets,)
         Column of that encoder.
     level : float
@@ -160,14 +159,14 @@ class Extrapolations(NamedResult):
 
     @property
     def is_precise(self) -> NDArray[np.bool_]:
-        """True where an interval is at most 10 % of its codelength to either side."""
+        """True where an interval reaches at most 10 % of its value to either side."""
         return is_narrow(self.values, self.lower, self.upper)
 
     def sentences(self) -> list[str]:
         """Return a sentence per dataset on which encoder would have the shortest code.
 
-        Beyond twice the number of labels given, the sentence is marked as a guess: flat
-        curves may start to fall, and falling curves may flatten.
+        Beyond twice the number of labels given the sentence is marked as a guess, since
+        flat curves may start to fall and falling curves may flatten.
         """
         return [
             self._sentence(d) + ", at a guess" * bool(self.n > FORESEEABLE * n_given)
@@ -225,12 +224,12 @@ def order_spread(codelengths: ArrayLike) -> OrderSpread:
     Parameters
     ----------
     codelengths : array-like of shape (n_datasets, n_encoders, n_orders)
-        In nats, with at least two orders; NaN after the last order of an encoder.
+        In nats, with at least two orders. NaN after the last order of an encoder.
 
     Raises
     ------
     ValueError
-        If there is one order.
+        If there is only one order.
     """
     table = np.asarray(codelengths, dtype=np.float64)
     if table.ndim != 3 or table.shape[-1] < 2:
@@ -240,7 +239,7 @@ def order_spread(codelengths: ArrayLike) -> OrderSpread:
 
 
 def _deviations(table: Floats) -> Floats:
-    """Return standard deviations over existing orders; NaN for a single one."""
+    """Return standard deviations over existing orders; NaN for a single order."""
     found: Floats = table.std(-1, ddof=1)
     for place in zip(*np.nonzero(np.isnan(found)), strict=True):
         own = table[place][~np.isnan(table[place])]
@@ -253,8 +252,8 @@ def paired_differences(
 ) -> PairedDifferences:
     """Compare pairs of encoders on the rows and orders that they share.
 
-    The effect of a row or an order on both encoders cancels in their difference. The
-    interval is Student's, with degrees of freedom after Welch and Satterthwaite.
+    The common effect of a row or an order on both encoders cancels in their difference.
+    The interval is Student's, with degrees of freedom after Welch and Satterthwaite.
 
     Parameters
     ----------

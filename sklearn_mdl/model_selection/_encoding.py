@@ -40,7 +40,7 @@ from sklearn_mdl.model_selection._given import (
     refuse_arrays,
 )
 
-LONGEST = 300  # characters of a message that are shown
+LONGEST = 300  # characters of a message to show
 
 
 class Failure(NamedTuple):
@@ -50,7 +50,7 @@ class Failure(NamedTuple):
     ----------
     dataset, encoder : str
     order : int or None
-        None if the encoder failed, which concerns all orders.
+        None if the encoder failed, which affects all orders.
     error : str
         The exception, in one line.
     details : str
@@ -106,7 +106,7 @@ def gather(
     targets: str = "classes",
     verbose: int = 0,
 ) -> dict[str, Dataset]:
-    """Features of all encoders on all datasets, every dataset with the same encoders.
+    """Return features of all encoders on all datasets, which share the encoders.
 
     Parameters
     ----------
@@ -115,28 +115,28 @@ def gather(
     encoders : mapping or None
         ``{name: transformer}``.
     missing : {"raise", "drop"}
-        Raise for a dataset without features of an encoder, or leave it out.
+        Whether to raise for a dataset without features of an encoder, or drop it.
     cache : FeatureCache or None
         Cache for the features of transformers.
     grouped : bool
-        Datasets may have a third part, the groups of their rows.
+        Whether datasets may have a third part, the groups of their rows.
     targets : {"classes", "real", "auto"}
-        Kind of labels; "auto" takes floats that are not all whole as real numbers, and
+        Kind of labels. "auto" treats floats as real numbers unless all are whole, and
         raises for whole floats with many values.
     verbose : int
-        Show a bar over the images that are encoded if above 0.
+        If above 0, show a progress bar over images.
 
     Returns
     -------
     found : dict of str to Dataset
-        If an encoder fails on a dataset, a `Failure` replaces the features.
+        If an encoder fails on a dataset, a `Failure` replaces its features.
 
     Raises
     ------
     ValueError
         If there is nothing to rank, if lengths differ, or if an encoder is missing.
     TypeError
-        If the arguments are not mappings of that form.
+        If the arguments are not mappings of these forms.
     """
     refuse_arrays(datasets, encoders)
     checked = checked_datasets(datasets, grouped=grouped)
@@ -157,7 +157,7 @@ def gather(
     if not found or not names:
         raise ValueError(
             f"Ranking needs at least one dataset with all encoders {names}, got none; "
-            "complete the features"
+            "add the missing features"
         )
     return {
         name: dataset._replace(features={e: dataset.features[e] for e in names})
@@ -166,7 +166,7 @@ def gather(
 
 
 def _shown(encoder: BaseEstimator) -> BaseEstimator:
-    """Return an encoder of views with its progress bar; others are unchanged."""
+    """Return an encoder of views with a progress bar; return others unchanged."""
     if isinstance(encoder, CachedEncoder):
         return clone(encoder).set_params(encoder__verbose=1)
     is_ours = isinstance(encoder, ViewEncoder)
@@ -198,7 +198,7 @@ def _gather_one(
     title = f"groups of dataset {name!r}"
     groups = None if len(parts) == 2 else named_groups(parts[2], title)
     if groups is not None and groups.shape != labels.shape:
-        cure = "name a group for each row"
+        cure = "give a group for each row"
         raise invalid(title, f"of shape {labels.shape}", groups.shape, cure)
     if isinstance(data, Mapping):
         check_names(data)
@@ -220,7 +220,7 @@ def _encoded(
     labels: np.ndarray,
     cache: FeatureCache | None,
 ) -> np.ndarray | Failure:
-    """Return the features of an encoder, or its failure."""
+    """Return the features of an encoder or its failure."""
     check = partial(check_features, labels=labels, name=_title(*names))
     given = data if keeps_data(encoder) else protected(data)
     try:
@@ -230,17 +230,17 @@ def _encoded(
             check(features)
             return features if keeps_data(encoder) else _owned(features)
         if isinstance(encoder, ViewEncoder):
-            encoder = clone(encoder)  # it is fitted
+            encoder = clone(encoder)  # because it is fitted
         return cache.features(encoder, given, name=names, check=check)
     except Exception as error:
         return Failure.of(error, *names)
 
 
 def protected(data: object) -> object:
-    """Return data that encoders cannot change in place.
+    """Return data that encoders cannot modify in place.
 
-    Arrays, also in a list, become views that cannot be written to; frames and tensors,
-    which have no such views, are copied.
+    Arrays, also in lists, become read-only views. Frames and tensors have no such
+    views and are copied.
     """
     if isinstance(data, np.ndarray):
         view = data.view()
@@ -256,7 +256,7 @@ def protected(data: object) -> object:
 def _owned(features: np.ndarray) -> np.ndarray:
     """Copy features that their encoder could overwrite by reusing a buffer.
 
-    Features on disk stay there, and encoders cannot change views of the data.
+    Features on disk stay there. Views of the data are read-only, so they need no copy.
     """
     if is_mapped(features) or not features.flags.writeable:
         return features
@@ -279,8 +279,8 @@ def checked_targets(labels: np.ndarray, name: str, targets: str) -> bool:
     Raises
     ------
     ValueError
-        If they are neither classes nor finite real numbers, or, with "auto", whole
-        floats with so many values that they could be either.
+        If labels are neither classes nor finite real numbers or, with "auto", if they
+        are whole floats with so many values that they could be either.
     """
     is_float = labels.dtype.kind == "f"
     finite = np.isfinite(labels) if is_float else np.ones(labels.shape, bool)
@@ -315,7 +315,7 @@ def checked_targets(labels: np.ndarray, name: str, targets: str) -> bool:
 def _check_classes(labels: np.ndarray, name: str) -> None:
     try:
         check_class_labels(labels)
-    except (TypeError, ValueError) as error:  # some cannot even be compared
+    except (TypeError, ValueError) as error:  # some labels cannot even be compared
         kind = f"others ({' '.join(str(error).split())}); store only numbers or text"
         if labels.dtype.kind == "f":
             kind = "continuous ones; pass an MDLReadoutSwitcherRegressor, or bin them"
@@ -325,7 +325,7 @@ def _check_classes(labels: np.ndarray, name: str) -> None:
 def check_features(X: np.ndarray, labels: np.ndarray, name: str) -> None:
     """Raise ValueError unless X is a finite table with a row for every label."""
     if np.ndim(X) != 2 or len(X) != len(labels):
-        # numpy wraps other objects, such as a sparse matrix, in an array without axes.
+        # NumPy wraps other objects, such as sparse matrices, in an array without axes.
         found = f"shape {np.shape(X)}" if np.ndim(X) else type(X.item()).__name__
         raise ValueError(
             "Features must be dense, of shape (n_samples, n_features), but "

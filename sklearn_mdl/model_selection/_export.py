@@ -1,4 +1,4 @@
-"""The best linear readout as weights in a file, and as a pipeline of scikit-learn."""
+"""Export of the best linear readout to a file or a scikit-learn pipeline."""
 
 from __future__ import annotations
 
@@ -30,35 +30,35 @@ from sklearn_mdl.switcher import MDLReadoutSwitcher
 Floats = NDArray[np.float64]
 SCALINGS = ("standard", "centered-unit")
 ARRAYS = "columns", "mean", "deviation", "weights", "intercepts"  # of a file
-SLOPES = (-7.0, 7.0)  # logs, among which that of the probe lies
-SMALL = 0.25  # of a row's distance from the mean, where probabilities are far from 0
+SLOPES = (-7.0, 7.0)  # bounds of the log of the probe's slope
+SMALL = 0.25  # share of rows' distances from the mean; keeps probabilities above 0
 
 
 @dataclass(frozen=True, eq=False)
 class ExportedProbe:
-    """A linear probe: columns, scaling, weights, and perhaps a threshold.
+    """A linear probe: columns, scaling, weights and an optional threshold.
 
-    A row ``x`` is scored by ``weights @ scale(x[columns]) + intercepts``, and the
-    softmax of scores gives probabilities.
+    The scores of a row ``x`` are ``weights @ scale(x[columns]) + intercepts``. Their
+    softmax gives probabilities.
 
     Attributes
     ----------
     name : str
-        Of the readout.
+        Name of the readout.
     columns : ndarray of shape (d,), int
-        Of the features given.
+        Columns of the features given that the probe uses.
     n_features : int
         Number of the features given.
     mean, deviation : ndarray of shape (d,)
-        Subtracted from columns, and divided by.
+        Columns are centred by the mean, then divided by the deviation.
     is_unit : bool
-        Whether the result is divided by its length; otherwise it is clipped at six
-        deviations.
+        Whether scaled rows are divided by their length; otherwise they are clipped at
+        six deviations.
     weights : ndarray of shape (n_classes, d)
     intercepts : ndarray of shape (n_classes,)
     classes : ndarray of shape (n_classes,)
     threshold : float or None
-        Least probability of the second of two classes at which it is predicted.
+        Smallest probability at which the second of two classes is predicted.
     """
 
     name: str
@@ -73,16 +73,16 @@ class ExportedProbe:
     threshold: float | None = None
 
     def pipeline(self) -> Any:
-        """Return a fitted scikit-learn estimator, which unpickles without this package.
+        """Return a fitted scikit-learn estimator that unpickles without this package.
 
         Returns
         -------
         classifier : Pipeline or FixedThresholdClassifier
-            The second where there is a threshold.
+            A FixedThresholdClassifier if there is a threshold.
         """
         d = len(self.columns)
         chosen = [("view", "passthrough", self.columns.tolist())]
-        # A fit on zeros sets what scikit-learn checks; then come the numbers.
+        # Fitting on zeros sets what scikit-learn checks; the numbers follow.
         select = ColumnTransformer(chosen).fit(np.zeros((2, self.n_features)))
         scaler = StandardScaler().fit(np.zeros((2, d)))
         scaler.mean_, scaler.scale_ = self.mean, self.deviation
@@ -114,12 +114,12 @@ class ExportedProbe:
         return fixed.fit(rows, self.classes)
 
     def save(self, path: str | PathLike[str]) -> Path:
-        """Write a ``.safetensors`` file, which any program can read.
+        """Write a ``.safetensors`` file that any program can read.
 
         Parameters
         ----------
         path : path-like
-            Replaced as a whole if :meth:`save` of this package wrote it.
+            An existing file is replaced as a whole if :meth:`save` wrote it.
 
         Returns
         -------
@@ -128,7 +128,7 @@ class ExportedProbe:
         Raises
         ------
         ValueError
-            If a file of other origin is there.
+            If there is a file that :meth:`save` did not write.
         """
         refuse_foreign(Path(path), is_archive)
         arrays = {name: np.asarray(getattr(self, name)) for name in ARRAYS}
@@ -144,7 +144,7 @@ class ExportedProbe:
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
-        """Read what :meth:`save` has written.
+        """Read a file written by :meth:`save`.
 
         Parameters
         ----------
@@ -157,7 +157,7 @@ class ExportedProbe:
         Raises
         ------
         ValueError
-            If the file is damaged or holds something else.
+            If the file is damaged or contains something else.
         """
         arrays, about = read_archive(Path(path), "probe")
         named = {"probe", "n_features", "is_unit", "classes", "threshold"}
@@ -181,23 +181,24 @@ def export_probe(
     *,
     threshold: float | None = None,
 ) -> ExportedProbe:
-    """Export the linear readout of the shortest code, as plain weights.
+    """Export the linear readout with the shortest code as plain weights.
 
-    The readout is fitted once more on the same rows in the same order, and its weights
-    are read off its scores, exactly up to rounding. Its calibration also reads the
-    variance of each prediction, which no linear probe can: here all rows share one
-    slope, with which probabilities are closest to its own over the rows given.
+    The readout is fitted once more on the same rows in the same order. Its weights are
+    recovered from its scores, exactly up to rounding. The readout also uses the
+    variance of each prediction for calibration, which a linear probe cannot do. So all
+    rows share one slope, chosen so that probabilities over the given rows are closest
+    to those of the readout.
 
     Parameters
     ----------
     switcher : MDLReadoutSwitcher
-        Fitted with linear kernels, as those of the list "linear" are.
+        Fitted with linear kernels, such as those of the list "linear".
     X : array-like of shape (n_samples, n_features)
-        The rows that it was fitted on, in the order given.
+        The rows that the switcher was fitted on, in the order given to it.
     y : array-like of shape (n_samples,)
     threshold : float, default=None
-        Least probability of the second class at which it is predicted, such as that of
-        :func:`~sklearn_mdl.metrics.detection_measures`; for two classes.
+        Smallest probability at which the second of two classes is predicted, such as
+        the threshold of :func:`~sklearn_mdl.metrics.detection_measures`.
 
     Returns
     -------
@@ -224,7 +225,7 @@ def export_probe(
         raise invalid("switcher", required, type(switcher).__name__, cure)
     check_is_fitted(switcher)
     rows, labels = _learned(switcher, X, y)
-    classes = np.sort(switcher.classes_)  # new ones are appended as they appear
+    classes = np.sort(switcher.classes_)  # new classes are appended as they appear
     if threshold is not None and not (len(classes) == 2 and 0 <= threshold <= 1):
         required = f"a probability, for two classes and not {len(classes)}, or None"
         raise invalid("threshold", required, threshold, "pass for example 0.9")
@@ -274,8 +275,8 @@ def _learned(
     if not is_same.all():
         raise ValueError(
             "X and y must be the rows and labels that were learned, in the order given "
-            f"to the switcher, but row {order[np.argmin(is_same)]} is another; pass "
-            "what fit was given"
+            f"to the switcher, but row {order[np.argmin(is_same)]} differs; pass what "
+            "fit was given"
         )
     return rows, labels
 
@@ -283,7 +284,7 @@ def _learned(
 def _calibrated(
     probe: ExportedProbe, readout: KernelReadout, rows: Floats
 ) -> ExportedProbe:
-    """Return a probe of plain scores with the slope and the intercepts of a readout."""
+    """Return a probe of plain scores with the slope and intercepts of a readout."""
     raw = replace(probe, threshold=None).pipeline()[:-1].transform(rows)
     scores = raw @ probe.weights.T + probe.intercepts
     own = rows[:, probe.columns]
@@ -299,7 +300,7 @@ def _calibrated(
 
 
 def _best_linear(switcher: MDLReadoutSwitcher) -> int:
-    """Return the place of the linear kernel of the shortest code."""
+    """Return the position of the linear kernel with the shortest code."""
     costs = switcher.readout_codelengths_
     places = []
     for place, readout in enumerate(switcher.readouts_):
@@ -313,7 +314,7 @@ def _best_linear(switcher: MDLReadoutSwitcher) -> int:
         ):
             places.append(place)
     if not places:
-        required = "one linear kernel or more that forgets nothing and has not retired"
+        required = "a linear kernel that has no forgetting and has not retired"
         cure = 'fit with readouts="linear", or view_readouts(columns, "linear")'
         raise invalid("readouts", required, switcher.readout_names_, cure)
     return min(places, key=lambda place: float(costs[place]))
@@ -322,7 +323,7 @@ def _best_linear(switcher: MDLReadoutSwitcher) -> int:
 def _statistics(
     rows: Floats, is_unit: bool, max_exact: int | None
 ) -> tuple[Floats, Floats]:
-    """Return means and deviations as the readout takes them in the end."""
+    """Return the means and deviations that the readout uses at the end."""
     n_known = last_refresh(min(len(rows), max_exact or len(rows)))
     if not n_known:
         raise invalid("X", "of 8 rows or more", len(rows), "collect more")
@@ -338,8 +339,8 @@ def _weights(
 ) -> tuple[Floats, Floats]:
     """Return weights (C, d) and intercepts (C,) of scaled rows.
 
-    Scores are linear in scaled rows, and weights are sums of rows: the least-squares
-    solution of the smallest norm is exact.
+    Scores are linear in scaled rows and weights are sums of rows, so the least-squares
+    solution with the smallest norm is exact.
     """
     near = rows if is_unit else mean + SMALL * (rows - mean)
     scaled = (near - mean) / deviation
@@ -348,7 +349,7 @@ def _weights(
         scaled /= np.where(lengths > 0, lengths, 1.0)
     else:
         np.clip(scaled, -REACH, REACH, out=scaled)
-    # Rows opposite each other, since the mean itself may be rounded to no direction.
+    # Use opposite rows, since rounding may leave the mean itself without a direction.
     (scores, _), (opposite, _) = map(
         readout.uncalibrated_scores, (near, 2 * mean - near)
     )

@@ -11,7 +11,7 @@ LONGEST = 100  # bytes of a user's name in a file name
 
 
 def _plain(name: str, longest: int = LONGEST) -> str:
-    """Return a name that stays inside its directory, for any text."""
+    """Return a name for any text that stays inside its directory."""
     text = re.sub(r"[^\w .-]", "_", name).lstrip(". ")
     return text.encode()[:longest].decode(errors="ignore") or "_"
 
@@ -28,14 +28,14 @@ def file_stems(names: Iterable[str]) -> list[str]:
 
 
 def stem_of(*parts: object, key: str | None = None) -> str:
-    """Return a readable name that is unique to these parts.
+    """Return a readable name unique to these parts.
 
     Parameters
     ----------
     *parts : object
-        Names and numbers; their text counts.
+        Names and numbers, compared as text.
     key : str or None
-        A digest that identifies them; by default the digest of the parts.
+        A digest that identifies the parts; by default computed from them.
     """
     if key is None:
         key = hashlib.sha256(repr([str(part) for part in parts]).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Forecast of a ranking: cells, memory, and the time from a short trial."""
+"""Forecast of the cells, memory and time of a ranking, from a short trial."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from sklearn_mdl.switcher import (
 
 WARM, TIMED = 2, 4  # minibatches of a trial
 START_SECONDS = 3.0  # for a worker to import torch and scikit-learn
-FEW_ROWS = 2048  # up to here a trial predicts kernels within a factor of three
-FEW_NUMBERS = 2**24  # numbers in the features of all cells: little memory
+FEW_ROWS = 2048  # up to this, a trial predicts kernels within a factor of 3
+FEW_NUMBERS = 2**24  # numbers in the features of all cells that take little memory
 OURS = {
     *(MDLReadoutSwitcher, MDLReadoutSwitcherRegressor, readouts.KNeighborsReadout),
     *(readouts.DummyReadout, readouts.DummyReadoutRegressor),
@@ -44,13 +44,13 @@ class ForecastRow:
     dataset, encoder : str
     n_samples, n_features, n_classes : int
     n_cells : int
-        Orders.
+        Number of orders.
     n_done : int
-        Number of orders that are already scored.
+        Number of orders already scored.
     seconds : float
-        Time for one cell, by a trial on its first minibatches.
+        Time for one cell, estimated from its first minibatches.
     bytes : int
-        Memory for one cell: rows, losses, posterior, and the state of the readouts.
+        Memory for one cell: rows, losses, posterior and the state of the readouts.
     """
 
     dataset: str
@@ -86,7 +86,7 @@ class Forecast:
 
     @property
     def seconds(self) -> float:
-        """Time for the missing cells, if jobs share the work evenly."""
+        """Time for the missing cells if jobs share the work evenly."""
         total = sum((row.n_cells - row.n_done) * row.seconds for row in self.rows)
         return total / self.n_jobs
 
@@ -97,7 +97,7 @@ class Forecast:
         return sum(sorted(missing, reverse=True)[: self.n_jobs])
 
     def __str__(self) -> str:
-        """List the cells, and the sum of their time and memory."""
+        """List the cells with their total time and memory."""
         head = ["dataset", "encoder", "shape", "classes", "cells", "there"]
         table = Table([*head, "time", "memory"], list(map(_texts, self.rows)), n_left=2)
         return (
@@ -111,15 +111,15 @@ class Forecast:
 def forecast(
     tasks: Sequence[Task], *, n_jobs: int | None, store: CellStore | None
 ) -> Forecast:
-    """Try each kind of cell on its first minibatches, and add up.
+    """Try each kind of cell on its first minibatches and add up the results.
 
     Parameters
     ----------
     tasks : sequence of Task
-        All orders of an encoder on a dataset follow each other.
+        All orders of an encoder on a dataset are adjacent.
     n_jobs : int or None
     store : CellStore or None
-        Store with cells that are already scored.
+        Store with the cells already scored.
     """
     groups: dict[tuple[str, str], list[Task]] = {}
     for task in tasks:
@@ -140,7 +140,7 @@ def forecast(
 
 
 def shortest_cell(tasks: Sequence[Task]) -> tuple[Task, float]:
-    """Return the smallest cell, and its seconds by a trial."""
+    """Return the smallest cell and its seconds in a trial."""
     task = min(tasks, key=lambda one: one.X.size)
     per_row, _, _ = _trial(task)
     return task, per_row * len(task.y)
@@ -150,13 +150,14 @@ def jobs_for(tasks: Sequence[Task], n_jobs: int | None) -> int | None:
     """Return 1 if all cells take less time than starting workers.
 
     The estimate comes from a trial on the largest cell, if cells are few and small.
-    Cells with user-defined classifiers are not tried: these could end this process.
+    Cells with user-defined classifiers are not tried, since they could end this
+    process.
 
     Parameters
     ----------
     tasks : sequence of Task
     n_jobs : int or None
-        Returned for other backends than joblib's own, and if cells take longer.
+        Returned for backends other than joblib's own, and if cells take longer.
     """
     backend = type(get_active_backend()[0]).__name__
     if backend != "LokyBackend" or effective_n_jobs(n_jobs) == 1:
@@ -166,7 +167,7 @@ def jobs_for(tasks: Sequence[Task], n_jobs: int | None) -> int | None:
         return n_jobs
     largest = max(tasks, key=lambda task: task.X.size)
     try:
-        with kept_warnings():  # the cell itself will give them
+        with kept_warnings():  # the cell itself will issue them
             per_row, _, _ = _trial(largest)
     except Exception:  # the cell itself will raise
         return n_jobs
@@ -190,7 +191,7 @@ def _is_short_and_ours(task: Task) -> bool:
 def _is_kept(store: CellStore | None, task: Task) -> bool:
     try:
         return store is not None and store.load(task) is not None
-    except OSError:  # a directory in its place: fit reports a failure
+    except OSError:  # a directory has its name; fit reports a failure
         return False
 
 
@@ -213,7 +214,7 @@ def _trial(task: Task) -> tuple[float, int, int]:
     _, d = task.X.shape
     n_outputs = 2 if task.is_real else len(classes)  # location and scale
     state = sum(readouts.state_bytes(r, d, n_outputs) for r in switcher.readouts_)
-    # Features as float32, a loss and a probability for every readout.
+    # Features as float32, and a loss and a probability for every readout.
     return seconds, 4 * d + 2 * 8 * len(switcher.readouts_), state
 
 

@@ -1,4 +1,4 @@
-"""Checks of the arguments of a ranking, with errors that show the right form."""
+"""Checks of the arguments of a ranking, with errors that show the correct form."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BOTH_FORMS = (
 
 
 def opened(datasets: object) -> object:
-    """Replace AnnData, with or without the name of a column, by arrays and labels."""
+    """Replace AnnData, with or without a column name, by arrays and labels."""
     if hasattr(datasets, "obsm"):
         return load_representations(datasets).datasets
     if not isinstance(datasets, Mapping):
@@ -48,8 +48,8 @@ def checked_datasets(
         n_parts = len(parts) if isinstance(parts, (tuple, list)) else 0
         if n_parts == 3 and not grouped:
             raise TypeError(
-                "A dataset must be a pair (X, y) where rows are held out, but "
-                f"{name!r} has groups, which would leak; use a RepresentationScorer"
+                f"A dataset must be a pair (X, y) if rows are held out, but {name!r} "
+                "has groups, which would leak; use a RepresentationScorer"
             )
         if n_parts not in (2, 3):
             raise TypeError(
@@ -60,7 +60,7 @@ def checked_datasets(
 
 
 def _brief(value: object) -> str:
-    """Describe a value in a few words, without its content."""
+    """Describe a value in a few words without its content."""
     kind = type(value).__name__
     shape = getattr(value, "shape", None)
     if isinstance(shape, tuple):
@@ -73,12 +73,12 @@ def _brief(value: object) -> str:
 
 
 def refuse_arrays(datasets: object, encoders: object) -> None:
-    """Raise for arrays of features in the place of encoders or of datasets.
+    """Raise if arrays of features were passed as encoders or datasets.
 
     Raises
     ------
     TypeError
-        The message shows the right form.
+        The message shows the correct form.
     """
     named, dataset = encoders, "data"
     if isinstance(encoders, Mapping) and isinstance(datasets, Mapping) and datasets:
@@ -113,7 +113,7 @@ def _checked_mapping(name: str, given: object, form: str) -> Mapping[str, Any]:
 
 
 def check_names(names: Iterable[object]) -> None:
-    """Raise TypeError for names that are not text, ValueError for invalid text."""
+    """Raise TypeError for names that are not text and ValueError for invalid text."""
     for name in names:
         if not isinstance(name, str):
             raise TypeError(

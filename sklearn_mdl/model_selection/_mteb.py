@@ -1,9 +1,9 @@
-"""Nats in addition to accuracy in the results of mteb.
+"""Codelengths next to accuracies in the results of mteb.
 
-mteb fits a classifier on a few rows of the train split and scores it on the evaluation
-split, several times. A codelength needs no such split: the labels of the evaluation
-split are coded once, given its embeddings, and the numbers are added to the scores of
-every experiment.
+mteb repeatedly fits a classifier on a few rows of the train split and scores it on the
+evaluation split. A codelength needs no such split. The labels of the evaluation split
+are coded once given their embeddings, and the results are added to the scores of every
+experiment.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ def with_codelength(
     task: TaskT,
     switcher: MDLReadoutSwitcher | MDLReadoutSwitcherRegressor | None = None,
 ) -> TaskT:
-    """Return a copy of an mteb task whose scores also contain nats.
+    """Return a copy of an mteb task whose scores include codelengths.
 
-    ``mteb.evaluate(model, with_codelength(task))`` writes the usual result file, with
+    ``mteb.evaluate(model, with_codelength(task))`` writes the usual result file with
     the same main score. It adds ``codelength`` (nats for all labels of the evaluation
-    split), ``nats_per_label`` and, for classes, ``frequency_nats_per_label``, under a
-    code of label frequencies without embeddings. Predictions still come from the task's
-    ``evaluator_model``.
+    split) and ``nats_per_label``. For classes it also adds
+    ``frequency_nats_per_label``, from a code of label frequencies without embeddings.
+    Predictions still come from the task's ``evaluator_model``.
 
     Parameters
     ----------
     task : mteb.AbsTaskClassification or AbsTaskRegression
-        Not changed.
+        The task, which is not modified.
     switcher : MDLReadoutSwitcher or MDLReadoutSwitcherRegressor, default=None
         Switcher to copy. By default one with ``"closed-form"`` readouts and
         ``shuffle=True``.
@@ -46,8 +46,8 @@ def with_codelength(
     Returns
     -------
     task : object
-        A task of the same class and name. Since mteb would reuse its cached results,
-        pass another ``cache`` to ``mteb.evaluate``, or ``overwrite_strategy="always"``.
+        A task of the same class and name. mteb would reuse cached results, so pass
+        another ``cache`` or ``overwrite_strategy="always"`` to ``mteb.evaluate``.
 
     Raises
     ------
@@ -72,7 +72,7 @@ def with_codelength(
 
 
 class _Experiment:
-    """The method ``_run_experiment`` of a task, which also adds nats."""
+    """The method ``_run_experiment`` of a task, extended by codelengths."""
 
     def __init__(self, task: Any, switcher: OnlineEstimator) -> None:
         self.task, self.switcher = task, switcher
@@ -86,7 +86,7 @@ class _Experiment:
         test_embeddings: Any,
         **options: Any,
     ) -> tuple[dict[str, Any], list[float]]:
-        """Run the experiment, and add nats to its scores."""
+        """Run the experiment and add codelengths to its scores."""
         rows = train_split, eval_split, train_embeddings, test_embeddings
         run = type(self.task)._run_experiment
         scores, predictions = run(self.task, *rows, **options)
@@ -98,7 +98,7 @@ class _Experiment:
 
 
 def nats_of(switcher: OnlineEstimator, X: Any, y: Any) -> dict[str, float]:
-    """Code labels given embeddings by a copy of a switcher."""
+    """Code labels given embeddings with a copy of a switcher."""
     labels = np.asarray(as_labels(list(y)))
     if isinstance(X, torch.Tensor):
         X = X.detach().float().cpu()

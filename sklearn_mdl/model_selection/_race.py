@@ -1,4 +1,4 @@
-"""A race of encoders: labels arrive one by one, and encoders leave when sure."""
+"""A race of encoders: labels arrive one by one, and clear losers leave."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ from sklearn_mdl.model_selection._tasks import (
 from sklearn_mdl.ranking import LossRace, forecast_interval
 from sklearn_mdl.switcher import MDLReadoutSwitcher, MDLReadoutSwitcherRegressor
 
-LARGEST_LOG = 700.0  # of an e-value that is shown
+LARGEST_LOG = 700.0  # largest log of an e-value to show
 
 
 class RaceForecast(NamedTuple):
-    """About how many more labels a race takes.
+    """Forecast of how many more labels a race takes.
 
     Attributes
     ----------
     labels, low, high : float
         Median and 80 % interval; infinity beyond `max_labels`.
     max_labels : int
-        Labels that were looked ahead.
+        Largest number of labels considered.
     """
 
     labels: float
@@ -56,7 +56,7 @@ class RaceForecast(NamedTuple):
     max_labels: int
 
     def __str__(self) -> str:
-        """Say it in words."""
+        """Return the forecast as a phrase."""
         if not np.isfinite(self.low):
             return f"more than {self.max_labels} more labels"
         high = (
@@ -76,7 +76,7 @@ class RaceHistory(NamedTuple):
     log_e_values : ndarray of shape (n_labels, n_encoders)
         Log of the largest e-value of being behind a rival.
     lower, upper : ndarray of shape (n_labels, n_encoders)
-        Bounds of the mean loss minus that of the leader of today, nats a label.
+        Bounds of the mean loss minus that of the current leader, in nats per label.
     """
 
     log_e_values: np.ndarray
@@ -86,42 +86,43 @@ class RaceHistory(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class EncoderRace(BaseEstimator):
-    """Compare encoders while you label, and stop as soon as the answer is sure.
+    """Compare encoders while you label, and stop as soon as the answer is certain.
 
-    Every encoder predicts each label before it is seen, by the code of a
-    :class:`~sklearn_mdl.MDLReadoutSwitcher`. You may look after every label and stop
-    whenever you like: the chance that the race errs at any time is at most `alpha`.
-    Encoders that are out are not run any more.
+    A :class:`~sklearn_mdl.MDLReadoutSwitcher` for every encoder predicts each label
+    before it is seen. You may look after every label and stop whenever you like: the
+    probability that the race is ever wrong is at most `alpha`. Encoders that are out no
+    longer run.
 
-    What is shown is that an encoder has, on average from label `start` on, predicted
-    the labels of this stream worse than another one. It is neither a statement about
-    accuracy nor about other draws.
+    A race shows that an encoder has predicted the labels of this stream worse than
+    another one, on average from label `start` on. It does not compare accuracies, nor
+    does its result extend to other draws.
 
     Parameters
     ----------
     encoders : mapping of str to transformer, or sequence of str
-        Transformers that were fitted before, without the labels of the race, or only
-        names, where `update` is given features. None or "passthrough" keeps X.
+        Transformers that are already fitted, without the labels of the race. Give only
+        names if you pass features to `update`. None or "passthrough" keeps X.
     n_classes : int, default=None
-        Classes that can occur, fixed before the first label; their names need not be
-        known. None where `switcher` is a regressor.
+        Number of classes that can occur, fixed before the first label. Their names need
+        not be known. None if `switcher` is a regressor.
     alpha : float, default=0.05
-        Chance of an error: that the best encoder is ever out, or, with `within`, that
-        the leader is further behind than that where the race stops.
+        Probability of an error: that the best encoder is ever out or, with `within`,
+        that the leader is further behind than that when the race stops.
     within : float, default=None
-        Nats a label that do not matter to you: the race also stops when the leader is
-        behind no other by more. None stops when one encoder is left.
+        Nats per label that you consider negligible. The race also stops once the leader
+        is not behind any other encoder by more than this. None stops when one encoder
+        is left.
     method : {"asymptotic", "exact"}, default="asymptotic"
-        "exact" holds for any labels and any number of them, and takes about twice as
-        many; its losses are clipped. "asymptotic" rests on a normal approximation from
-        30 labels on. A race that stops says whether the exact one agrees.
+        "exact" is valid for any labels and any number of them, but takes about twice as
+        many, and its losses are clipped. "asymptotic" relies on a normal approximation
+        from 30 labels on. A race that stops reports whether the exact process agrees.
     start : int, default=32
-        Labels at first that are learned but not compared.
+        Number of first labels that are learned but not compared.
     switcher : MDLReadoutSwitcher or MDLReadoutSwitcherRegressor, default=None
         Copied for each encoder. None is ``MDLReadoutSwitcher("linear")``.
     folder : path-like, default=None
-        Where every update is kept at once. A race made with the same settings continues
-        from there.
+        Folder in which every update is saved at once. A new race with the same settings
+        continues from there.
     random_state : int, default=0
         Seed of all switchers.
 
@@ -131,23 +132,23 @@ class EncoderRace(BaseEstimator):
     alive_ : list of str
         Encoders that are not out.
     leader_ : str
-        The one of them with the smallest mean loss.
+        The encoder in `alive_` with the smallest mean loss.
     eliminated_at_ : dict of str to int
-        Labels after which an encoder was out.
+        Number of labels after which an encoder was out.
     e_values_ : ndarray of shape (n_encoders, n_encoders)
-        Evidence that the encoder of a row is behind that of a column. One is out when
-        a value in its row reaches `threshold_`.
+        Evidence that the encoder of a row is behind that of a column. An encoder is out
+        when a value in its row reaches `threshold_`.
     threshold_ : float
-        ``(n_encoders - 1) / alpha``; with `within` twice that.
+        ``(n_encoders - 1) / alpha``, or twice that with `within`.
     bounds_ : ndarray of shape (n_encoders, 2)
-        Bounds of the mean loss minus that of the leader, nats a label.
+        Bounds of the mean loss minus that of the leader, in nats per label.
     should_stop_ : bool
     certified_ : bool
-        True if the exact process, too, would let you stop here.
+        True if the exact process would also let you stop here.
     n_labels_ : int
     labels_ : ndarray of shape (n_labels,)
     losses_ : ndarray of shape (n_labels, n_encoders)
-        Nats; NaN of encoders that were out.
+        In nats; NaN for encoders that were out.
     classes_ : ndarray
         In the order in which they appeared.
 
@@ -192,9 +193,9 @@ class EncoderRace(BaseEstimator):
     }
 
     def resume(self) -> Self:
-        """Begin, or read from the folder what was labelled before.
+        """Begin the race, or resume it from the folder.
 
-        The first :meth:`update` does so, too.
+        The first :meth:`update` calls this method.
 
         Returns
         -------
@@ -203,8 +204,8 @@ class EncoderRace(BaseEstimator):
         Raises
         ------
         ValueError, TypeError
-            If a parameter is invalid, an encoder is not fitted, or this race or that of
-            the folder began with other settings, which would void the guarantee.
+            If a parameter is invalid, if an encoder is not fitted, or if this race or
+            the folder's began with other settings, which would void the guarantee.
         """
         if hasattr(self, "_race"):
             self._check_unchanged()
@@ -226,7 +227,7 @@ class EncoderRace(BaseEstimator):
                 classes = step.classes
         self._race, self._folder, self._base = race, folder, base
         self._began_with = self.get_params(deep=False)
-        self._fitted: dict[str, Any] = {}  # built-in image encoders: fits are cheap
+        self._fitted: dict[str, Any] = {}  # built-in image encoders, cheap to fit
         self._switchers: dict[str, Switcher] = {}
         self._steps = steps
         self.encoder_names_ = list(encoders)
@@ -236,13 +237,13 @@ class EncoderRace(BaseEstimator):
     def update(self, X: Any, y: ArrayLike) -> Self:
         """Add the next labels.
 
-        How labels are cut into calls changes nothing but the time: one call for each
-        label lets encoders leave sooner.
+        The result does not depend on how labels are split into calls, except that one
+        call per label lets encoders leave sooner.
 
         Parameters
         ----------
         X : images or array-like, or mapping of str to array-like
-            What the encoders take, or rows of features (n_labels, width) of each
+            Input of the encoders, or rows of features (n_labels, width) for each
             encoder that is not out.
         y : array-like of shape (n_labels,)
 
@@ -253,9 +254,9 @@ class EncoderRace(BaseEstimator):
         Raises
         ------
         ValueError
-            If rows of an encoder are missing, are not as many as labels, are not finite
-            or of another width than before, if there is a class more than `n_classes`,
-            or if another race has written to the folder. Nothing was added then.
+            If rows of an encoder are missing, not finite, not as many as labels or not
+            as wide as before, if there are more than `n_classes` classes, or if another
+            race has written to the folder. No label is then added.
         """
         self.resume()
         labels, classes = checked_labels(y, self.classes_, self.n_classes)
@@ -278,23 +279,23 @@ class EncoderRace(BaseEstimator):
                 self._folder.append(n_before, step)
         except BaseException:
             self._steps.pop()
-            self._switchers = {}  # made again from the rows of labels that were added
+            self._switchers = {}  # rebuilt from the rows of labels that were added
             raise
         self._race = race
         self._publish(classes)
         return self
 
     def forecast(self, max_labels: int = 2000) -> RaceForecast:
-        """Say about how many more labels it takes until the race stops.
+        """Forecast how many more labels it takes until the race stops.
 
-        Labels to come are drawn from the second half of those compared so far, and real
-        races take about twice as many: the forecast is rough, and no part of the
-        guarantee.
+        Future labels are drawn from the second half of those compared so far. As real
+        races take longer than such draws, the result is scaled up by about two. The
+        forecast is rough and not part of the guarantee.
 
         Parameters
         ----------
         max_labels : int, default=2000
-            Labels to look ahead.
+            Number of labels to look ahead.
 
         Returns
         -------
@@ -321,7 +322,7 @@ class EncoderRace(BaseEstimator):
         return RaceForecast(median, low, high, max_labels)
 
     def verdict(self) -> str:
-        """Say in a few sentences whether to stop, who leads, and what is certified."""
+        """Summarise whether to stop, which encoder leads, and what is certified."""
         self.resume()
         n, alive = self.n_labels_, [e for e in self.alive_ if e != self.leader_]
         out = [f"{e!r} (at {self.eliminated_at_[e]})" for e in self.eliminated_at_]
@@ -362,7 +363,7 @@ class EncoderRace(BaseEstimator):
         return "\n".join(lines)
 
     def history(self) -> RaceHistory:
-        """Return e-values and bounds after each label, as figures show them."""
+        """Return e-values and bounds after each label, as shown in figures."""
         self.resume()
         race = self._new_race()
         leader = self.encoder_names_.index(self.leader_)
@@ -375,7 +376,7 @@ class EncoderRace(BaseEstimator):
         return RaceHistory(parts[:, 0], parts[:, 1], parts[:, 2])
 
     def _html_repr(self) -> str:
-        """Return what a notebook shows, of a race that has begun who leads in it."""
+        """Return what a notebook shows; once the race has begun, with its leader."""
         begun = hasattr(self, "_race")
         return html_of_race(self) if begun else str(super()._html_repr())
 
@@ -390,7 +391,7 @@ class EncoderRace(BaseEstimator):
         )
 
     def _check_unchanged(self) -> None:
-        """Refuse parameters that were set after the race began."""
+        """Reject parameters that were changed after the race began."""
         for name, value in self.get_params(deep=False).items():
             before = self._began_with[name]
             if value is not before and value != before:
@@ -398,10 +399,10 @@ class EncoderRace(BaseEstimator):
                 raise invalid(name, required, value, cure)
 
     def _about(self, base: Switcher, encoders: Mapping[str, object]) -> dict[str, Any]:
-        """Return all that must be the same where a race is resumed."""
+        """Return everything that must be the same when a race is resumed."""
         names = ("n_classes", "alpha", "within", "method", "start", "random_state")
         return {
-            "encoders": [  # in order, since losses are kept without names
+            "encoders": [  # in order, since losses are stored without names
                 [name, digest_of_encoder(name, one)] for name, one in encoders.items()
             ],
             **{name: getattr(self, name) for name in names},
@@ -409,11 +410,11 @@ class EncoderRace(BaseEstimator):
         }
 
     def _features(self, X: Any, n_labels: int) -> dict[str, np.ndarray]:
-        """Return rows of all encoders that are not out."""
+        """Return the rows of all encoders that are not out."""
         if not isinstance(X, Mapping):
             if not isinstance(self.encoders, Mapping):
                 raise TypeError(
-                    "X must be a mapping {encoder: rows} where encoders are names, got "
+                    "X must be a mapping {encoder: rows} if encoders are names, got "
                     f"{type(X).__name__}; pass features by name, or make the race with "
                     "a mapping of transformers"
                 )
@@ -439,7 +440,7 @@ class EncoderRace(BaseEstimator):
                 raise invalid(f"Rows of {name!r}", required, rows.shape[1], cure)
 
     def _losses_of(self, n_labels: int) -> np.ndarray:
-        """Let the encoders that are not out predict and learn the last step."""
+        """Predict and learn the last step with the encoders that are not out."""
         losses = np.full((n_labels, len(self.encoder_names_)), np.nan)
         for i, name in enumerate(self.encoder_names_):
             if not self._race.alive[i]:
@@ -462,7 +463,7 @@ class EncoderRace(BaseEstimator):
         return on_equal_terms(made, widest, self.n_classes or 0)
 
     def _publish(self, classes: np.ndarray) -> None:
-        """Set the attributes that a user reads."""
+        """Set the public attributes."""
         race, names = self._race, self.encoder_names_
         for i in np.flatnonzero(~race.alive):
             self._switchers.pop(names[i], None)

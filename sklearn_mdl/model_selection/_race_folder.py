@@ -1,4 +1,4 @@
-"""The folder of a race of encoders: a file for each update, none of them changed."""
+"""The folder of a race of encoders, with one immutable file for each update."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ NAME = "race.json"
 
 
 class Step(NamedTuple):
-    """What an update added.
+    """What one update added.
 
     Attributes
     ----------
     labels : ndarray of shape (n_labels,)
         Numbers of classes, or real labels.
     losses : ndarray of shape (n_labels, n_encoders)
-        In nats; NaN of encoders that were out.
+        In nats; NaN for encoders that were out.
     features : dict of str to ndarray of shape (n_labels, width)
-        By encoder that was not out at first.
+        Rows by encoder, for those that were not out before the update.
     classes : ndarray of shape (n_classes,)
-        Those that had appeared by then.
+        Classes that had appeared by then.
     """
 
     labels: np.ndarray
@@ -47,27 +47,28 @@ class RaceFolder:
     Parameters
     ----------
     path : Path
-        Created with the first update.
+        The directory, created with the first update.
     about : dict
-        What was fixed before the first label, by name, as JSON.
+        Settings fixed before the first label, by name, as JSON.
     """
 
     def __init__(self, path: Path, about: Json) -> None:
         self.path, self.about = path, about
         self._key = digest_of(about)
-        self._n_files = 0  # that this race has read or written
+        self._n_files = 0  # read or written by this race
 
     def steps(self) -> Iterator[Step]:
-        """Yield the updates that were kept.
+        """Yield the stored updates.
 
         Raises
         ------
         ValueError
-            If they are of a race with other settings, or a file is damaged or missing.
+            If they belong to a race with other settings, or a file is damaged or
+            missing.
         """
         if self.path.exists() and not self.path.is_dir():
             raise ValueError(
-                f"folder must be a directory, but {self.path} is a file; name another"
+                f"folder must be a directory, but {self.path} is a file; choose another"
             )
         self._check_settings()
         self._n_files = n_labels = 0
@@ -77,12 +78,12 @@ class RaceFolder:
             yield step
 
     def append(self, n_before: int, step: Step) -> None:
-        """Keep an update; it is there whole or not at all.
+        """Store an update atomically.
 
         Raises
         ------
         ValueError
-            If another race writes to the folder, or has done so.
+            If another race is writing or has written to the folder.
         """
         with exclusive(self.path, wait=False):
             if len(self._files()) != self._n_files:
@@ -111,7 +112,7 @@ class RaceFolder:
         return sorted(self.path.glob("labels-*.safetensors"))
 
     def _check_settings(self) -> None:
-        """Refuse a folder that was begun with anything else."""
+        """Reject the folder of a race with other settings."""
         path = self.path / NAME
         if not path.exists():
             return
@@ -134,7 +135,7 @@ class RaceFolder:
         kept = {key: about.get(key) for key in ("race", "n_before")}
         if kept != {"race": self._key, "n_before": n_before}:
             required = f"the labels of its race from number {n_before} on"
-            cure = "put back the files that are missing, or delete the folder"
+            cure = "restore the missing files, or delete the folder"
             raise damaged(path, required, "it holds others", cure)
         names = enumerate(about["encoders"])
         features = {name: np.array(arrays[f"features-{i}"]) for i, name in names}

@@ -1,4 +1,4 @@
-"""A race as a notebook shows it: the answer, and a table with a small figure."""
+"""A race as shown in notebooks: the answer, and a table with a small figure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 WIDTH = 220  # pixels of the figure
 CELL = "style='text-align:{};white-space:{};padding:.2em .7em'"
-# Titles of columns, where their texts are aligned, and whether cells wrap them.
+# Titles of columns, their alignment, and whether cells wrap.
 COLUMNS = (
     ("encoder", "left", "normal"),
     ("state", "left", "nowrap"),
@@ -21,7 +21,7 @@ COLUMNS = (
 
 
 class Race(Protocol):
-    """What is shown of a race."""
+    """The part of a race that is shown."""
 
     encoder_names_: list[str]
     leader_: str
@@ -33,13 +33,13 @@ class Race(Protocol):
     n_labels_: int
 
     def verdict(self) -> str:
-        """Say in a few sentences who leads."""
+        """Describe in a few sentences which encoder leads."""
 
 
 def html_of_race(race: Race) -> str:
-    """Return the verdict and a row for each encoder, which needs no script.
+    """Return the verdict and a row for each encoder as HTML without scripts.
 
-    Rows are sorted by mean loss, and encoders that are out come last. A bar goes from
+    Rows are sorted by mean loss; encoders that are out come last. A bar extends from
     the lower to the upper bound of the difference from the leader.
     """
     first, *others = map(escape, race.verdict().splitlines())
@@ -86,7 +86,7 @@ def _cells(tag: str, texts: Sequence[str]) -> str:
 
 
 def _bar(one: float, other: float, low: float, high: float) -> str:
-    """Draw an interval, and mark zero."""
+    """Draw an interval and mark zero."""
     zero, start, end = (
         round(4 + (WIDTH - 8) * (x - low) / (high - low), 1) for x in (0, one, other)
     )

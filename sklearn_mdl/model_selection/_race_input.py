@@ -1,4 +1,4 @@
-"""Checks of what a race of encoders is given: all of it before anything is learned."""
+"""Checks of the input of a race of encoders, before anything is learned."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ from sklearn_mdl.model_selection._given import checked_encoders
 from sklearn_mdl.model_selection._tasks import Switcher
 from sklearn_mdl.switcher import MDLReadoutSwitcher, MDLReadoutSwitcherRegressor
 
-LEARN_NOTHING = (ImageEncoder, CachedEncoder)  # need no fit before
+LEARN_NOTHING = (ImageEncoder, CachedEncoder)  # need no earlier fit
 
 
 def base_switcher(
     given: Switcher | None, n_classes: int | None, method: str
 ) -> Switcher:
-    """Return a copy of a switcher, whose kind and method fit the labels.
+    """Return a copy of a switcher that matches the labels and the method.
 
     Raises
     ------
     ValueError
-        If they do not.
+        If the switcher does not match.
     """
     is_real = isinstance(given, MDLReadoutSwitcherRegressor)
     if is_real != (n_classes is None):
-        required = "a number, fixed before the first label, where labels are classes"
+        required = "a number, fixed before the first label, if labels are classes"
         cure = "pass for example n_classes=10, or for real labels a regressor"
         if is_real:
-            required, cure = "None where labels are real", "leave it out"
+            required, cure = "None if labels are real", "leave it out"
         raise invalid("n_classes", required, n_classes, cure)
     if is_real and method == "exact":
-        required = "'asymptotic' where labels are real, since losses are unbounded"
+        required = "'asymptotic' if labels are real, since losses are unbounded"
         raise invalid("method", required, method, "leave it out")
     if getattr(given, "new_classes", "refuse") != "refuse":
         cure = 'pass new_classes="refuse"'
@@ -58,7 +58,7 @@ def base_switcher(
 def checked_labels(
     y: ArrayLike, known: np.ndarray, n_classes: int | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return labels, as numbers of classes where they are some, and the classes.
+    """Return labels, encoded if they are classes, and the classes.
 
     Parameters
     ----------
@@ -66,18 +66,18 @@ def checked_labels(
     known : ndarray
         Classes that have appeared.
     n_classes : int or None
-        None of real labels.
+        None for real labels.
 
     Raises
     ------
     ValueError
-        If they are no labels, or of more classes.
+        If they are not labels, or have too many classes.
     """
     labels = np.asarray(as_labels(refuse_missing(as_array(y))))
     if labels.ndim != 1 or not len(labels):
         required, cure = "at least one label, of shape (n_labels,)", "pass a list"
         raise invalid("y", required, y, cure)
-    with warnings.catch_warnings():  # a few rows may well be of as many classes
+    with warnings.catch_warnings():  # a few rows may well have as many classes
         warnings.filterwarnings("ignore", "The number of unique classes")
         checked_targets(labels, "y", "real" if n_classes is None else "classes")
     if n_classes is None:
@@ -85,7 +85,7 @@ def checked_labels(
     classes = joined(known, labels)
     if len(classes) > n_classes:
         required = f"labels of at most n_classes={n_classes} classes"
-        cure = "correct it, or begin a new race with more classes"
+        cure = "correct the label, or begin a new race with more classes"
         raise invalid("y", required, classes[n_classes:].tolist(), cure)
     return (labels[:, None] == classes).argmax(1), classes
 
@@ -93,12 +93,12 @@ def checked_labels(
 def rows_by_name(
     X: Mapping[str, Any], known: Sequence[str], alive: Sequence[str]
 ) -> dict[str, np.ndarray]:
-    """Return rows of the encoders that are not out, of those that are given.
+    """Return the given rows of the encoders that are not out.
 
     Raises
     ------
     ValueError
-        If some are missing, or others are given.
+        If rows of an encoder are missing, or there are rows of unknown encoders.
     """
     wrong = [name for name in X if name not in known]
     wrong += [name for name in alive if name not in X]
@@ -111,12 +111,12 @@ def rows_by_name(
 def encoders_by_name(
     given: Mapping[str, object] | Sequence[str],
 ) -> Mapping[str, object]:
-    """Return encoders by name, None where only names are given.
+    """Return encoders by name, with None if only names are given.
 
     Raises
     ------
     ValueError, TypeError
-        If there are fewer than two, or one is not fitted or sees the labels.
+        If there are fewer than two encoders, or one is not fitted or uses the labels.
     """
     encoders = given if isinstance(given, Mapping) else dict.fromkeys(given)
     if len(encoders) < 2 or len(encoders) < len(given):
@@ -136,12 +136,12 @@ def encoders_by_name(
 
 
 def digest_of_encoder(name: str, encoder: object) -> str | None:
-    """Return a hash of an encoder and all that it has learned; None keeps X.
+    """Return a hash of a fitted encoder; None keeps X.
 
     Raises
     ------
     TypeError
-        If it cannot be pickled.
+        If the encoder cannot be pickled.
     """
     if keeps_data(encoder):
         return None
@@ -151,5 +151,5 @@ def digest_of_encoder(name: str, encoder: object) -> str | None:
     except (pickle.PicklingError, TypeError, AttributeError) as error:
         raise TypeError(
             f"Encoders of a race in a folder must be picklable, but {name!r} is not "
-            f"({error}); pass features by name, or no folder"
+            f"({error}); pass features by name, or omit the folder"
         ) from error

@@ -1,4 +1,4 @@
-"""Rankings that can be printed, and rankings over some of the datasets."""
+"""Printable rankings, and rankings over subsets of the datasets."""
 
 from __future__ import annotations
 
@@ -33,28 +33,29 @@ class PrintedRanking(RankStatistics):
         Raises
         ------
         ImportError
-            If pandas is not installed; it belongs to the extra ``plot``.
+            If pandas is not installed; the extra ``plot`` includes it.
         """
         return plot_extra("pandas").DataFrame(as_rows(self), columns=columns_of(self))
 
     def to_latex(self, table: str = "ranking") -> str:
-        r"""Return a table for LaTeX, with the rules of booktabs and names escaped.
+        r"""Return a LaTeX table with booktabs rules and escaped names.
 
         Parameters
         ----------
         table : {"ranking", "codelengths", "switching", "readouts"}, default="ranking"
-            Average ranks with intervals; nats per example, best in bold, as ranked
-            ("codelengths") or by switching only; or preferred readouts.
+            Average ranks with intervals ("ranking"), nats per example with the best in
+            bold ("codelengths", or "switching" for switching only), or preferred
+            readouts.
 
         Returns
         -------
         text : str
-            A ``tabular``, without ``table`` and caption.
+            A ``tabular`` without ``table`` and caption.
         """
         return as_latex(self, table)
 
     def summary(self) -> str:
-        """Return the ranking as text: the verdict, by dataset, then average ranks."""
+        """Return the ranking as text: verdict, results by dataset, average ranks."""
         return as_text(self)
 
 
@@ -68,7 +69,7 @@ class Ranking(PrintedRanking):
     Attributes
     ----------
     cells_ : list of Cell
-        Dataset by dataset, encoder by encoder, order by order.
+        Cells sorted by dataset, encoder and order.
     alpha : float
         Level of tests and intervals.
     dataset_names_, encoder_names_, order_codelengths_, codelengths_, average_ranks_

@@ -60,9 +60,9 @@ from sklearn_mdl.switcher import (
 Datasets = Mapping[str, tuple[object, ArrayLike]]
 Encoders = Mapping[str, object]
 
-# The default for few labels, chosen by ``python -m benchmarks choice``: linear kernels
-# in four orders up to the first number, which lies between the measured 300 and 1,000
-# labels; all kernels up to the number of labels for which they are exact.
+# Default lists for few labels, chosen by ``python -m benchmarks choice``. Up to the
+# first number, which lies between the measured 300 and 1,000 labels, four orders of
+# linear kernels. Up to the second, where kernels stop being exact, all kernels.
 LINEAR_LABELS, FEW_LABELS = 500, 2048
 SEVERAL_ORDERS = 4
 
@@ -73,98 +73,100 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
 
     ``fit`` runs the switcher over every encoder on every dataset, with the same
     readouts for all encoders of a dataset. Default lists depend on the number of
-    features; the list for the widest encoder is used. An instance is also a scorer for
-    model selection: called with ``(transformer, X, y)`` it returns minus the codelength
-    per example of the transformed X.
+    features; all encoders get the list for the widest one. An instance is also a scorer
+    for model selection: called with ``(transformer, X, y)`` it returns minus the
+    codelength per example of the transformed X.
 
-    Its default differs from :class:`~sklearn_mdl.MDLReadoutSwitcher`, whose codes are
-    shorter on average. With few labels, linear kernels find the better encoder more
-    often, in a fraction of the time; with more labels, all kernels find it about as
-    often (``python -m benchmarks choice``).
+    The default readouts differ from those of :class:`~sklearn_mdl.MDLReadoutSwitcher`,
+    whose codes are shorter on average. With few labels, linear kernels find the better
+    encoder more often and in a fraction of the time. With more labels, all kernels find
+    it about as often (``python -m benchmarks choice``).
 
     Parameters
     ----------
     switcher : MDLReadoutSwitcher or MDLReadoutSwitcherRegressor, default=None
         Copied for every cell. A regressor treats all labels as real numbers. None
-        chooses one of the two by `targets`, with readouts ``"linear"`` on datasets of
-        at most 500 labels, ``"closed-form"`` up to 2,048 (also for few real labels),
-        and the switcher's default on larger ones.
+        chooses a classifier or regressor by `targets`, with readouts ``"linear"`` on
+        datasets of at most 500 labels, ``"closed-form"`` up to 2,048 (also for few real
+        labels), and the switcher's default on larger datasets.
     targets : {"auto", "classes", "real"}, default="auto"
-        Kind of labels, if no switcher is given. "auto" takes floats that are not all
-        whole as real numbers, and integers and text as classes. It raises for whole
-        floats with more than 20 values, or a quarter of their number, such as ages or
-        prices.
+        Kind of labels, if no switcher is given. "auto" treats floats as real numbers
+        unless all are whole, and integers and text as classes. It raises for whole
+        floats with many distinct values (more than 20, or a quarter of the rows), such
+        as ages or prices.
     n_orders : int or "auto", default="auto"
-        Random orders of each dataset, the same for every encoder; codelengths are means
-        over them. "auto" is 4 if no switcher is given and no dataset has more than 500
-        labels, and 1 otherwise. With `time_budget` this is the maximum.
+        Number of random orders of each dataset, which all encoders share. Codelengths
+        are means over them. "auto" is 4 if no switcher is given and no dataset has more
+        than 500 labels, and 1 otherwise. With `time_budget` this is the maximum.
     time_budget : float, default=None
         Seconds after which no cell is started; None is unlimited. Each round scores one
         order of every encoder on every dataset. Encoders whose mean codelength on a
         dataset is more than 1.1 times the shortest are only scored there in rounds 1,
-        2, 4, 8, .... The clock decides only when to stop, not which cells come next.
-        Datasets on which an encoder has no cell by then are left out.
+        2, 4, 8, .... The clock decides when to stop but not which cells come next.
+        Datasets on which an encoder has no cell at the end are left out.
     alpha : float, default=0.1
         Level of the critical difference; intervals have level ``1 - alpha``.
     dataset_groups : mapping of str to list of str, default=None
-        Datasets that are also ranked separately, by the name of the group; a dataset
-        may be in several.
+        Groups of datasets that are also ranked separately, by name. A dataset may be in
+        several groups.
     missing : {"raise", "drop"}, default="raise"
-        What to do if a dataset has no features of an encoder, or a cell failed on it:
-        raise, since ranks over unequal sets of datasets are meaningless, or drop the
-        dataset with a warning.
+        What to do if a dataset lacks features of an encoder or a cell failed on it.
+        "raise", since ranks over unequal sets of datasets are meaningless, or "drop"
+        the dataset with a warning.
     results : path-like, default=None
-        A directory in which every cell is saved as soon as it is scored, and features
-        of transformers, too. A second ``fit`` only runs missing cells. Cells of other
-        settings, data or library versions are never reused.
+        A directory in which every cell is saved as soon as it is scored, along with the
+        features of transformers. A second ``fit`` only runs missing cells. Cells from
+        other settings, data or library versions are never reused.
     n_permutations : int, default=None
-        Permutations of the labels for a p-value of every cell, as in
-        :meth:`MDLReadoutSwitcher.permutation_test`, which only uses the kernel readouts
-        in the list. Not used if you call the instance as a scorer.
+        Number of label permutations for a p-value of every cell, as in
+        :meth:`MDLReadoutSwitcher.permutation_test`, which uses only the kernel readouts
+        in the list. Ignored if you call the instance as a scorer.
     eliminate : float, default=None
-        First race the encoders on each dataset, like :class:`EncoderRace` with this
-        ``alpha``, and do not score encoders that are out on some dataset. The
-        probability that a dataset's best encoder is out there is approximately at most
-        this. Datasets with groups are not raced. None scores all encoders.
+        Level of a race between the encoders on each dataset before the ranking, like
+        the ``alpha`` of :class:`EncoderRace`. Encoders that are out on some dataset are
+        not scored. The probability that a race eliminates the best encoder of its
+        dataset is approximately at most this level. Datasets with groups are not raced.
+        None scores all encoders.
     n_jobs : int, default=None
         Number of cells scored in parallel by joblib, whose backend may be Dask's. On a
-        machine with several GPUs each process uses one. If all readouts are built in
-        and all cells take less time than starting processes (3 s, by a short trial),
-        none is started.
+        machine with several GPUs each process uses one. No processes are started if all
+        readouts are built in and a short trial finds that all cells take less time than
+        starting processes (3 s).
     verbose : int, default=0
-        Show a bar over images that are encoded, and one over cells, with the time left.
+        If above 0, show progress bars over images and over cells, with the time left.
     random_state : int, default=0
-        Seeds orders, initial weights and replay. A fixed number by default, so that
+        Seeds orders, initial weights and replay. The default is a fixed number, so that
         separate calls of a scorer in a search see the same orders.
 
     Attributes
     ----------
     codelengths_ : ndarray of shape (n_datasets, n_encoders)
         Mean codelength over orders, in nats. For an encoder with fewer orders than
-        others: their mean, plus its difference from them in the shared orders.
+        others, their mean plus its difference from them in the shared orders.
     order_codelengths_ : ndarray of shape (n_datasets, n_encoders, n_orders)
-        NaN where the time was not enough.
+        NaN where time ran out.
     n_orders_ : ndarray of shape (n_datasets, n_encoders), int
-        Orders that were scored.
+        Number of orders scored.
     average_ranks_ : ndarray of shape (n_encoders,)
-        Mean over datasets of the rank by codelength, 1 is best.
+        Mean over datasets of the rank by codelength; 1 is best.
     critical_difference_ : float
         Average ranks closer than this do not differ significantly at level ``alpha``
         (Nemenyi); NaN for a single encoder.
     dataset_groups_ : dict of str to Ranking
-        The ranking on each of the groups.
+        The ranking on each group.
     encoder_names_, dataset_names_ : list of str
     common_settings_notes_ : dict of str to str
-        Datasets on which an encoder by itself would have had more readouts, replay
-        streams or scalings than all encoders have, which get those for the widest.
+        Notes, by dataset, if an encoder on its own would have had other readouts,
+        replay streams or scalings than those for the widest encoder, which all encoders
+        get.
     cells_ : list of Cell
-        All results, dataset by dataset, encoder by encoder, order by order.
+        All results, sorted by dataset, encoder and order.
     eliminated_ : dict of str to dict of str to int
-        Eliminated encoders: number of labels after which they were, by dataset. They
-        are in no other attribute.
+        For each eliminated encoder, the number of labels it took, by dataset.
+        Eliminated encoders are in no other attribute.
     failures_ : list of Failure
-        Cells and encoders that failed; with ``missing="drop"`` their datasets are not
-        in the ranking.
+        Cells and encoders that failed. With ``missing="drop"`` the ranking leaves out
+        their datasets.
 
     Examples
     --------
@@ -215,7 +217,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, datasets: Datasets, encoders: Encoders | None = None) -> Self:
-        """Score every encoder on every dataset, and rank.
+        """Score every encoder on every dataset, and rank the encoders.
 
         Parameters
         ----------
@@ -223,12 +225,12 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
             ``{name: (X, y)}`` to be run through ``encoders``, or
             ``{name: ({encoder: features}, y)}`` with precomputed features of shape
             (n_samples, width). A third part, ``groups`` of shape (n_samples,), names
-            the group of each row, such as a patient: labels of a group are learned only
+            the group of each row, such as a patient. Labels of a group are learned only
             after all its rows are coded. An AnnData, or ``{name: (adata, column)}``,
             provides the arrays in its ``obsm`` and the labels in a column of ``obs``.
         encoders : mapping of str to transformer, default=None
-            Fitted here on each X without labels; ``FrozenEstimator(...)`` is not
-            fitted; None or "passthrough" keeps X.
+            Fitted on each X without labels, except ``FrozenEstimator(...)``. None or
+            "passthrough" keeps X.
 
         Returns
         -------
@@ -237,15 +239,15 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         Raises
         ------
         ValueError
-            If an encoder requires labels, is missing for a dataset, if lengths differ,
-            if labels should be classes but are not, or are of a single class, if
-            `n_permutations` is given for a list without kernel readouts, or if a cell
+            If an encoder requires labels or is missing for a dataset, if lengths
+            differ, if labels should be classes but are not, or have a single class, or
+            if `n_permutations` is given for a list without kernel readouts. If a cell
             failed and ``missing`` is "raise"; all other cells have then run and are
-            kept in ``results``. Also if `time_budget` is shorter than one cell, or over
+            kept in ``results``. If `time_budget` is shorter than one cell, or runs out
             before every encoder has a cell on some dataset.
         TypeError
-            If ``datasets``, ``encoders`` or ``dataset_groups`` are not mappings of that
-            form.
+            If ``datasets``, ``encoders`` or ``dataset_groups`` are not mappings of
+            these forms.
         """
         found, out = self._tasks(datasets, encoders), Out()
         if self.eliminate is not None:
@@ -277,10 +279,10 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         return f"{text}\n\n{out_text(eliminated)}" if eliminated else text
 
     def dry_run(self, datasets: Datasets, encoders: Encoders | None = None) -> Forecast:
-        """List the cells that ``fit`` would run, their memory and time.
+        """List the cells that ``fit`` would run, with their memory and time.
 
-        This runs the encoders, or reads their features from ``results``, and tries
-        switchers on the first minibatches.
+        This method runs the encoders, or reads their features from ``results``, and
+        tries switchers on the first minibatches.
 
         Parameters
         ----------
@@ -310,13 +312,13 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         Returns
         -------
         score : float
-            Greater is better. Only compare scores at equal ``n_samples``.
+            Higher is better. Only compare scores at equal ``n_samples``.
 
         Raises
         ------
         ValueError
             If the transformer requires y and is not frozen, since it has then seen the
-            labels to be coded. Also if a cell failed.
+            labels to be coded, or if a cell failed.
         """
         self._validate_params()
         name = type(transformer).__name__
@@ -339,7 +341,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
 
     @property
     def _targets(self) -> str:
-        """Kind of labels, by the switcher if there is one."""
+        """Kind of labels, as the switcher determines if there is one."""
         if self.switcher is None:
             return self.targets
         is_real = isinstance(self.switcher, MDLReadoutSwitcherRegressor)
@@ -370,7 +372,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         return CellStore(Path(self.results) / "cells", *given)
 
     def _check_permutable(self) -> None:
-        """Raise before any pass what a permutation test would raise after it."""
+        """Raise the errors of a permutation test before any pass runs."""
         cure = "leave out n_permutations"
         if self.dataset_groups:
             raise unsupported(PERMUTATIONS, GROUPS, cure)
@@ -411,7 +413,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
                     continue
                 y, groups, is_real = dataset[1:]
                 if self.targets == "classes" and may_be_real(y):
-                    y = y.astype(np.int64)  # accepted as classes by all switchers
+                    y = y.astype(np.int64)  # classes for all switchers
                 data = fingerprints(X, y, groups, is_real=is_real)
                 first = Task(
                     name, encoder, 0, seed, switcher, X, y, data, readouts, groups
@@ -456,7 +458,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
 def _equal_readouts(
     switcher: Switcher, dataset: Dataset
 ) -> tuple[str | None, int, int] | None:
-    """Return the default list of all encoders: the one for the widest encoder."""
+    """Return the default list for the widest encoder, which all encoders get."""
     name = switcher.readouts
     usable = [X for X in dataset.features.values() if isinstance(X, np.ndarray)]
     if not usable or not isinstance(name, str | None):

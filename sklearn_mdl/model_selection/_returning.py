@@ -1,7 +1,7 @@
-"""Rows that reappear: unchanged, in another order, or with some columns changed.
+"""Detection of rows that reappear, reordered or with some columns changed.
 
-Rows are compared by hashes, of all columns and of all but one group of columns in turn.
-The second finds rows in which a few columns were permuted.
+Rows are compared by hashes of all columns, and of all columns except one group at a
+time, which finds rows in which a few columns were permuted.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 GROUPS = 8  # of columns
-SHARE = 0.1  # of rows that may reappear beyond the stream's own repetition
+SHARE = 0.1  # of rows that may reappear beyond repetition within the stream
 FEWEST = 3
 HASHED_AT_ONCE = 2**22  # numbers
 
 
 def count_returning(rows: np.ndarray, stream: Iterable[np.ndarray]) -> int:
-    """Count rows of a stream that reappear, 0 if its own repetition may explain them.
+    """Count reappearing rows; 0 if repetition within the stream may explain them.
 
-    In new rows from the same source, the share that repeats an earlier row is about the
-    share of repeated rows within the stream. So rows count as reappearing if their
-    share exceeds twice the stream's own share by more than a tenth.
+    New rows from the same source repeat earlier rows about as often as rows within the
+    stream do. So rows count as reappearing only if their share exceeds twice the share
+    of repeated rows in the stream by more than a tenth.
 
     Parameters
     ----------
     rows : ndarray of shape (n, d)
     stream : iterable of ndarray of shape (n_block, d)
-        All rows of the stream, float32.
+        All rows of the stream as float32.
     """
     if len(rows) < FEWEST:
         return 0
@@ -50,9 +50,9 @@ def _blocks(rows: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def _hashes(rows: np.ndarray) -> np.ndarray:
-    """Hash rows (n, d) by all columns, and without each group: (n, groups + 1)."""
+    """Hash rows (n, d) with all columns and without each group, (n, groups + 1)."""
     d = rows.shape[1]
-    # The sum of words times odd numbers, modulo 2^64; adding zero makes -0 equal to 0.
+    # Sums of words times odd numbers modulo 2^64. Adding zero makes -0 equal to 0.
     words = np.ascontiguousarray(rows, dtype=np.float32) + np.float32(0)
     odd = np.random.default_rng(0).integers(2**63, size=d, dtype=np.uint64) * 2 + 1
     terms = words.view(np.uint32) * odd

@@ -1,4 +1,4 @@
-"""Run the measurements of a study in parallel: devices, progress, failures."""
+"""Parallel runs of the measurements of a study: devices, progress, failures."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from sklearn_mdl.model_selection._store import CellStore
 from sklearn_mdl.model_selection._tasks import Task
 
 LATE = 2.0  # seconds until a bar appears
-PORTION = 4  # tasks per job, if outcomes are only returned together
+PORTION = 4  # tasks per job, if all outcomes arrive together
 
 
 class Measurable(Protocol):
-    """A named tuple: the names of a task of a study, its device, and its data."""
+    """A named tuple with the names, device and data of a task of a study."""
 
     @property
     def dataset(self) -> str: ...
@@ -61,7 +61,7 @@ def run_tasks(
     budget: float | None = None,
     desc: str = "cells",
 ) -> list[Cell | Failure | None]:
-    """Score the missing cells, and return all in the order of the tasks.
+    """Score the missing cells, and return all cells in the order of the tasks.
 
     Parameters
     ----------
@@ -70,12 +70,12 @@ def run_tasks(
     n_jobs : int or None
         Number of cells scored in parallel, as in joblib.
     store : CellStore or None
-        Store in which cells are looked up, and saved as soon as they are scored.
+        Store in which cells are looked up and, once scored, saved at once.
     verbose : int
-        Show a bar if above 0, once they take long.
+        If above 0, show a bar once tasks take long.
     budget : float or None
-        Seconds after which no cell is started; running cells are finished. Cells are
-        then scored round by round, see ``in_round``.
+        Seconds after which no cell is started; running cells are finished. With a
+        budget, cells are scored round by round; see ``in_round``.
     desc : str
         Title of the bar.
 
@@ -105,14 +105,14 @@ def run_tasks(
 
 
 def _kept_cells(store: CellStore | None, tasks: Mapping[int, Task]) -> Outcomes:
-    """Return the cells that are already scored, by the numbers of their tasks."""
+    """Return the cells already scored, by task number."""
     kept: Outcomes = {}
     if store is None:
         return kept
     for i, task in tasks.items():
         try:
             cell = store.load(task)
-        except OSError as error:  # its file name is taken: the others can still run
+        except OSError as error:  # file name taken; the others can still run
             kept[i] = Failure.of(error, task.dataset, task.encoder, task.order)
         else:
             if cell is not None:
@@ -129,7 +129,7 @@ def _run_missing(
     end: float | None,
     desc: str,
 ) -> Iterator[tuple[int, Cell | Failure]]:
-    """Score cells, keep them in the store, and yield them with their numbers."""
+    """Score cells, store them, and yield them with their numbers."""
     if store is not None:
         store.warn_of_other_terms(list(tasks.values()))
     n_jobs = jobs_for(list(tasks.values()), n_jobs)
@@ -158,7 +158,7 @@ def run_side_by_side(
     desc: str = "cells",
     end: float | None = None,
 ) -> Iterator[tuple[int, R | Failure]]:
-    """Yield the outcome of every task with its number, as soon as it is known.
+    """Yield the number and outcome of every task as soon as it is known.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ def run_side_by_side(
     tasks : mapping of int to task
     n_jobs : int or None
     verbose : int
-        Show a bar if above 0, once they take long.
+        If above 0, show a bar once tasks take long.
     n_done : int
         Number of finished tasks, for the bar.
     desc : str
@@ -186,7 +186,7 @@ def run_side_by_side(
 
     n_all = n_done + len(missing)
     causes: dict[str, list[tuple[str, T]]] = {}  # of warnings from all processes
-    # No hidden bar: it would take tqdm's lock, too.
+    # No hidden bar, since it would also take tqdm's lock.
     said_of = {"total": n_all, "initial": n_done, "desc": desc, "delay": LATE}
     bar = tqdm(**said_of) if verbose > 0 else None
     with nullcontext() if bar is None else bar:
@@ -210,7 +210,7 @@ def run_side_by_side(
 
 
 def _warn_once(found: Sequence[tuple[str, Measurable]]) -> None:
-    """Warn about one cause at the caller's line, and name the tasks concerned."""
+    """Warn about one cause at the caller's line, naming the affected tasks."""
     message, task = found[0]
     where = f"dataset {task.dataset!r}, encoder {task.encoder!r}"
     if task.order is not None:
@@ -225,7 +225,7 @@ def _attempt_all(
     tasks: Iterator[tuple[int, T]],
     n_jobs: int | None,
 ) -> Iterator[tuple[int, R | Failure, list[str]]]:
-    """Yield outcomes as soon as they are known; end early if a process dies."""
+    """Yield outcomes as soon as they are known; stop early if a process dies."""
     with Devices() as devices:
         backend = type(get_active_backend()[0]).__name__
         if backend in OWN_PROCESSES and effective_n_jobs(n_jobs) > 1:
@@ -233,7 +233,7 @@ def _attempt_all(
         calls = (delayed(_attempt)(measure, *item, devices) for item in tasks)
         step, return_as = None, "generator_unordered"
         if not get_active_backend()[0].supports_return_generator:
-            # Such as Ray's: all outcomes return at the end, so tasks are given in
+            # With backends such as Ray's, outcomes arrive together, so submit tasks in
             # portions.
             step, return_as = PORTION * effective_n_jobs(n_jobs) - 1, "list"
         try:
@@ -252,7 +252,7 @@ def _attempt_all(
 
 
 def _portable(task: T) -> T:
-    """Describe memory maps by their files, which another process opens."""
+    """Describe memory maps by their files, so that another process can open them."""
     maps = {}
     for name, array in task._asdict().items():
         if isinstance(array, np.ndarray) and is_mapped(array):
@@ -262,9 +262,9 @@ def _portable(task: T) -> T:
 
 
 class RemoteMap(NamedTuple):
-    """A view of a file that is opened where it is needed.
+    """A view of a file that is only opened where it is needed.
 
-    joblib opens maps while it unpickles a task, where an exception ends the pool.
+    joblib opens maps while it unpickles a task, and an exception then ends the pool.
     """
 
     path: str
@@ -277,7 +277,7 @@ class RemoteMap(NamedTuple):
 
     @classmethod
     def of(cls, array: np.ndarray) -> Self | None:
-        """Describe a view of a map, if its file is known."""
+        """Describe a view of a memory map, if its file is known."""
         root = array
         while isinstance(root.base, np.ndarray):
             root = root.base
@@ -300,7 +300,7 @@ class RemoteMap(NamedTuple):
 def _attempt(
     measure: Callable[[T, str | None], R], i: int, task: T, devices: Devices
 ) -> tuple[int, R | Failure, list[str]]:
-    """Return number and outcome of a task, and its warnings."""
+    """Return the number, outcome and warnings of a task."""
     end_with(devices.parent)
     with kept_warnings() as said:
         return i, _outcome(measure, task, devices), said

@@ -1,4 +1,4 @@
-"""Model selection by codelength: a codelength needs no held-out data."""
+"""Model selection by codelength, which needs no held-out data."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ OTHER_ROWS = "X holds other rows, or the same in another order"
 def codelength_scorer(
     estimator: object, X: ArrayLike, y: ArrayLike, *, sample_weight: object = None
 ) -> float:
-    """Score a fitted switcher by the codelength of the rows that it was fitted on.
+    """Score a fitted switcher by the codelength of its training rows.
 
-    It has the signature of a scikit-learn scorer, for searches and cross-validation
-    with ``cv=PrequentialSplit()``. Under any other ``cv``, such as the default of a
-    search, held-out rows are scored like in :func:`heldout_codelength_scorer`, with a
-    warning. Only compare scores at equal ``n_samples``: nats per example decrease with
-    their number, since the cost of learning is spread over all of them.
+    Use this scorer in searches and cross-validation with ``cv=PrequentialSplit()``.
+    Under any other ``cv``, such as the default of a search, held-out rows are scored as
+    in :func:`heldout_codelength_scorer`, with a warning. Only compare scores at equal
+    ``n_samples``. Nats per example decrease with more examples, since the cost of
+    learning is spread over all of them.
 
-    Rows and labels are compared exactly with the stream's. In a pipeline, rows also
-    count as the same if copies of the earlier steps, fitted again on X, return them,
-    since ``fit_transform`` and ``transform`` of a PCA differ by rounding. So set the
+    Rows and labels must be exactly those of the stream. In a pipeline, rows also match
+    if copies of the earlier steps, refitted on X, return the stream, since
+    ``fit_transform`` and ``transform`` of a PCA differ by rounding. So set the
     ``random_state`` of steps that draw random numbers.
 
     Parameters
@@ -53,10 +53,9 @@ def codelength_scorer(
         MultiOutputSwitcher are summed.
     X : array-like of shape (n_samples, n_features)
     y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-        The rows and labels that it was fitted on, in the same order; or a held-out
-        fold.
+        The training rows and labels in the same order, or a held-out fold.
     sample_weight : None
-        Weights raise TypeError: a weighted sum is not a codelength.
+        Weights raise TypeError, since a weighted sum is not a codelength.
 
     Returns
     -------
@@ -67,7 +66,8 @@ def codelength_scorer(
     ------
     ValueError
         If X and y are neither the fitted stream nor held out, or if a step of the
-        pipeline requires y and is not frozen: it has seen the labels to be coded.
+        pipeline requires y and is not frozen, since it has then seen the labels to be
+        coded.
     TypeError
         If the estimator is of another kind, or if there are weights.
 
@@ -79,7 +79,7 @@ def codelength_scorer(
     See Also
     --------
     heldout_codelength_scorer : For rows that were held out.
-    RepresentationScorer : For a transformer by itself.
+    RepresentationScorer : For a transformer on its own.
 
     Examples
     --------
@@ -118,14 +118,14 @@ def codelength_scorer(
 def heldout_codelength_scorer(
     estimator: object, X: ArrayLike, y: ArrayLike, *, sample_weight: object = None
 ) -> float:
-    """Score a fitted switcher by the code of rows that continue its stream.
+    """Score a fitted switcher by the code of rows that follow its stream.
 
     A copy of the switcher continues over these rows: each is predicted from all rows
-    before it, and then learned. The estimator itself does not change. Rows of the
-    stream cost as much as in the fit, although they have been learned: if X and y begin
-    with the stream, like the training rows of ``learning_curve``, their codelengths are
-    looked up. Other rows are evaluated in the order given, which should be random. Only
-    compare scores at equal numbers of fitted and of scored rows.
+    before it, and then learned. The estimator itself does not change. If X and y begin
+    with the stream, like the training rows of ``learning_curve``, the codelengths of
+    these rows are looked up, so they cost as much as in the fit. Other rows are
+    evaluated in the order given, which should be random. Only compare scores at equal
+    numbers of fitted and scored rows.
 
     Parameters
     ----------
@@ -135,9 +135,9 @@ def heldout_codelength_scorer(
         MultiOutputSwitcher are summed.
     X : array-like of shape (n_samples, n_features)
     y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-        Labels among those that were fitted.
+        Labels, all of classes seen in the fit.
     sample_weight : None
-        Weights raise TypeError: a weighted sum is not a codelength.
+        Weights raise TypeError, since a weighted sum is not a codelength.
 
     Returns
     -------
@@ -147,16 +147,16 @@ def heldout_codelength_scorer(
     Raises
     ------
     ValueError
-        If y contains a label that was not fitted; if only some rows of the stream are
-        in X, or all in another order or with permuted columns; or if a step of the
-        pipeline requires y and is not frozen, since it has then seen labels to be
+        If y contains a class that was not fitted. If X contains only some rows of the
+        stream, or all of them in another order or with permuted columns. If a step of
+        the pipeline requires y and is not frozen, since it has then seen labels to be
         coded.
     TypeError
         If the estimator is of another kind, or if there are weights.
 
     See Also
     --------
-    codelength_scorer : For the rows that were fitted; holds none out.
+    codelength_scorer : For the training rows, without holding any out.
     refit_codelength_scorer : For importances of features by permuting them.
 
     Examples
@@ -191,9 +191,9 @@ def _later_codelengths(caller: str, fitted: _Fitted) -> np.ndarray:
 
 
 def _is_heldout(fitted: _Fitted) -> bool:
-    """Return True for rows of a held-out fold.
+    """Return True if the rows are a held-out fold.
 
-    Steps that draw random numbers make the rows of the stream look new, but a fold is
+    Steps that draw random numbers make rows of the stream look new, but a fold is
     smaller than the stream.
     """
     is_smaller = len(fitted.X) < fitted.n_rows or not fitted.steps
@@ -203,22 +203,22 @@ def _is_heldout(fitted: _Fitted) -> bool:
 def refit_codelength_scorer(
     estimator: object, X: ArrayLike, y: ArrayLike, *, sample_weight: object = None
 ) -> float:
-    """Score a copy of an estimator by the codelength of rows, after fitting it on them.
+    """Score a copy of an estimator by the codelength of the rows it is refitted on.
 
     Use this scorer for :func:`sklearn.inspection.permutation_importance` on the rows of
-    the stream: the importance of a feature is the increase of the codelength, in nats
-    per example, if that feature is permuted. Any other scorer would compare prequential
-    predictions with predictions of rows that have been learned.
+    the stream. The importance of a feature is then the increase of the codelength, in
+    nats per example, if that feature is permuted. Any other scorer would compare
+    prequential predictions with predictions of rows that have been learned.
 
     Parameters
     ----------
     estimator : MDLReadoutSwitcher, LinearReadout, MLPReadout, or a pipeline or search
-        Fitted estimator, which is copied with its settings, and with its seed if its
+        Fitted estimator to copy. The copy has the same settings, and also the seed if
         ``random_state`` is not an integer.
     X : array-like of shape (n_samples, n_features)
     y : array-like of shape (n_samples,) or (n_samples, n_outputs)
     sample_weight : None
-        Weights raise TypeError: a weighted sum is not a codelength.
+        Weights raise TypeError, since a weighted sum is not a codelength.
 
     Returns
     -------
@@ -275,7 +275,7 @@ def refit_codelength_scorer(
 
 
 def _detach(estimator: OnlineEstimator, seed: int) -> None:
-    """Remove file parameters from an estimator, and set a seed if it has none."""
+    """Remove file parameters from an estimator, and set a seed if there is none."""
     own = {"store": "memory", "checkpoint": None, "verbose": 0}
     names = estimator.get_params(deep=False)
     estimator.set_params(**{k: value for k, value in own.items() if k in names})
@@ -284,14 +284,14 @@ def _detach(estimator: OnlineEstimator, seed: int) -> None:
 
 
 def _refuse_grouped(caller: str, fitted: OnlineEstimator, n_rows: int) -> None:
-    """Raise ValueError for rows without groups after a stream with groups."""
+    """Raise ValueError for rows without groups that follow a stream with groups."""
     if n_rows and fitted._run.schedule.ends:
         cure = "call heldout_codelengths(X, y, groups=...), or use codelength_scorer"
         raise unsupported(GROUPS, "held-out scorers", f"in {caller}, {cure}")
 
 
 def _count_returning(fitted: _Fitted) -> int:
-    """Count rows that were fitted, and so were learned."""
+    """Count rows that have already been learned."""
     X, samples = fitted.X, fitted.switcher._run.samples
     step = max(1, COMPARED_AT_ONCE // X.shape[1])
     starts = range(0, len(samples), step)
@@ -300,7 +300,7 @@ def _count_returning(fitted: _Fitted) -> int:
 
 
 def _refuse_returning(fitted: _Fitted) -> None:
-    """Raise ValueError for rows that were fitted, since they were learned."""
+    """Raise ValueError for rows that have already been learned."""
     X, count = fitted.X, _count_returning(fitted)
     if count:
         raise ValueError(
@@ -311,7 +311,7 @@ def _refuse_returning(fitted: _Fitted) -> None:
 
 
 class _Fitted(NamedTuple):
-    """A fitted estimator, the steps before it, and its rows and labels.
+    """A fitted estimator, the steps before it, its rows and its labels.
 
     ``given`` and ``labels`` are the input of the first step.
     """
@@ -329,7 +329,7 @@ class _Fitted(NamedTuple):
         return int(self.switcher.n_samples_seen_)
 
     def difference(self) -> str:
-        """Describe how X and y, cut to the stream's length, differ; "" if not."""
+        """Describe how X and y, cut to the stream's length, differ; "" if equal."""
         n_rows, switcher = self.n_rows, self.switcher
         found = _difference(switcher, self.X[:n_rows], self.y[:n_rows])
         if found == OTHER_ROWS and self.steps:
@@ -381,9 +381,9 @@ def _unfit(caller: str, estimator: object) -> TypeError:
 
 
 def _difference(switcher: OnlineEstimator, X: np.ndarray, y: np.ndarray) -> str:
-    """Describe how rows and labels differ from the stream's; "" if they do not."""
+    """Describe how rows and labels differ from the stream's; "" if equal."""
     order = np.arange(len(X))
-    shuffled = getattr(switcher, "order_", order[:0])  # more rows came by partial_fit
+    shuffled = getattr(switcher, "order_", order[:0])  # partial_fit added rows
     if np.any(shuffled >= len(X)):
         return "its fit was interrupted before all rows had been scored"
     order[: len(shuffled)] = shuffled
@@ -400,13 +400,13 @@ def _difference(switcher: OnlineEstimator, X: np.ndarray, y: np.ndarray) -> str:
 
 
 class PrequentialSplit:
-    """A single split: all rows are both train and test rows.
+    """A single split in which all rows are both train and test rows.
 
-    A prequential code predicts each label before it learns it, so every row is first
-    test and then training data, and holding rows out would only waste them. Use it as
-    ``GridSearchCV(..., cv=PrequentialSplit())``. Groups need no split either: with
-    scikit-learn's metadata routing and ``set_fit_request(groups=True)``,
-    ``GridSearchCV.fit(X, y, groups=...)`` passes them to ``fit``, which learns labels
+    A prequential code predicts each label before learning it, so every row is first
+    test and then training data, and holding out rows would only waste them. Use the
+    split as ``GridSearchCV(..., cv=PrequentialSplit())``. Groups do not need a split
+    either. With scikit-learn's metadata routing and ``set_fit_request(groups=True)``,
+    ``GridSearchCV.fit(X, y, groups=...)`` passes groups to ``fit``, which learns labels
     of a group only after all its rows are coded.
 
     Examples
@@ -419,7 +419,7 @@ class PrequentialSplit:
     def split(
         self, X: object, y: object = None, groups: object = None
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield the one split: all rows, all rows.
+        """Yield the single split: all rows and all rows.
 
         Parameters
         ----------
@@ -445,5 +445,5 @@ class PrequentialSplit:
         return 1
 
     def __repr__(self) -> str:
-        """Return the call that makes one."""
+        """Return the call that creates the split."""
         return "PrequentialSplit()"

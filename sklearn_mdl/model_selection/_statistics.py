@@ -1,4 +1,4 @@
-"""Statistics of a table of cells: ranks of encoders, tests, spread over orders."""
+"""Statistics of a table of cells: ranks, tests and spread over orders."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Names = Sequence[tuple[str, str]] | None
 
 
 class RankStatistics(CellArrays):
-    """Statistics of a ranking of encoders; codelengths are averaged over orders first.
+    """Statistics of a ranking of encoders, with codelengths averaged over orders.
 
     Subclasses have ``cells_`` and ``alpha``. Pass pairs of encoders by name.
     """
@@ -34,23 +34,24 @@ class RankStatistics(CellArrays):
         return ranking.nemenyi_critical_difference(n_encoders, n_datasets, self.alpha)
 
     def verdict(self) -> Verdict:
-        """Summarise winner, margin, ties and the encoders that are clearly worse.
+        """Summarise the winner, its margin, ties and clearly worse encoders.
 
-        On a dataset, encoders are compared row by row, with Bonferroni's correction.
-        Over datasets, they are compared with the best average rank by Wilcoxon's test
-        and Holm's correction. If there are too few datasets for that test, an encoder
-        is clearly worse if it differs significantly from the winner on every dataset.
+        On a dataset, encoders are compared row by row with Bonferroni's correction.
+        Over datasets, Wilcoxon's test with Holm's correction compares encoders with the
+        one of the best average rank. If there are too few datasets for that test, an
+        encoder is clearly worse if it differs significantly from the winner on every
+        dataset.
 
         Returns
         -------
         verdict : Verdict
-            Prints as sentences; has ``best``, ``equivalent``, ``out`` and ``datasets``,
-            each with its winner and margin in nats.
+            Prints as sentences. Has ``best``, ``equivalent``, ``out``, and ``datasets``
+            with the winner and margin in nats on each.
         """
         return verdict_of(self)
 
     def best(self, dataset: str | None = None) -> Best:
-        """Return the best encoder, its probability, and the labels to settle it.
+        """Return the best encoder, its probability, and the labels needed to settle it.
 
         Parameters
         ----------
@@ -60,9 +61,9 @@ class RankStatistics(CellArrays):
         Returns
         -------
         best : Best
-            Prints as sentences; has ``encoder``, ``probability``, ``ties``, ``rival``
+            Prints as sentences. Has ``encoder``, ``probability``, ``ties``, ``rival``
             and ``more_labels``. The best encoder has the shortest expected code over
-            fresh draws of as many labels.
+            fresh draws of equal size.
 
         Raises
         ------
@@ -80,28 +81,28 @@ class RankStatistics(CellArrays):
     ) -> differences.Extrapolations:
         """Predict codelengths of more labels, and which encoders would be overtaken.
 
-        Curves of all encoders are extrapolated together, since they share rows and
-        orders; see :func:`~sklearn_mdl.metrics.extrapolate`.
+        The curves of all encoders are extrapolated together, since they share rows and
+        orders. See :func:`~sklearn_mdl.metrics.extrapolate`.
 
         Parameters
         ----------
         n : int
-            Number of labels of every dataset, given ones included; must be larger than
-            any dataset.
+            Number of labels of every dataset, including those given. Must exceed the
+            size of every dataset.
         level : float, default=None
             Level of the intervals; None takes ``1 - alpha``.
 
         Returns
         -------
         found : Extrapolations
-            Prints as a table; ``sentences()`` names the shortest codes.
+            Prints as a table. ``sentences()`` names the shortest codes.
 
         Raises
         ------
         ValueError
             If a dataset has at least `n` labels, or fewer than 40.
         FileNotFoundError
-            If traces of cells are gone.
+            If traces of cells are missing.
         """
         level = 1 - self.alpha if level is None else level
         curves = (
@@ -181,7 +182,7 @@ class RankStatistics(CellArrays):
         pairs : sequence of (str, str), default=None
             Names of encoders; None takes all pairs, of at most 40 encoders.
         rope : float, default=0.01
-            The share by which equivalent codelengths may differ.
+            Share by which equivalent codelengths may differ.
         top_k : int, default=None
             Compare only this many encoders, those with the best average ranks.
         n_draws : int, default=50000
@@ -203,12 +204,12 @@ class RankStatistics(CellArrays):
         Parameters
         ----------
         rope : float, default=0.0
-            Codelengths whose ratio is at most ``1 + rope`` tie.
+            Codelengths tie if their ratio is at most ``1 + rope``.
         """
         return self._named(ranking.win_table(self.positive_codelengths_, rope=rope))
 
     def order_spread(self) -> differences.OrderSpread:
-        """Means and standard deviations over orders; needs at least two orders."""
+        """Means and standard deviations over at least two orders."""
         return self._named(differences.order_spread(self.order_codelengths_))
 
     def paired_differences(
@@ -218,10 +219,10 @@ class RankStatistics(CellArrays):
         level: float | None = None,
         top_k: int | None = None,
     ) -> differences.PairedDifferences:
-        """Differences of the codelengths of pairs, dataset by dataset.
+        """Differences of the codelengths of pairs on each dataset.
 
-        Intervals are for the mean difference over fresh draws of as many labels: rows
-        are a sample, in blocks of the stream, and so are orders, if there are several.
+        Intervals are for the mean difference over fresh draws of equal size. Both rows,
+        in blocks of the stream, and orders are treated as samples.
 
         Parameters
         ----------
@@ -236,8 +237,8 @@ class RankStatistics(CellArrays):
         -------
         differences : PairedDifferences
             Has ``pairs``, and ``mean``, ``std``, ``error``, ``lower`` and ``upper`` of
-            shape (n_pairs, n_datasets): first minus second encoder, in nats, so
-            negative if the first has the shorter code.
+            shape (n_pairs, n_datasets). Differences are first minus second encoder in
+            nats, so negative if the first has the shorter code.
         """
         table = self.codelengths_
         chosen = ranking.checked_pairs(table, self._columns(pairs), top_k)
@@ -255,7 +256,7 @@ class RankStatistics(CellArrays):
         Returns
         -------
         readouts : PreferredReadouts
-            A sequence with, for each dataset, a list of names by encoder.
+            A sequence with a list of names, by encoder, for each dataset.
         """
         names = [
             [max(shares, key=shares.__getitem__) for shares in row]

@@ -1,4 +1,4 @@
-"""Cells of a ranking in files: written atomically, checked when read."""
+"""Files of the cells of a ranking, written atomically and checked when read."""
 
 from __future__ import annotations
 
@@ -55,24 +55,24 @@ def cell_of(
     source: Trace | TraceFile,
     where: object = "it",
 ) -> Cell:
-    """Read a text that :func:`text_of` has written.
+    """Read a text written by :func:`text_of`.
 
     Parameters
     ----------
     text : bytes
     identity : mapping
-        Everything that the results must depend on.
+        Everything on which the results depend.
     source : Trace or TraceFile
         The trace, or its file.
     where : path-like or str, default="it"
-        Named in errors of its format.
+        Name of the text in errors about its format.
 
     Raises
     ------
     NewerFormat
         If a later version of this package wrote it.
     ValueError
-        If it is not the text of that cell.
+        If the text is not that of this cell.
     """
     content = _content(text, where)
     if canonical(content["identity"]) != canonical(identity):
@@ -113,7 +113,7 @@ def _content(text: bytes, where: object) -> dict[str, object]:
 
 
 def _other_terms(path: Path, identity: Mapping[str, object]) -> Terms | None:
-    """Return the terms of a stored cell that only differs in its terms."""
+    """Return the settings of a stored cell that differs only in shared settings."""
     try:
         with path.open("rb") as file:
             was = _content(file.read(MOST_BYTES + 1), path)["identity"]
@@ -135,14 +135,15 @@ class CellStore:
     folder : Path
         Directory, created with the first cell.
     *switchers : MDLReadoutSwitcher or MDLReadoutSwitcherRegressor
-        Their settings are part of the identity of a cell; one for each kind of labels.
+        One switcher for each kind of labels. Their settings are part of a cell's
+        identity.
 
     Raises
     ------
     TypeError
         If a setting of a switcher cannot be written to JSON.
     NotADirectoryError
-        If something else is in the place of the directory.
+        If the path exists but is not a directory.
     """
 
     def __init__(self, folder: Path, *switchers: Switcher) -> None:
@@ -169,7 +170,7 @@ class CellStore:
         return identity, path, TraceFile(path.with_suffix(".safetensors"), key)
 
     def load(self, task: Task) -> Cell | None:
-        """Return a cell if it exists, is complete, and belongs to this task.
+        """Return the cell if it exists, is complete and belongs to this task.
 
         Damaged or unreadable cells give a warning.
 
@@ -178,7 +179,7 @@ class CellStore:
         NewerFormat
             If a later version of this package wrote the cell.
         IsADirectoryError
-            If a directory is in the place of a file, which could then not be written.
+            If a directory has the name of a file, which could then not be written.
         """
         identity, path, source = self.entry(task)
         for place in (path, source.path):
@@ -204,7 +205,7 @@ class CellStore:
         return cell
 
     def warn_of_other_terms(self, tasks: Sequence[Task]) -> None:
-        """Warn about stored cells whose terms are no longer equal.
+        """Warn about stored cells whose settings are no longer equal.
 
         Parameters
         ----------
@@ -216,7 +217,7 @@ class CellStore:
             kept.setdefault(path.stem[: -DIGITS - 1], []).append(path)
         found: dict[tuple[str, Terms], list[Terms]] = {}
         for task in tasks:
-            if task.readouts is None:  # the user's list is among the settings
+            if task.readouts is None:  # a user's list is a setting
                 continue
             identity, own, _ = self.entry(task)
             others = kept.get(own.stem[: -DIGITS - 1], ())
@@ -231,12 +232,12 @@ class CellStore:
             )
 
     def save(self, task: Task, cell: Cell) -> Cell:
-        """Write a cell, and return it with its trace in the file.
+        """Write a cell and return it with its trace in the file.
 
         Raises
         ------
         OSError
-            If the disk is full; an older version of the cell is kept.
+            If the disk is full. An older version of the cell is kept.
         """
         identity, path, source = self.entry(task)
         text = text_of(cell, identity)

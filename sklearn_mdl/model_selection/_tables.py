@@ -1,4 +1,4 @@
-"""Tables of a ranking: text, data frames, LaTeX."""
+"""Tables of a ranking as text, data frames and LaTeX."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ P_VALUE = "p, kernels"  # of permutation tests
 POOLED, SWITCHING = "pooled", "switching (Li et al. 2023)"
 IN_RESAMPLES = "best in resamples"
 OVER_LABELS = "saved over labels alone"  # nats per example
-FEW = 5  # datasets, below which resampled intervals are too short (docs/how-sure.md)
+FEW = 5  # with fewer datasets resampled intervals are too short (docs/how-sure.md)
 
 
 def columns_of(ranking: RankStatistics) -> list[str]:
@@ -35,7 +35,7 @@ def columns_of(ranking: RankStatistics) -> list[str]:
 
 
 def as_rows(ranking: RankStatistics) -> list[dict[str, object]]:
-    """One dictionary per cell, with the keys of :func:`columns_of`."""
+    """Return one dictionary per cell with the keys of :func:`columns_of`."""
     table, columns = ranking.order_codelengths_, columns_of(ranking)
     ranks = rankdata(table, axis=1, nan_policy="omit")[np.isfinite(table)]
     return [
@@ -53,13 +53,13 @@ def as_rows(ranking: RankStatistics) -> list[dict[str, object]]:
 def cell_table(
     ranking: RankStatistics, heldout: Mapping[str, Mapping[tuple[str, str], float]]
 ) -> Table:
-    """Tabulate accuracy, mean seconds, width, readouts and their terms by cell.
+    """Tabulate accuracy, seconds, width, readouts and their settings by cell.
 
     Parameters
     ----------
     ranking : RankStatistics
     heldout : mapping of str to mapping
-        Other accuracies by dataset and encoder, by title of their column.
+        Other accuracies by dataset and encoder, for each column title.
     """
     groups = ranking.cells_by_encoder()
     cells = list(groups.values())
@@ -88,7 +88,7 @@ def cell_table(
 def _table(
     columns: Mapping[str, Sequence[str]], order: Iterable[int], n_left: int = 1
 ) -> Table:
-    """Return columns as a table, whose rows are in the order given."""
+    """Return columns as a table with rows in the order given."""
     rows = list(zip(*columns.values(), strict=True))
     return Table(list(columns), [rows[i] for i in order], n_left=n_left)
 
@@ -104,7 +104,7 @@ def _fixed(values: Iterable[float], digits: int) -> list[str]:
 
 
 def _shares(values: Iterable[float]) -> list[str]:
-    """Format accuracies; blank for real labels."""
+    """Format accuracies; leave real labels blank."""
     return ["-" if np.isnan(value) else f"{value:.1%}" for value in values]
 
 
@@ -122,13 +122,13 @@ def permutation_text(ranking: RankStatistics) -> str:
 
 
 def _p_value(cells: Sequence[Cell]) -> str:
-    """Return the largest p-value over orders, which is a p-value itself."""
+    """Return the largest p-value over orders, which is itself a p-value."""
     found = [c.permutation_p_value for c in cells if c.permutation_p_value is not None]
     return f"{max(found):.3g}" if found else ""
 
 
 def has_tests(ranking: RankStatistics) -> bool:
-    """Return True if there are enough datasets for tests: some ranks could differ."""
+    """Return True if there are enough datasets for any ranks to differ."""
     n_encoders = len(ranking.encoder_names_)
     return bool(ranking.critical_difference_ <= n_encoders - 1)
 
@@ -137,13 +137,13 @@ def has_tests(ranking: RankStatistics) -> bool:
 
 
 def _best_first(ranking: RankStatistics) -> list[int]:
-    """Return the indices of encoders, the best average rank first."""
+    """Return the indices of encoders by average rank, best first."""
     order: list[int] = np.argsort(ranking.average_ranks_, kind="stable").tolist()
     return order
 
 
 def rank_table(ranking: RankStatistics) -> Table:
-    """Return encoders by average rank, with intervals where there are tests."""
+    """Return encoders by average rank, with intervals if there are tests."""
     return _table(_rank_columns(ranking), _best_first(ranking))
 
 
@@ -169,21 +169,20 @@ def _rank_columns(ranking: RankStatistics) -> dict[str, list[str]]:
 def codelength_table(
     ranking: RankStatistics, digits: int = 4, *, switching: bool = False
 ) -> Table:
-    """Return nats per example by encoder and dataset, the shortest codes bold.
+    """Return nats per example by encoder and dataset, with the shortest codes bold.
 
     Parameters
     ----------
     ranking : RankStatistics
     digits : int, default=4
     switching : bool, default=False
-        Show the codelengths of switching only, as in the paper, instead of those
-        ranked.
+        Show codelengths by switching only, as in the paper, instead of ranked ones.
     """
     sizes = np.array([cell.n_samples for cell in ranking.first_cells_])
     nats = ranking.switching_codelengths_ if switching else ranking.codelengths_
     nats = (nats / sizes[:, None])[:, _best_first(ranking)]
     printed = np.array([[f"{x:.{digits}f}" for x in row] for row in nats]).T
-    # Ties with the best, as printed, are bold, too.
+    # Values printed like the best one are bold too.
     best = printed[nats.argmin(axis=1), np.arange(len(nats))]
     bold = {(i, j + 1) for i, j in np.argwhere(printed == best).tolist()}
     rows = [
@@ -194,7 +193,7 @@ def codelength_table(
 
 
 def readout_table(ranking: RankStatistics) -> Table:
-    """Return the preferred readout by encoder and dataset, and the most frequent."""
+    """Return preferred readouts by encoder and dataset, and the most frequent one."""
     by_encoder = zip(*ranking.preferred_readouts(), strict=True)
     found = [
         [name, *row, Counter(row).most_common(1)[0][0]]
@@ -222,9 +221,9 @@ def as_latex(ranking: RankStatistics, table: str) -> str:
 
 
 def as_text(ranking: RankStatistics) -> str:
-    """Verdict, cells by dataset, then encoders by average rank, as aligned text.
+    """Return verdict, cells by dataset and encoders by average rank as aligned text.
 
-    With a single dataset average ranks are left out: cells show the ranks.
+    With a single dataset average ranks are left out, since cells show the ranks.
     """
     n_datasets, _, n_orders = ranking.order_codelengths_.shape
     blocks = [_dataset_text(ranking, i) for i in range(n_datasets)]
@@ -271,7 +270,7 @@ def _dataset_text(ranking: RankStatistics, index: int) -> str:
 
 
 def ranking_text(ranking: RankStatistics, title: str = "Average ranks") -> str:
-    """Return encoders by average rank, with intervals, and the test of them all."""
+    """Return encoders by average rank with intervals, and the overall test."""
     n_datasets, n_encoders, n_orders = ranking.order_codelengths_.shape
     columns = _rank_columns(ranking)
     columns.pop(IN_RESAMPLES, None)
@@ -299,7 +298,7 @@ def _span(counts: np.ndarray) -> str:
 
 
 def friedman_text(ranking: RankStatistics) -> str:
-    """Return the test of whether any encoders differ, as one line."""
+    """Return one line on the test of whether any encoders differ."""
     test = ranking.friedman_test()
     return (
         f"do any differ? F = {test.f_statistic:.2f}, p = {test.f_p_value:.2g} (Iman"
@@ -309,7 +308,7 @@ def friedman_text(ranking: RankStatistics) -> str:
 
 
 def spread_text(ranking: RankStatistics) -> str:
-    """Return the variation of codelengths over orders, as one line."""
+    """Return one line on the variation of codelengths over orders."""
     relative = ranking.order_spread().relative
     i, j = np.unravel_index(int(np.nanargmax(relative)), relative.shape)
     return (

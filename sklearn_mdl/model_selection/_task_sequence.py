@@ -1,4 +1,4 @@
-"""Several tasks of one encoder in sequence: what each saves the next."""
+"""Several tasks of one encoder in sequence, and what each saves the next."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 Floats = NDArray[np.float64]
-LEAST = 1e-300  # added to each class of a task, so none is impossible
+LEAST = 1e-300  # added to each class of a task, so that none is impossible
 
 
 class _Task(NamedTuple):
-    """Rows of a task, encoded labels, and the classes of the task."""
+    """Rows, encoded labels and classes of a task."""
 
     X: np.ndarray
     y: NDArray[np.intp]
@@ -51,25 +51,24 @@ class _Task(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class TaskSequence(BaseEstimator):
-    """Codelengths of tasks in sequence, and what one task saves the next.
+    """Codelengths of tasks in sequence, and the transfer between tasks.
 
-    All tasks have the same features: the features of one encoder, or images. ``L(B)``
-    is the codelength of task B by itself. ``L(B | A)`` is the codelength of its rows
-    after those of A. So ``L(A) + L(B | A)`` is the codelength of both. Any task before
-    B may shorten it, even noise, if readouts start above the uniform code. So the
-    transfer from A to B is ``L(B | A permuted) - L(B | A)``, in nats. The first term
-    permutes the labels of A. Transfer therefore counts only what was learned from these
-    labels. Its mean is 0 if the labels are noise.
+    All tasks have the same kind of features, from one encoder or as images. ``L(B)`` is
+    the codelength of task B on its own, and ``L(B | A)`` the codelength of its rows
+    after those of A. So ``L(A) + L(B | A)`` is the codelength of both. If readouts
+    start above the uniform code, any earlier task may shorten the code of B, even
+    noise. So the transfer from A to B is ``L(B | A permuted) - L(B | A)`` in nats,
+    where the first term permutes the labels of A. Transfer counts only what was learned
+    from the labels of A, and its mean is 0 if they are noise.
 
     Parameters
     ----------
     switcher : MDLReadoutSwitcher or readout, default=None
-        Cloned for every stream; None takes one with ``"closed-form"`` readouts.
+        Cloned for every stream. None is a switcher with ``"closed-form"`` readouts.
     heads : {"separate", "shared"}, default="separate"
-        "shared": equal labels are the same class in all tasks. "separate": every task
-        has its own classes. The stream then has the classes of all tasks, and each
-        label is coded given its task: the prediction is restricted to the classes of
-        that task.
+        With "shared", equal labels are the same class in all tasks. With "separate",
+        every task has its own classes. The stream then has the classes of all tasks,
+        and the prediction for each label is restricted to the classes of its task.
     n_orders : int, default=3
         Random orders of the rows of every task.
     level : float, default=0.9
@@ -83,30 +82,30 @@ class TaskSequence(BaseEstimator):
     codelengths_ : ndarray of shape (n_orders, n_tasks)
         ``L(B)``, in nats.
     conditional_codelengths_ : ndarray of shape (n_orders, n_tasks, n_tasks)
-        ``L(B | A)``, in nats, with A in rows and B in columns; NaN on the diagonal.
+        ``L(B | A)`` in nats, with A in rows and B in columns; NaN on the diagonal.
     null_codelengths_ : ndarray of shape (n_orders, n_tasks, n_tasks)
         ``L(B | A permuted)``, in nats, in the same layout.
     transfer_ : ndarray of shape (n_tasks, n_tasks)
         ``L(B | A permuted) - L(B | A)``, in nats, averaged over orders; NaN on the
         diagonal.
     raw_transfer_ : ndarray of shape (n_tasks, n_tasks)
-        ``L(B) - L(B | A)``, in nats, which any task before B may make positive.
+        ``L(B) - L(B | A)`` in nats, which any earlier task may make positive.
     transfer_intervals_ : ndarray of shape (n_tasks, n_tasks, 2)
         Student's intervals of ``transfer_`` over orders; NaN for a single order. They
-        do not extend to other tasks.
+        are not intervals over tasks.
     sequence_ : list of str
-        The tasks in the order of the sequence.
+        Tasks in the order of the sequence.
     sequence_codelengths_ : ndarray of shape (n_orders, n_tasks)
-        Codelength of each task in that order, given all tasks before it, in nats; sums
-        over tasks are the codelength of the whole sequence.
+        Codelength in nats of each task in that order, given all tasks before it. The
+        sum over tasks is the codelength of the whole sequence.
 
     Notes
     -----
     What is carried over depends on the readouts. With frozen features and separate
     heads, linear and kernel readouts only carry over the posterior over readouts,
-    calibration and scaling, since their heads are independent; with shared classes they
-    also carry over rows. Networks carry over hidden layers, and ``FineTunedReadout``
-    and ``ScratchReadout`` a trunk, so use those to measure transfer.
+    calibration and scaling, since their heads are independent. With shared classes they
+    also carry over rows. To measure transfer use networks, which carry over hidden
+    layers, or ``FineTunedReadout`` and ``ScratchReadout``, which carry over a trunk.
 
     References
     ----------
@@ -146,7 +145,7 @@ class TaskSequence(BaseEstimator):
         tasks: Mapping[str, tuple[ArrayLike, ArrayLike]],
         order: Sequence[str] | None = None,
     ) -> Self:
-        """Evaluate every task by itself and after every other, and the whole sequence.
+        """Evaluate each task on its own and after each other task, and the sequence.
 
         Parameters
         ----------
@@ -154,7 +153,7 @@ class TaskSequence(BaseEstimator):
             Features (n_samples, n_features), with equal ``n_features``, and labels
             (n_samples,).
         order : sequence of str, default=None
-            All names, in the order of the sequence; None takes the order of `tasks`.
+            All names in the order of the sequence. None keeps the order of `tasks`.
 
         Returns
         -------
@@ -163,8 +162,8 @@ class TaskSequence(BaseEstimator):
         Raises
         ------
         ValueError
-            If there are fewer than two tasks, if their widths differ, if one has a
-            single class or none, or if `order` does not name every task once.
+            If there are fewer than two tasks, if their widths differ, if a task has
+            fewer than two classes, or if `order` does not name every task once.
         """
         names = _names_of(tasks)
         sequence = names if order is None else [str(name) for name in order]
@@ -192,11 +191,11 @@ class TaskSequence(BaseEstimator):
         return self
 
     def _encoded(self, tasks: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> list[_Task]:
-        """Check tasks, and encode their labels as classes of one stream."""
+        """Check tasks and encode their labels as classes of one stream."""
         pairs = {str(name): self._checked(str(name), *tasks[name]) for name in tasks}
         widths = {name: X.shape[1] for name, (X, _) in pairs.items()}
         if len(set(widths.values())) > 1:
-            cure = "encode all of them alike"
+            cure = "encode all tasks in the same way"
             raise invalid("Widths of the tasks' features", "equal", widths, cure)
         labels = [y for _, y in pairs.values()]
         shared = None
@@ -232,7 +231,7 @@ class TaskSequence(BaseEstimator):
     def _evaluate(
         self, tasks: list[_Task], sequence: list[int], i: int, seed: int
     ) -> None:
-        """Evaluate one order of the rows: pairs first, then the sequence."""
+        """Evaluate one order of the rows, pairs first and then the sequence."""
         for a, first in enumerate(tasks):
             run = self._run_of(tasks, seed)
             self.codelengths_[i, a] = _cost(run, first)
@@ -268,7 +267,7 @@ class TaskSequence(BaseEstimator):
         return estimator
 
     def to_frame(self) -> DataFrame:
-        """Return a row for each ordered pair of tasks, in nats."""
+        """Return a row for each ordered pair of tasks, with results in nats."""
         check_is_fitted(self)
         pairs = np.argwhere(~np.eye(len(self.task_names_), dtype=bool))
         first, second = pairs.T
@@ -296,7 +295,7 @@ class TaskSequence(BaseEstimator):
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Where to draw; by default on a new figure.
+            Where to draw. By default a new figure.
 
         Returns
         -------
@@ -321,7 +320,7 @@ def _permuted(task: _Task, seed: list[int]) -> _Task:
 
 
 def _cost(run: PrequentialRun, task: _Task) -> float:
-    """Continue the stream over a task; return the cost of its labels, in nats."""
+    """Continue the stream over a task; return the cost of its labels in nats."""
     if task.classes.stop - task.classes.start == run.outcome.n_numbers:
         run.run(task.X, task.y)
         return float(run.trace.codelengths[-len(task.y) :].sum())

@@ -1,7 +1,7 @@
-"""Tasks of a ranking: what to score, and everything that its results depend on.
+"""Tasks of a ranking: what to score, and everything on which the results depend.
 
-A task is one prequential run, of an encoder on a dataset in an order. Files are named
-by its identity.
+A task is one prequential run of an encoder on a dataset in an order. Its files are
+named after its identity.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sklearn_mdl.readouts import Terms, named_readouts, named_regressors, terms_
 from sklearn_mdl.switcher import MDLReadoutSwitcher, MDLReadoutSwitcherRegressor
 
 Switcher = MDLReadoutSwitcher | MDLReadoutSwitcherRegressor
-OVERRULED = frozenset({"random_state", "shuffle"})  # a cell has its own seed
+OVERRULED = frozenset({"random_state", "shuffle"})  # since a cell has its own seed
 
 
 class Task(NamedTuple):
@@ -32,18 +32,18 @@ class Task(NamedTuple):
     ----------
     dataset, encoder : str
     order, seed : int
-        Number of the random order; seed of orders, initial weights and replay.
+        Number of the random order, and seed of orders, initial weights and replay.
     switcher : MDLReadoutSwitcher
         Switcher to copy for the run.
     X : ndarray of shape (n_samples, n_features)
     y : ndarray of shape (n_samples,)
     data : dict of str to str
-        SHA-256 of X and y as read by the run.
+        SHA-256 of the X and y that the run reads.
     readouts : (name, n_features, n_classes) or None
-        If the switcher has a default list: the list that all encoders share on this
-        dataset, which is the one for the widest encoder.
+        If the switcher uses a default list, the list for the widest encoder, which all
+        encoders share on this dataset.
     groups : ndarray of shape (n_samples,) or None
-        Groups of rows: labels of a group are learned only after all its rows are coded.
+        Groups of rows. Labels of a group are learned only after all its rows are coded.
     n_permutations : int or None
         Number of permutations of a test of the kernel readouts.
     """
@@ -71,13 +71,13 @@ class Task(NamedTuple):
         return str(self.switcher.device)
 
     def identity(self, shared: Mapping[str, object]) -> dict[str, object]:
-        """Return everything that the results of the cell depend on.
+        """Return everything on which the results of the cell depend.
 
         Parameters
         ----------
         shared : mapping
-            Settings of the switcher and versions of the libraries, the same for all
-            cells of a ranking.
+            Settings of the switcher and versions of libraries, common to all cells of a
+            ranking.
         """
         n = self.n_permutations
         return {
@@ -90,13 +90,13 @@ class Task(NamedTuple):
         }
 
     def _terms(self) -> dict[str, object] | None:
-        if self.readouts is None:  # readouts are among the settings
+        if self.readouts is None:  # readouts are settings
             return None
         terms, digest = default_terms(*self.readouts)
         return {**terms.as_json(), "sha256": digest}
 
     def terms_alone(self, terms: Terms) -> dict[str, object]:
-        """Return the terms that the encoder would have by itself, if they differ."""
+        """Return the encoder's settings without the others, if they differ."""
         if self.readouts is None:
             return {}
         name, _, n_classes = self.readouts
@@ -104,12 +104,12 @@ class Task(NamedTuple):
         return {} if own == terms else own.as_json()
 
     def check_content(self) -> None:
-        """Raise if features or labels have changed since their digest was taken.
+        """Raise if features or labels have changed since their digest was computed.
 
         Raises
         ------
         ValueError
-            If their digests differ.
+            If the digests differ.
         """
         found = fingerprints(self.X, self.y, self.groups, is_real=self.is_real)
         changed = [name for name in found if found[name] != self.data[name]]
@@ -123,14 +123,14 @@ class Task(NamedTuple):
 def draw_order(
     seed: int, order: int, n_samples: int, groups: np.ndarray | None = None
 ) -> np.ndarray:
-    """Return permutation number ``order``, the same for all encoders."""
+    """Return permutation number ``order``, which all encoders share."""
     rows = np.random.default_rng([seed, order]).permutation(n_samples)
     keys = keys_of(groups, n_samples)
     return rows if keys is None else grouped_order(rows, keys)
 
 
 def switcher_of(task: Task) -> Switcher:
-    """Return a copy of the switcher with the readouts that all encoders have."""
+    """Return a copy of the switcher with the readouts that all encoders share."""
     switcher: Switcher = clone(task.switcher)
     if task.readouts is not None:
         switcher = on_equal_terms(switcher, *task.readouts[1:])
@@ -138,7 +138,7 @@ def switcher_of(task: Task) -> Switcher:
 
 
 def on_equal_terms(switcher: Switcher, n_features: int, n_classes: int) -> Switcher:
-    """Return a switcher whose default list is for a width; a user's list stays."""
+    """Return a switcher with the default list for a width, or the user's list."""
     name = switcher.readouts
     if not isinstance(name, str | None):
         return switcher
@@ -151,13 +151,13 @@ def on_equal_terms(switcher: Switcher, n_features: int, n_classes: int) -> Switc
 def default_terms(
     name: str | None, n_features: int, n_classes: int
 ) -> tuple[Terms, str]:
-    """Return the terms of a default list of readouts, and a digest of the list."""
+    """Return the settings of a default list of readouts, and a digest of the list."""
     readouts = _named(name, n_features, n_classes)
     return terms_of(readouts), digest_of(as_json(readouts, "readouts"))
 
 
 def _named(name: str | None, n_features: int, n_classes: int) -> list[Any]:
-    """Return a default list; without classes the list for real labels."""
+    """Return a default list; without classes, the list for real labels."""
     if not n_classes:
         return named_regressors(name, n_features)
     return named_readouts(name, n_features, n_classes)
@@ -170,10 +170,10 @@ def fingerprints(
     *,
     is_real: bool = False,
 ) -> dict[str, str]:
-    """SHA-256 of features, labels and groups, as read by the run.
+    """Return SHA-256 of features, labels and groups as the run reads them.
 
-    Features count as float32, and labels as indices of sorted classes, since names of
-    classes are not coded. Real labels count as float64.
+    Features are hashed as float32. Labels are hashed as indices of sorted classes,
+    since class names are not coded, and real labels as float64.
     """
     kind = "<f8" if is_real else "<i8"
     labels = y if is_real else np.unique(y, return_inverse=True)[1]
@@ -186,18 +186,18 @@ def fingerprints(
 
 
 def settings_of_cells(switcher: Switcher) -> dict[str, object]:
-    """Return as JSON the parameters of a switcher on which results depend.
+    """Return the parameters of a switcher on which results depend, as JSON.
 
     Raises
     ------
     TypeError
-        If one of them cannot be written to JSON.
+        If a parameter cannot be written to JSON.
     """
     return settings_of(switcher, WITHOUT_EFFECT | OVERRULED, "switcher.")
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of the libraries that compute."""
+    """Return the versions of the libraries used for computation."""
     return {name: version_of(name) for name in LIBRARIES}
 
 

@@ -1,4 +1,4 @@
-"""Codelengths of labels that embeddings should keep, and of batches to be removed."""
+"""Codelengths of labels that embeddings should keep and of batches to remove."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def two_axes(
     switcher: MDLReadoutSwitcher | None = None,
     **options: Any,
 ) -> TwoAxesDisplay:
-    """Codelengths of labels and of batches given the embeddings of each encoder.
+    """Codelengths of labels and batches given the embeddings of each encoder.
 
-    Integrated embeddings of cells should predict the type of a cell but not its batch:
-    a short code of the label, a long code of the batch. Both are in nats, and need
-    neither a neighbourhood size nor a weight between them.
+    Integrated embeddings of cells should predict the type of a cell but not its batch,
+    so the code of the label should be short and that of the batch long. Both are in
+    nats, and need neither a neighbourhood size nor a weight between them.
 
     Parameters
     ----------
@@ -48,9 +48,10 @@ def two_axes(
 
     Notes
     -----
-    Two reference codes use no embeddings: the Krichevsky-Trofimov code of frequencies,
-    and for batches the same within each label. If the code of the batch is shorter than
-    the second, embeddings are more informative about the batch than the label is.
+    Two reference codes use no embeddings. Labels are compared with the
+    Krichevsky-Trofimov code of frequencies, and batches with the same code within each
+    label. If the code of the batch is shorter than its reference, embeddings are more
+    informative about the batch than the label is.
 
     Examples
     --------
@@ -90,7 +91,7 @@ def two_axes(
 
 
 def _within(batches: np.ndarray, labels: np.ndarray) -> float:
-    """Nats of batches under frequency codes, one for each label."""
+    """Return nats of batches under one frequency code for each label."""
     n_batches = len(np.unique(batches))
     return sum(
         frequency_codelength(batches[labels == label], n_batches)

@@ -1,4 +1,4 @@
-"""The verdict of a ranking in words: winners, margins, ties, and clear losers."""
+"""The verdict of a ranking in words: winners, margins, ties and clear losers."""
 
 from __future__ import annotations
 
@@ -14,35 +14,36 @@ from sklearn_mdl.model_selection._certainty import Floats, Sample, chances_of_be
 from sklearn_mdl.ranking import pairwise_wilcoxon
 
 MOST_NAMES = 4  # names in a sentence
-SURE = 0.95  # the probability at which a choice is settled
+SURE = 0.95  # probability at which a choice is settled
 
 
 @dataclass(frozen=True)
 class Best:
-    """The best of the given encoders, and its probability.
+    """The best of the given encoders and its probability.
 
-    The best on a dataset has the shortest expected code over fresh draws of as many
-    labels from the same source. The best over datasets has the best average rank of
-    these expectations on these datasets; for other datasets, see the tests over
-    datasets.
+    The best encoder on a dataset has the shortest expected code over fresh draws of
+    equal size from the same source. The best encoder over datasets has the best average
+    rank of these expectations. This holds for the given datasets; for others, see the
+    tests over datasets.
 
     Attributes
     ----------
     encoder : str
-        The choice: the shortest code, or the best average rank.
+        The encoder with the shortest code or the best average rank.
     probability : float
-        Probability that it is the best; NaN if traces of cells are gone.
+        Probability that this encoder is best; NaN if traces of cells are missing.
     probabilities : dict of str to float
         Probability of every encoder; they sum to one.
     ties : list of str
-        Encoders that do not differ significantly from it.
+        Encoders that do not differ significantly from `encoder`.
     rival : str or None
-        The most probable of the others; None for a single encoder.
+        The most probable other encoder; None for a single encoder.
     more_labels : float or None
         Number of further labels that would settle the choice against the rival at a
-        probability of 0.95, if the other probabilities stay and the difference keeps
-        growing as in the later half; 0 if it is settled, infinity if a hundred times as
-        many labels are not enough. None over several datasets.
+        probability of 0.95. This assumes that the difference keeps growing as in the
+        later half and other probabilities do not change. 0 if the choice is settled,
+        infinity if a hundred times as many labels do not suffice. None over several
+        datasets.
     dataset : str or None
         None over several datasets.
     """
@@ -56,7 +57,7 @@ class Best:
     dataset: str | None
 
     def certainty(self) -> list[str]:
-        """Return the probability and the labels needed, in words; may be empty."""
+        """Return phrases about the probability and the labels needed, if any."""
         if self.rival is None or math.isnan(self.probability):
             return []
         n_encoders = len(self.probabilities)
@@ -73,7 +74,7 @@ class Best:
         return f"about {more:.0f} more label{'s' * (more > 1)} would settle it"
 
     def sentences(self) -> list[str]:
-        """Return the choice, its certainty and the ties, in words."""
+        """Describe the choice, its certainty and the ties."""
         start = f"best on {self.dataset}" if self.dataset else "best average rank"
         lines = ["; ".join([f"{start}: {self.encoder}", *self.certainty()])]
         if self.ties:
@@ -93,13 +94,13 @@ class DatasetVerdict:
     ----------
     dataset, winner : str
     runner_up : str or None
-        The next shortest code; None for a single encoder.
+        The encoder with the next shortest code; None for a single encoder.
     codelength, margin, half_width : float
         Codelength of the winner, its margin over the runner-up, and half the width of
-        the margin's interval, in nats; NaN if traces are gone.
+        the margin's interval, in nats. NaN if traces are missing.
     ties, worse : list of str
-        Other encoders that do not, or do, differ significantly; the shortest code
-        first.
+        Other encoders that do not differ significantly, and those that do. Shortest
+        code first.
     best : Best
         The probability that the winner is best.
     """
@@ -141,19 +142,20 @@ class DatasetVerdict:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The verdict of a ranking; prints as sentences.
+    """The verdict of a ranking, which prints as sentences.
 
     Attributes
     ----------
     best : str
         The encoder with the best average rank.
     equivalent : list of str
-        Encoders that do not differ significantly from it over all datasets.
+        Encoders that do not differ significantly from `best` over all datasets.
     out : list of str
         The other encoders, which are clearly worse.
     datasets : list of DatasetVerdict
     alpha : float
-        Probability of a false alarm in each comparison of all others with the best.
+        Probability of a false alarm in each comparison of all others with the best
+        encoder.
     n_needed : int
         Smallest number of datasets with which Wilcoxon's test with Holm's correction
         can find any difference from the best encoder.
@@ -171,11 +173,11 @@ class Verdict:
 
     @property
     def has_test(self) -> bool:
-        """True if there are enough datasets for a test over them."""
+        """True if there are enough datasets for a test over datasets."""
         return len(self.datasets) >= self.n_needed
 
     def overall(self) -> list[str]:
-        """Return sentences on all datasets together; empty for a single dataset."""
+        """Return sentences on all datasets together; none for a single dataset."""
         n_datasets = len(self.datasets)
         if not (self.equivalent or self.out) or n_datasets == 1:
             return []
@@ -201,7 +203,7 @@ class Verdict:
         return f"{few}; use at least {self.n_needed}"
 
     def sentences(self) -> list[str]:
-        """Return the verdict on all datasets, then that on each of them."""
+        """Return the verdict on all datasets, then on each dataset."""
         return [*self.overall(), *map(str, self.datasets)]
 
     def __str__(self) -> str:
@@ -214,7 +216,7 @@ class Verdict:
 
 
 def names_of(names: Sequence[str]) -> str:
-    """List names; only the first ones of many."""
+    """List names, or only the first ones if there are many."""
     names = [repr(name) if "," in name else name for name in names]
     more = len(names) - MOST_NAMES
     if more > 1:
@@ -223,7 +225,7 @@ def names_of(names: Sequence[str]) -> str:
 
 
 def rounded(value: float, error: float) -> str:
-    """Return a number and its error, rounded so that the error is 3 to 29.
+    """Return a number and its error, rounded to one or two digits of the error.
 
     >>> rounded(123.456, 7.89), rounded(0.1234, 0.0156), rounded(1234.5, 678.9)
     ('123 ± 8', '0.123 ± 0.016', '1200 ± 700')
@@ -236,7 +238,7 @@ def rounded(value: float, error: float) -> str:
 
 
 def _chance(probability: float) -> str:
-    """Return a probability with two digits, never 1.00."""
+    """Return a probability with two digits, but never 1.00."""
     return "over 0.99" if probability >= 0.995 else f"{probability:.2f}"
 
 
@@ -295,7 +297,7 @@ def _on_dataset(
     order = np.argsort(totals, kind="stable").tolist()
     names = [ranking.encoder_names_[e] for e in order]
     margins = (totals[order] - totals[order[0]]).tolist()
-    # Bonferroni's correction over the others, since the winner is the best of all.
+    # Bonferroni's correction over the others, since the winner is best of all.
     tail = ranking.alpha / (2 * max(1, len(order) - 1))
     halves = [0.0, *(sample.half_width(order[0], e, tail) for e in order[1:])]
     apart = [margin > half for margin, half in zip(margins, halves, strict=True)]

@@ -1,4 +1,4 @@
-"""Which view is best: layers, positions, and what all of them save together."""
+"""Comparison of views, such as layers and positions, and their joint saving."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST_ROWS = 10  # of the printed table
 
 
 class _View(NamedTuple):
-    """Losses of a view, as those of an encoder in a ranking."""
+    """Losses of a view, in the form of an encoder's losses in a ranking."""
 
     codelengths: Floats
     seed: int = 0
@@ -39,7 +39,7 @@ class _View(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ViewComparison:
-    """Which of several views is best, how sure that is, and what the pool gains.
+    """The best of several views, its certainty, and the gain of the pool.
 
     Prints as a few lines.
 
@@ -48,22 +48,23 @@ class ViewComparison:
     names : list of str
         Views, such as ``layer 3|last``.
     codelengths : ndarray of shape (n_views,)
-        Code of each view by itself, switching between its readouts; in nats.
+        Code of each view on its own, switching between its readouts, in nats.
     probabilities : ndarray of shape (n_views,)
-        That each has the shortest code in the mean over fresh draws of as many labels;
-        NaN where there are too few labels to say.
+        Probability that each view has the shortest expected code over fresh draws of
+        equal size. NaN with too few labels.
     posterior : ndarray of shape (n_views,)
-        Posterior of each view given all labels, by Bayes' rule with equal priors: which
-        view predicted *these* labels best. It is more sure than ``probabilities``.
+        Posterior of each view given all labels, by Bayes' rule with equal priors. It
+        describes which view predicted *these* labels best, so it is more certain than
+        ``probabilities``.
     codelength : float
-        Code of all views together, with the pool if there is one; in nats.
+        Code of all views together in nats, with the pool if there is one.
     switching_codelength : float
-        The same without the pool.
+        `codelength` without the pool.
     reference_codelength : float
         Code of the labels without features, in nats.
     more_labels : float
-        Labels beyond those given that would settle the choice with a probability of
-        0.95; 0 if it is settled, infinity if a hundred times as many would not do.
+        Further labels that would settle the choice with a probability of 0.95. 0 if it
+        is settled, infinity if a hundred times as many labels would not suffice.
     n_samples : int
     """
 
@@ -79,22 +80,22 @@ class ViewComparison:
 
     @property
     def best(self) -> str:
-        """The view of the shortest code."""
+        """The view with the shortest code."""
         return self.names[int(np.argmin(self.codelengths))]
 
     @property
     def layers(self) -> dict[str, float]:
-        """Probability that the best view is of each layer, the first part of names."""
+        """Probability that each layer, the first part of names, has the best view."""
         return self._summed(0)
 
     @property
     def positions(self) -> dict[str, float]:
-        """Probability that the best view is at each position, the last part."""
+        """Probability that each position, the last part of names, has the best view."""
         return self._summed(-1)
 
     @property
     def gain(self) -> float:
-        """Nats by which all views together are shorter than the best one by itself."""
+        """Nats by which the code of all views is shorter than that of the best view."""
         return float(self.codelengths.min()) - self.codelength
 
     def _summed(self, part: int) -> dict[str, float]:
@@ -105,7 +106,7 @@ class ViewComparison:
         return found
 
     def __str__(self) -> str:
-        """Return a table of the best views and the answers, one to a line."""
+        """Return a table of the best views, and the answers line by line."""
         order = np.argsort(self.codelengths, kind="stable")[:MOST_ROWS]
         rows = [
             [
@@ -120,7 +121,7 @@ class ViewComparison:
         return "\n".join([table, "", *self.sentences()])
 
     def sentences(self) -> list[str]:
-        """Return which view, how sure that is, and what all views gain, in words."""
+        """Describe the best view, its certainty, and the gain of all views."""
         change = "fewer" if self.gain >= 0 else "more"
         least = min(self.codelength, float(self.codelengths.min()))
         alone = f"labels alone: {self.reference_codelength:.1f} nats"
@@ -152,24 +153,24 @@ class ViewComparison:
 
 
 def compare_views(switcher: Switcher) -> ViewComparison:
-    """Say which layer and position is best, how sure that is, and what a pool gains.
+    """Find the best layer and position, its certainty, and the gain of a pool.
 
     Parameters
     ----------
     switcher : MDLReadoutSwitcher or MDLReadoutSwitcherRegressor
-        Fitted with readouts of :func:`~sklearn_mdl.readouts.view_readouts`, on two
-        views or more, on rows in random order.
+        Fitted with readouts from :func:`~sklearn_mdl.readouts.view_readouts` on two
+        views or more, with rows in random order.
 
     Returns
     -------
     comparison : ViewComparison
-        In nats. Readouts are not trained again. A view whose readouts have all retired
-        in a race costs, from then on, what the mixture of the others costs.
+        Results in nats. Readouts are not trained again. Once all readouts of a view
+        have retired in a race, the view costs as much as the mixture of the others.
 
     Raises
     ------
     ValueError
-        If readouts look at fewer than two views.
+        If readouts use fewer than two views.
 
     See Also
     --------
@@ -193,7 +194,7 @@ def compare_views(switcher: Switcher) -> ViewComparison:
     if len(names) < 2:
         cure = "pass view_readouts(views.columns)"
         raise invalid("readouts", "of two views or more", names, cure)
-    # Rows of a group were predicted with the same labels known: they count as one.
+    # Rows of a group count as one, since they were predicted from the same labels.
     starts = np.flatnonzero(np.diff(trace.known, prepend=-1))
     losses = np.add.reduceat(trace.view_losses, starts, axis=0)
     sample = sample_of([[cast(Cell, _View(own))] for own in losses.T])

@@ -1,12 +1,12 @@
 """Pools: predictions of kinds of experts, combined with weights learned online.
 
-A switching prior bets on one expert at a time. Kinds of experts that err differently
-are better combined: a log-linear pool multiplies powers of their predictions,
+A switching mixture follows one expert at a time. Kinds of experts that make different
+errors are better combined. A log-linear pool multiplies powers of their predictions:
 
     p_t(y)  ~  prod_g q_gt(y) ^ w_g,
 
-and learns the powers ``w`` by one exact Newton step of the log-loss for every label,
-after the label was coded.
+It learns the powers ``w`` by one exact Newton step on the log-loss of each label, after
+coding that label.
 """
 
 from sklearn_mdl.pooling._densities import DensityPoolPass as DensityPoolPass

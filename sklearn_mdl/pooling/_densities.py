@@ -1,4 +1,4 @@
-"""The pool of densities of real labels: pooled like Gaussians."""
+"""The pool of densities of real labels, which are combined like Gaussians."""
 
 from __future__ import annotations
 
@@ -30,23 +30,22 @@ class _Pooled(NamedTuple):
 class DensityPoolPass(GroupPass):
     r"""One online pass of a pool of densities over a stream.
 
-    The product of powers of Gaussians is a Gaussian. If the kinds' mixtures have means
+    A product of powers of Gaussians is a Gaussian. If the kinds' mixtures have means
     :math:`\mu_g` and variances :math:`v_g`, its precision is :math:`\sum_g w_g / v_g`
     and its mean is :math:`\sum_g w_g \mu_g / v_g` divided by the precision. Readouts
-    predict Student-t densities, and a Gaussian would cost too much at an outlying
-    label. So the pool is the Student-t with that mean and variance and with the fewest
-    degrees of freedom of all kinds. Weights take one step of the Newton method in the
-    label's log-loss, with the Fisher information of that density as the Hessian. They
-    are not negative and sum to at least one, so a pool is never wider than its widest
-    kind.
+    predict Student-t densities, and a Gaussian would be too costly at an outlier. So
+    the pool is the Student-t with that mean and variance and with the fewest degrees of
+    freedom of all kinds. Each label moves the weights by one Newton step on its
+    log-loss, with the Fisher information of that density as the Hessian. Weights are
+    non-negative and sum to at least one, so a pool is never wider than its widest kind.
 
     There is no pool until every kind has a finite variance.
 
     Parameters
     ----------
     pool : LogLinearPool
-        Its ``floor`` is not used for densities: a fixed share with the switching
-        mixture bounds the cost of the pool.
+        The ``floor`` is not used for densities. Instead, a fixed share with the
+        switching mixture bounds the cost of the pool.
     n_kinds : int
 
     Raises
@@ -60,9 +59,9 @@ class DensityPoolPass(GroupPass):
         super().__init__(pool, n_kinds)
 
     def mix(self, values: Floats, weights: Floats, members: Members) -> Floats:
-        """Moments of the kinds' mixtures: mean, variance, degrees of freedom (G, 3).
+        """Return mean, variance and degrees of freedom of the kinds' mixtures, (G, 3).
 
-        Densities (K, 3) are locations, logarithms of scales, degrees of freedom.
+        Densities (K, 3) are locations, logarithms of scales and degrees of freedom.
         """
         location, log_scale, dof = values.T
         with np.errstate(all="ignore"):  # infinite moments mean that there is no pool
@@ -75,7 +74,7 @@ class DensityPoolPass(GroupPass):
             return np.stack([mean, total, 1.0 / inverse], 1)
 
     def predict(self, mixed: Floats) -> Floats:
-        """Location, logarithm of the scale, degrees of freedom, (3,); NaN for none."""
+        """Location, log scale and degrees of freedom, (3,); NaN without a pool."""
         pooled = self._pooled(mixed)
         return NONE if pooled is None else _named(pooled)
 
@@ -115,7 +114,8 @@ class DensityPoolPass(GroupPass):
             pull = (pooled.dof + 1) / (pooled.dof + scaled)
             location = (pooled.dof + 1) / (pooled.dof + 3)
             fisher = location, 0.5 * pooled.dof / (pooled.dof + 3)
-        # Derivatives of the mean, in scales, and of the log variance by the weights.
+        # Derivatives with respect to the weights: of the mean in scales, of the log
+        # variance.
         by_variance = -pooled.variance / variance
         by_mean = by_variance * (pooled.mean - mean) / math.sqrt(square)
         gradient = by_mean * (pull * residual / math.sqrt(square))
@@ -141,7 +141,7 @@ class DensityPoolPass(GroupPass):
 
 
 def _named(pooled: _Pooled) -> Floats:
-    """Return the three numbers by which readouts describe a density."""
+    """Return the three numbers with which readouts describe a density."""
     return np.array([pooled.mean, 0.5 * math.log(pooled.squared_scale), pooled.dof])
 
 

@@ -1,4 +1,4 @@
-"""Groups of experts: sums over each group, and the base class of pool passes."""
+"""Sums over groups of experts, and the base class of pool passes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Floats = NDArray[np.float64]
 
 
 class PoolSettings(Protocol):
-    """Settings of a pool that a pass reads; see ``LogLinearPool``."""
+    """The settings of a pool that a pass reads; see ``LogLinearPool``."""
 
     prior_precision: float
     half_life: float | None
@@ -22,24 +22,24 @@ class PoolSettings(Protocol):
 
 
 class Members:
-    """Members of groups, and sums over them in an order that depends only on them.
+    """Sums over the members of each group, in an order that depends only on the group.
 
-    Members are taken rank by rank: the first ones of all groups, then the second ones
-    of those groups that have two, and so on. So a sum over a rank is one addition.
+    The first members of all groups are added first, then the second members of the
+    groups that have two, and so on. Each of these ranks takes a single addition.
 
     Parameters
     ----------
     starts : ndarray of shape (G,)
-        First member of every group; the members of a group are adjacent.
+        First member of every group. The members of a group are adjacent.
     size : int
         Number of members.
 
     Attributes
     ----------
     order : ndarray of shape (size,)
-        Members rank by rank.
+        Members, sorted by rank.
     groups : ndarray of shape (size,)
-        Their groups.
+        Group of each member in `order`.
     """
 
     def __init__(self, starts: NDArray[np.intp], size: int) -> None:
@@ -53,7 +53,7 @@ class Members:
         self._places = np.argsort(by_size)
 
     def sums(self, values: Floats) -> Floats:
-        """Sum values (size, ...), given in `order` and overwritten, to (G, ...)."""
+        """Sum values (size, ...) in `order` over groups, (G, ...), overwriting them."""
         end = self._counts[0]
         total = values[:end]
         for count in self._counts[1:]:
@@ -66,7 +66,7 @@ def newton_step(hessian: Floats, gradient: Floats) -> Floats:
     """Solve for a step (G,), given a positive definite Hessian (G, G)."""
     step: Floats
     _, step, failed = dposv(hessian, gradient)
-    if failed:  # by rounding it may not be definite
+    if failed:  # rounding can make it indefinite
         step = np.linalg.solve(hessian, gradient).astype(np.float64)
     return step
 
@@ -74,10 +74,10 @@ def newton_step(hessian: Floats, gradient: Floats) -> Floats:
 def without(
     weights: Floats, hessian: Floats, groups: Sequence[int]
 ) -> tuple[Floats, Floats]:
-    """Weights (G,) and Hessian (G, G) of the groups that stay when others are dropped.
+    """Return weights and Hessian of the groups that stay when others are dropped.
 
-    A loss that is quadratic around the weights, with that Hessian, is then least:
-    ``w += H^-1 H[:, gone] w[gone]`` with the Hessian ``H`` of those that stay.
+    The new weights minimise a loss that is quadratic around the old ones: ``w += H^-1
+    H[:, gone] w[gone]``, where ``H`` is the Hessian of the groups that stay.
     """
     gone = np.isin(np.arange(len(weights)), groups)
     rows = hessian[~gone]
@@ -100,10 +100,10 @@ class GroupPass(ABC):
     weights : ndarray of shape (G,)
         Weights of the groups for the incoming row.
     hessian : ndarray of shape (G, G)
-        Hessian of the log-losses so far in the weights; old losses count less if the
-        pool has a half-life.
+        Hessian of the log-losses so far with respect to the weights. Old losses count
+        less if the pool has a half-life.
     rates : sequence of float or None
-        Rates of the fixed share inside groups, as in the pool.
+        Rates of the fixed share within groups, as in the pool.
     """
 
     def __init__(self, pool: PoolSettings, n_groups: int) -> None:
@@ -114,7 +114,7 @@ class GroupPass(ABC):
         self.hessian = self._precision * np.eye(n_groups)
 
     def _fade(self) -> None:
-        """Discount the losses so far, before the loss of a row is added."""
+        """Discount past losses before the loss of a row is added."""
         if self._kept < 1:
             self.hessian = self._kept * self.hessian
             np.einsum("ii->i", self.hessian)[:] += (1 - self._kept) * self._precision
@@ -126,9 +126,9 @@ class GroupPass(ABC):
         Parameters
         ----------
         values : ndarray of shape (K, P)
-            Predictions of the experts, in the order of members; overwritten.
+            Predictions of the experts, in the order of `members`. They are overwritten.
         weights : ndarray of shape (K,)
-            Weights of the experts in their group, in that order.
+            Weights of the experts within their groups, in the same order.
         members : Members
 
         Returns
@@ -158,15 +158,15 @@ class GroupPass(ABC):
         """Cost of a label, in nats; NaN where the groups cannot be pooled yet."""
 
     def retire(self, groups: Sequence[int]) -> None:
-        """Drop some groups; the others take over their weights where they can."""
+        """Drop some groups and transfer their weights to the others where possible."""
         weights, self.hessian = without(self.weights, self.hessian, groups)
         self.weights = self._allowed(weights)
 
     def add_classes(self, n: int) -> None:  # noqa: B027
-        """Add classes, where labels are classes."""
+        """Add classes, if labels are classes."""
 
     def _allowed(self, weights: Floats) -> Floats:
-        """Return the nearest weights that are valid for the pool."""
+        """Return the valid weights nearest to the given ones."""
         return weights
 
     def state_dict(self) -> dict[str, Floats]:

@@ -1,4 +1,4 @@
-"""The log-linear pool of class probabilities, and one online pass of it."""
+"""The log-linear pool of class probabilities, and its online pass."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class PoolTrace(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class LogLinearPool(BaseEstimator):
-    r"""Log-linear pool of the predictions of several kinds of experts, learned online.
+    r"""Log-linear pool of predictions of several kinds of experts, learned online.
 
     The prediction for a row is
 
@@ -46,9 +46,9 @@ class LogLinearPool(BaseEstimator):
 
         p_t(y) \propto \prod_g q_{gt}(y)^{w_g},
 
-    where :math:`q_g` is the prediction of kind ``g``. Weights may be negative and need
-    not sum to one. They begin at ``1 / G``. Each label, once coded, moves them by one
-    Newton step on its log-loss: with :math:`F_{gc} = \log q_g(c) - \sum_k p(k) \log
+    where :math:`q_g` is the prediction of kind ``g``. Weights start at ``1 / G``. They
+    may be negative and need not sum to one. Each label, once coded, moves them by one
+    Newton step on its log-loss. With :math:`F_{gc} = \log q_g(c) - \sum_k p(k) \log
     q_g(k)`,
 
     .. math::
@@ -59,24 +59,23 @@ class LogLinearPool(BaseEstimator):
     Parameters
     ----------
     kinds : array-like of shape (n_readouts,), default=None
-        The kind of each readout in a switcher's list; None tells them by
-        architecture, scaling, averaging, and noise of kernels. Not used if you call the
-        pool with predictions of kinds.
+        The kind of each readout in a switcher's list. None derives kinds from the
+        architecture, scaling, averaging and kernel noise of readouts. Not used if you
+        call the pool with predictions of kinds.
     prior_precision : float, default=15.0
-        :math:`\lambda`: how strongly the weights are held near ``1 / G`` at first.
+        :math:`\lambda`, which holds the weights near ``1 / G`` at first.
     floor : float, default=1e-4
-        Share of the uniform distribution that is mixed into every kind's prediction
-        before it is pooled, and into the pool's before it is coded. Without it a
-        single kind that is certain and wrong makes the regret grow linearly.
+        Share of the uniform distribution that is mixed into the prediction of every
+        kind and of the pool. Without a floor, a single kind that is certain and wrong
+        makes the regret grow linearly.
     half_life : float, default=None
-        Labels after which a label counts half in :math:`H`, for streams that drift:
-        :math:`H` decays towards :math:`H_0`, so steps stay large enough to follow new
-        labels. With None all labels count equally.
+        Number of labels after which a label counts half in :math:`H`. Use it for
+        streams that drift: :math:`H` decays towards :math:`H_0`, so steps stay large
+        enough to follow new labels. None counts all labels equally.
     rates : sequence of float, default=None
-        Constant rates of the fixed share by which a switcher mixes the readouts of a
-        kind, with a separate Bayesian mixture over the rates in each kind. None is
-        the single rate ``1 / t``. Not used if you call the pool with predictions of
-        kinds.
+        Constant rates of the fixed share with which a switcher mixes the readouts of a
+        kind. Each kind has its own Bayesian mixture over the rates. None is the single
+        rate ``1 / t``. Not used if you call the pool with predictions of kinds.
 
     See Also
     --------
@@ -90,7 +89,7 @@ class LogLinearPool(BaseEstimator):
 
     Examples
     --------
-    Two kinds, each confident and right on half of the rows:
+    Two kinds, each confident and correct on half of the rows:
 
     >>> import numpy as np
     >>> from sklearn_mdl.pooling import LogLinearPool
@@ -136,7 +135,7 @@ class LogLinearPool(BaseEstimator):
             raise invalid("rates", "numbers in [0, 1], or None", rates, cure)
 
     def __call__(self, log_proba: ArrayLike, labels: ArrayLike) -> PoolTrace:
-        """Pool predictions of kinds in one online pass over labels.
+        """Pool the predictions of kinds in one online pass over labels.
 
         Parameters
         ----------
@@ -152,7 +151,7 @@ class LogLinearPool(BaseEstimator):
         Raises
         ------
         ValueError
-            If a parameter is out of range, or as in :meth:`PoolPass.extend`.
+            If a parameter is out of range, and as :meth:`PoolPass.extend`.
         """
         array = np.asarray(log_proba, dtype=np.float64)
         if array.ndim != 3:
@@ -164,8 +163,8 @@ class LogLinearPool(BaseEstimator):
 class PoolPass(GroupPass):
     """One pass of a pool over a stream that arrives in blocks.
 
-    Any way of cutting the stream into blocks gives bitwise the same numbers. So does
-    calling :meth:`observe` row by row, as a decoder does.
+    Results are bitwise the same however the stream is cut into blocks, and also if
+    :meth:`observe` is called row by row, as a decoder does.
 
     Parameters
     ----------
@@ -184,7 +183,7 @@ class PoolPass(GroupPass):
     def __init__(self, pool: LogLinearPool, n_kinds: int, n_classes: int) -> None:
         pool.check_params()
         for name, value in {"n_kinds": n_kinds, "n_classes": n_classes}.items():
-            check_integer(name, value, 1, "give the stream's number")
+            check_integer(name, value, 1, "count those of the stream")
         self._floor = float(pool.floor)
         self._shape = int(n_kinds), int(n_classes)
         super().__init__(pool, n_kinds)
@@ -196,7 +195,7 @@ class PoolPass(GroupPass):
         return members.sums(values)
 
     def add_classes(self, n: int) -> None:
-        """Add classes; the weights stay."""
+        """Add classes; weights do not change."""
         n_kinds, n_classes = self._shape
         self._shape = n_kinds, n_classes + n
 
@@ -218,8 +217,8 @@ class PoolPass(GroupPass):
         proba : ndarray of shape (G, C)
             Probabilities of the kinds.
         label : int
-            A new class, numbered ``C``, does not change the weights and is known
-            afterwards.
+            A new class has the number ``C``. It does not change the weights and is
+            known afterwards.
 
         Returns
         -------
@@ -238,7 +237,7 @@ class PoolPass(GroupPass):
         gaps = scores - (scores @ pooled)[:, np.newaxis]
         self._fade()
         self.hessian += (gaps * pooled) @ gaps.T
-        # A new array: a trace holds the old one.
+        # A new array, because a trace holds the old one.
         self.weights = self.weights + newton_step(self.hessian, gaps[:, right])
         coded = self._coded(pooled)
         return coded, self.cost(coded, right)
@@ -269,7 +268,7 @@ class PoolPass(GroupPass):
         Returns
         -------
         trace : PoolTrace
-            Of these rows.
+            Results for these rows.
 
         Raises
         ------

@@ -1,19 +1,21 @@
 """Statistics of ranks over datasets.
 
-Codelengths of different tasks are not commensurable: tasks differ in their numbers of
-classes and examples. So encoders are ranked on each dataset, the ranks are averaged,
-and two averages are called different if they differ by more than the critical
+Codelengths of different tasks are not comparable, because tasks differ in their numbers
+of classes and examples. So encoders are ranked on each dataset and their ranks are
+averaged. Two averages differ significantly if their difference exceeds the critical
 difference of the Nemenyi test (Li, Bornschein and Hutter, 2023, Evaluating
 Representations with Readout Model Switching, ICLR, Section 4; after Demsar, 2006,
 Statistical Comparisons of Classifiers over Multiple Data Sets, Journal of Machine
 Learning Research 7).
 
-The constant of the test depends on the number of encoders compared. The paper uses
-q = 3.12 throughout, which belongs to 14 encoders; here it is computed for each number.
+The constant of the test depends on the number of encoders compared. The paper always
+uses q = 3.12, which is the constant for 14 encoders. This package computes the constant
+for the number at hand.
 
-Tables have shape (n_datasets, n_encoders): one score per cell, averaged over orders,
+Tables have shape (n_datasets, n_encoders). Each cell is a score averaged over orders;
 lower is better. Tests of pairs take codelengths and use their log ratios, which are
-commensurable; unlike average ranks, their results do not depend on other encoders.
+comparable across tasks. Unlike average ranks, their results do not depend on other
+encoders.
 """
 
 from sklearn_mdl.ranking._anytime import (

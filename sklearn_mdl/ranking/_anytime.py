@@ -1,13 +1,13 @@
-"""Tests of differences of losses that may be checked after every label.
+"""Tests of differences of losses that you may check after every label.
 
-Two processes, each for all pairs of encoders at once. The exact process (Choe and
-Ramdas, 2021, Comparing Sequential Forecasters, arXiv 2110.00115; its bound is from
+There are two processes, each for all pairs of encoders at once. The exact process (Choe
+and Ramdas, 2021, Comparing Sequential Forecasters, arXiv 2110.00115; its bound is from
 Howard, Ramdas, McAuliffe and Sekhon, 2021, Time-uniform, nonparametric, nonasymptotic
 confidence sequences, Annals of Statistics 49) needs bounded losses and makes no
 assumption about the labels. The asymptotic process (Waudby-Smith, Arbour, Sinha,
 Kennedy and Ramdas, 2021, Time-uniform central limit theory, arXiv 2103.06476) accepts
-any losses and needs about half as many labels. :class:`LossRace` removes encoders by
-either.
+any losses and needs about half as many labels. :class:`LossRace` removes encoders with
+either process.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from sklearn_mdl.ranking._pairs import Floats
 CLIPPING = 0.1  # weight of the uniform prediction in clipped losses
 LAMBDAS = 0.9 * 0.5 ** np.arange(9)
 COSTS = -np.log1p(-LAMBDAS) - LAMBDAS
-# The asymptotic process is tuned for the first number of labels, and only uses the
-# normal approximation from the second number on.
+# The asymptotic process is tuned for the first number of labels. It uses the normal
+# approximation from the second number on.
 TUNED_FOR, LEAST = 200, 30
-# Races on real features take about so many times the labels that draws from their past
-# take, because encoders come closer as they learn.
+# Races on real features take this many times the labels of draws from their past,
+# because encoders become more similar as they learn.
 SLOWER = 2.0
 
 
 def clipped_losses(losses: Floats, n_classes: int) -> Floats:
-    """Return losses of predictions mixed with the uniform one.
+    """Return losses of predictions mixed with the uniform prediction.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def exact_log_values(totals: Floats, squares: Floats) -> Floats:
     totals : ndarray
         Sums of differences between -1/2 and 1/2.
     squares : ndarray
-        Sums of the squared distances of each from the mean of those before it.
+        Sums of squared distances, each from the mean of the previous differences.
     """
     exponents = LAMBDAS * totals[..., None] - COSTS * squares[..., None]
     found: Floats = logsumexp(exponents, axis=-1) - np.log(len(LAMBDAS))
@@ -66,10 +66,10 @@ def exact_log_values(totals: Floats, squares: Floats) -> Floats:
 
 
 def exact_half_widths(squares: Floats, level: float) -> Floats:
-    """Return how far totals may exceed their expectation, at a one-sided level.
+    """Return how far totals may exceed their expectation at a one-sided level.
 
-    These are the totals for which the e-value is ``1 / level``: the log of an e-value
-    is convex in the total, so that Newton's method descends to it from the right.
+    At these totals the e-value is ``1 / level``. The log of an e-value is convex in the
+    total, so Newton's method converges from the right.
     """
     wanted = -np.log(level)
     ends = (wanted + np.log(len(LAMBDAS)) + COSTS * squares[..., None]) / LAMBDAS
@@ -93,10 +93,10 @@ def asymptotic_log_values(n: Floats, totals: Floats, variances: Floats) -> Float
     n : ndarray
         Numbers of differences.
     totals : ndarray
-        Their sums.
+        Sums of the differences.
     variances : ndarray
-        Their variances (``ddof=0``). With zero variance the approximation gives no
-        evidence.
+        Variances of the differences (``ddof=0``). With zero variance the approximation
+        gives no evidence.
     """
     ratio = n / TUNED_FOR
     known = (n >= LEAST) & (variances > 0)
@@ -107,7 +107,7 @@ def asymptotic_log_values(n: Floats, totals: Floats, variances: Floats) -> Float
 
 
 def asymptotic_half_widths(n: Floats, variances: Floats, level: float) -> Floats:
-    """Return how far means may exceed their expectation, at a one-sided level."""
+    """Return how far means may exceed their expectation at a one-sided level."""
     counted = np.maximum(n, 1)
     ratio = counted / TUNED_FOR
     log = np.log1p(np.sqrt(1 + ratio) / (2 * level))
@@ -116,19 +116,19 @@ def asymptotic_half_widths(n: Floats, variances: Floats, level: float) -> Floats
 
 
 class PairSums:
-    """Running sums of the differences of losses between all pairs of encoders.
+    """Running sums of loss differences between all pairs of encoders.
 
     Parameters
     ----------
     shape : tuple of int
-        Shape of the losses at a label; the encoders are the last axis.
+        Shape of the losses at a label. The last axis is the encoders.
 
     Attributes
     ----------
     n, totals, squares, moments : ndarray of shape (*shape, n_encoders)
-        By encoder and rival: number and sum of the losses of the encoder minus those of
-        the rival, the sum of their squared distances from the mean of those before, and
-        from the mean of all.
+        For each encoder and rival: the number and the sum of differences (loss of the
+        encoder minus loss of the rival), and the sums of their squared distances from
+        the mean of previous differences and from the mean of all.
     """
 
     def __init__(self, shape: tuple[int, ...]) -> None:
@@ -150,29 +150,29 @@ class PairSums:
 
     @property
     def means(self) -> Floats:
-        """Mean differences, zero without any."""
+        """Mean differences; zero if there are none."""
         found: Floats = self.totals / np.maximum(self.n, 1)
         return found
 
     @property
     def variances(self) -> Floats:
-        """Variances of differences, zero without any."""
+        """Variances of differences; zero if there are none."""
         found: Floats = np.maximum(self.moments, 0.0) / np.maximum(self.n, 1)
         return found
 
 
 class LossRace:
-    """A race of encoders by their losses, label by label.
+    """A race between encoders, label by label.
 
-    An encoder is removed once the e-value that it is behind one of its rivals reaches
-    ``(n_encoders - 1) / alpha``. With `within` the threshold is twice that, and the
-    other half of `alpha` goes to the bounds that stop the race.
+    An encoder is removed once the e-value for being behind some rival reaches
+    ``(n_encoders - 1) / alpha``. With `within` the threshold is doubled, and the other
+    half of `alpha` is spent on the bounds that stop the race.
 
     Parameters
     ----------
     shape : tuple of int
-        Shape of the losses at a label: the encoders are the last axis, and each index
-        of the other axes is a separate race.
+        Shape of the losses at a label. The last axis is the encoders, and each index of
+        the other axes is a separate race.
     n_classes : int or None
         None for real labels, which only the asymptotic process can compare.
     alpha : float
@@ -181,18 +181,18 @@ class LossRace:
     method : {"asymptotic", "exact"}
         The process that removes encoders and stops the race.
     start : int
-        Number of first labels that do not count.
+        Number of labels at the beginning that do not count.
 
     Attributes
     ----------
     n_labels : int
     alive : ndarray of shape (*shape,), bool
     out_at : ndarray of shape (*shape,), int
-        Number of labels after which an encoder was removed; 0 if it was not.
+        Number of labels after which an encoder was removed; 0 if it still takes part.
     certified : ndarray of shape (*shape,), bool
         True for encoders that the exact process has shown to be behind.
     stopped_at : ndarray of shape shape[:-1], int
-        Number of labels after which the race could first be stopped; 0 if it cannot.
+        Number of labels after which the race could first stop; 0 if it cannot yet.
     leader_at_stop : ndarray of shape shape[:-1], int
         The leader at that time.
     """
@@ -269,7 +269,7 @@ class LossRace:
     def bounds(
         self, method: str | None = None, *, leader: ArrayLike | None = None
     ) -> tuple[Floats, Floats]:
-        """Return bounds of mean losses minus the leader's mean loss, each (*shape,)."""
+        """Return bounds on mean losses minus the leader's mean loss, each (*shape,)."""
         first = np.asarray(self.leader if leader is None else leader)[..., None]
         means, widths = (
             np.take_along_axis(table, first[..., None], axis=-1)[..., 0]
@@ -280,7 +280,7 @@ class LossRace:
         return means - widths, means + widths
 
     def could_stop(self, method: str | None = None) -> NDArray[np.bool_]:
-        """Return True if one encoder is left, or the leader is close enough to all."""
+        """Return True if one encoder is left or the leader is close enough to all."""
         alone = self.alive.sum(-1) == 1
         if self.within is None:
             return np.asarray(alone)
@@ -288,14 +288,14 @@ class LossRace:
         return np.asarray(alone | (behind <= self.within))
 
     def is_certified(self) -> NDArray[np.bool_]:
-        """Return True if the exact process by itself allows the race to stop."""
+        """Return True if the exact process on its own allows the race to stop."""
         if self.clipped is None:
             return np.zeros(self.alive.shape[:-1], dtype=bool)
         shown = (self.alive | self.certified).all(-1)
         return np.asarray(shown & self.could_stop("exact"))
 
     def _of(self, method: str | None = None) -> tuple[PairSums, float | None]:
-        """Return the sums of a process, and the divisor of exact ones."""
+        """Return the sums of a process, and the divisor of exact sums."""
         if (method or self.method) == "asymptotic":
             return self.sums, None
         assert self.clipped is not None  # the exact process requires it
@@ -311,8 +311,8 @@ class LossRace:
     def repeated(self, n_copies: int) -> LossRace:
         """Return copies of the race among the remaining encoders.
 
-        The copies keep the mean losses so far and share the level of a pair. They leave
-        out the exact process unless it is the one that stops.
+        Copies keep the mean losses so far and share the level of a pair. They leave out
+        the exact process unless it stops the race.
         """
         kept, other = np.flatnonzero(self.alive), self.copy()
         if self.method == "asymptotic":
@@ -337,15 +337,15 @@ def forecast_stop(
     n_draws: int = 64,
     random_state: int = 0,
 ) -> Floats:
-    """Draw after how many more labels a race stops, if losses stay as they are.
+    """Draw after how many more labels a race stops if losses do not change.
 
-    Future labels are drawn from the second half of the labels that counted. Each draw
-    first resamples that half, since its means are uncertain too.
+    Future labels are drawn from the second half of the labels that count. Each draw
+    first resamples that half, because its means are uncertain too.
 
     Parameters
     ----------
     race : LossRace
-        A single race; it is not changed.
+        A single race, which is not modified.
     losses : ndarray of shape (n_labels, n_encoders)
         In nats.
     most : int
@@ -356,7 +356,7 @@ def forecast_stop(
     Returns
     -------
     labels : ndarray of shape (n_draws,)
-        In ascending order; infinity where `most` do not suffice.
+        In ascending order; infinity where `most` labels do not suffice.
     """
     copies, rng = race.repeated(n_draws), np.random.default_rng(random_state)
     recent = losses[(race.start + len(losses)) // 2 :, race.alive]
@@ -373,10 +373,10 @@ def forecast_stop(
 def forecast_interval(
     race: LossRace, losses: Floats, *, most: int
 ) -> tuple[float, float, float]:
-    """Return about how many more labels a race takes: low end, median and high end.
+    """Forecast how many more labels a race takes: low end, median and high end.
 
-    Draws of :func:`forecast_stop` are too early on real streams: the median and the
-    high end are ``SLOWER`` times theirs. The interval is meant to hold 80 %.
+    Draws of :func:`forecast_stop` are too small on real streams, so their median and
+    high end are multiplied by ``SLOWER``. The interval is designed to cover 80 %.
 
     Parameters
     ----------
@@ -401,20 +401,19 @@ def combined_e_values(e_values: ArrayLike, claim: str) -> Floats:
     Parameters
     ----------
     e_values : array-like of shape (n_datasets, ...)
-        Exact e-values, one for each dataset, each from a separate race. Asymptotic ones
-        are not e-values and must not be combined.
+        One exact e-value for each dataset, each from a separate race. Values of the
+        asymptotic process are not e-values and must not be combined.
     claim : {"on at least one", "on every one"}
-        "on at least one" multiplies the e-values: one dataset may decide, so each of
-        two encoders can be shown to be better than the other, on different datasets.
-        "on every one" takes the smallest e-value. For "better on average over all rows"
-        run one race over the rows of all datasets, in an order that is fixed
-        beforehand.
+        "on at least one" multiplies the e-values. A single dataset can decide, so each
+        of two encoders can be shown to be better on a different dataset. "on every one"
+        takes the smallest e-value. For "better on average over all rows", run one race
+        over the rows of all datasets in an order fixed beforehand.
 
     Returns
     -------
     combined : ndarray
-        An e-value: the chance that it ever reaches ``1 / alpha`` although the claim is
-        false is at most ``alpha``.
+        An e-value. If the claim is false, it ever reaches ``1 / alpha`` with
+        probability at most ``alpha``.
 
     Raises
     ------

@@ -12,10 +12,10 @@ from numpy.typing import ArrayLike
 from sklearn_mdl.ranking import _pairs
 from sklearn_mdl.ranking._results import NamedResult, Pairs
 
-# Numbers in a block: large enough for fast matrix products, small in memory.
+# Numbers in a block, large enough for fast matrix products but small in memory.
 _BLOCK = 2**21
 
-# Weights of regions that differ by less are equal: they are rounded sums.
+# Weights of regions are rounded sums; smaller differences count as equal.
 _ROUNDING = 1e-9
 
 
@@ -34,9 +34,9 @@ class BayesianSignedRank(NamedResult):
     p_second : ndarray of shape (n_pairs,)
         Posterior probability that the second encoder's code is practically shorter.
     rope : float
-        The share by which equivalent codelengths may differ.
+        Share by which equivalent codelengths may differ.
     n_draws : int
-        Draws from the posterior: the standard error of a probability ``p`` is
+        Number of draws from the posterior. The standard error of a probability ``p`` is
         ``sqrt(p (1 - p) / n_draws)``.
     """
 
@@ -61,38 +61,40 @@ def bayesian_signed_rank(
     n_draws: int = 50_000,
     random_state: int | np.random.Generator | None = 0,
 ) -> BayesianSignedRank:
-    """Posterior probabilities that one code is shorter, or both equally long.
+    """Posterior probabilities that one code is shorter or both are equally long.
 
-    A significance test cannot show that two encoders are equally good; this one can.
-    Its data are the log ratios ``z_1, ..., z_n`` of a pair's codelengths, one per
-    dataset, with a pseudo-observation ``z_0 = 0`` from the prior. Their distribution
-    over datasets is a Dirichlet process: weights ``w`` from a Dirichlet distribution
-    with parameters ``(s, 1, ..., 1)``. Each draw of weights gives the three regions::
+    A significance test cannot show that two encoders are equally good, but this test
+    can. Its data are the log ratios ``z_1, ..., z_n`` of a pair's codelengths, one per
+    dataset, and a pseudo-observation ``z_0 = 0`` from the prior. Their distribution
+    over datasets is a Dirichlet process, with weights ``w`` from a Dirichlet
+    distribution with parameters ``(s, 1, ..., 1)``. Each draw of weights gives three
+    regions::
 
         first      sum of w_i w_j over i, j with z_i + z_j < -2 log(1 + rope)
         second     sum of w_i w_j over i, j with z_i + z_j > +2 log(1 + rope)
         equivalent the rest,
 
-    where a sum on a bound counts half for either side. The largest region wins the
-    draw, and equal regions share it. The probabilities are the shares of draws won.
+    A sum on a bound counts half for either side. The largest region wins the draw, and
+    equal regions share it. The probabilities are the shares of draws won.
 
     Parameters
     ----------
     codelengths : array-like of shape (n_datasets, n_encoders)
-        Positive codelengths, in one unit within each row.
+        Positive codelengths, in the same unit within each row.
     rope : float, default=0.01
-        Region of practical equivalence: codelengths are equivalent if their ratio is at
-        most ``1 + rope``, by default one per cent. With 0 nothing is equivalent.
+        Region of practical equivalence. Codelengths are equivalent if their ratio is at
+        most ``1 + rope``, so by default if they differ by at most one per cent. With 0
+        none are.
     pairs : array-like of int of shape (n_pairs, 2), optional
         The pairs to compare, as columns; by default all, of at most 40 encoders.
     top_k : int, optional
-        Compare only this many encoders, those with the best average ranks; ties go to
+        Compare only this many encoders, those with the best average ranks. Ties go to
         the first columns.
     prior_strength : float, default=0.5
         Weight ``s`` of the prior, in datasets, positive.
     n_draws : int, default=50000
-        Draws from the posterior. All pairs share them, so the probabilities of a pair
-        depend neither on other encoders nor on its position.
+        Number of draws from the posterior. All pairs share the draws, so the
+        probabilities of a pair depend neither on other encoders nor on its position.
     random_state : int, Generator or None, default=0
         Seed of the draws.
 
@@ -110,11 +112,11 @@ def bayesian_signed_rank(
 
     Notes
     -----
-    With few datasets the result depends on the prior, which is weak by default: a
+    With few datasets the result depends on the prior, which is weak by default. A
     single dataset on which the first code is shorter by more than twice the region of
     equivalence already gives a probability of 0.84.
 
-    All pairs of one draw are one matrix product: the cost is O(n_draws n_pairs n^2).
+    The test takes O(n_draws n_pairs n^2) operations, in one matrix product per draw.
 
     References
     ----------
@@ -172,7 +174,7 @@ def _blocks(length: int, width: int) -> Iterator[slice]:
 
 
 def _beyond(sums: _pairs.Floats, bound: float) -> _pairs.Floats:
-    """Return 1 beyond the bound, 1/2 on it, 0 before it."""
+    """Return 1 above the bound, 1/2 on it and 0 below it."""
     return np.heaviside(sums - bound, 0.5)
 
 

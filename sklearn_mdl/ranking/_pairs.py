@@ -14,7 +14,7 @@ from sklearn_mdl.ranking._results import NamedResult, Pairs
 
 Floats = NDArray[np.float64]
 
-# With more encoders pairs must be chosen: 40 already make 780 tests.
+# With more encoders you must choose pairs, since 40 already make 780 tests.
 MOST_ENCODERS = 40
 
 
@@ -28,8 +28,8 @@ class WinTable(NamedResult):
         Number of datasets on which the row's encoder has a shorter code than the
         column's.
     ties : ndarray of int of shape (n_encoders, n_encoders)
-        Number of datasets on which neither code is shorter; all datasets on the
-        diagonal.
+        Number of datasets on which neither code is shorter. On the diagonal, the number
+        of datasets.
     """
 
     wins: NDArray[np.intp]
@@ -55,9 +55,10 @@ def win_table(codelengths: ArrayLike, *, rope: float = 0.0) -> WinTable:
     Parameters
     ----------
     codelengths : array-like of shape (n_datasets, n_encoders)
-        Positive codelengths, in one unit within each row.
+        Positive codelengths, in the same unit within each row.
     rope : float, default=0
-        Codelengths whose ratio is at most ``1 + rope`` tie: 0.01 for one per cent.
+        Codelengths tie if their ratio is at most ``1 + rope``, such as 0.01 for one per
+        cent.
 
     Returns
     -------
@@ -80,7 +81,7 @@ def win_table(codelengths: ArrayLike, *, rope: float = 0.0) -> WinTable:
     table, margin = checked_codelengths(codelengths), log_margin(rope)
     n_datasets, n_encoders = table.shape
     wins = np.zeros((n_encoders, n_encoders), dtype=np.intp)
-    # Without a margin the codelengths themselves decide: logarithms can tie them.
+    # Without a margin, compare codelengths themselves, as their logarithms may tie.
     for row in np.log(table) if margin > 0 else table:
         wins += row[:, None] < row - margin
     return WinTable(wins=wins, ties=n_datasets - wins - wins.T)
@@ -115,7 +116,7 @@ def _all_of(encoders: NDArray[np.intp]) -> Pairs:
 
 def _best(table: Floats, top_k: int) -> NDArray[np.intp]:
     """Return the columns with the best average ranks, in the order of the table."""
-    check_count("top_k", top_k, 2, "a pair takes two encoders")
+    check_count("top_k", top_k, 2, "a pair has two encoders")
     if top_k > table.shape[1]:
         limit = f"at most the number of encoders, {table.shape[1]}"
         raise invalid("top_k", limit, top_k, "leave it out to compare all pairs")
@@ -123,7 +124,7 @@ def _best(table: Floats, top_k: int) -> NDArray[np.intp]:
 
 
 def _checked(pairs: ArrayLike, n_encoders: int) -> Pairs:
-    """Return the pairs; raise if one is not two encoders or is repeated."""
+    """Return the pairs; raise if a pair is repeated or does not name two encoders."""
     array = np.asarray(pairs)
     shaped = array.ndim == 2 and array.shape[1] == 2 and len(array) > 0
     if not shaped or not np.issubdtype(array.dtype, np.integer):
@@ -225,8 +226,8 @@ def average_ranks(scores: ArrayLike) -> NDArray[np.float64]:
     Parameters
     ----------
     scores : array-like of shape (n_datasets, n_encoders)
-        One finite score per dataset and encoder, lower is better: codelengths, in one
-        unit within each row.
+        One finite score per dataset and encoder, such as a codelength, in the same unit
+        within each row. Lower is better.
 
     Returns
     -------

@@ -22,7 +22,7 @@ def nemenyi_critical_difference(
 ) -> float:
     """Smallest difference of average ranks that is significant in the Nemenyi test.
 
-    With ``r`` encoders and ``N`` datasets it is::
+    With ``r`` encoders and ``N`` datasets the critical difference is::
 
         CD = q sqrt(r (r + 1) / (6 N)) ,
 
@@ -32,7 +32,7 @@ def nemenyi_critical_difference(
     Parameters
     ----------
     n_encoders : int
-        Number of encoders compared ``r``, at least 2.
+        Number ``r`` of encoders compared, at least 2.
     n_datasets : int
         Number of datasets ``N``, at least 1.
     alpha : float, default=0.1
@@ -85,7 +85,7 @@ def nemenyi_p_values(
     Returns
     -------
     p_values : ndarray of the shape of `differences`
-        Corrected for all pairs. Values below 1e-9 are rounding errors.
+        P-values, corrected for all pairs. Values below 1e-9 are rounding errors.
 
     Raises
     ------
@@ -116,15 +116,15 @@ def rank_groups(
     """Return the maximal groups of encoders whose average ranks do not differ.
 
     Any two encoders of a group differ by less than the critical difference, and no
-    other encoder could join them. Groups of one are left out. These are the bars of
-    Demsar's diagram.
+    other encoder could join the group. Groups of one are left out. Groups are the bars
+    of Demsar's diagram.
 
     Parameters
     ----------
     average_ranks : array-like of shape (n_encoders,)
         Average rank of each encoder, without NaN.
     critical_difference : float
-        The least significant difference, positive.
+        The smallest significant difference, positive.
 
     Returns
     -------
@@ -159,8 +159,8 @@ def rank_groups(
     ranks, end = given[order], 0
     groups: list[tuple[int, ...]] = []
     for start, rank in enumerate(ranks):
-        # Sorted by rank, a group is contiguous; a group that ends no later than the one
-        # before is part of it.
+        # Sorted by rank, a group is contiguous. A group that ends no later than the
+        # previous group is part of it.
         stop = int(np.searchsorted(ranks - rank, critical_difference))
         if stop > max(end, start + 1):
             groups.append(tuple(order[start:stop].tolist()))
@@ -169,7 +169,7 @@ def rank_groups(
 
 
 def _scale(n_encoders: int, n_datasets: int) -> float:
-    """Return the unit of differences of ranks on the studentized range."""
+    """Return the unit in which rank differences follow the studentized range."""
     _pairs.check_count("n_encoders", n_encoders, 2, _COUNT)
     _pairs.check_count("n_datasets", n_datasets, 1, _COUNT)
     return math.sqrt(n_encoders * (n_encoders + 1) / (12 * n_datasets))
@@ -177,20 +177,20 @@ def _scale(n_encoders: int, n_datasets: int) -> float:
 
 @dataclass(frozen=True)
 class FriedmanTest:
-    """Test that encoders do not differ, over datasets.
+    """Result of a test that encoders do not differ over datasets.
 
     Attributes
     ----------
     statistic : float
         Friedman's chi-square, corrected for ties.
     p_value : float
-        P-value with ``r - 1`` degrees of freedom: an approximation, conservative with
-        few datasets.
+        Approximate p-value with ``r - 1`` degrees of freedom, conservative with few
+        datasets.
     f_statistic : float
-        Iman and Davenport's F; infinite where all datasets give the same ranking.
+        Iman and Davenport's F; infinite if all datasets give the same ranking.
     f_p_value : float
-        P-value with ``r - 1`` and ``(r - 1) (N - 1)`` degrees of freedom; exact where
-        all datasets rank the encoders in the same order.
+        P-value with ``r - 1`` and ``(r - 1) (N - 1)`` degrees of freedom. Exact if all
+        datasets rank the encoders in the same order.
     n_datasets : int
         Number of datasets ``N``.
     n_encoders : int
@@ -208,16 +208,16 @@ class FriedmanTest:
 def friedman_test(scores: ArrayLike) -> FriedmanTest:
     """Test the hypothesis that no encoders differ, before comparing pairs.
 
-    Under the null hypothesis, all orders of the encoders are equally likely on each
-    dataset. With ``N`` datasets, ``r`` encoders and ``R_ij`` the rank of encoder ``j``
-    on dataset ``i``, tied encoders sharing the mean of their ranks::
+    Under the null hypothesis all orders of the encoders are equally likely on each
+    dataset. Let ``R_ij`` be the rank of encoder ``j`` of ``r`` on dataset ``i`` of
+    ``N``, where tied encoders share the mean of their ranks::
 
         chi2 = (r - 1) sum_j (sum_i R_ij - N (r + 1) / 2)^2
                / sum_ij (R_ij - (r + 1) / 2)^2
         F    = (N - 1) chi2 / (N (r - 1) - chi2) .
 
     Without ties the denominator of ``chi2`` is ``N r (r^2 - 1) / 12``, as in the usual
-    formula. ``F`` is less conservative and the better approximation.
+    formula. ``F`` is less conservative and a better approximation.
 
     Parameters
     ----------
@@ -233,20 +233,20 @@ def friedman_test(scores: ArrayLike) -> FriedmanTest:
     Raises
     ------
     ValueError
-        If `scores` is not a table of finite numbers, or has one row or one column: one
+        If `scores` is not a table of finite numbers, or has one row or one column. One
         dataset cannot show that a difference is not due to chance.
 
     Notes
     -----
     If all datasets give the same ranking, ``chi2`` has its largest value and ``F`` is
-    infinite. Its p-value is then the probability of that agreement itself, ``(1 /
-    r!)^(N - 1)`` without ties. Where all encoders tie on all datasets both statistics
-    are 0 and both p-values 1.
+    infinite. The p-value of ``F`` is then the probability of that agreement, ``(1 /
+    r!)^(N - 1)`` without ties. If all encoders tie on all datasets, both statistics are
+    0 and both p-values are 1.
 
     References
     ----------
     Demsar, 2006, Section 3.2.2, without ties. Conover, 1999, Practical Nonparametric
-    Statistics, 3rd ed., Section 5.8: ties and the case of full agreement.
+    Statistics, 3rd ed., Section 5.8 (ties and full agreement).
 
     Examples
     --------
@@ -281,7 +281,7 @@ def friedman_test(scores: ArrayLike) -> FriedmanTest:
 
 
 def _chance_of_agreement(ranks: _pairs.Floats, n_datasets: int) -> float:
-    """Return the probability that all datasets agree with the first one's ranking."""
+    """Return the probability that all datasets agree with the first ranking."""
     sizes = np.unique(ranks, return_counts=True)[1]
     log_orders = gammaln(len(ranks) + 1) - gammaln(sizes + 1).sum()
     return math.exp(-(n_datasets - 1) * log_orders)
@@ -298,7 +298,8 @@ class RankIntervals(NamedResult):
     lower, upper : ndarray of shape (n_encoders,)
         Bounds of the percentile interval.
     p_best : ndarray of shape (n_encoders,)
-        Share of the resamples in which the encoder's average rank is best; ties share.
+        Share of the resamples in which the encoder has the best average rank. Tied
+        encoders share a resample.
     level : float
         Share of the resamples between the bounds.
     n_resamples : int
@@ -327,17 +328,17 @@ def rank_intervals(
     n_resamples: int = 1000,
     random_state: int | np.random.Generator | None = 0,
 ) -> RankIntervals:
-    """Bootstrap intervals of average ranks, by resampling datasets.
+    """Bootstrap intervals of average ranks from resampled datasets.
 
-    The datasets are treated as a sample of tasks: each resample draws as many datasets
+    The datasets are treated as a sample of tasks. Each resample draws as many datasets
     with replacement, for all encoders together. Orders of the same data are not a
     sample of tasks, so average over orders first.
 
     Parameters
     ----------
     scores : array-like of shape (n_datasets, n_encoders)
-        One finite score per dataset and encoder, lower is better, averaged over
-        orders. At least 2 datasets and 2 encoders.
+        One finite score per dataset and encoder, averaged over orders; lower is better.
+        At least 2 datasets and 2 encoders.
     level : float, default=0.9
         Level of the intervals, between 0 and 1 exclusive.
     n_resamples : int, default=1000
@@ -348,7 +349,7 @@ def rank_intervals(
     Returns
     -------
     intervals : RankIntervals
-        Average ranks, bounds, and the share of resamples in which each encoder is best.
+        Average ranks, bounds and the share of resamples in which each encoder is best.
 
     Raises
     ------
@@ -358,12 +359,12 @@ def rank_intervals(
 
     Notes
     -----
-    Each interval is for a single encoder: two encoders with overlapping intervals may
+    Each interval is for a single encoder. Two encoders with overlapping intervals may
     still differ significantly, since they are compared on the same datasets. Percentile
-    intervals are too short with few datasets; with 2 or 3 they are hardly informative.
+    intervals are too short with few datasets, and hardly informative with 2 or 3.
 
-    Ranks within a dataset do not change with the resample, so all resamples together
-    are one matrix product.
+    Ranks within a dataset are the same in all resamples, so one matrix product computes
+    all resamples.
 
     References
     ----------

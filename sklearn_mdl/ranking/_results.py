@@ -1,4 +1,4 @@
-"""Results that print as tables, with the names of encoders and datasets."""
+"""Results that print as tables with the names of encoders and datasets."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ MOST_ROWS = 20  # of a printed table
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class NamedResult(ABC):
-    """A result about encoders, which prints as a table.
+    """A result about encoders that prints as a table.
 
     Attributes
     ----------
     encoder_names, dataset_names : sequence of str
-        Names of the columns and rows of the table of scores; numbers where there are no
+        Names of the columns and rows of the table of scores, or numbers if there are no
         names.
     """
 
@@ -52,7 +52,7 @@ class NamedResult(ABC):
         Raises
         ------
         ImportError
-            If pandas is not installed; it belongs to the extra ``plot``.
+            If pandas is not installed; the extra ``plot`` includes it.
         """
         try:
             from pandas import DataFrame
@@ -86,11 +86,11 @@ class NamedResult(ABC):
         return [self.dataset_names[i] if self.dataset_names else int(i) for i in places]
 
     def _values(self, *names: str) -> dict[str, list[object]]:
-        """Return attributes as columns; a table is flattened row by row."""
+        """Return attributes as columns; tables are flattened row by row."""
         return {name: np.ravel(getattr(self, name)).tolist() for name in names}
 
     def _by_pair(self, pairs: Pairs, *names: str) -> dict[str, list[object]]:
-        """Return columns of pairs of encoders, and of attributes of one value each."""
+        """Return columns of encoder pairs and of attributes with one value per pair."""
         ends = {"first": pairs[:, 0], "second": pairs[:, 1]}
         columns = {name: self._encoders(places) for name, places in ends.items()}
         return {**columns, **self._values(*names)}

@@ -13,10 +13,10 @@ from scipy.stats import norm, rankdata
 from sklearn_mdl.ranking import _pairs
 from sklearn_mdl.ranking._results import NamedResult, Pairs
 
-# Up to this number of datasets p-values are exact.
+# P-values are exact up to this number of datasets.
 EXACT_DATASETS = 100
 
-# Log ratios that differ by less are tied: logarithms are rounded.
+# Logarithms are rounded; log ratios that differ by less are tied.
 _ROUNDING = 1e-12
 
 
@@ -29,16 +29,16 @@ class PairwiseWilcoxon(NamedResult):
     pairs : ndarray of shape (n_pairs, 2)
         First and second encoder of each pair, as columns of the table.
     median_log_ratios : ndarray of shape (n_pairs,)
-        Median over datasets of ``log(first / second)``: negative where the first
-        encoder's code is shorter, by about this share.
+        Median over datasets of ``log(first / second)``. If negative, the first
+        encoder's code is shorter by about this share.
     rank_sums : ndarray of shape (n_pairs, 2)
         Sum of the ranks of the datasets on which the first code is shorter, and of
         those on which the second is.
     p_values : ndarray of shape (n_pairs,)
         Two-sided, not corrected for the other pairs.
     adjusted_p_values : ndarray of shape (n_pairs,)
-        After Holm's correction. If you call all pairs below ``alpha`` different, the
-        probability of any false claim is at most ``alpha``.
+        P-values after Holm's correction. If you call all pairs below ``alpha``
+        different, the probability of any false claim is at most ``alpha``.
     """
 
     pairs: Pairs
@@ -59,22 +59,22 @@ def pairwise_wilcoxon(
     pairs: ArrayLike | None = None,
     top_k: int | None = None,
 ) -> PairwiseWilcoxon:
-    """Test pairs of encoders by the signed ranks of their log ratios of codelengths.
+    """Test pairs of encoders by the signed ranks of their log codelength ratios.
 
-    The differences of a pair are ranked across datasets, so they must have one scale.
-    Codelengths do not, since tasks differ in classes and in length, but their ratios
-    do: ``log(first / second)`` is ranked here. Unlike in the Nemenyi test, the result
-    of a pair does not depend on other encoders, except for the number of pairs in
+    The differences of a pair are ranked across datasets, so they must have the same
+    scale. Codelengths do not, since tasks differ in classes and length, but their
+    ratios do, so this test ranks ``log(first / second)``. Unlike in the Nemenyi test,
+    other encoders only affect the result of a pair through the number of pairs in
     Holm's correction.
 
     Parameters
     ----------
     codelengths : array-like of shape (n_datasets, n_encoders)
-        Positive codelengths, in one unit within each row.
+        Positive codelengths, in the same unit within each row.
     pairs : array-like of int of shape (n_pairs, 2), optional
         The pairs to compare, as columns; by default all, of at most 40 encoders.
     top_k : int, optional
-        Compare only this many encoders, those with the best average ranks; ties go to
+        Compare only this many encoders, those with the best average ranks. Ties go to
         the first columns. The correction counts only their pairs and does not account
         for this selection.
 
@@ -91,26 +91,26 @@ def pairwise_wilcoxon(
 
     Notes
     -----
-    Ties share the mean of their ranks; log ratios within 1e-12 are ties. Datasets on
-    which both codes are equally long are ranked, but count for neither side (Pratt,
+    Ties share the mean of their ranks. Log ratios within 1e-12 are ties. Datasets on
+    which both codes are equally long are ranked but count for neither side (Pratt,
     1959).
 
-    Up to 100 datasets the p-value is exact for these ranks, ties and zeros among them:
-    given the ranks, each of the ``2^n`` ways to give the ``n`` differences that are not
-    zero a sign is as likely as any other. Splitting the ranks of zeros evenly between
-    the sides (Demsar, 2006) would give the same p-value. With more datasets it comes
-    from the normal approximation to the same distribution.
+    Up to 100 datasets the p-value is exact, even with ties and zeros. Given the ranks,
+    all ``2^n`` combinations of signs of the ``n`` nonzero differences are equally
+    likely. Splitting the ranks of zeros evenly between the sides (Demsar, 2006) would
+    give the same p-value. With more datasets the p-value comes from the normal
+    approximation to this distribution.
 
-    The least possible p-value is ``2^(1 - n)``: with 4 datasets it is 0.125, so no pair
-    can differ significantly at 0.1; with 15 pairs and Holm's correction at least 9
+    The smallest possible p-value is ``2^(1 - n)``. With 4 datasets it is 0.125, so no
+    pair can differ significantly at 0.1. With 15 pairs and Holm's correction at least 9
     datasets are needed.
 
     References
     ----------
     Wilcoxon, 1945; Pratt, 1959, Remarks on Zeros and Ties in the Wilcoxon Signed Rank
     Procedures, JASA 54; Holm, 1979. Demsar, 2006, Section 3.1.3. Benavoli, Corani and
-    Mangili, 2016, Should We Really Use Post-Hoc Tests Based on Mean-Ranks?, JMLR 17:
-    why pairs are better compared separately.
+    Mangili, 2016, Should We Really Use Post-Hoc Tests Based on Mean-Ranks?, JMLR 17
+    (why to compare pairs separately).
 
     Examples
     --------
@@ -141,13 +141,13 @@ def pairwise_wilcoxon(
 def holm_adjusted(p_values: ArrayLike) -> _pairs.Floats:
     """Adjust the p-values of several tests by Holm's method.
 
-    The smallest of ``m`` is multiplied by ``m``, the next by ``m - 1`` and so on. Their
-    order is kept, and none exceeds 1.
+    The smallest of ``m`` p-values is multiplied by ``m``, the next by ``m - 1`` and so
+    on. Adjusted p-values keep the order and never exceed 1.
 
     Parameters
     ----------
     p_values : array-like of shape (n_tests,)
-        P-values of the single tests.
+        P-values of the individual tests.
 
     Returns
     -------
@@ -182,7 +182,7 @@ def holm_adjusted(p_values: ArrayLike) -> _pairs.Floats:
 
 
 def _ranks_of_sizes(ratios: _pairs.Floats) -> _pairs.Floats:
-    """Rank absolute log ratios in each row, ties averaged; zeros get rank 0."""
+    """Rank absolute log ratios in each row; ties are averaged, zeros get rank 0."""
     sizes = np.abs(ratios)
     order = np.argsort(sizes, axis=1)
     steps = np.diff(np.take_along_axis(sizes, order, axis=1), axis=1, prepend=0.0)
@@ -192,7 +192,7 @@ def _ranks_of_sizes(ratios: _pairs.Floats) -> _pairs.Floats:
 
 
 def _exact(ranks: _pairs.Floats, rank_sums: _pairs.Floats) -> _pairs.Floats:
-    """Return two-sided p-values from all signs that the ranks may have."""
+    """Return two-sided p-values from all possible signs of the ranks."""
     # Twice an average rank is an integer.
     doubled = np.sort(np.rint(2 * ranks).astype(np.intp), axis=1)
     smaller = np.rint(2 * rank_sums.min(axis=1)).astype(np.intp)
@@ -214,9 +214,9 @@ def _sum_distribution(ranks: tuple[int, ...]) -> NDArray[np.float64]:
 
 
 def _approximate(ranks: _pairs.Floats, rank_sums: _pairs.Floats) -> _pairs.Floats:
-    """Return two-sided p-values from a normal distribution of the same variance."""
+    """Return two-sided p-values from a normal distribution with the same variance."""
     deviation = np.sqrt((ranks**2).sum(axis=1))
     gap = np.abs(rank_sums[:, 0] - rank_sums[:, 1])
-    # Ranks that are not 0 are at least 1; if all are 0, so is the gap.
+    # Nonzero ranks are at least 1; if all ranks are 0, so is the gap.
     p_values: _pairs.Floats = 2 * norm.sf(gap / np.maximum(deviation, 1.0))
     return p_values

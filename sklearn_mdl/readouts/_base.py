@@ -1,4 +1,4 @@
-"""Readouts as estimators: fitted by themselves, or together by a switcher."""
+"""Readouts as estimators, fitted on their own or together by a switcher."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ SHARE = Interval(Real, 0, 1, closed="left")
 
 
 class Readout(OnlineEstimator):
-    """Base of all readouts: settings, from which ``learners_of`` makes learners."""
+    """Base class of all readouts: settings for learners from ``learners_of``."""
 
-    stack: ClassVar[type[NetStack] | None] = None  # of networks: their kind of stack
-    family: ClassVar[type | None] = None  # of kinds that share learners: their base
-    takes_raw_rows: ClassVar[bool] = False  # its learner scales them itself
-    view: ClassVar[str | None] = None  # name of its columns of X, if not all
+    stack: ClassVar[type[NetStack] | None] = None  # kind of stack, for networks
+    family: ClassVar[type | None] = None  # base class, for kinds that share learners
+    takes_raw_rows: ClassVar[bool] = False  # the learner scales rows itself
+    view: ClassVar[str | None] = None  # name of the columns it uses, if not all
     scaling: str | None = "standard"
     batch_size: int = 32
     first_batch_size: int | None = None
     device: str = "cpu"
     random_state: RandomState
 
-    # What parameters of these names must be, in all readouts that have them.
+    # Constraints on parameters with these names, in all readouts that have them.
     _parameter_constraints: ClassVar[Constraints] = {
         "lr": [POSITIVE],
         "beta1": [SHARE],
@@ -78,32 +78,32 @@ class Readout(OnlineEstimator):
 
     @property
     def pool_kind(self) -> str:
-        """Kind of the readout: those of one kind switch, and kinds are pooled."""
+        """Kind of the readout: readouts of one kind switch, and kinds are pooled."""
         return f"{self.architecture}, {self.scaling or 'raw'}"
 
     @property
     def computation(self) -> str:
-        """What it computes: readouts of one name share the work."""
+        """Name of its computation; readouts with the same name share the work."""
         return self.pool_kind
 
     @property
     def forgets(self) -> bool:
-        """True if it forgets rows, so that it may win later."""
+        """True if the readout forgets rows, so that it may win later."""
         names = "window", "restart"
         return any(getattr(self.inner, name, None) is not None for name in names)
 
     @property
     def inner(self) -> Any:
-        """The readout itself, or the one inside, to which the settings belong."""
+        """The readout itself, or the inner readout to which the settings belong."""
         return self
 
     @property
     def row_scaling(self) -> str | None:
-        """Scaling of the rows that its learner is given."""
+        """Scaling of the rows given to the learner."""
         return None if self.takes_raw_rows else self.scaling
 
     def check_width(self, n_features: int) -> None:
-        """Raise a ValueError if it cannot scale so many features.
+        """Raise ValueError if the readout cannot scale this number of features.
 
         Parameters
         ----------
@@ -116,10 +116,10 @@ class Readout(OnlineEstimator):
     def learners_of(
         cls, members: Sequence[tuple[int, Any]], context: Context
     ) -> Sequence[Learner]:
-        """Make learners for readouts of this class, or stack, each with its column."""
+        """Make learners for readouts of this class or stack, each with its column."""
 
     def seed_or(self, seed: int) -> int:
-        """Return a seed from its own random state, or the given one if it has none."""
+        """Return a seed from the random state, or the given seed if there is none."""
         if self.random_state is None:
             return seed
         return int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -146,13 +146,13 @@ def build_learners(
     n_classes: int,
     **settings: Any,
 ) -> list[Learner]:
-    """Make the learners of a list of readouts, of classes or of real numbers.
+    """Make the learners of a list of readouts, for classes or real numbers.
 
     Parameters
     ----------
     readouts : sequence of readouts, or mapping of int to readout
-        In any order; a learner's ``columns`` remember the places: those in the
-        sequence, or the keys, for some of the readouts of a run.
+        In any order. A learner's ``columns`` are positions in the sequence, or the keys
+        of the mapping if these are only some readouts of a run.
     n_features, n_classes : int
     **settings
         As in :class:`Context`.
@@ -160,17 +160,15 @@ def build_learners(
     Returns
     -------
     learners : list of Learner
-        Stacks of networks, the most expensive first, then the learners of others.
-        Networks of one shape share a stack, except that on a CPU a stack is cut where
-        its state would not stay in cache, or where one job would wait for another. A
-        stack equals its parts: numbers of a readout depend neither on its neighbours
-        nor on their order.
+        Stacks of networks, the most expensive first, and then the other learners.
+        Networks of one shape share a stack. On a CPU, stacks are cut if their state
+        would not stay in cache, or if one job would wait for another. The results of a
+        readout depend neither on its neighbours in a stack nor on their order.
 
     Raises
     ------
     ValueError
-        If a readout asks to whiten more than ``MAX_WHITENED_FEATURES`` features.
-    MemoryError
+        If a readout whitens more than ``MAX_WHITENED_FEATURES`` features. MemoryError
         If the readouts together need more memory than the device has.
     """
     by_place = readouts if isinstance(readouts, Mapping) else dict(enumerate(readouts))
@@ -178,7 +176,7 @@ def build_learners(
 
 
 def learners_in(context: Context, by_place: Mapping[int, Readout]) -> list[Learner]:
-    """Make the learners of readouts in a context, in the scalings that they need."""
+    """Make the learners of readouts in a context, with the scalings they need."""
     for readout in by_place.values():
         readout.check_width(context.n_features)
     scalings = list(dict.fromkeys(readout.row_scaling for readout in by_place.values()))
@@ -194,31 +192,31 @@ def learners_in(context: Context, by_place: Mapping[int, Readout]) -> list[Learn
 
 
 class BaseReadout(Readout, OnlineClassifier):
-    """Base of the classifiers that are no stacks of networks."""
+    """Base class of classifiers that are not stacks of networks."""
 
 
 def last_restart(n_rows: int, period: int) -> int:
     """Return the last start of a readout that restarts at odd multiples of a period.
 
-    So with periods 32, 64, 128, ... exactly one readout restarts at every multiple of
-    32, and runs for twice its period, as in Hazan and Seshadhri (2009).
+    With periods 32, 64, 128, ... exactly one readout restarts at every multiple of 32,
+    and runs for twice its period, as in Hazan and Seshadhri (2009).
     """
     return max(0, (n_rows + period) // (2 * period) * 2 * period - period)
 
 
 def check_readout(readout: object) -> None:
-    """Refuse anything but a readout of classes, and say how to make one of it.
+    """Reject anything but a readout for classes, with advice on how to wrap it.
 
     Raises
     ------
     TypeError
-        If it is no readout, or one of real numbers.
+        If it is not a readout, or a readout for real numbers.
     """
     if isinstance(readout, Readout) and isinstance(readout, OnlineClassifier):
         readout._validate_params()
         return
     advice = "build them with readout_grid(...)"
-    given = isinstance(readout, BaseEstimator)  # and no class
+    given = isinstance(readout, BaseEstimator)  # and not a class
     if given and is_classifier(readout):
         incremental = hasattr(readout, "partial_fit")
         wrapper = "IncrementalReadout" if incremental else "RefitReadout"

@@ -1,6 +1,6 @@
-"""What learners of one run share, and stacks of networks.
+"""Settings shared by the learners of a run, and stacks of networks.
 
-Networks of one shape become stacks, as few as memory and jobs allow.
+Networks of one shape are combined into as few stacks as memory and jobs allow.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from sklearn_mdl._core.numerics import last_level_cache, memory_of
 from sklearn_mdl._core.stream.learner import FeatureView
 from sklearn_mdl.readouts._stack import Member, NetStack, Shape
 
-# Bytes of state that a stack on a CPU holds at most, if it is more than one training: a
-# third of the cache, which also holds averages and activations, or the gain of size
-# where cache is plenty (measured: python -m benchmarks stacks cache).
+# Largest state in bytes of a stack on a CPU, unless it is a single training: a third of
+# the cache, which also holds averages and activations, or the size beyond which stacks
+# gain nothing (measured by python -m benchmarks stacks cache).
 CACHE = min((last_level_cache() or 2**25) // 3, 50_000_000)
-# And at least, if it is cut so that jobs need not wait for each other: the calls of
-# smaller stacks are so short that threads pass the interpreter to and fro instead.
+# Smallest state of a stack that is cut so that jobs need not wait for each other. With
+# smaller stacks calls are so short that threads contend for the interpreter.
 WORTH_A_JOB = 10_000_000
 FLOAT = 4
 
@@ -38,7 +38,7 @@ class StackSize(NamedTuple):
     n_parameters : int
         Weights and biases.
     n_updates : int
-        Optimiser steps for every minibatch: the new one, and one per replay stream.
+        Optimiser steps per minibatch: one on the new rows and one per replay stream.
     """
 
     n_parameters: int
@@ -46,12 +46,12 @@ class StackSize(NamedTuple):
 
     @property
     def bytes(self) -> int:
-        """Weights, gradients and two moments; averaged weights are extra."""
+        """Bytes of weights, gradients and two moments, without averaged weights."""
         return 4 * FLOAT * self.n_parameters
 
     @property
     def cost(self) -> int:
-        """Parameters updated for every minibatch."""
+        """Number of parameter updates per minibatch."""
         return self.n_parameters * self.n_updates
 
 
@@ -61,12 +61,12 @@ def plan_stacks(
     device: torch.device,
     n_jobs: int,
 ) -> list[tuple[Shape, list[Member]]]:
-    """Distribute the members of every shape over stacks, the most expensive first.
+    """Distribute the members of each shape over stacks, most expensive first.
 
     Raises
     ------
     MemoryError
-        If all of them together do not fit into the device's memory.
+        If all members together do not fit into the device's memory.
     """
     check_memory(groups, sizes, device)
     counts = {shape: len(_trainings(members)) for shape, members in groups.items()}
@@ -81,7 +81,7 @@ def plan_stacks(
             n_parts = min(counts[shape], n_parts)
         parts = _cut(members, n_parts)
         plan += [(whole / n_parts, shape, part) for part in parts]
-    plan.sort(key=lambda entry: -entry[0])  # stable: equals stay in their order
+    plan.sort(key=lambda entry: -entry[0])  # stable: keeps the order of equals
     return [(shape, part) for _, shape, part in plan]
 
 
@@ -104,7 +104,7 @@ def check_memory(
     sizes: Mapping[Shape, StackSize],
     device: torch.device,
 ) -> None:
-    """Refuse readouts whose states do not fit, before any is made.
+    """Reject readouts whose states do not fit into memory before making any.
 
     Raises
     ------
@@ -143,18 +143,19 @@ class Context(NamedTuple):
     ----------
     n_features : int
     n_classes : int
-        Numbers that name the distribution of a label: classes, or 3 for densities.
+        Numbers that describe the distribution of a label: one per class, or 3 for
+        densities.
     seed : int
-        Stands in where a ``random_state`` is None.
+        Used where a ``random_state`` is None.
     device : torch.device
     n_jobs : int
-        Learners that will be evaluated side by side.
+        Number of learners evaluated in parallel.
     precision : str
-        Of the factors by which stacks of networks learn.
+        Precision of the factors with which stacks of networks learn.
     may_grow : bool
-        True if classes may be added that are not named.
+        True if unnamed classes may be added.
     view : FeatureView
-        Columns of X that learners are shown, and in which scalings.
+        Columns of X that learners see, and their scalings.
     """
 
     n_features: int
@@ -168,7 +169,7 @@ class Context(NamedTuple):
 
 
 def grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
-    """Gather values by their keys, both in the order of their first appearance."""
+    """Group values by key, both in order of first appearance."""
     groups: dict[Key, list[Value]] = {}
     for key, value in pairs:
         groups.setdefault(key, []).append(value)
@@ -178,7 +179,7 @@ def grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
 def build_stacks(
     members: Sequence[tuple[Shape, Member]], context: Context, kind: type[NetStack]
 ) -> list[NetStack]:
-    """Gather networks of one shape into modules with a leading readout axis.
+    """Combine networks of one shape into modules with a leading readout axis.
 
     Parameters
     ----------
@@ -200,7 +201,7 @@ def build_stacks(
 
 
 def hidden_widths(sizes: object) -> tuple[int, ...]:
-    """Return widths of hidden layers as a tuple of int, from one or from a sequence."""
+    """Return widths of hidden layers as a tuple, from an int or a sequence."""
     array = np.atleast_1d(np.asarray(sizes, dtype=object))
     widths = array.tolist()
     if array.ndim != 1 or not all(

@@ -1,8 +1,7 @@
-"""Readouts that score a row against the mean of every class, updated label by label.
+"""Readouts that compare a row with the mean of every class, updated label by label.
 
-A block of rows is one product with the sums of the classes, and one with itself: a
-label adds its row to a sum, which changes the products of the rows behind it by those
-with that row.
+A block of rows needs one product with the sums of the classes and one with itself. A
+label adds its row to a sum, and so adds products with that row to those of later rows.
 """
 
 from __future__ import annotations
@@ -28,22 +27,22 @@ from sklearn_mdl.readouts._kernel_rows import (
 )
 from sklearn_mdl.readouts._row_learners import CalibratedLearner, Opened
 
-Mapping = Callable[[Tensor], Tensor]  # rows (n, d) to rows as they are compared
+Mapping = Callable[[Tensor], Tensor]  # from rows (n, d) to rows to compare
 
-LAST = 8192  # rows after which statistics stay; of wider rows than whiten, a quarter
+LAST = 8192  # rows after which statistics are fixed; a quarter for wide rows
 TINY = 1e-150
-ROUNDING = 1e-6  # lengths of sums, at most, over those of rows, that are no lengths
+ROUNDING = 1e-6  # relative lengths of sums up to this are rounding errors
 
 
 class Reference(NamedTuple):
-    """How rows are seen, and compared with the means of classes.
+    """How rows are transformed and compared with the means of classes.
 
     Attributes
     ----------
     column : int
     scaling : {"within-class", "centered", None}
     shrinkage : float
-        Of the covariance within classes.
+        Shrinkage of the covariance within classes.
     is_cosine : bool
         Compare by the cosine; otherwise by ``(m' x - m' m / 2) / |x|``.
     """
@@ -54,9 +53,9 @@ class Reference(NamedTuple):
     is_cosine: bool
 
     def mapping(self, rows: Tensor, labels: Tensor) -> Mapping:
-        """Return how rows are seen by statistics of some (n, d), with their labels."""
+        """Return the transformation by statistics of rows (n, d) and their labels."""
         if self.scaling == WITHIN:
-            if bool((rows == rows[0]).all()):  # without a unit
+            if bool((rows == rows[0]).all()):  # no unit yet
                 return unit_rows
             return whitening(rows, labels, self.shrinkage).apply
         return _as_is if self.scaling is None else centring(rows).apply
@@ -69,12 +68,12 @@ def scores_of(
     counts: np.ndarray,
     is_cosine: np.ndarray,
 ) -> np.ndarray:
-    """Return scores (K, n, C), zero for classes that have no rows.
+    """Return scores (K, n, C), which are zero for classes without rows.
 
     Parameters
     ----------
     products : ndarray of shape (K, n, C)
-        Of rows with the sums of classes.
+        Products of rows with the sums of classes.
     squares, sums : ndarray of shape (K, n) and (K, C)
         Squared lengths of rows and sums.
     counts : ndarray of shape (C,)
@@ -83,23 +82,23 @@ def scores_of(
     lengths = np.maximum(np.sqrt(squares), TINY)[..., np.newaxis]
     sums, shrunk = sums[:, np.newaxis], counts + 1.0
     straight = (products - sums / (2 * shrunk)) / shrunk
-    # Where rows cancel, their sum is nothing but rounding errors.
+    # If rows cancel, their sum consists of rounding errors.
     cosine = products / np.maximum(np.sqrt(np.maximum(sums, 0)), ROUNDING * lengths)
     found: np.ndarray = np.where(is_cosine, cosine, straight) / lengths
     return found
 
 
 class OpenMeans(Opened):
-    """A block of rows whose labels are observed one by one, or several at once.
+    """A block of rows whose labels are observed one by one or several at once.
 
     Parameters
     ----------
     raw : ndarray of shape (n, d)
-        Its rows, as far as they are known.
+        The known rows of the block.
     rows : Tensor of shape (K, B, d)
-        The same as they are compared.
+        The transformed rows.
     sums : Tensor of shape (K, C, d)
-        Of the rows before, by class.
+        Sums of earlier rows by class.
     counts : ndarray of shape (C,)
     is_cosine : ndarray of shape (K, 1, 1)
     """
@@ -121,14 +120,14 @@ class OpenMeans(Opened):
         self.counts, self.is_cosine = counts.copy(), is_cosine
 
     def ahead(self, n_rows: int) -> tuple[Tensor, Tensor]:
-        """Scores (K, n, C) of the next rows, and ones (K, n): they have no variance."""
+        """Return scores (K, n, C) of the next rows, and ones (K, n) as variances."""
         rows = slice(self.n_observed, self.n_observed + n_rows)
         of_rows = self.products[:, rows], self.squares[:, rows]
         found = scores_of(*of_rows, self.sums, self.counts, self.is_cosine)
         return torch.from_numpy(found), torch.ones(found.shape[:2], dtype=torch.float64)
 
     def observe(self, targets: Tensor) -> None:
-        """Take in the labels (n,) of the next rows."""
+        """Observe the labels (n,) of the next rows."""
         is_read = self.n_observed + len(targets) < self.size  # by later rows
         for label in targets.tolist():
             t = self.n_observed
@@ -169,7 +168,7 @@ class MeansLearner(CalibratedLearner):
         counts, d = self.calibration.counts, self.n_features
         shape = len(self.members), len(counts), d
         self._sums = torch.zeros(shape, dtype=torch.float64, device=self.device)
-        self._counts = np.zeros(len(counts))  # of what is in the sums
+        self._counts = np.zeros(len(counts))  # of the rows in the sums
         self._maps: list[Mapping]
         self._maps = [
             unit_rows if member.scaling == WITHIN else _as_is for member in self.members
@@ -185,7 +184,7 @@ class MeansLearner(CalibratedLearner):
         return labels
 
     def _mapped(self, raw: np.ndarray) -> Tensor:
-        """Rows (K, n, d) as they are compared."""
+        """Return transformed rows (K, n, d)."""
         x = torch.tensor(raw, dtype=torch.float64, device=self.device)
         return torch.stack([own(x) for own in self._maps])
 
@@ -210,12 +209,12 @@ class MeansLearner(CalibratedLearner):
             self._add(block.rows, n_rows - block.rows.shape[1])
 
     def _refreshed(self, n_rows: int) -> int:
-        """Return how many rows statistics are of, after ``n_rows``."""
+        """Return the number of rows used for statistics after ``n_rows`` rows."""
         is_wide = self.n_features > MAX_VALUES
         return last_refresh(min(n_rows, LAST // 4 if is_wide else LAST))
 
     def _refresh(self, n_rows: int) -> None:
-        """Compare rows by statistics of the first of them, and sum these again."""
+        """Transform rows by statistics of the first rows, and sum them again."""
         raw = np.array(self.stream.store.rows(0, n_rows), np.float64)
         x = torch.from_numpy(raw).to(self.device)
         labels = self.stream.labels[:n_rows]
@@ -246,7 +245,7 @@ class MeansLearner(CalibratedLearner):
         return found, torch.ones(found.shape[:2], dtype=torch.float64)
 
     def _recompute(self) -> None:
-        """Sum the rows that are known, by the same steps as the first time."""
+        """Sum the known rows again, in the same steps as the first time."""
         self._forget()
         complete, _ = self._ends(self.n_observed)
         start = self._refreshed(complete)
@@ -257,7 +256,7 @@ class MeansLearner(CalibratedLearner):
             start = self._ends(start)[1]
 
     def _begin_again(self) -> None:
-        """Calibrate again, too: by the maps as they are, from the factors before."""
+        """Also calibrate again with the current maps, starting from the old factors."""
         self._recompute()
         labels, before = self.stream.labels[: self.n_observed], self.calibration
         own = self._calibration(len(before.counts))
@@ -278,14 +277,14 @@ class MeansLearner(CalibratedLearner):
         self.calibration = own
 
     def add_classes(self, n: int) -> None:
-        """Add classes that have no rows."""
+        """Add classes without rows."""
         self.calibration.add_classes(n)
         self._sums = torch.nn.functional.pad(self._sums, (0, 0, 0, n))
         self._counts = np.append(self._counts, np.zeros(n))
-        self._block = None  # opened again when it is needed
+        self._block = None  # reopened when needed
 
     def retire(self, columns: Collection[int]) -> None:
-        """Drop some readouts; the others keep their bits."""
+        """Drop some readouts without changing the others."""
         kept = [i for i, column in enumerate(self.columns) if column not in columns]
         self.columns = [self.columns[i] for i in kept]
         self.members = [self.members[i] for i in kept]
@@ -295,7 +294,7 @@ class MeansLearner(CalibratedLearner):
         self._keep(kept)
 
     def state_dict(self) -> dict[int, dict[str, Tensor]]:
-        """Return number of rows and calibration: sums follow from rows and labels."""
+        """Return the number of rows and calibration; rows and labels give the sums."""
         n_observed = torch.tensor(self.n_forgotten + self.n_observed)
         return {
             column: {"n_observed": n_observed, **own}
@@ -303,7 +302,7 @@ class MeansLearner(CalibratedLearner):
         }
 
     def load_state_dict(self, learned: Learned) -> None:
-        """Take over the state of readouts with the same settings, and sum again."""
+        """Load the state of readouts with the same settings, and sum again."""
         own = [learned[column] for column in self.columns]
         self._begin_at(int(own[0]["n_observed"]))
         with one_thread(), flushed_denormals():

@@ -1,4 +1,4 @@
-"""Linear discriminants and nearest class means, row by row, as readouts."""
+"""Linear discriminants and nearest class means as row-by-row readouts."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from sklearn_mdl.readouts._kernel_rows import WITHIN, Memory
 
 @dataclass(eq=False, repr=False)
 class MeansReadout(BaseReadout):
-    """Base of the readouts that compare a row with the mean of every class."""
+    """Base class of readouts that compare a row with the mean of every class."""
 
-    random_state = 0  # nothing is drawn
+    random_state = 0  # no random numbers
     takes_raw_rows = True
     is_cosine: ClassVar[bool] = True
 
@@ -34,7 +34,7 @@ class MeansReadout(BaseReadout):
     def learners_of(
         cls, members: Sequence[tuple[int, Any]], context: Context
     ) -> list[MeansLearner]:
-        """One learner for all that remember the same rows."""
+        """Make one learner for all readouts that remember the same rows."""
         alike = grouped(
             (
                 Memory(None, readout.window, readout.restart),
@@ -49,52 +49,52 @@ class MeansReadout(BaseReadout):
 
 @dataclass(eq=False, repr=False)
 class DiscriminantReadout(MeansReadout):
-    r"""Linear discriminant analysis, updated at every row, calibrated.
+    r"""Calibrated linear discriminant analysis, updated at every row.
 
-    At row 8, 16, 32, and so on, rows are whitened by the covariance within classes of
-    the rows before,
+    At rows 8, 16, 32 and so on, whitening is refreshed with the covariance within
+    classes of the earlier rows,
 
     .. math::
 
         S = (D^T D + d\, h\, T) / (f + d\, h)
 
-    plus 1e-3 of its mean eigenvalue, where ``D`` are these rows less the means of their
-    classes, ``f`` their number less that of the classes seen (1 at least), ``T``
-    their covariance, shrunk by the oracle approximating rule, and ``h`` the shrinkage.
-    Class means are updated after every label. In whitened coordinates less the mean of
-    all rows they are :math:`m_c = \mathrm{sum}_c / (n_c + 1)`, and scores
-    :math:`(m_c^T x - m_c^T m_c / 2) / \|x\|`, which become probabilities as those of
-    :class:`~sklearn_mdl.KernelReadout` do, without variances. Before row 8, and until
-    some feature has varied, rows are divided by their length. From row 8,192 on, or
-    2,048 where there are more than 2,048 features, whitening stays as it is.
+    plus 1e-3 of its mean eigenvalue. Here ``D`` holds these rows minus the means of
+    their classes, ``f`` is their number minus the number of classes seen (at least 1),
+    ``T`` is their covariance, shrunk by the oracle approximating rule, and ``h`` is the
+    shrinkage. Class means are updated after every label. In whitened, centred
+    coordinates they are :math:`m_c = \mathrm{sum}_c / (n_c + 1)`, and scores are
+    :math:`(m_c^T x - m_c^T m_c / 2) / \|x\|`. Scores become probabilities as in
+    :class:`~sklearn_mdl.KernelReadout`, without variances. Before row 8, and until some
+    feature has varied, rows are divided by their length. Whitening is fixed from row
+    8,192 on, or 2,048 with more than 2,048 features.
 
-    A row costs ``O(d * (d + C))``, computed in blocks of 32 rows; from row 4,096 on
-    labels are learned by such blocks, too, unless rows are forgotten. It is strongest
-    with many classes and few rows of each.
+    A row costs ``O(d * (d + C))``, computed in blocks of 32 rows. From row 4,096 on,
+    labels are also learned block by block, unless rows are forgotten. The readout is
+    strongest with many classes and few rows per class.
 
     Parameters
     ----------
     shrinkage : float, default=0.1
-        Weight ``h`` of the covariance of all rows, which counts for ``d * h`` rows.
+        Weight ``h`` of the covariance of all rows, which counts as ``d * h`` rows.
     batch_size : int, default=32
-        Size of minibatches, which does not matter: this readout learns row by row.
+        Size of minibatches, which has no effect, since this readout learns row by row.
     device : str, default="auto"
-        Torch device; "auto" takes a GPU if there is one. A switcher overrides this.
+        Torch device; "auto" uses a GPU if there is one. A switcher overrides this.
     window, restart : int, default=None
-        Forget old rows, as :class:`~sklearn_mdl.KernelReadout` does: at most how many
-        rows means and covariance are computed from, and where they start again.
+        Whether to forget old rows, as in :class:`~sklearn_mdl.KernelReadout`: the
+        largest number of rows in means and covariance, and where they restart.
 
     Attributes
     ----------
     codelength_ : float
         Codelength of all labels seen, in nats.
     codelengths_ : ndarray of shape (n_samples_seen_,)
-        The same by example.
+        Codelength of every example, in nats.
     classes_ : ndarray of shape (n_classes,)
     n_features_in_ : int
     n_samples_seen_ : int
     order_ : ndarray of shape (n_samples,)
-        Order in which ``fit`` took the rows.
+        Order in which ``fit`` evaluated the rows.
 
     References
     ----------
@@ -131,39 +131,39 @@ class DiscriminantReadout(MeansReadout):
 
 @dataclass(eq=False, repr=False)
 class CentroidReadout(MeansReadout):
-    """Nearest class mean by the cosine, updated at every row, calibrated.
+    """Calibrated nearest class mean by cosine, updated at every row.
 
     The score of a class is the cosine of the row with the mean of the class's rows so
-    far, 0 before there are any. Scores become probabilities as those of
-    :class:`~sklearn_mdl.KernelReadout` do, without variances.
+    far, or 0 if there are none. Scores become probabilities as in
+    :class:`~sklearn_mdl.KernelReadout`, without variances.
 
     Parameters
     ----------
     scaling : {"centered", "within-class"} or None, default="centered"
-        "centered" first subtracts the mean of the rows before row 8, 16, 32, and so on
-        up to 8,192. "within-class" also whitens rows by their covariance within
-        classes, as :class:`DiscriminantReadout` does.
+        "centered" first subtracts the mean of earlier rows, refreshed at rows 8, 16, 32
+        and so on up to 8,192. "within-class" also whitens rows by the covariance within
+        classes, as in :class:`DiscriminantReadout`.
     shrinkage : float, default=0.1
         Shrinkage of that covariance.
     batch_size : int, default=32
-        Size of minibatches, which does not matter: this readout learns row by row.
+        Size of minibatches, which has no effect, since this readout learns row by row.
     device : str, default="auto"
-        Torch device; "auto" takes a GPU if there is one. A switcher overrides this.
+        Torch device; "auto" uses a GPU if there is one. A switcher overrides this.
     window, restart : int, default=None
-        Forget old rows, as :class:`~sklearn_mdl.KernelReadout` does: at most how many
-        rows means are computed from, and where they start again.
+        Whether to forget old rows, as in :class:`~sklearn_mdl.KernelReadout`: the
+        largest number of rows in means, and where they restart.
 
     Attributes
     ----------
     codelength_ : float
         Codelength of all labels seen, in nats.
     codelengths_ : ndarray of shape (n_samples_seen_,)
-        The same by example.
+        Codelength of every example, in nats.
     classes_ : ndarray of shape (n_classes,)
     n_features_in_ : int
     n_samples_seen_ : int
     order_ : ndarray of shape (n_samples,)
-        Order in which ``fit`` took the rows.
+        Order in which ``fit`` evaluated the rows.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Readouts that ignore the features: labels predicted from labels alone."""
+"""Readouts that ignore features and predict labels from labels alone."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from sklearn_mdl.readouts._build import Context
 
 
 class DummyLearner(Learner):
-    """Codes of labels that see no features.
+    """Codes of labels that ignore features.
 
     Parameters
     ----------
     members : dict of int to DummySettings
-        By column.
+        Settings by column.
     context : Context
     """
 
@@ -47,7 +47,7 @@ class DummyLearner(Learner):
         self.stream = rows
 
     def predict(self, x: Tensor) -> Tensor:
-        """Predict the next label of the stream, whatever the rows are."""
+        """Predict the next label of the stream, ignoring the rows."""
         found = np.stack([self._prediction(code) for code in self.codes.values()])
         return torch.from_numpy(found)[:, None].repeat(1, x.shape[1], 1).to(self.device)
 
@@ -67,7 +67,7 @@ class DummyLearner(Learner):
     def update(
         self, x: Tensor, y: Tensor, replayed: Iterator[tuple[Tensor, Tensor]]
     ) -> None:
-        """Do nothing: every label was counted when it was observed."""
+        """Do nothing, since every label was counted when it was observed."""
 
     def add_classes(self, n: int) -> None:
         """Count more classes."""
@@ -81,7 +81,7 @@ class DummyLearner(Learner):
         self.codes = {column: self.codes[column] for column in self.columns}
 
     def state_dict(self) -> dict[int, dict[str, Tensor]]:
-        """Return the number of labels counted: they are kept by the run."""
+        """Return the number of labels counted, since the run keeps the labels."""
         return {
             column: {"n_observed": torch.tensor(self.n_observed)}
             for column in self.columns
@@ -94,24 +94,24 @@ class DummyLearner(Learner):
 
 
 class DummySettings(Readout):
-    """What readouts share that ignore the features."""
+    """Base class of readouts that ignore features."""
 
     strategy: str
     restart: int | None
 
     scaling = None
-    random_state = 0  # nothing is drawn
+    random_state = 0  # no random numbers
     learner: ClassVar[type[DummyLearner]] = DummyLearner
 
     @classmethod
     def learners_of(
         cls, members: Sequence[tuple[int, Self]], context: Context
     ) -> list[DummyLearner]:
-        """One learner for all."""
+        """Make one learner for all readouts."""
         return [cls.learner(dict(members), context)]
 
     def __sklearn_tags__(self) -> Tags:
-        """Tell scikit-learn that no accuracy is to be expected."""
+        """Tell scikit-learn not to expect any accuracy."""
         tags = super().__sklearn_tags__()
         for own in (tags.classifier_tags, tags.regressor_tags):
             if own is not None:
@@ -125,7 +125,7 @@ class DummySettings(Readout):
 
     @property
     def pool_kind(self) -> str:
-        """One kind, since all of them see labels alone."""
+        """The single kind of all readouts that see labels alone."""
         return "labels alone"
 
     @abstractmethod
@@ -133,7 +133,7 @@ class DummySettings(Readout):
         """Return a new code of labels."""
 
     def begins_at(self, n_rows: int) -> bool:
-        """Return True if it restarts after so many rows."""
+        """Return True if the readout restarts after this number of rows."""
         if self.restart is None or not n_rows:
             return False
         return last_restart(n_rows, self.restart) == n_rows
@@ -141,40 +141,39 @@ class DummySettings(Readout):
 
 @dataclass(eq=False, repr=False)
 class DummyReadout(DummySettings, BaseReadout):
-    """Labels predicted from the labels before them; features are ignored.
+    """Readout that ignores features and predicts labels from earlier labels.
 
-    Add it to a list to see whether the features help: where labels follow one another
-    in a stream, even a readout that ignores the features looks good. It
-    learns label by label.
+    Add it to a list to see whether features help. If labels of a stream depend on each
+    other, even a readout that ignores features looks good. It learns label by label.
 
     Parameters
     ----------
     strategy : {"frequency", "decayed", "transition"}, default="frequency"
-        "frequency": the code of Krichevsky and Trofimov, as
-        :func:`~sklearn_mdl.metrics.frequency_codelengths`. "decayed": counts that fade,
-        as :func:`~sklearn_mdl.metrics.decayed_frequency_codelengths`. "transition":
-        counts behind the last label, a Markov chain of first order, as
+        "frequency" is the code of Krichevsky and Trofimov, as in
+        :func:`~sklearn_mdl.metrics.frequency_codelengths`. "decayed" uses decaying
+        counts, as in :func:`~sklearn_mdl.metrics.decayed_frequency_codelengths`.
+        "transition" is a first-order Markov chain, as in
         :func:`~sklearn_mdl.metrics.transition_codelengths`.
     half_life : float, default=100
-        Labels after which a count has halved, of "decayed".
+        Number of labels after which a count halves, for "decayed".
     restart : int, default=None
-        Count from zero from odd multiples of so many rows; None never does.
+        Restart counts at odd multiples of this number of rows; None never does.
     batch_size : int, default=32
-        A switcher's value overrides those of its readouts; no number depends on it.
+        Size of minibatches, which has no effect on results.
     device : str, default="auto"
-        Torch device; a switcher's own takes over.
+        Torch device. A switcher overrides this.
 
     Attributes
     ----------
     codelength_ : float
         Codelength of all labels seen, in nats.
     codelengths_ : ndarray of shape (n_samples_seen_,)
-        The same by example.
+        Codelength of every example, in nats.
     classes_ : ndarray of shape (n_classes,)
     n_features_in_ : int
     n_samples_seen_ : int
     order_ : ndarray of shape (n_samples,)
-        Order in which ``fit`` took the rows.
+        Order in which ``fit`` evaluated the rows.
 
     See Also
     --------

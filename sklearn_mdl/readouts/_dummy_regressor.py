@@ -1,4 +1,4 @@
-"""Real labels predicted from the labels before them: features are ignored."""
+"""Regressors that ignore features and predict labels from earlier labels."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ Density = tuple[float, float, float]  # location, log scale, degrees of freedom
 
 
 class RecentMean:
-    """Gaussian labels of unknown mean and variance, under Jeffreys' prior.
+    """Gaussian labels with unknown mean and variance under Jeffreys' prior.
 
     Parameters
     ----------
     location, scale : float
-        Of the Student-t with one degree of freedom that predicts as long as there are
-        no two labels that differ.
+        Parameters of the Student-t with one degree of freedom that predicts until two
+        labels differ.
     decay : float
-        Share that is left of a label's weight with every later one.
+        Factor on a label's weight for every later label.
     """
 
     def __init__(self, location: float, scale: float, decay: float) -> None:
@@ -49,12 +49,12 @@ class RecentMean:
 
 
 class RandomWalk:
-    """Labels that differ from the last ones by Gaussian steps of unknown variance.
+    """Random walk of labels with Gaussian steps of unknown variance.
 
     Parameters
     ----------
     location, scale : float
-        See :class:`RecentMean`; about the last label, once there is one.
+        As for :class:`RecentMean`, but the location is the last label if there is one.
     """
 
     def __init__(self, location: float, scale: float) -> None:
@@ -76,9 +76,9 @@ class RandomWalk:
 
 
 class DummyRegressorLearner(DummyLearner):
-    """Densities of labels that see no features."""
+    """Densities of labels that ignore features."""
 
-    target = TargetScaling(0, 0.0, 1.0)  # it predicts at once, in the labels' own units
+    target = TargetScaling(0, 0.0, 1.0)  # predicts at once, in the units of labels
 
     def retarget(self, target: TargetScaling) -> None:
         """Keep the labels' own units."""
@@ -89,43 +89,43 @@ class DummyRegressorLearner(DummyLearner):
 
 @dataclass(eq=False, repr=False)
 class DummyReadoutRegressor(DummySettings, OnlineRegressor):
-    """Real labels predicted from the labels before them; features are ignored.
+    """Regressor that ignores features and predicts labels from earlier labels.
 
-    In a list with others it answers whether features earn anything, as
-    :class:`~sklearn_mdl.readouts.DummyReadout` does for classes. It learns label by
-    label.
+    Add it to a list to see whether features help, like
+    :class:`~sklearn_mdl.readouts.DummyReadout` for classes. It learns label by label.
 
     Parameters
     ----------
     strategy : {"mean", "decayed", "last"}, default="mean"
-        "mean": a Gaussian of unknown mean and variance, under Jeffreys' prior, as
-        :func:`~sklearn_mdl.metrics.gaussian_codelengths`. "decayed": the same with
-        labels whose weights fade. "last": a random walk, whose steps are Gaussian of
-        unknown variance.
+        "mean" is a Gaussian with unknown mean and variance under Jeffreys' prior, as in
+        :func:`~sklearn_mdl.metrics.gaussian_codelengths`. "decayed" does the same with
+        decaying weights. "last" is a random walk with Gaussian steps of unknown
+        variance.
     half_life : float, default=100
-        Labels after which a weight has halved, of "decayed".
+        Number of labels after which a weight halves, for "decayed".
     restart : int, default=None
-        Restart at odd multiples of so many rows; None never does.
+        Restart at odd multiples of this number of rows; None never does.
     prior_location, prior_scale : float, default=0.0, 1.0
-        Of the Student-t with one degree of freedom that predicts at first, in the units
-        of the labels, chosen without using those that are coded. A switcher's own win.
+        Parameters of the Student-t with one degree of freedom that predicts at first,
+        in the units of the labels. Choose them without the labels to be coded. A
+        switcher overrides them.
     batch_size : int, default=32
-        A switcher's value overrides those of its readouts; no number depends on it.
+        Size of minibatches, which has no effect on results.
     device : str, default="auto"
-        Torch device; a switcher's own takes over.
+        Torch device. A switcher overrides this.
 
     Attributes
     ----------
     codelength_ : float
         Codelength of all labels seen, in nats.
     codelengths_ : ndarray of shape (n_samples_seen_,)
-        The same by example.
+        Codelength of every example, in nats.
     reference_codelengths_ : ndarray of shape (n_samples_seen_,)
         Cost of the same labels under a Gaussian that learns online, in nats.
     n_features_in_ : int
     n_samples_seen_ : int
     order_ : ndarray of shape (n_samples,)
-        Order in which ``fit`` took the rows.
+        Order in which ``fit`` evaluated the rows.
 
     See Also
     --------

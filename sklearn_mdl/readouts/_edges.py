@@ -1,4 +1,4 @@
-"""Settings in which the best readout lies at the edge of those that were tried."""
+"""Settings of the best readout that are at the edge of those tried."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from sklearn.base import BaseEstimator
 
 from sklearn_mdl._core.sklearn_compat import Interval
 
-INTERIOR = 3  # of two values one is always the lowest and one the highest
+INTERIOR = 3  # with two values one is always the lowest and one the highest
 
 
 def grid_edges(
     readouts: Sequence[BaseEstimator], codelengths: NDArray[np.float64]
 ) -> dict[str, tuple[float, str]]:
-    """Find settings in which the best readout is the lowest or highest of those tried.
+    """Find settings of the best readout that are the lowest or highest of those tried.
 
-    It is compared with the readouts of its own architecture, in numeric settings with
-    at least three values there. The best must be strictly better than all with other
-    values of the setting. A value at which the setting's range ends, such as no weight
-    decay, is no edge: there is nothing to try beyond it.
+    The best readout is compared with others of its architecture, in numeric settings
+    with at least three values. It must be strictly better than all readouts with other
+    values of the setting. A value at the end of the setting's range, such as no weight
+    decay, is not an edge, since there is nothing to try beyond it.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def grid_edges(
     Returns
     -------
     edges : dict of str to (float, {"lowest", "highest"})
-        By setting, its value and the edge.
+        The value and the edge by setting.
     """
     kind = _kind(readouts[int(np.argmin(codelengths))])
     same = [k for k, r in enumerate(readouts) if _kind(r) == kind]
@@ -59,7 +59,7 @@ def _kind(readout: BaseEstimator) -> str:
 
 
 def _numeric(readout: BaseEstimator) -> list[str]:
-    """List settings whose values have an order, but for those a switcher has itself."""
+    """List settings with ordered values, except those that a switcher also has."""
     return [
         name
         for name, value in readout.get_params(deep=False).items()

@@ -1,26 +1,26 @@
-r"""Probabilities of a classifier bounded away from zero: no label may be impossible.
+r"""Lower bounds for the probabilities of a classifier, so no label is impossible.
 
-A classifier gives probability zero to a class that it has not seen, and many give it to
-others, too; as a code that would be infinitely long. Let ``n`` be the number of labels
-learned, ``n_c`` those of class ``c``, and
+Classifiers give probability zero to classes that they have not seen, and many also to
+other classes. The code would then be infinitely long. Let ``n`` be the number of labels
+learned, ``n_c`` the number of class ``c``, and
 
 .. math::
 
     f_c = \frac{n_c + 1/2}{n + C/2}
 
-the estimate of Krichevsky and Trofimov (1981). Classes that the fit has not seen are
+the estimate of Krichevsky and Trofimov (1981). Classes not seen in the fit are
 predicted with ``f_c``, and the others with the classifier's probabilities, scaled to
-what is left. Then all are mixed,
+the remaining mass. All probabilities ``p_c`` are then mixed,
 
 .. math::
 
     q_c = \Bigl(1 - \frac{1}{n + 2}\Bigr) p_c + \frac{1}{n + 2} f_c .
 
-An example costs at most :math:`\log(n + 2) + \log 1 / f_c`, however sure the classifier
-was of another class. If it was right, the floor costs :math:`\log(1 + 1/(n + 1))`,
-which is less than ``1 / n``: with minibatches of ``B`` rows at most ``1 + log(N / B)``
-nats for a whole stream of ``N``, since minibatch ``m`` is predicted with ``n = (m - 1)
-B`` and costs ``B / n = 1 / (m - 1)`` at most.
+An example costs at most :math:`\log(n + 2) + \log 1 / f_c`, however confident the
+classifier was in another class. If it was right, the floor costs at most :math:`\log(1
++ 1/(n + 1))`, which is less than ``1 / n``. Minibatch ``m`` of ``B`` rows is predicted
+with ``n = (m - 1) B`` and so costs at most ``B / n = 1 / (m - 1)``. A whole stream of
+``N`` rows costs at most ``1 + log(N / B)`` nats.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Floats = NDArray[np.float64]
 
 
 def class_frequencies(counts: NDArray[np.int64]) -> Floats:
-    """Krichevsky and Trofimov's estimate from ``n_c`` labels of each class, (C,)."""
+    """Return Krichevsky and Trofimov's estimate (C,) from counts of each class."""
     found: Floats = (counts + 0.5) / (counts.sum() + len(counts) / 2)
     return found
 
@@ -44,7 +44,7 @@ def spread(proba: ArrayLike, classifier: BaseEstimator, n_classes: int) -> Float
     Raises
     ------
     ValueError
-        If they are neither the classes of its fit nor all of them.
+        If the columns are neither the classes of the fit nor all classes.
     """
     given: Floats = np.asarray(proba, dtype=np.float64)
     if given.shape[1] == n_classes:
@@ -64,21 +64,21 @@ def spread(proba: ArrayLike, classifier: BaseEstimator, n_classes: int) -> Float
 def complete(
     proba: Floats, known: NDArray[np.bool_], counts: NDArray[np.int64]
 ) -> Floats:
-    """Give unseen classes the probabilities that the labels so far suggest.
+    """Give unseen classes their probabilities under the labels so far.
 
     Parameters
     ----------
     proba : ndarray of shape (n, C)
-        Of a classifier; those of classes that it has not seen are dropped.
+        Probabilities of a classifier. Those of unseen classes are dropped.
     known : ndarray of shape (C,), bool
-        Classes in the data of its fit.
+        Classes in the training data.
     counts : ndarray of shape (C,)
-        Labels learned so far.
+        Number of labels of each class learned so far.
 
     Returns
     -------
     proba : ndarray of shape (n, C)
-        NaN throughout a row that holds no probabilities.
+        NaN in rows that are not probabilities.
     """
     frequencies = class_frequencies(counts)
     proba = np.where(known, proba, 0.0)
@@ -90,7 +90,7 @@ def complete(
 
 
 def floored(proba: Floats, counts: NDArray[np.int64]) -> Floats:
-    """Mix probabilities (n, C) with the class frequencies, by a share that falls."""
+    """Mix probabilities (n, C) with the class frequencies, with a decreasing share."""
     share = 1 / (counts.sum() + 2)
     found: Floats = (1 - share) * proba + share * class_frequencies(counts)
     return found

@@ -1,4 +1,4 @@
-"""Grids of readouts, their names, and settings at the edges of a grid."""
+"""Grids of readouts and their names."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from sklearn_mdl.readouts._nets import LinearReadout, MLPReadout
 if TYPE_CHECKING:
     from numpy.random import RandomState
 
-SHAPES = ("hidden_layer_sizes", "image_shape")  # settings of which one value is several
+SHAPES = ("hidden_layer_sizes", "image_shape")  # settings whose values are sequences
 LINEAR: dict[type, type] = {
     MLPReadout: LinearReadout,
     MLPReadoutRegressor: LinearReadoutRegressor,
@@ -39,7 +39,7 @@ def build_grid(
     n_samples: int | None = None,
     random_state: int | RandomState | None = None,
 ) -> list[BaseEstimator]:
-    """Build readouts of one kind with all combinations of settings, or some of them.
+    """Build readouts of one kind with all or some combinations of settings.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def build_grid(
         MLPs without hidden layers are built as linear readouts.
     settings : mapping of str to scalar, list or distribution
     n_samples : int, default=None
-        Number of combinations drawn at random; None takes all.
+        Number of combinations to draw at random; None builds all.
     random_state : int, RandomState instance or None, default=None
         Seeds the draws.
 
@@ -59,8 +59,8 @@ def build_grid(
     Raises
     ------
     ValueError
-        If a list is empty, a distribution shall be combined rather than drawn from, or
-        more combinations are asked for than exist.
+        If a list is empty, if there is a distribution but no `n_samples`, or if
+        `n_samples` exceeds the number of combinations.
     TypeError
         If a setting is not a parameter of the readouts.
     """
@@ -86,7 +86,7 @@ def build_grid(
 
 
 def _values(name: str, given: object) -> Any:
-    """Return the values of a setting as a list; a distribution is left unchanged."""
+    """Return the values of a setting as a list, or a distribution unchanged."""
     if hasattr(given, "rvs"):
         return given
     if name == "hidden_layer_sizes" and isinstance(given, Integral):
@@ -104,7 +104,7 @@ def _values(name: str, given: object) -> Any:
 
 
 def _is_one_shape(sizes: Collection[object]) -> bool:
-    """Return true for the sizes of one readout, as () is; an empty list is not."""
+    """Return True for the sizes of one readout, such as () but not an empty list."""
     if len(sizes) == 0:
         return isinstance(sizes, tuple)
     return all(isinstance(size, Integral) for size in sizes)
@@ -130,8 +130,8 @@ def _drawn(
     if all(isinstance(values, list) for values in columns.values()):
         n_all = prod(len(values) for values in columns.values())
         if n_samples > n_all:
-            required = f"at most the {n_all} combinations there are"
-            cure = "name more values or draw fewer"
+            required = f"at most the number of combinations, {n_all}"
+            cure = "give more values or draw fewer combinations"
             raise invalid("n_samples", required, n_samples, cure)
     return list(ParameterSampler(columns, int(n_samples), random_state=random_state))
 
@@ -144,10 +144,10 @@ def _built(kind: type, settings: dict[str, Any]) -> BaseEstimator:
 
 
 def readout_names(readouts: Sequence[BaseEstimator]) -> list[str]:
-    """Name readouts by their architecture and by the settings in which they differ.
+    """Name readouts by architecture and by the settings in which they differ.
 
-    Each is compared with those that have the same settings: nets with nets, wrapped
-    classifiers with others of their class.
+    Readouts are only compared if they have the same kinds of settings: nets with nets,
+    and wrapped classifiers with others of their class.
     """
     settings = [_named_settings(getattr(r, "inner", r)) for r in readouts]
     groups = grouped((frozenset(setting), setting) for setting in settings)
@@ -168,7 +168,7 @@ def readout_names(readouts: Sequence[BaseEstimator]) -> list[str]:
 
 
 def _named_settings(readout: BaseEstimator) -> dict[str, object]:
-    """Return the settings that may appear in a name: plain values, nested ones too."""
+    """Return the settings that may appear in a name: plain values, also nested ones."""
     return {
         name: value
         for name, value in readout.get_params().items()
@@ -184,9 +184,9 @@ def regressor_grid(**settings: object) -> list[BaseEstimator]:
     Parameters
     ----------
     **settings : scalar or list
-        Parameters of :class:`~sklearn_mdl.readouts.MLPReadoutRegressor`; a list is a
-        dimension of the grid. ``hidden_layer_sizes`` is a list of tuples, where ``()``
-        is a linear regressor, or the widths of one.
+        Parameters of :class:`~sklearn_mdl.readouts.MLPReadoutRegressor`. A list is a
+        dimension of the grid. ``hidden_layer_sizes`` is a list of tuples, or the widths
+        of a single regressor. ``()`` is a linear regressor.
 
     Returns
     -------

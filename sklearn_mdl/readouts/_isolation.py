@@ -1,4 +1,4 @@
-"""Run wrapped estimators: seed their draws, collect their warnings and exceptions."""
+"""Isolation of wrapped estimators: seeds, warnings and exceptions."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _GENERATORS_OF_TORCH = threading.RLock()
 
 
 def seeded(estimator: BaseEstimator, seed: int) -> BaseEstimator:
-    """Copy an unfitted estimator, and seed what would use numpy's global state.
+    """Copy an unfitted estimator, and seed it instead of using NumPy's global state.
 
-    Every parameter ``random_state`` that is None, also of estimators inside, gets an
-    integer. Callables that make the module of a skorch net hand out copies, since they
-    may return the same module each time, which would then be trained.
+    Every ``random_state`` that is None, also of inner estimators, becomes an integer.
+    Callables that make the module of a skorch net may return the same module each time,
+    so they are wrapped to return copies.
     """
     params = estimator.get_params(deep=True)
     names = sorted(
@@ -36,12 +36,12 @@ def seeded(estimator: BaseEstimator, seed: int) -> BaseEstimator:
         if isinstance(part, NeuralNet) and inspect.isroutine(part.module):
             changes[f"{prefix}__module".lstrip("_")] = CopyOf(part.module)
     found = clone(estimator)
-    found.set_params(**changes)  # a frozen estimator returns None from it
+    found.set_params(**changes)  # a frozen estimator returns None
     return found
 
 
 class CopyOf:
-    """A callable whose results are copied, so that no other caller's are changed."""
+    """A callable whose results are copied, so that callers do not share them."""
 
     def __init__(self, make: Callable[..., object]) -> None:
         self.make = make
@@ -52,17 +52,17 @@ class CopyOf:
 
 
 def has_net(estimator: BaseEstimator) -> bool:
-    """Return true if an estimator is a skorch net or has one inside."""
+    """Return True if an estimator is or contains a skorch net."""
     parts = [estimator, *estimator.get_params(deep=True).values()]
     return any(isinstance(part, NeuralNet) for part in parts)
 
 
 @contextmanager
 def net_draws(is_net: bool, seed: int) -> Iterator[None]:
-    """Let a net draw its initial weights and dropout from a seed.
+    """Seed the initial weights and dropout of a net.
 
-    Nets draw from torch's global generators, as do the loaders by which they predict.
-    These are left as they were, and nets in several threads wait for each other.
+    Nets and their data loaders draw from torch's global generators. These are restored
+    afterwards, and nets in several threads wait for each other.
     """
     if not is_net:
         yield
@@ -73,17 +73,17 @@ def net_draws(is_net: bool, seed: int) -> Iterator[None]:
         yield
 
 
-KEPT_TEXTS = 20  # messages may hold numbers, so that no two are alike
+KEPT_TEXTS = 20  # messages may contain numbers, so that all differ
 
 
 class Notes:
-    """Exceptions and warnings of one estimator: each text once, with its count."""
+    """Distinct exceptions and warnings of one estimator with their counts."""
 
     def __init__(self) -> None:
         self._found: dict[str, tuple[int, int]] = {}
 
     def add(self, kind: type[BaseException], message: object, n_rows: int) -> None:
-        """Note an exception or a warning after so many rows."""
+        """Record an exception or a warning after a number of rows."""
         words = " ".join(str(message).split())
         text = f"{kind.__name__}: {words}"
         if text in self._found or len(self._found) < KEPT_TEXTS:
@@ -91,7 +91,7 @@ class Notes:
             self._found[text] = (first, count + 1)
 
     def lines(self) -> list[str]:
-        """Return one line for each text, in the order of their first occurrence."""
+        """Return one line for each text, in order of first occurrence."""
         return [
             f"{text} (first after {first} rows, {count} in all)"
             for text, (first, count) in self._found.items()
@@ -99,11 +99,11 @@ class Notes:
 
 
 class _Collector:
-    """Collect the warnings of some threads, and let those of others pass.
+    """Collect the warnings of some threads without affecting others.
 
-    Filters of warnings belong to the whole process, and threads that each save and
-    restore them corrupt them. So the first thread that enters opens the filters, the
-    last that leaves restores them, and warnings in between are assigned by thread.
+    Warning filters belong to the whole process, so threads that each save and restore
+    them would corrupt them. Instead, the first thread to enter opens the filters, the
+    last one to leave restores them, and warnings in between are assigned by thread.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Kernels, the rows that they read, and blocks of rows that enter their factors."""
+"""Kernels, the rows that they read, and the blocks of rows added to their factors."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class Member(NamedTuple):
 
     @property
     def group(self) -> object:
-        """Return what readouts with one factor have in common."""
+        """Return the settings shared by readouts with one factor."""
         name = self.kernel.name
         known = name if isinstance(name, str) else id(name)
         return self.scaling, known, self.kernel[1:]
 
 
 class View:
-    """The rows evaluated so far in one scaling, which several kernels read.
+    """The rows evaluated so far in one scaling, shared by several kernels.
 
     Parameters
     ----------
@@ -56,18 +56,18 @@ class View:
 
     @property
     def has_statistics(self) -> bool:
-        """True if rows are scaled again as statistics change."""
+        """True if rows are rescaled when statistics change."""
         return self.scaling not in {"unit", None}
 
     @property
     def rows(self) -> Tensor:
-        """The rows in their order, (n_rows, d')."""
+        """The rows in order, (n_rows, d')."""
         assert self._room is not None
         return self._room[: self.n_rows]
 
     @property
     def squares(self) -> Tensor:
-        """Their squared lengths, (n_rows,)."""
+        """Squared lengths of the rows, (n_rows,)."""
         assert self._squares is not None
         return self._squares[: self.n_rows]
 
@@ -88,18 +88,18 @@ class View:
         self.n_rows = stop
 
     def pairs(self, rows: Tensor, others: slice = slice(None)) -> Pairs:
-        """Pair rows (n, d') with those of the view, or some of them."""
+        """Pair rows (n, d') with all or some rows of the view."""
         if not self.n_rows:
             return Pairs(rows, rows[:0], self.distance)
         squares = self.squares[others]
         return Pairs(rows, self.rows[others], self.distance, squares)
 
     def forget(self) -> None:
-        """Drop all rows, in memory of its own: copies may still read them."""
+        """Drop all rows and use new memory, since copies may still read the rows."""
         self.n_rows, self._room, self._squares = 0, None, None
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
-        """Share the rows; the copy takes new memory before it adds any."""
+        """Share the rows with a copy, which uses new memory before it adds any."""
         other = copy.copy(self)
         if self.n_rows:
             vars(other).update(_room=self.rows, _squares=self.squares)
@@ -107,17 +107,17 @@ class View:
 
 
 class Stretch(NamedTuple):
-    """Predictions of some rows, each from only the rows before it.
+    """Predictions of some rows, each only from the rows before it.
 
     Attributes
     ----------
     start : int
-        Number of the first.
+        Number of the first row.
     means : Tensor of shape (K, n, P)
     variances : Tensor of shape (K, n)
     squares : Tensor of shape (K, P) or None
-        Sums of squared errors, in units of their deviations, of the rows before
-        ``start`` with the kernel as it is now; None if the kernel has not changed.
+        Sums of squared errors of the rows before ``start`` with the current kernel, in
+        units of their deviations. None if the kernel has not changed.
     """
 
     start: int
@@ -127,7 +127,7 @@ class Stretch(NamedTuple):
 
     @classmethod
     def joined(cls, parts: Sequence[Stretch]) -> Stretch:
-        """Join those of several readouts."""
+        """Join the predictions of several readouts."""
         squares = [part.squares for part in parts if part.squares is not None]
         return cls(
             parts[0].start,
@@ -159,31 +159,31 @@ class KernelGroup:
     ) -> None:
         self.view = view
         self.kernel = kernel
-        self.scale = 1.0  # the mean diagonal, if rows have statistics
+        self.scale = 1.0  # mean diagonal, if rows have statistics
         self.ridge: ForwardRidge | ReducedRidge
         self.ridge = ForwardRidge(alphas, n_outputs, device)
         self.device = device
-        self.note = ""  # of the first exception of a kernel by a user
+        self.note = ""  # of the first exception of a user's kernel
         self._has_worked = False
 
     @property
     def is_refreshed(self) -> bool:
-        """True if the kernel changes when 8, 16, 32, ... rows were evaluated."""
+        """True if the kernel changes after 8, 16, 32, ... rows."""
         return self.view.has_statistics or self.kernel.is_relative
 
     def values(self, pairs: Pairs) -> Tensor:
-        """Kernel (n, m) of pairs of rows, in its own unit."""
+        """Return the kernel (n, m) of pairs of rows in its unit."""
         shape = len(pairs.one), len(pairs.other)
         return self._attempt(self.kernel.values, pairs, shape) / self.scale
 
     def diagonal(self, rows: Tensor) -> Tensor:
-        """Kernel (n,) of rows with themselves."""
+        """Return the kernel (n,) of rows with themselves."""
         return self._attempt(self.kernel.diagonal, rows, (len(rows),)) / self.scale
 
     def _attempt(
         self, compute: Callable[[Any], Tensor], given: Any, shape: tuple[int, ...]
     ) -> Tensor:
-        """Compute a kernel; NaN where that of a user raises."""
+        """Compute a kernel; NaN where a user's kernel raises."""
         if not callable(self.kernel.name):
             return compute(given)
         try:
@@ -195,9 +195,9 @@ class KernelGroup:
         return found
 
     def join(self, rows: Tensor, pairs: Sequence[Pairs], n_known: int) -> list[Tensor]:
-        """Kernel of a block's rows (B, d') with those before, and with each other.
+        """Return the kernel of a block's rows (B, d') with earlier rows and each other.
 
-        NaN from the first of the known rows on for which a kernel raises; one that has
+        NaN from the first known row on for which a kernel raises. A kernel that has
         never worked may raise.
         """
         found = [self.values(some) for some in pairs]
@@ -205,7 +205,7 @@ class KernelGroup:
         while n_sound and callable(self.kernel.name) and any(map(_is_lost, found)):
             n_sound -= 1
             rows = rows.clone()
-            rows[n_sound:] = 0  # as where they are not known yet
+            rows[n_sound:] = 0  # like unknown rows
             pairs = self.view.pairs(rows), Pairs(rows, rows, self.view.distance)
             found = [self.values(some) for some in pairs]
         if self.note and not self._has_worked:
@@ -215,14 +215,14 @@ class KernelGroup:
         return found
 
     def rescale(self) -> None:
-        """Take the mean diagonal over the rows of the view as the unit."""
+        """Use the mean diagonal over the rows of the view as the unit."""
         if self.view.has_statistics:
             self.scale = 1.0
             mean = float(self.diagonal(self.view.rows).mean())
             self.scale = mean if mean > 0 else 1.0
 
     def forget(self) -> None:
-        """Begin again without any rows."""
+        """Restart without any rows."""
         assert isinstance(self.ridge, ForwardRidge)
         self.scale, self.ridge = 1.0, self._empty(self.ridge.n_outputs)
 
@@ -231,19 +231,19 @@ class KernelGroup:
         return ForwardRidge(alphas.tolist(), n_outputs, alphas.device)
 
     def refresh(self, targets: Tensor) -> None:
-        """Factor again, for the rows of the view and their targets (n, P)."""
+        """Recompute the factors for the rows of the view and their targets (n, P)."""
         self.rescale()
         assert isinstance(self.ridge, ForwardRidge)
         self.ridge.refactor(self.view.n_rows, self._gram, targets)
 
     def refitted(self, targets: Tensor) -> ForwardRidge:
-        """Factor the rows of the view again, for other targets (N, P), maybe many."""
+        """Recompute the factors for other targets (N, P), possibly many."""
         ridge = self._empty(targets.shape[1])
         ridge.refactor(self.view.n_rows, self._gram, targets)
         return ridge
 
     def stretch(self, start: int, targets: Tensor, ahead: RowsAhead) -> Stretch:
-        """Predict the rows of the view from ``start`` on, with the kernel as it is."""
+        """Predict the rows of the view from ``start`` on with the current kernel."""
         ridge = self.refitted(targets)
         known = torch.from_numpy(ahead.known(0, ridge.n_rows))
         means, variances = ridge.predicted(targets[: ridge.n_rows], known)
@@ -251,22 +251,22 @@ class KernelGroup:
         return Stretch(start, means[:, start:], variances[:, start:], squares)
 
     def extend(self) -> None:
-        """Make landmarks of the rows of the view."""
+        """Turn the rows of the view into landmarks."""
         assert isinstance(self.ridge, ForwardRidge)
         self.ridge = ExtendedRidge(self.ridge, self._root())
 
     def condense(self, targets: Tensor) -> None:
-        """Let a posterior take the place of the factors, given all targets (N, P)."""
+        """Replace the factors by a posterior given all targets (N, P)."""
         assert isinstance(self.ridge, ExtendedRidge)
         self.ridge = self.ridge.condensed(targets)
 
     def restore(self, n_rows: int, learned: Sequence[Mapping[str, Tensor]]) -> None:
-        """Make landmarks of the rows of the view, with posteriors of ``state_dict``.
+        """Turn the rows of the view into landmarks, with posteriors of ``state_dict``.
 
         Parameters
         ----------
         n_rows : int
-            Rows evaluated so far.
+            Number of rows evaluated so far.
         learned : sequence of mapping
             The posterior of every readout.
         """
@@ -277,7 +277,7 @@ class KernelGroup:
         self.ridge = ReducedRidge(leading, alphas, covariance, weights, n_rows)
 
     def state_dict(self, with_errors: bool = False) -> list[dict[str, Tensor]]:
-        """Return what does not follow from rows and labels, by readout."""
+        """Return the state not determined by rows and labels, by readout."""
         ridge = self.ridge
         if isinstance(ridge, ForwardRidge):
             errors = ridge.errors if with_errors else ()
@@ -295,7 +295,7 @@ class KernelGroup:
 
 
 def places_of(groups: Sequence[KernelGroup]) -> Iterator[tuple[KernelGroup, slice]]:
-    """Yield groups with the places of their readouts among those of all groups."""
+    """Yield groups with the positions of their readouts among all readouts."""
     first = 0
     for group in groups:
         last = first + len(group.ridge.alphas)
@@ -308,14 +308,14 @@ def _is_lost(kernel: Tensor) -> bool:
 
 
 class OpenBlock(Opened):
-    """A block of rows whose targets are observed one by one, or several at once.
+    """A block of rows whose targets are observed one by one or several at once.
 
     Parameters
     ----------
     start : int
-        Number of its first row.
+        Number of the first row.
     raw : ndarray of shape (n, d)
-        Its rows, as far as they are known.
+        The known rows of the block.
     scaled : dict of View to Tensor of shape (B, d')
     parts : list of Block, by group
     """
@@ -337,11 +337,11 @@ class OpenBlock(Opened):
         beyond = [p.beyond.expand(len(p.factor), -1) for p in parts]
         self._beyond = torch.cat(beyond).cpu()
         deviations = self.factor.diagonal(dim1=1, dim2=2)  # (K, B)
-        self.base[deviations.isnan()] = torch.nan  # nothing is predicted there
+        self.base[deviations.isnan()] = torch.nan  # no predictions there
         self._ahead: tuple[Tensor, Tensor] | None = None
 
     def ahead(self, n_rows: int) -> tuple[Tensor, Tensor]:
-        """Means (K, n, P) and variances (K, n) of the next rows."""
+        """Return means (K, n, P) and variances (K, n) of the next rows."""
         if self._ahead is None or self._ahead[1].shape[1] != n_rows:
             t = self.n_observed
             rows = slice(t, t + n_rows)
@@ -351,7 +351,7 @@ class OpenBlock(Opened):
         return self._ahead
 
     def observe(self, targets: Tensor) -> None:
-        """Take in the targets (n, P) of the next rows, which were predicted at once."""
+        """Observe the targets (n, P) of the next rows, which were predicted at once."""
         rows = slice(self.n_observed, self.n_observed + len(targets))
         remaining = targets - self.ahead(len(targets))[0]
         own = self.factor[:, rows, rows]

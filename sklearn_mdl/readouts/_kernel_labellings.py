@@ -1,7 +1,7 @@
-"""Kernel readouts under other labels of a stream: many labellings by one factor.
+"""Kernel readouts under many labellings of a stream with a single factor.
 
-What permutation tests and several outputs need: factors depend only on rows, so
-that other labels than those of the run are further columns of targets.
+Factors depend only on rows, so other labels than those of the run are just further
+columns of targets. Permutation tests and several outputs use this.
 """
 
 from __future__ import annotations
@@ -25,43 +25,43 @@ class Labellings(NamedTuple):
     ----------
     labels : ndarray of shape (S, N)
     n_numbers : int
-        Of a prediction: the classes, if labels are classes.
+        Numbers in a prediction, one per class if labels are classes.
     """
 
     labels: np.ndarray
     n_numbers: int
 
     def targets(self) -> Tensor:
-        """One-hot classes less their mean, (N, S, C)."""
+        """Return centred one-hot classes, (N, S, C)."""
         labels = torch.from_numpy(self.labels.T)
         onehot = torch.nn.functional.one_hot(labels, self.n_numbers)
         return onehot.double() - 1 / self.n_numbers
 
     def scores(self, means: Tensor) -> np.ndarray:
-        """Predicted targets (K, n, S C) as (K, n, S, C)."""
+        """Reshape predicted targets (K, n, S C) to (K, n, S, C)."""
         shape = *means.shape[:2], len(self.labels), self.n_numbers
         return means.numpy().reshape(shape)
 
 
 class LabellingsLearner(KernelLearner):
-    """Kernel readouts that also predict a whole stream for columns of other targets."""
+    """Kernel readouts that can also predict a whole stream for other targets."""
 
     def evaluated(
         self, targets: Callable[[int], Tensor], n_rows: int, *, squares: bool = False
     ) -> Iterator[Stretch]:
-        """Predict the first rows of the stream for many columns of other targets.
+        """Predict the first rows of the stream for many columns of targets.
 
-        For a learner that has observed nothing, which then serves only
+        The learner must not have observed anything. Afterwards it can only
         :meth:`predict_beyond`.
 
         Parameters
         ----------
         targets : callable
-            From the number of rows at the last refresh to targets (N, P).
+            Maps the number of rows at the last refresh to targets (N, P).
         n_rows : int
         squares : bool
-            Yield squares of errors at the last refresh, too, where the stream is
-            longer: another factor.
+            Also yield squared errors at the last refresh if the stream is longer, which
+            needs another factor.
         """
         if self.memory.forgets:
             raise ValueError(
@@ -112,7 +112,7 @@ class LabellingsLearner(KernelLearner):
             start = end
 
     def _reduced_stretch(self, start: int, targets: Tensor) -> Stretch:
-        """Predict the rows of a block beyond the landmarks, and learn them."""
+        """Predict and learn the rows of a block beyond the landmarks."""
         stretches, n_own = [], len(targets)
         known = torch.from_numpy(self.rows_ahead.known(start, start + n_own) - start)
         block = self._opened(start, self.groups)
@@ -124,12 +124,12 @@ class LabellingsLearner(KernelLearner):
         return Stretch.joined(stretches)
 
     def predict_beyond(self, targets: Tensor, raw: np.ndarray) -> tuple[Tensor, Tensor]:
-        """Predict other rows (m, d) from all ``N`` that were evaluated.
+        """Predict other rows (m, d) from all ``N`` evaluated rows.
 
         Parameters
         ----------
         targets : Tensor of shape (N, P)
-            The same as before.
+            The same targets as before.
         raw : ndarray of shape (m, d)
 
         Returns

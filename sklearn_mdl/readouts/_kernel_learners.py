@@ -1,12 +1,11 @@
-"""Kernel readouts on a stream: one learner for all of a list.
+"""Kernel readouts on a stream, with one learner for a whole list.
 
-Blocks of rows are counted from the beginning of the stream: 0, 8, 16, 32, and so on by
-32, and by 128 where a posterior has taken the place of a factor. The whole block is
-joined to the factor at once, as far as its rows are known, with nothing in place of the
-others: how a stream is cut changes no bit. Within it targets enter row by row, or in
-long streams by ``RowsAhead``. A
-learner with a window begins again at fixed places, from the last half of its window:
-blocks are counted from there.
+Blocks of rows are counted from the beginning of the stream: 0, 8, 16, 32 and then in
+steps of 32, or of 128 once a posterior has replaced the factor. A whole block is added
+to the factor at once, with zeros for unknown rows, so that results are bitwise the same
+however a stream is cut. Within a block, targets enter row by row or, in long streams,
+by ``RowsAhead``. A learner with a window restarts at fixed positions from the last half
+of its window, and counts blocks from there.
 """
 
 from __future__ import annotations
@@ -49,17 +48,17 @@ from sklearn_mdl.readouts._kernel_rows import (
 )
 from sklearn_mdl.readouts._row_learners import Opened, RowLearner
 
-PIECE = 512  # rows that are scaled, or joined, at once when a factor is computed again
+PIECE = 512  # rows scaled or added at once when a factor is recomputed
 
 
 class KernelLearner(RowLearner):
-    """Base of the kernel readouts of a list, of classes or of real numbers.
+    """Base class of the kernel readouts of a list, for classes or real numbers.
 
     Parameters
     ----------
     members : sequence of Member
     n_outputs : int
-        Columns ``P`` of the targets.
+        Number ``P`` of columns of the targets.
     memory : Memory
     context : Context
     """
@@ -96,7 +95,7 @@ class KernelLearner(RowLearner):
 
     @property
     def reports(self) -> dict[int, Report]:  # type: ignore[override]
-        """Exceptions of kernels by users, by column."""
+        """Exceptions of users' kernels by column."""
         return {
             column: Report([group.note])
             for group, places in places_of(self.groups)
@@ -116,7 +115,7 @@ class KernelLearner(RowLearner):
 
     @property
     def _ridges(self) -> list[ForwardRidge]:
-        """Factors of all groups, before there are landmarks."""
+        """Factors of all groups before there are landmarks."""
         return [g.ridge for g in self.groups if isinstance(g.ridge, ForwardRidge)]
 
     @property
@@ -126,11 +125,11 @@ class KernelLearner(RowLearner):
 
     @property
     def is_condensed(self) -> bool:
-        """True if it is so long that posteriors have taken the place of factors."""
+        """True if the stream is so long that posteriors have replaced factors."""
         return self.n_condensed is not None and self.n_observed >= self.n_condensed
 
     def _ends(self, row: int) -> tuple[int, int]:
-        """Return first row and end of the block that a row lies in."""
+        """Return the first row and the end of the block that contains a row."""
         return block_of(row, self.n_condensed)
 
     def _open(self, number: int) -> OpenBlock:
@@ -138,7 +137,7 @@ class KernelLearner(RowLearner):
         return self._opened(self._ends(number)[0], self.groups, number)
 
     def _check_memory(self, n_rows: int) -> None:
-        """Refuse a stream whose factors would not fit into memory.
+        """Reject a stream whose factors would not fit into memory.
 
         Raises
         ------
@@ -161,7 +160,7 @@ class KernelLearner(RowLearner):
     def _opened(
         self, start: int, groups: Sequence[KernelGroup], stop: int | None = None
     ) -> OpenBlock:
-        """Open a block, and take in the labels of its rows before row ``stop``."""
+        """Open a block, and observe the labels of its rows before row ``stop``."""
         raw, padded = self._read(start)
         scaled: dict[View, Tensor] = {}
         pairs: dict[View, tuple[Pairs, Pairs]] = {}
@@ -185,7 +184,7 @@ class KernelLearner(RowLearner):
         return block
 
     def _close(self, block: Opened) -> None:
-        """Add a complete block, and scale rows again where that is due."""
+        """Add a complete block, and rescale rows if that is due."""
         assert isinstance(block, OpenBlock)
         self._append(block, self.groups)
         n_rows = self.n_observed
@@ -208,7 +207,7 @@ class KernelLearner(RowLearner):
                 view.append(rows)
 
     def _refresh(self, n_rows: int) -> None:
-        """Scale the first rows again, and compute factors again."""
+        """Rescale the first rows and recompute factors."""
         changed = self._rescale_targets(n_rows)
         if any(group.is_refreshed for group in self.groups):
             self._take_in(n_rows)
@@ -217,11 +216,11 @@ class KernelLearner(RowLearner):
             self._retarget(n_rows)
 
     def _rescale_targets(self, n_rows: int) -> bool:
-        """Take the units of targets from the first labels; returns if they changed."""
+        """Take the units of targets from the first labels; return if they changed."""
         return False
 
     def _retarget(self, n_rows: int) -> None:
-        """Learn the targets in their units in the factors that stay."""
+        """Learn the targets in new units in the unchanged factors."""
         targets = self.targets(self.stream.labels[:n_rows])
         for group in self.groups:
             if not group.is_refreshed:
@@ -229,13 +228,13 @@ class KernelLearner(RowLearner):
                 group.ridge.retarget(targets)
 
     def _take_in(self, n_rows: int) -> None:
-        """Take statistics of the rows up to a refresh after ``n_rows``."""
+        """Compute statistics of the rows up to a refresh after ``n_rows``."""
         start = n_rows // 2 if n_rows > FIRST else 0
         self._scaler.refresh(self.stream.store.rows(start, n_rows))
         self._whiten(n_rows)
 
     def _whiten(self, n_rows: int) -> None:
-        """Whiten views by the first rows and their labels."""
+        """Whiten views with the first rows and their labels."""
         whitened = [s for s in self.views if s in WHITENED]
         if whitened and n_rows:
             rows = np.array(self.stream.store.rows(0, n_rows), np.float64)
@@ -244,7 +243,7 @@ class KernelLearner(RowLearner):
                 self._scaler.whiten(scaling, x, self.stream.labels[:n_rows])
 
     def _factor(self, n_rows: int) -> None:
-        """Compute the factors of kernels that statistics have changed."""
+        """Recompute the factors of kernels that depend on statistics."""
         for view in self.views.values():
             if view.has_statistics:
                 self._fill(view, n_rows)
@@ -255,14 +254,14 @@ class KernelLearner(RowLearner):
                 group.refresh(targets)
 
     def _measure_distances(self) -> None:
-        """Take the median distance of the rows as the unit, where kernels have one."""
+        """Use the median distance of rows as the unit of kernels that have one."""
         for view in {group.view for group in self.groups if group.kernel.is_relative}:
             view.distance = median_distance(view.rows)
 
     def _fill(self, view: View, n_rows: int, first: int = 0) -> None:
         if not first:
             view.forget()
-        step = BLOCK if first else PIECE  # as blocks were: products round by shape
+        step = BLOCK if first else PIECE  # as in blocks; rounding depends on shapes
         for start in range(first, n_rows, step):
             raw = self.stream.store.rows(start, min(start + step, n_rows))
             view.append(self._scaler.scaled(raw, view.scaling, self.device))
@@ -288,7 +287,7 @@ class KernelLearner(RowLearner):
         return torch.cat(means).cpu(), torch.cat(variances).cpu()
 
     def retire(self, columns: Collection[int]) -> None:
-        """Drop some readouts; the others keep their bits."""
+        """Drop some readouts without changing the others."""
         kept = []
         for group, places in list(places_of(self.groups)):
             awake = [column not in columns for column in self.columns[places]]
@@ -302,26 +301,26 @@ class KernelLearner(RowLearner):
 
     @abstractmethod
     def _keep(self, kept: list[int]) -> None:
-        """Keep some of what is learned beyond the factor, by place."""
+        """Keep the state beyond the factor of some readouts."""
 
     @abstractmethod
     def _learned(self) -> list[dict[str, Tensor]]:
-        """Return what is learned beyond the factor, by readout."""
+        """Return the state beyond the factor, by readout."""
 
     @abstractmethod
     def _learn_again(self) -> None:
-        """Learn what is beyond the factor from the rows that are known, no others."""
+        """Learn the state beyond the factor from the known rows only."""
 
     @abstractmethod
     def _take_over(
         self, learned: Sequence[Mapping[str, Tensor]], labels: Tensor
     ) -> None:
-        """Take over what is learned beyond the factor from labels (n,)."""
+        """Load the state beyond the factor, given labels (n,)."""
 
     def state_dict(self) -> dict[int, dict[str, Tensor]]:
-        """Return number of rows, calibration, and posteriors beyond landmarks.
+        """Return the number of rows, calibration, and posteriors beyond landmarks.
 
-        Factors follow from rows and labels.
+        Rows and labels determine the factors.
         """
         n_observed = torch.tensor(self.n_forgotten + self.n_observed)
         own = (group.state_dict(self.n_added > 0) for group in self.groups)
@@ -334,7 +333,7 @@ class KernelLearner(RowLearner):
         }
 
     def load_state_dict(self, learned: Learned) -> None:
-        """Take over the state of readouts with the same settings, and factor again."""
+        """Load the state of readouts with the same settings, and recompute factors."""
         own = [learned[column] for column in self.columns]
         self._begin_at(int(own[0]["n_observed"]))
         with one_thread(), flushed_denormals():
@@ -347,7 +346,7 @@ class KernelLearner(RowLearner):
         self._take_over(own, self.stream.labels[: self.n_observed])
 
     def _recompute(self) -> None:
-        """Compute all factors again, by the same steps as the first time."""
+        """Recompute all factors in the same steps as the first time."""
         steady = [group for group in self.groups if not group.is_refreshed]
         complete, _ = self._ends(self.n_observed)
         exact = min(complete, self.n_landmarks or complete)
@@ -376,19 +375,19 @@ class KernelLearner(RowLearner):
             start = end
 
     def _measure(self, n_rows: int) -> None:
-        """Take in the rows of all refreshes up to ``n_rows``."""
+        """Observe the rows of all refreshes up to ``n_rows``."""
         for power in range(3, n_rows.bit_length()):
             self._take_in(1 << power)
 
     def _restore_errors(self, learned: list[Mapping[str, Tensor]]) -> None:
-        """Take over errors: their last bits depend on how many columns there were."""
+        """Load errors, whose last bits depend on the former number of columns."""
         for group, places in places_of(self.groups):
             errors = torch.stack([one["errors"] for one in learned[places]])
             assert isinstance(group.ridge, ForwardRidge)
             group.ridge.restore(errors.to(self.device))
 
     def _restore(self, learned: list[Mapping[str, Tensor]]) -> None:
-        """Make landmarks again, and take over the posteriors of their features."""
+        """Recompute landmarks, and load the posteriors of their features."""
         assert self.n_landmarks is not None
         refreshed = last_refresh(self.n_landmarks)
         self._rescale_targets(refreshed)
@@ -399,7 +398,7 @@ class KernelLearner(RowLearner):
             group.restore(complete, learned[places])
 
     def _fill_views(self, refreshed: int, n_rows: int) -> None:
-        """Fill views with ``n_rows`` rows, by statistics of the first of them."""
+        """Fill views with ``n_rows`` rows, scaled by statistics of the first rows."""
         for view in self.views.values():
             self._fill(view, refreshed)
         if refreshed:

@@ -1,4 +1,4 @@
-"""What kernel readouts predict: classes, and densities of real numbers."""
+"""Predictions of kernel readouts: classes, and densities of real numbers."""
 
 from __future__ import annotations
 
@@ -24,33 +24,33 @@ from sklearn_mdl.readouts._row_learners import CalibratedLearner
 
 
 class KernelClassifierLearner(CalibratedLearner, LabellingsLearner):
-    """Kernel readouts of classes: scores of one-hot labels, calibrated forwards."""
+    """Kernel readouts for classes: forward-calibrated scores of one-hot labels."""
 
     def __init__(
         self, members: Sequence[Member], memory: Memory, context: Context
     ) -> None:
         super().__init__(members, context.n_classes, memory, context)
         self.calibration = ForwardSoftmax(len(members), context.n_classes)
-        # The mean of the targets. Calibration ignores what all targets have in
-        # common, so that those of classes which are not known yet can be zero.
+        # The mean of the targets. Calibration ignores what all targets have in common,
+        # so targets of classes not known yet can be zero.
         self.mean = 0.0 if context.may_grow else 1 / context.n_classes
 
     def targets(self, labels: Tensor) -> Tensor:
-        """One-hot labels less their mean, (n, C)."""
+        """Return centred one-hot labels, (n, C)."""
         n_classes = len(self.calibration.counts)
         onehot = torch.nn.functional.one_hot(labels, n_classes)
         return onehot.double() - self.mean
 
     def add_classes(self, n: int) -> None:
-        """Add columns of targets that were zero so far; factors stay."""
+        """Add columns of targets that were zero so far, without changing factors."""
         self.calibration.add_classes(n)
         for group in self.groups:
             group.ridge.add_outputs(n)
         self.n_added += n
-        self._block = None  # opened again when it is needed
+        self._block = None  # reopened when needed
 
     def in_noises(self, variances: Tensor) -> np.ndarray:
-        """Variances (K, ...) in units of the noises, which they hold themselves."""
+        """Return variances (K, ...), which include the noise, in units of the noise."""
         noises = torch.cat([group.ridge.alphas for group in self.groups]).cpu()
         shape = -1, *[1] * (variances.ndim - 1)
         ratios: np.ndarray = (variances / noises.reshape(shape)).clamp_min_(1).numpy()
@@ -59,15 +59,15 @@ class KernelClassifierLearner(CalibratedLearner, LabellingsLearner):
     def null_losses(self, outputs: Sequence[Labellings]) -> list[np.ndarray]:
         """Losses (N, S, K) of the stream's rows under ``S`` labellings, by output.
 
-        The learner must not have observed anything, and cannot be used otherwise
-        afterwards. One factor serves all outputs and labellings.
+        The learner must not have observed anything, and has no other use afterwards.
+        One factor serves all outputs and labellings.
         """
         return self._coded(outputs)[0]
 
     def predict_sets(
         self, outputs: Sequence[Labellings], rows: np.ndarray
     ) -> list[np.ndarray]:
-        """Log-probabilities (S, K, m, C) of other rows (m, d) after every labelling.
+        """Return log-probabilities (S, K, m, C) of rows (m, d) after every labelling.
 
         The learner must not have observed anything, and serves only this afterwards.
         """
@@ -83,7 +83,7 @@ class KernelClassifierLearner(CalibratedLearner, LabellingsLearner):
     def _coded(
         self, outputs: Sequence[Labellings]
     ) -> tuple[list[np.ndarray], list[ForwardSoftmax], Tensor]:
-        """Return losses, final calibrations and targets of labellings, by output."""
+        """Return losses, final calibrations and targets of labellings by output."""
         n_readouts, n_rows = len(self.columns), outputs[0].labels.shape[1]
         losses = [np.empty((n_rows, len(one.labels), n_readouts)) for one in outputs]
         calibrations = [
@@ -101,7 +101,7 @@ class KernelClassifierLearner(CalibratedLearner, LabellingsLearner):
         return losses, calibrations, targets
 
     def _learn_again(self) -> None:
-        """Calibrate again from the current factors, if any rows are known."""
+        """Recalibrate from the current factors if any rows are known."""
         labels, before = self.stream.labels[: self.n_observed], self.calibration
         own = ForwardSoftmax(len(self.columns), len(before.counts))
         if self.n_observed:
@@ -126,7 +126,7 @@ class KernelClassifierLearner(CalibratedLearner, LabellingsLearner):
         calibration: ForwardSoftmax,
         losses: np.ndarray,
     ) -> None:
-        """Code rows from ``start`` on, with scores (K, n, S C), into losses (N, S, K).
+        """Write losses (N, S, K) of rows from ``start`` on, given scores (K, n, S C).
 
         Ratios (K, n) are variances in units of the noise.
         """
@@ -142,14 +142,16 @@ class KernelClassifierLearner(CalibratedLearner, LabellingsLearner):
 
 
 class Units(NamedTuple):
-    """Units of real targets, the same for all readouts of one learner.
+    """Units of real targets, which all readouts of a learner share.
 
     Attributes
     ----------
     location, scale : float
-        Before any label; they stay if labels are not standardised.
+        Location and scale before any label, or throughout if labels are not
+        standardised.
     standardize : bool
-        Take mean and deviation of the labels before row 8, 16, 32, and so on.
+        Whether to use the mean and deviation of earlier labels, refreshed at rows 8,
+        16, 32 and so on.
     """
 
     location: float
@@ -158,7 +160,7 @@ class Units(NamedTuple):
 
 
 class KernelRegressorLearner(LabellingsLearner):
-    """Kernel readouts of real numbers: the density is the Gaussian process's own.
+    """Kernel readouts for real numbers, with the density of a Gaussian process.
 
     Parameters
     ----------
@@ -166,7 +168,7 @@ class KernelRegressorLearner(LabellingsLearner):
     memory : Memory
     units : Units
     has_tails : mapping of int to bool
-        By column, if the scale is unknown: then the density is a Student-t.
+        By column, whether the scale is unknown, which makes the density a Student-t.
     context : Context
     """
 
@@ -183,17 +185,17 @@ class KernelRegressorLearner(LabellingsLearner):
         self.location, self.scale = units.location, units.scale
         self.has_tails = np.array([has_tails[column] for column in self.columns])
         self.squares = np.zeros(len(self.columns))
-        self.target = TargetScaling(0, self.location, self.scale)  # it predicts at once
+        self.target = TargetScaling(0, self.location, self.scale)  # predicts at once
 
     def retarget(self, target: TargetScaling) -> None:
-        """Keep its own units, which change with rows, not with minibatches."""
+        """Keep the units, which change with rows rather than minibatches."""
 
     def targets(self, labels: Tensor) -> Tensor:
-        """Labels in their units, (n, 1)."""
+        """Return labels in the units, (n, 1)."""
         return ((labels - self.location) / self.scale)[:, None]
 
     def predictive(self, means: Tensor, variances: Tensor) -> Tensor:
-        """Location, log scale and degrees of freedom, (K, n, 3)."""
+        """Return location, log scale and degrees of freedom, (K, n, 3)."""
         dof = FIRST_DEGREES_OF_FREEDOM + self.n_observed
         mean_square = (FIRST_DEGREES_OF_FREEDOM + self.squares) / dof
         squares = torch.from_numpy(np.where(self.has_tails, mean_square, 1.0))
@@ -205,7 +207,7 @@ class KernelRegressorLearner(LabellingsLearner):
         return torch.stack(values, -1).to(self.device)
 
     def learn(self, means: Tensor, variances: Tensor, labels: Tensor) -> None:
-        """Add to the squares that determine the scale."""
+        """Add to the squared errors that determine the scale."""
         errors = self.targets(labels).cpu()[:, 0] - means[..., 0]
         self.squares = self.squares + (errors.square() / variances).sum(1).numpy()
 
@@ -252,16 +254,16 @@ class KernelRegressorLearner(LabellingsLearner):
     def _densities(
         self, known: Tensor, means: Tensor, variances: Tensor, squares: Tensor
     ) -> Tensor:
-        """Densities (K, n, S, 3) of rows, in units of the targets.
+        """Return densities (K, n, S, 3) of rows in units of the targets.
 
         Parameters
         ----------
         known : Tensor of shape (n,)
-            Number of labels that are known when each is predicted.
+            Number of labels known when each row is predicted.
         means : Tensor of shape (K, n, S)
         variances : Tensor of shape (K, n)
         squares : Tensor of shape (K, n, S)
-            Sums of squared errors of these labels.
+            Sums of squared errors of the known labels.
         """
         has_tails = torch.from_numpy(self.has_tails)[:, None, None]
         dof = FIRST_DEGREES_OF_FREEDOM + known[None, :, None]
@@ -273,7 +275,7 @@ class KernelRegressorLearner(LabellingsLearner):
         return torch.stack([means, log_scale, tails], -1)
 
     def _units_of(self, labels: np.ndarray, n_rows: int) -> Tensor:
-        """Locations and scales (2, S) of labellings, after ``n_rows`` of them."""
+        """Return locations and scales (2, S) of labellings after ``n_rows`` rows."""
         units = [(self.units.location, self.units.scale)] * len(labels)
         if self.units.standardize and n_rows:
             known = [TargetScaling.of(torch.from_numpy(own[:n_rows])) for own in labels]
@@ -287,7 +289,7 @@ class KernelRegressorLearner(LabellingsLearner):
         return True
 
     def _recompute(self) -> None:
-        """Begin with the units of the rows that were known before the last restart."""
+        """Begin with the units of the rows known before the last restart."""
         if self.units.standardize and self.n_forgotten:
             first = self.memory.first_known(self.n_forgotten - 1)
             self._take_units(self.rows.labels[first : self.n_forgotten])
@@ -306,7 +308,7 @@ class KernelRegressorLearner(LabellingsLearner):
         self.squares = self._squares()
 
     def _squares(self) -> np.ndarray:
-        """Sum squared errors of the rows that are known, by readout."""
+        """Sum squared errors of the known rows by readout."""
         found = [ridge.squares()[:, 0] for ridge in self._ridges]
         squares: np.ndarray = torch.cat(found).cpu().numpy()
         return squares

@@ -1,4 +1,4 @@
-"""Rows as kernels see them: scaled by what the rows before row 8, 16, 32, ... show."""
+"""Rows as kernels see them, scaled by statistics from rows 8, 16, 32 and so on."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ WITHIN = "within-class"
 WHITENED = ("whiten", WITHIN)
 SCALINGS = ("standard", "centered-unit", "unit", *WHITENED)
 FIRST = 8  # rows after which anything is scaled
-BLOCK = 32  # rows that enter a factor at once
-REDUCED = 128  # the same where a posterior has taken their place
+BLOCK = 32  # rows added to a factor at once
+REDUCED = 128  # rows added at once to a posterior
 REACH = 6.0  # deviations at which standardised features are clipped
 OFFSET = 0.3  # the constant feature
 TINY = 1e-150
-ROUNDING = 1e-14  # lengths of centred rows, at most, that are none but of rounding
+ROUNDING = 1e-14  # lengths of centred rows up to this are rounding errors
 
 
 def condensed_at(n_landmarks: int) -> int:
-    """Return the row at which factors of so many landmarks become a posterior.
+    """Return the row at which factors of some landmarks become a posterior.
 
-    Half as many rows later: until then it would cost more than factors do.
+    This is half as many rows later, since a posterior costs more than factors before.
     """
     return n_landmarks + -(-n_landmarks // (2 * BLOCK)) * BLOCK
 
 
 def block_of(n_rows: int, n_condensed: int | None = None) -> tuple[int, int]:
-    """Return first row and end of the block that row ``n_rows`` lies in.
+    """Return the first row and the end of the block that contains row ``n_rows``.
 
-    ``n_condensed`` is the row from which on factors are a posterior.
+    Factors are a posterior from row ``n_condensed`` on.
     """
     if n_condensed is not None and n_rows >= n_condensed:
         start = n_rows - (n_rows - n_condensed) % REDUCED
@@ -65,16 +65,16 @@ def last_refresh(n_rows: int) -> int:
 
 
 class Memory(NamedTuple):
-    """Rows that a factor holds.
+    """Which rows a factor holds.
 
     Attributes
     ----------
     max_exact : int or None
-        Rows after which it grows no more.
+        Number of rows after which the factor stops growing.
     window : int or None
-        Rows of the last past that it holds at most, in place of that bound.
+        Largest number of recent rows in the factor, instead of that limit.
     restart : int or None
-        It restarts at odd multiples of so many rows, in place of that bound, too.
+        Restart at odd multiples of this number of rows, instead of that limit.
     """
 
     max_exact: int | None
@@ -83,16 +83,16 @@ class Memory(NamedTuple):
 
     @property
     def forgets(self) -> bool:
-        """True if rows are forgotten at some time."""
+        """True if rows are ever forgotten."""
         return self.window is not None or self.restart is not None
 
     def check_width(self, scaling: str | None, n_features: int) -> None:
-        """Refuse to whiten where neither features nor rows are few.
+        """Reject whitening if there are both many features and many rows.
 
         Raises
         ------
         ValueError
-            If a covariance may have more than ``MAX_VALUES`` eigenvalues of its own.
+            If a covariance may have more than ``MAX_VALUES`` distinct eigenvalues.
         """
         most = math.inf if self.max_exact is None else self.max_exact
         if self.forgets:
@@ -107,9 +107,9 @@ class Memory(NamedTuple):
             )
 
     def first_known(self, n_rows: int) -> int:
-        """Return the first row that is known after ``n_rows``, the end of a block.
+        """Return the first row remembered after ``n_rows``, the end of a block.
 
-        A window forgets its older half when it is full.
+        A full window forgets its older half.
         """
         first = 0
         if self.window is not None:
@@ -121,18 +121,18 @@ class Memory(NamedTuple):
 
 
 def whole(n_rows: int) -> int:
-    """Return how many of some rows, at least 8, are whole blocks."""
+    """Return how many of at least 8 rows are in whole blocks."""
     return block_of(n_rows)[0]
 
 
 class LaterRows:
-    """The rows of a stream from one on, as a stream of their own.
+    """The rows of a stream from some row on, as a separate stream.
 
     Parameters
     ----------
     rows : ScaledRows
     start : int
-        The first.
+        The first row.
     """
 
     def __init__(self, rows: ScaledRows, start: int) -> None:
@@ -154,12 +154,12 @@ class LaterRows:
 
     @property
     def labels(self) -> Tensor:
-        """Labels, with room behind those that were revealed."""
+        """Labels, with space for those not yet revealed."""
         return self._rows.labels[self._start :]
 
 
 class RowScaler:
-    """Statistics of the rows of a stream, and rows scaled by them.
+    """Statistics of the rows of a stream, and scaling by these statistics.
 
     Parameters
     ----------
@@ -172,23 +172,23 @@ class RowScaler:
         self._whitened: dict[str, Whitening] = {}
 
     def refresh(self, rows: np.ndarray) -> None:
-        """Take in rows that were evaluated since the last time."""
+        """Observe the rows evaluated since the last time."""
         self._running.update(rows)
         self._current = self._running.scaling() if self._running.varies else None
 
     def whiten(self, scaling: str, rows: Tensor, labels: Tensor) -> None:
-        """Whiten from now on by all rows known (n, d), and their labels."""
+        """Whiten from now on with all known rows (n, d) and their labels."""
         by = labels if scaling == WITHIN else None
         self._whitened[scaling] = whitening(rows, by)
 
     def scaled(self, rows: np.ndarray, scaling: str | None, device: object) -> Tensor:
-        """Scale raw rows (n, d), to float64.
+        """Scale raw rows (n, d) to float64.
 
         "standard" rows are standardised, clipped and divided by the root of their
-        width, "centered-unit" ones centred and divided by their length, and so are
-        whitened ones; all have a constant appended, and unit length before there are
-        statistics, of features some of which vary. "unit" rows are divided by their
-        length, None leaves them unchanged.
+        width. "centered-unit" and whitened rows are centred and divided by their
+        length. All of these get a constant, and have unit length until there are
+        statistics of features that vary. "unit" rows are divided by their length. None
+        leaves rows unchanged.
         """
         x = torch.tensor(rows, dtype=torch.float64, device=device)  # type: ignore[arg-type]
         if scaling is None:
@@ -209,6 +209,6 @@ class RowScaler:
 
 
 def unit_rows(x: Tensor, least: float = TINY) -> Tensor:
-    """Rows (n, d) divided by their lengths."""
+    """Return rows (n, d) divided by their lengths."""
     unit: Tensor = x / x.norm(dim=1, keepdim=True).clamp_min(max(least, TINY))
     return unit

@@ -1,4 +1,4 @@
-"""Kernel ridge regression, refitted at every row, as a readout."""
+"""Kernel ridge regression as a readout that is refitted at every row."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from sklearn_mdl.readouts._kernel_outcomes import (
 from sklearn_mdl.readouts._kernel_rows import SCALINGS, WITHIN, Memory
 
 NAMES = {"arc-cosine", "rbf", "linear", "polynomial"}
-MOST_LAYERS = 100  # of an arc-cosine kernel: with more, all rows are alike
+MOST_LAYERS = 100  # of an arc-cosine kernel; with more, all rows look alike
 
 
 @dataclass(eq=False, repr=False)
 class KernelSettings(Readout):
-    """Settings that kernel readouts of classes and of real numbers share."""
+    """Settings shared by kernel readouts for classes and for real numbers."""
 
     kernel: str | Callable[[Any, Any], Any] = "arc-cosine"
     alpha: float = 0.03
@@ -55,8 +55,8 @@ class KernelSettings(Readout):
     window: int | None = None
     restart: int | None = None
 
-    random_state = 0  # nothing is drawn
-    takes_raw_rows = True  # it scales them itself, by rows and not by minibatches
+    random_state = 0  # no random numbers
+    takes_raw_rows = True  # scales them itself, by rows, not minibatches
 
     _parameter_constraints: ClassVar[Constraints] = {
         **Readout._parameter_constraints,
@@ -81,12 +81,12 @@ class KernelSettings(Readout):
 
     @property
     def reads_labels(self) -> bool:
-        """True if its factor depends on the labels, too: one serves no others."""
+        """True if the factor depends on labels, so that it serves no other labels."""
         return self.scaling == WITHIN
 
     @property
     def computation(self) -> str:
-        """Kernel and scaling: other noises have the same kernel matrix."""
+        """Kernel and scaling, which determine the kernel matrix whatever the noise."""
         settings = {
             "arc-cosine": self.depth,
             "rbf": self.width if self.gamma is None else f"gamma {self.gamma}",
@@ -97,16 +97,16 @@ class KernelSettings(Readout):
 
     @property
     def pool_kind(self) -> str:
-        """Kernel and scaling: those that differ only in their noise switch."""
+        """Kernel and scaling; readouts that differ only in noise switch."""
         return self.computation
 
     @property
     def memory(self) -> Memory:
-        """Rows that its factor holds."""
+        """Which rows the factor holds."""
         return Memory(self.max_exact, self.window, self.restart)
 
     def check_width(self, n_features: int) -> None:
-        """Raise a ValueError if rows and features are too many to be whitened.
+        """Raise ValueError if there are too many rows and features to whiten.
 
         Parameters
         ----------
@@ -115,7 +115,7 @@ class KernelSettings(Readout):
         self.memory.check_width(self.scaling, n_features)
 
     def member(self, column: int) -> Member:
-        """Return the settings as a learner takes them."""
+        """Return the settings for a learner."""
         names = Kernel._fields[1:]
         kernel = Kernel(self.kernel, *(getattr(self, name) for name in names))
         return Member(column, self.scaling, kernel, float(self.alpha))
@@ -124,106 +124,105 @@ class KernelSettings(Readout):
 def by_memory(
     members: Sequence[tuple[int, KernelSettings]],
 ) -> dict[Memory, list[Member]]:
-    """Group readouts, given with their columns, by the rows that a factor holds."""
+    """Group readouts, given by column, by the rows that their factors hold."""
     return grouped((readout.memory, readout.member(c)) for c, readout in members)
 
 
 @dataclass(eq=False, repr=False)
 class KernelReadout(KernelSettings, BaseReadout):
-    r"""Kernel ridge regression of the labels, refitted at every row, calibrated.
+    r"""Calibrated kernel ridge regression of the labels, refitted at every row.
 
-    One Cholesky factor holds all refits: with ``K`` the kernel of the rows in their
-    order, ``Y`` the one-hot labels less ``1 / C`` and :math:`R R^T = K + \alpha I`, the
-    scores of row ``t`` from the rows before it are
-    :math:`Y_t - R_{tt} (R^{-1} Y)_t`. They become probabilities by
+    A single Cholesky factor gives all refits. Let ``K`` be the kernel of the rows in
+    order, ``Y`` the one-hot labels minus ``1 / C``, and :math:`R R^T = K + \alpha I`.
+    The scores of row ``t`` from the rows before it are :math:`Y_t - R_{tt} (R^{-1}
+    Y)_t`. They become probabilities by
 
     .. math::
 
         \log p_c = b\, s_c + v\, s_c \log(v_t / 1.5) + u \log(\max(q_c, 0) + 0.02)
             + a \log(n_c + 1/2) - \mathrm{const},
 
-    where ``(b, v, u, a)`` take one Newton step of the log-loss after each label, ``v``
-    and ``u`` from label 64 on; :math:`v_t = R_{tt}^2 / \alpha` is the variance,
-    :math:`q_c = s_c + 1 / C` the score as a probability, and :math:`n_c` counts the
-    labels before. ``p`` is then mixed with a share of 1e-4 of the uniform
-    distribution. Nothing is drawn, and nothing waits for a minibatch; but from row
-    4,096 on, 32 rows are predicted at once and their labels learned together, unless
-    rows are forgotten.
+    where :math:`v_t = R_{tt}^2 / \alpha` is the variance, :math:`q_c = s_c + 1 / C` the
+    score as a probability, and :math:`n_c` the count of earlier labels. ``(b, v, u,
+    a)`` take one Newton step on the log-loss after each label, ``v`` and ``u`` from
+    label 64 on. ``p`` is then mixed with a share of 1e-4 of the uniform distribution.
+    There are no random numbers and no minibatches. From row 4,096 on, however, 32 rows
+    are predicted and their labels learned together, unless rows are forgotten.
 
-    All kernel readouts of one switcher make their pass together: those of one scaling
-    share inner products and distances, those of one kernel its matrix.
+    All kernel readouts of a switcher are computed together. Those with the same scaling
+    share inner products and distances, and those with the same kernel its matrix.
 
     Parameters
     ----------
     kernel : str or callable, default="arc-cosine"
         "arc-cosine", "rbf", "linear" or "polynomial".
-        "arc-cosine" is that of degree 1: a network of infinitely many rectified units.
-        A kernel of ``sklearn.gaussian_process.kernels``, or any callable of two arrays
-        of rows; neither can be written to a file.
+        "arc-cosine" has degree 1, like a network of infinitely many rectified units.
+        Also a kernel of ``sklearn.gaussian_process.kernels``, or any callable of two
+        arrays of rows, but these cannot be written to a file.
     alpha : float, default=0.03
         Noise added to the diagonal.
     depth : int, default=1
-        Hidden layers of the arc-cosine kernel, 100 at most.
+        Number of hidden layers of the arc-cosine kernel, at most 100.
     width : float, default=1.0
-        Of "rbf", :math:`e^{-\|x - x'\|^2 / (\mathrm{width} \cdot m)}` with ``m`` the
-        median squared distance between rows before the last refresh, or between those
-        that differ if most are equal.
+        Width of "rbf", :math:`e^{-\|x - x'\|^2 / (\mathrm{width} \cdot m)}`, where
+        ``m`` is the median squared distance between rows before the last refresh, or
+        between distinct rows if most are equal.
     gamma : float, default=None
-        Factor of squared distances ("rbf"), which takes the place of the width, or of
-        inner products ("polynomial", where None is 1).
+        Factor of squared distances ("rbf"), which replaces the width, or of inner
+        products ("polynomial", where None is 1).
     degree, coef0 : float, default=3, 1.0
-        Of "polynomial", :math:`(\gamma x^T x' + \mathrm{coef0})^{\mathrm{degree}}`.
+        Parameters of "polynomial", :math:`(\gamma x^T x' +
+        \mathrm{coef0})^{\mathrm{degree}}`.
     scaling : {"standard", "centered-unit", "whiten", "within-class", "unit"} or None, \
             default="standard"
-        Feature scaling by the rows before row 8, 16, 32, and so on: "standard" rows
-        are standardised with regularised deviations, clipped at 6 of them and divided
-        by :math:`\sqrt d`; "centered-unit" ones are centred and divided by their
-        length. "whiten" ones are centred, multiplied by the inverse root of their
-        shrunk covariance and divided by their length; so are "within-class" ones, with
-        the covariance within classes, by the labels known then. All these have a
-        constant 0.3 appended, are of unit length before row 8 and until a feature
-        varies, and their kernel is divided by its mean diagonal. "unit" divides rows by
-        their length; None changes neither rows nor kernel.
+        Feature scaling, refreshed at rows 8, 16, 32 and so on from the rows before.
+        "standard" standardises rows with regularised deviations, clips them at 6
+        deviations and divides them by :math:`\sqrt d`. "centered-unit" centres rows and
+        divides them by their length. "whiten" centres rows, multiplies them by the
+        inverse root of their shrunk covariance and divides them by their length.
+        "within-class" does the same with the covariance within classes, from the labels
+        known then. All of these append a constant 0.3 and divide the kernel by its mean
+        diagonal; rows have unit length before row 8 and until a feature varies. "unit"
+        divides rows by their length. None changes neither rows nor kernel.
     max_exact : int, default=2048
-        Rows after which kernels are approximated; None is unlimited. These rows are
-        landmarks from then on, and statistics, such as the covariance that whitens,
-        stay those of the last refresh before.
-        Half as many rows later, memory grows no more. Whole blocks count, so that it is
-        rounded down to a multiple of 32.
+        Number of rows after which kernels are approximated, rounded down to a multiple
+        of 32; None is unlimited. These rows then serve as landmarks, and statistics
+        such as the whitening covariance are no longer refreshed. After half as many
+        further rows, memory stops growing.
     batch_size : int, default=32
-        Minibatches of a run; this readout learns row by row whatever it is.
+        Size of minibatches, which has no effect, since this readout learns row by row.
     device : str, default="auto"
-        Torch device; "auto" takes a GPU where there is one. A switcher's own wins.
+        Torch device; "auto" uses a GPU if there is one. A switcher overrides this.
     window : int, default=None
-        Rows of the last past that the factor holds at most, whatever `max_exact`; None
-        is all of them. Rounded down to a multiple of 64. When it is full, the older
-        half is forgotten, statistics of the rows too, and calibration goes over the
-        other half again: for streams that drift.
+        Largest number of recent rows in the factor, for streams that drift, rounded
+        down to a multiple of 64. Overrides `max_exact`; None keeps all rows. A full
+        window forgets its older half, including the statistics of these rows, and
+        calibrates again on the other half.
     restart : int, default=None
-        Restart at odd multiples of so many rows, whatever `max_exact`, as if the
-        stream began there; None never does. Rounded down to 8, 16 or a multiple of 32.
-        Readouts with 32, 64, 128 and so on begin at different rows, and each multiple
-        of 32 is where one of them does (Hazan and Seshadhri, 2009, Efficient learning
-        algorithms for changing environments, ICML).
+        Restart at odd multiples of this number of rows, as if the stream began there,
+        rounded down to 8, 16 or a multiple of 32. Overrides `max_exact`; None never
+        restarts. Among readouts with 32, 64, 128 and so on, exactly one restarts at
+        each multiple of 32 (Hazan and Seshadhri, 2009, Efficient learning algorithms
+        for changing environments, ICML).
 
     Attributes
     ----------
     codelength_ : float
         Codelength of all labels seen, in nats.
     codelengths_ : ndarray of shape (n_samples_seen_,)
-        The same by example.
+        Codelength of every example, in nats.
     classes_ : ndarray of shape (n_classes,)
     n_features_in_ : int
     n_samples_seen_ : int
     order_ : ndarray of shape (n_samples,)
-        Order in which ``fit`` took the rows.
+        Order in which ``fit`` evaluated the rows.
 
     Raises
     ------
     ValueError
-        By ``fit`` and ``partial_fit``, if a callable returns something else than the
-        kernel of all pairs of rows. From a row on where its matrix has no factor, or
-        where it raises, it predicts without features, with a warning.
+        By ``fit`` and ``partial_fit``, if a callable does not return the kernel of all
+        pairs of rows. If its matrix has no factor from some row on, or if it raises,
+        the readout predicts without features from there on, with a warning.
     MemoryError
         If ``max_exact`` is None and the factor does not fit into memory.
 
@@ -247,37 +246,37 @@ class KernelReadout(KernelSettings, BaseReadout):
 
     @property
     def pool_kind(self) -> str:
-        """Kernel, scaling and noise: other noises are pooled, too."""
+        """Kernel, scaling and noise, since other noises are pooled as well."""
         return f"{self.computation}, noise {self.alpha:g}"
 
     def predict_relabelled(self, labels: ArrayLike, X: ArrayLike) -> np.ndarray:
-        """Predict rows as after a fit on the same rows with other labels.
+        """Predict rows as if the fit had used other labels for the same rows.
 
         One factor serves all labellings.
 
         Parameters
         ----------
         labels : array-like of shape (n_labellings, n_samples_seen_)
-            Classes of the rows that were fitted, in their order.
+            Classes of the fitted rows, in the same order.
         X : array-like of shape (n_samples, n_features)
 
         Returns
         -------
         predicted : ndarray of shape (n_labellings, n_samples)
-            Most probable classes, each among those that occur in its labelling.
+            Most probable classes, among those that occur in the labelling.
 
         Raises
         ------
         ValueError
-            If labels have another shape, or rows are whitened within their classes.
+            If labels have another shape, or if rows are whitened within classes.
         """
         check_is_fitted(self)
         if self.reads_labels:
             raise invalid(
                 "scaling",
-                "one that no labels enter, where one factor serves several labellings",
+                "independent of labels if one factor serves several labellings",
                 self.scaling,
-                'take "whiten", or fit a copy for each',
+                'use "whiten", or fit a copy for each',
             )
         rows, labels = self._validated(X, reset=False), np.asarray(labels)
         if labels.ndim != 2 or labels.shape[1] != self.n_samples_seen_:
@@ -286,7 +285,7 @@ class KernelReadout(KernelSettings, BaseReadout):
                 f"for each row that was fitted, got {labels.shape}; stack them"
             )
         coded = [np.unique(own, return_inverse=True) for own in labels]
-        # Labellings by their number of classes.
+        # Labellings by number of classes.
         alike = grouped((len(classes), i) for i, (classes, _) in enumerate(coded))
         outputs = [
             Labellings(np.stack([coded[i][1] for i in some]), n_classes)
@@ -309,14 +308,14 @@ class KernelReadout(KernelSettings, BaseReadout):
     def learners_of(
         cls, members: Sequence[tuple[int, Self]], context: Context
     ) -> list[KernelClassifierLearner]:
-        """One learner for all whose factors grow alike: they share what they can."""
+        """Make one learner for all readouts whose factors grow alike."""
         return [
             KernelClassifierLearner(own, memory, context)
             for memory, own in by_memory(members).items()
         ]
 
     def uncalibrated_scores(self, X: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return what calibration turns into probabilities.
+        """Return the scores that calibration turns into probabilities.
 
         Parameters
         ----------
@@ -327,7 +326,7 @@ class KernelReadout(KernelSettings, BaseReadout):
         scores : ndarray of shape (n_samples, n_classes)
             Means of the kernel regression on labels.
         prior : ndarray of shape (n_classes,)
-            Logits that calibration adds for the frequencies of classes.
+            Logits that calibration adds for class frequencies.
         """
         (learner,) = self._run.threads.learners
         assert isinstance(learner, KernelClassifierLearner)
@@ -341,86 +340,86 @@ class KernelReadout(KernelSettings, BaseReadout):
 class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
     r"""Gaussian process regression, refitted at every row.
 
-    One Cholesky factor holds all refits, as in :class:`~sklearn_mdl.KernelReadout`, and
-    their variances: the prediction of row ``t`` is :math:`Y_t - R_{tt} E_t` with
-    variance :math:`R_{tt}^2`, noise included, where :math:`R R^T = K + \alpha I` and
+    As in :class:`~sklearn_mdl.KernelReadout`, a single Cholesky factor gives all refits
+    and their variances. The prediction of row ``t`` is :math:`Y_t - R_{tt} E_t` with
+    variance :math:`R_{tt}^2`, including noise, where :math:`R R^T = K + \alpha I` and
     :math:`E = R^{-1} Y`. With ``likelihood="gaussian"`` the codelength of a stream is
-    minus the logarithm of the process's evidence. With "student-t" the scale of targets
-    and noise is unknown, under an inverse gamma prior of one degree of freedom:
-    densities have ``t + 1`` degrees of freedom and the scale of the errors so far.
+    minus the log evidence of the process. With "student-t" the scale of targets and
+    noise is unknown, with an inverse gamma prior of one degree of freedom. Densities
+    then have ``t + 1`` degrees of freedom and the scale of the errors so far.
 
     Parameters
     ----------
     kernel : str or callable, default="arc-cosine"
         "arc-cosine", "rbf", "linear" or "polynomial".
-        "arc-cosine" is that of degree 1: a network of infinitely many rectified units.
-        A kernel of ``sklearn.gaussian_process.kernels``, or any callable of two arrays
-        of rows; neither can be written to a file.
+        "arc-cosine" has degree 1, like a network of infinitely many rectified units.
+        Also a kernel of ``sklearn.gaussian_process.kernels``, or any callable of two
+        arrays of rows, but these cannot be written to a file.
     alpha : float, default=0.03
         Variance of the noise, in units of the targets' prior variance.
     depth : int, default=1
-        Hidden layers of the arc-cosine kernel, 100 at most.
+        Number of hidden layers of the arc-cosine kernel, at most 100.
     width : float, default=1.0
-        Of "rbf", :math:`e^{-\|x - x'\|^2 / (\mathrm{width} \cdot m)}` with ``m`` the
-        median squared distance between rows before the last refresh, or between those
-        that differ if most are equal.
+        Width of "rbf", :math:`e^{-\|x - x'\|^2 / (\mathrm{width} \cdot m)}`, where
+        ``m`` is the median squared distance between rows before the last refresh, or
+        between distinct rows if most are equal.
     gamma : float, default=None
-        Factor of squared distances ("rbf"), which takes the place of the width, or of
-        inner products ("polynomial", where None is 1).
+        Factor of squared distances ("rbf"), which replaces the width, or of inner
+        products ("polynomial", where None is 1).
     degree, coef0 : float, default=3, 1.0
-        Of "polynomial", :math:`(\gamma x^T x' + \mathrm{coef0})^{\mathrm{degree}}`.
+        Parameters of "polynomial", :math:`(\gamma x^T x' +
+        \mathrm{coef0})^{\mathrm{degree}}`.
     scaling : {"standard", "centered-unit", "whiten", "unit"} or None, \
             default="standard"
-        Feature scaling by the rows before row 8, 16, 32, and so on: "standard" rows
-        are standardised with regularised deviations, clipped at 6 of them and divided
-        by :math:`\sqrt d`; "centered-unit" ones are centred and divided by their
-        length. "whiten" ones are centred, multiplied by the inverse root of their
-        shrunk covariance and divided by their length. All these have a
-        constant 0.3 appended, are of unit length before row 8 and until a feature
-        varies, and their kernel is divided by its mean diagonal. "unit" divides rows by
-        their length; None changes neither rows nor kernel.
+        Feature scaling, refreshed at rows 8, 16, 32 and so on from the rows before.
+        "standard" standardises rows with regularised deviations, clips them at 6
+        deviations and divides them by :math:`\sqrt d`. "centered-unit" centres rows and
+        divides them by their length. "whiten" centres rows, multiplies them by the
+        inverse root of their shrunk covariance and divides them by their length. All of
+        these append a constant 0.3 and divide the kernel by its mean diagonal; rows
+        have unit length before row 8 and until a feature varies. "unit" divides rows by
+        their length. None changes neither rows nor kernel.
     max_exact : int, default=2048
-        Rows after which kernels are approximated; None is unlimited. These rows are
-        landmarks from then on, and statistics, such as the covariance that whitens,
-        stay those of the last refresh before.
-        Half as many rows later, memory grows no more. Whole blocks count, so that it is
-        rounded down to a multiple of 32.
+        Number of rows after which kernels are approximated, rounded down to a multiple
+        of 32; None is unlimited. These rows then serve as landmarks, and statistics
+        such as the whitening covariance are no longer refreshed. After half as many
+        further rows, memory stops growing.
     batch_size : int, default=32
-        Minibatches of a run; this readout learns row by row whatever it is.
+        Size of minibatches, which has no effect, since this readout learns row by row.
     device : str, default="auto"
-        Torch device; "auto" takes a GPU where there is one. A switcher's own wins.
+        Torch device; "auto" uses a GPU if there is one. A switcher overrides this.
     window, restart : int, default=None
-        See :class:`~sklearn_mdl.KernelReadout`. Until row 8 after a restart targets
-        are measured in the units of the rows known before.
+        See :class:`~sklearn_mdl.KernelReadout`. Until row 8 after a restart, targets
+        have the units of the rows before the restart.
     likelihood : {"student-t", "gaussian"}, default="student-t"
         Density of the label.
     standardize_targets : bool, default=True
-        Measure targets from the mean of the labels before row 8, 16, 32, and so on, in
-        units of their deviation, outlying ones winsorised. Otherwise, and before row 8,
-        from ``prior_location`` in units of ``prior_scale``.
+        Whether to standardise targets by the mean and deviation of earlier labels, with
+        outliers winsorised, refreshed at rows 8, 16, 32 and so on. Otherwise, and
+        before row 8, ``prior_location`` and ``prior_scale`` are used.
     prior_location, prior_scale : float, default=0.0, 1.0
-        In the units of the labels, chosen without using those that are coded. A
-        switcher's own win.
+        Location and scale in the units of the labels. Choose them without the labels to
+        be coded. A switcher overrides them.
 
     Attributes
     ----------
     codelength_ : float
         Codelength of all labels seen, in nats.
     codelengths_ : ndarray of shape (n_samples_seen_,)
-        The same by example.
+        Codelength of every example, in nats.
     reference_codelengths_ : ndarray of shape (n_samples_seen_,)
-        Cost of the same labels under a Gaussian that uses no feature, in nats.
+        Cost of the labels under a Gaussian that uses no features, in nats.
     n_features_in_ : int
     n_samples_seen_ : int
     order_ : ndarray of shape (n_samples,)
-        Order in which ``fit`` took the rows.
+        Order in which ``fit`` evaluated the rows.
 
     Raises
     ------
     ValueError
-        By ``fit`` and ``partial_fit``, if a callable returns something else than the
-        kernel of all pairs of rows. From a row on where its matrix has no factor, or
-        where it raises, it predicts without features, with a warning.
+        By ``fit`` and ``partial_fit``, if a callable does not return the kernel of all
+        pairs of rows. If its matrix has no factor from some row on, or if it raises,
+        the readout predicts without features from there on, with a warning.
 
     References
     ----------
@@ -455,7 +454,7 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
     def learners_of(
         cls, members: Sequence[tuple[int, Self]], context: Context
     ) -> list[KernelRegressorLearner]:
-        """One learner for all that have the same units and whose factors grow alike."""
+        """Make one learner for readouts with the same units and alike factors."""
         has_tails = {c: readout.likelihood == "student-t" for c, readout in members}
         alike = grouped((readout.units, (c, readout)) for c, readout in members)
         return [

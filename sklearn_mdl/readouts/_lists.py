@@ -1,4 +1,4 @@
-"""Lists of readouts by name, chosen by measurement."""
+"""Named lists of readouts, chosen by measurement."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from sklearn_mdl.readouts._nets import MLPReadout
 from sklearn_mdl.readouts._stack import N_OUTPUTS
 from sklearn_mdl.readouts._wrappers import RefitReadout
 
-# Settings of the default grids, chosen by measurement. Strong weight decay at small
-# steps suits noisy tasks, none at large steps suits digits; MLPs need more label
-# smoothing than linear readouts. Of regressors, one scale and strong weight decay suit
-# few or noisy rows; scales that depend on the features and a second hidden layer suit
-# many.
+# Settings of the default grids, chosen by measurement. Strong weight decay with small
+# steps suits noisy tasks; no weight decay with large steps suits digits. MLPs need more
+# label smoothing than linear readouts. Regressors with one scale and strong weight
+# decay suit few or noisy rows; those with scales that depend on features and a second
+# hidden layer suit many rows.
 DEFAULTS: dict[type, list[dict[str, object]]] = {
     MLPReadout: [
         {"lr": [3e-3, 1e-2], "label_smoothing": 0.03},
@@ -55,14 +55,14 @@ DEFAULTS: dict[type, list[dict[str, object]]] = {
 
 
 class DefaultGrid(list[Any]):
-    """A list of readouts that stands for a name: no user chose its settings."""
+    """A list of readouts that stands for a name, rather than a user's list."""
 
 
 STREAMS = (30, 10, 3)
 UPDATES_PER_EXAMPLE = 150_000_000
 MAX_WHITENED_BY_DEFAULT = 1024
-# Kernels, each at two noises or more: chosen by measurement on two orders of digits and
-# on seven cells of deep features.
+# Kernels with at least two noises each, chosen by measurement on two orders of digits
+# and seven cells of deep features.
 KERNELS: list[dict[str, Any]] = [
     {"scaling": "unit"},
     {"scaling": "centered-unit"},
@@ -71,8 +71,8 @@ KERNELS: list[dict[str, Any]] = [
     {"kernel": "rbf", "width": 0.3, "scaling": "standard"},
     {"kernel": "rbf", "width": 1.0, "scaling": "standard"},
 ]
-# Kernels of lists with discriminants and class means, which see covariances. They and
-# the networks were chosen on digits and on cells of Caltech 101, GTSRB and pneumonia.
+# Kernels of lists with discriminants and class means, which use covariances. These and
+# the networks were chosen on digits and cells of Caltech 101, GTSRB and pneumonia.
 FEW_KERNELS: list[dict[str, Any]] = [
     {"kernel": "rbf", "width": 0.3, "scaling": "unit"},
     {"kernel": "rbf", "scaling": "unit"},
@@ -83,7 +83,7 @@ FEW_KERNELS: list[dict[str, Any]] = [
     {"kernel": "linear", "scaling": "within-class"},
 ]
 STRAIGHT: list[dict[str, Any]] = [{"kernel": "linear"}]
-# Networks of the default list: more of them gain nothing up to 2,000 rows.
+# Networks of the default list; more networks gain nothing up to 2,000 rows.
 FEW_NETS: list[dict[str, object]] = [
     {"lr": 3e-3, "label_smoothing": 0.03, "weight_decay": 3.0},
     {
@@ -93,7 +93,7 @@ FEW_NETS: list[dict[str, object]] = [
         "weight_decay": 1.0,
     },
 ]
-# Of the list "linear", which chooses between encoders from few labels: chosen on three
+# Kernels of the list "linear", for comparing encoders with few labels, chosen on three
 # datasets of ``python -m benchmarks choice``.
 LINEAR_KERNELS: list[dict[str, Any]] = [
     {"kernel": "linear", "scaling": "standard"},
@@ -120,10 +120,10 @@ REAL_PARTS = {
     None: ("nets", "kernels", "straight"),
     "drift": ("nets", "kernels", "forgetful", "labels"),
 }
-# How the kernels of the list "drift" forget. Each window forgets down to half of its
-# own, so that from 64 to 2,048 rows after a change one of them holds at least a quarter
-# of the rows since then, and none of those before; of readouts restarted, one begins
-# within 16 rows after it.
+# How the kernels of the list "drift" forget. A full window forgets half of its rows. So
+# from 64 to 2,048 rows after a change, one window holds at least a quarter of the rows
+# since the change and no earlier rows. One of the restarted readouts begins within 16
+# rows of the change.
 FORGETFUL: list[dict[str, Any]] = [
     *({"window": window} for window in (64, 128, 256, 512, 1024)),
     *({"restart": period} for period in (16, 32, 64, 128, 256, 512)),
@@ -131,7 +131,7 @@ FORGETFUL: list[dict[str, Any]] = [
 
 
 class Kinds(NamedTuple):
-    """Readouts of one kind of labels, and their settings in lists.
+    """Readouts for one kind of labels, and their settings in lists.
 
     Attributes
     ----------
@@ -140,7 +140,7 @@ class Kinds(NamedTuple):
     alphas : tuple of float
         Noises of each kernel.
     strategies : tuple of str
-        Of readouts that ignore features.
+        Strategies of readouts that ignore features.
     """
 
     nets: type
@@ -214,16 +214,16 @@ def _kernels(
 def default_readouts(n_features: int, n_classes: int) -> list[BaseEstimator]:
     """Return the default grid for features of width ``d`` and ``C`` classes.
 
-    The list "closed-form", which is kernels, discriminants, class means and the
-    frequencies of classes, and a few networks: linear readouts and MLPs of one hidden
-    layer, on standardised features, with and without averaged weights. All were chosen
-    by measurement on digits and on deep features (``python -m benchmarks lists``).
+    The grid has the list "closed-form" (kernels, discriminants, class means and class
+    frequencies) and a few networks: linear readouts and MLPs with one hidden layer, on
+    standardised features, with and without averaged weights. All were chosen by
+    measurement on digits and on deep features (``python -m benchmarks lists``).
 
-    One rule bounds the cost of an example: the number of replay streams is the largest
-    of 30, 10 and 3 for which ``(streams + 1) * parameters`` stays within 1.5e8. From
-    1,000 rows on it falls, to 3 in the end. The grid depends only on ``d`` and ``C``,
-    since the length of a stream is unknown while it is evaluated, and dividing it into
-    calls must change nothing.
+    To bound the cost of an example, the number of replay streams is the largest of 30,
+    10 and 3 for which ``(streams + 1) * parameters`` is at most 1.5e8. From 1,000 rows
+    on it decreases, down to 3. The grid depends only on ``d`` and ``C``, since the
+    length of a stream is unknown in advance and results must not depend on how it is
+    divided into calls.
 
     Parameters
     ----------
@@ -246,10 +246,10 @@ def default_readouts(n_features: int, n_classes: int) -> list[BaseEstimator]:
 def default_regressors(n_features: int) -> list[BaseEstimator]:
     """Return the default grid of regressors for features of width ``d``.
 
-    Linear regressors and MLPs with Gaussian and Student-t densities, on standardised
-    and on whitened features, with and without averaged weights, and kernels: chosen by
-    measurement (``python -m benchmarks regression``). The number of replay streams
-    follows the rule of :func:`~sklearn_mdl.readouts.default_readouts`.
+    The grid has kernels, and linear regressors and MLPs with Gaussian and Student-t
+    densities, on standardised and whitened features, with and without averaged weights.
+    All were chosen by measurement (``python -m benchmarks regression``). The number of
+    replay streams follows the rule of :func:`~sklearn_mdl.readouts.default_readouts`.
 
     Parameters
     ----------
@@ -258,7 +258,7 @@ def default_regressors(n_features: int) -> list[BaseEstimator]:
     Returns
     -------
     readouts : list of regressors
-        It depends only on ``d``.
+        A list that depends only on ``d``.
 
     Examples
     --------
@@ -286,7 +286,7 @@ def _default_grid(kind: type, n_features: int, n_outputs: int) -> list[BaseEstim
 
 
 def _few_nets(n_features: int, n_outputs: int) -> list[BaseEstimator]:
-    """Return the networks of the default list, of classes."""
+    """Return the networks of the default list for classes."""
     grid = [
         readout
         for settings in FEW_NETS
@@ -309,21 +309,21 @@ def _replaying(grid: list[Any], n_features: int, n_outputs: int) -> list[BaseEst
     return [readout.set_params(n_replay_streams=n_streams) for readout in grid]
 
 
-GROWTH = 1.2  # of rows between two fits
+GROWTH = 1.2  # factor of rows between two fits
 
 
 def _others(n_features: int) -> list[Any]:
-    """Return what the list "mixed" adds: neighbours and refitted classifiers.
+    """Return the neighbours and refitted classifiers that the list "mixed" adds.
 
-    Four kinds of 30 nearest neighbours (on standardised and on raw features, by the
-    angle between standardised ones, and between whitened ones), a linear discriminant
-    analysis with shrunk covariances and a logistic regression, both refitted whenever
-    their rows have grown by a fifth: chosen by measurement on digits and on deep
-    features (``python -m benchmarks codelength``).
+    These are four kinds of 30 nearest neighbours (on standardised and raw features, and
+    by the angle between standardised and between whitened features), a linear
+    discriminant analysis with shrunk covariances and a logistic regression. The last
+    two are refitted whenever their rows have grown by a fifth. All were chosen by
+    measurement on digits and on deep features (``python -m benchmarks codelength``).
 
-    Features wider than 1,024 are not whitened, as in the default grid, and no
-    discriminant analysis is fitted on them: the cost of both grows with the third power
-    of the width.
+    With more than 1,024 features there is no whitening, as in the default grid, and no
+    discriminant analysis, since the cost of both grows with the third power of the
+    number of features.
     """
     from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
     from sklearn.linear_model import LogisticRegression

@@ -1,4 +1,4 @@
-"""Exact nearest neighbours as a readout, online."""
+"""Exact nearest neighbours as an online readout."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from sklearn_mdl.readouts._base import COUNT, POSITIVE, BaseReadout, last_restar
 from sklearn_mdl.readouts._build import Context, grouped
 
 BLOCK = 2048  # rows whose distances are computed at once
-KEPT_BYTES = {"cpu": 2**29, "cuda": 2**33}  # of scaled rows that are kept
-PLACE_BITS = 32  # of a key; the distance is in the higher ones
+KEPT_BYTES = {"cpu": 2**29, "cuda": 2**33}  # of scaled rows in memory
+PLACE_BITS = 32  # of a key; higher bits hold the distance
 
 Block = tuple[Tensor, Tensor]  # rows (n, d) and their squared norms (n,)
 
 
 class SeenRows:
-    """The rows of a run, as points between which distances are measured.
+    """The rows of a run as points for distances.
 
-    Rows are read from the run's own store, by blocks, in the scaling as it is now. Full
-    blocks are kept until the scaling changes, as many as ``KEPT_BYTES`` hold; the
-    others are read again each time, so that a stream may be larger than memory.
+    Rows are read block by block from the run's store, in the current scaling. Full
+    blocks are kept until the scaling changes, up to ``KEPT_BYTES``. Other blocks are
+    read again each time, so a stream may be larger than memory.
 
     Parameters
     ----------
     rows : ScaledRows
-        Of the run.
+        Rows of the run.
     view : int
-        Which of its scalings.
+        Index of the scaling.
     metric : {"euclidean", "cosine"}
     """
 
@@ -50,35 +50,35 @@ class SeenRows:
         self.forget()
 
     def __getstate__(self) -> dict[str, object]:
-        """Leave out rows that can be read again."""
+        """Leave out rows, which can be read again."""
         return {**self.__dict__, "_blocks": {}, "_origin": None}
 
     def forget(self) -> None:
-        """Read all rows again, because their scaling has changed."""
+        """Read all rows again after a change of scaling."""
         self._blocks: dict[int, Block] = {}
         self._origin: Tensor | None = None
 
     def nearest(
         self, x: Tensor, rows: tuple[int, int], n_neighbors: int
     ) -> tuple[Tensor, Tensor]:
-        """Find the nearest of some rows.
+        """Find the nearest among some rows.
 
         Parameters
         ----------
         x : Tensor of shape (B, d)
             Scaled rows.
         rows : (int, int)
-            First row that is compared, and the one after the last.
+            First row to compare, and the row after the last.
         n_neighbors : int
 
         Returns
         -------
         distances : Tensor of shape (B, k), float64
-            Squared Euclidean distances, of rows divided by their norms if the metric is
-            "cosine" (twice the cosine distance); nearest first.
+            Squared Euclidean distances, nearest first. If the metric is "cosine", of
+            rows divided by their norms, which is twice the cosine distance.
         places : Tensor of shape (B, k)
-            Of the rows; the earlier of two equally near ones comes first. ``k`` is the
-            smaller of ``n_neighbors`` and the number of rows.
+            Positions of the rows. The earlier of two equally near rows comes first.
+            ``k`` is the smaller of ``n_neighbors`` and the number of rows.
         """
         (first, last), (query, norms) = rows, self._as_points(x)
         best = torch.empty((len(x), 0), dtype=torch.int64, device=x.device)
@@ -119,10 +119,10 @@ class SeenRows:
         return points, points.square().sum(1)
 
     def _first(self) -> Tensor:
-        """Return the first row, from which others are centred.
+        """Return the first row, which is the origin of all rows.
 
-        Without it the squares of features far from zero would drown their distances;
-        differences of whole numbers stay whole, and equal distances equal.
+        Otherwise squares of features far from zero would drown their distances. With
+        this origin, differences of whole numbers stay whole, and equal distances equal.
         """
         if self._origin is None:
             self._origin = self._scaled(0, 1)
@@ -130,8 +130,8 @@ class SeenRows:
 
 
 def _keys(distances: Tensor, start: int) -> Tensor:
-    """Return sort keys (B, n): by distance, then by place."""
-    # Non-negative floats are ordered as their bits are; adding zero removes the sign of
+    """Return sort keys (B, n), by distance and then by position."""
+    # Non-negative floats have the order of their bits. Adding zero removes the sign of
     # negative zero.
     bits = distances.clamp_min(0).add(0.0).view(torch.int32).long()
     places = torch.arange(start, start + bits.shape[1], device=bits.device)
@@ -139,7 +139,7 @@ def _keys(distances: Tensor, start: int) -> Tensor:
 
 
 TINY = 1e-300
-BANDWIDTHS = (1e-4, 1e4)  # between which calibration keeps them
+BANDWIDTHS = (1e-4, 1e4)  # bounds for calibration
 
 
 class NeighborSettings(NamedTuple):
@@ -153,14 +153,14 @@ class NeighborSettings(NamedTuple):
 
 
 class Points(NamedTuple):
-    """Rows between which distances are measured, and how.
+    """Which rows to compare, and how.
 
     Attributes
     ----------
     metric : {"euclidean", "cosine"}
     scaling : {"standard", "whiten"} or None
     window : int or None
-        Number of latest rows that are compared; None is all.
+        Number of latest rows to compare; None is all.
     restart : int or None
         Only rows after the last odd multiple of this number are compared.
     """
@@ -171,7 +171,7 @@ class Points(NamedTuple):
     restart: int | None = None
 
     def rows(self, n_learned: int) -> tuple[int, int]:
-        """Return the first row that is compared, and the one after the last."""
+        """Return the first row to compare, and the row after the last."""
         first = 0 if self.window is None else max(0, n_learned - self.window)
         if self.restart is not None:
             first = max(first, last_restart(n_learned, self.restart))
@@ -179,7 +179,7 @@ class Points(NamedTuple):
 
 
 class NeighborsLearner(Learner):
-    """Readouts that use the same neighbours, more or fewer of them.
+    """Readouts that use different numbers of the same neighbours.
 
     Parameters
     ----------
@@ -229,7 +229,7 @@ class NeighborsLearner(Learner):
         return first < last
 
     def _excesses(self, x: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield the ``e_i`` (n, k) and the votes (n, k, C) of every member."""
+        """Yield ``e_i`` (n, k) and votes (n, k, C) for every member."""
         most = max(member.n_neighbors for member in self.members)
         compared = self.points.rows(self.n_learned)
         distances, places = self.seen.nearest(x[self.place], compared, most)
@@ -255,11 +255,11 @@ class NeighborsLearner(Learner):
     def update(
         self, x: Tensor, y: Tensor, replayed: Iterator[tuple[Tensor, Tensor]]
     ) -> None:
-        """Let the rows of a new minibatch vote from now on."""
+        """Add the rows of a new minibatch to the voters."""
         self.n_learned += len(y)
 
     def calibrate(self, x: Tensor, y: Tensor) -> None:
-        """Take one step on logit scales and bandwidths, by the loss of new rows."""
+        """Take one step on logit scales and bandwidths with the loss of new rows."""
         calibrated = any(member.calibration for member in self.members)
         if not (calibrated and self._knows_any):
             return
@@ -274,7 +274,7 @@ class NeighborsLearner(Learner):
     def _slopes(
         self, index: int, excess: Tensor, votes: Tensor, y: Tensor
     ) -> list[float]:
-        """Differentiate the mean loss by ``b`` and by the log of the bandwidth."""
+        """Differentiate the mean loss by ``b`` and the log bandwidth."""
         ballot = self._vote(index, excess, votes)
         onehot = (y[:, None] == self.classes).double()
         error = ballot.log_proba.exp() - onehot  # (n, C), of logit_scale times logits
@@ -286,23 +286,23 @@ class NeighborsLearner(Learner):
         return [float(by_scale) * ballot.slope, ballot.logit_scale * float(by_width)]
 
     def re_express(self, changes: Sequence[ReExpression | None]) -> None:
-        """Measure distances between rows as they are scaled from now on."""
+        """Use the new scaling of rows for distances from now on."""
         if changes[self.place] is not None:
             self.seen.forget()
 
     def add_classes(self, n: int) -> None:
-        """Predict more classes, for which no row has voted."""
+        """Predict more classes, for which no row has voted yet."""
         self.classes = torch.arange(len(self.classes) + n, device=self.classes.device)
 
     def retire(self, columns: Collection[int]) -> None:
-        """Drop some readouts; the others keep their bits."""
+        """Drop some readouts without changing the others."""
         kept = [i for i, column in enumerate(self.columns) if column not in columns]
         self.columns = [self.columns[i] for i in kept]
         self.members = [self.members[i] for i in kept]
         self.calibration = self.calibration.pick(kept)
 
     def state_dict(self) -> dict[int, dict[str, Tensor]]:
-        """All that it has learned besides rows and labels, under its first column."""
+        """Return the state besides rows and labels, under the first column."""
         n_learned = torch.tensor(self.n_learned)
         own = {"n_learned": n_learned, **self.calibration.state_dict()}
         return {self.columns[0]: own}
@@ -315,7 +315,7 @@ class NeighborsLearner(Learner):
 
 
 class _VoteTerms(NamedTuple):
-    """A prediction, with the numbers that its derivatives need."""
+    """A prediction and the numbers needed for its derivatives."""
 
     logit_scale: float
     slope: float
@@ -328,28 +328,28 @@ class _VoteTerms(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class KNeighborsReadout(BaseReadout):
-    r"""The nearest of the rows learned so far vote, weighted by their distance.
+    r"""Nearest neighbours among the rows learned so far, weighted by distance.
 
-    Distances are exact, to every row that was learned, or the last `window` of them, in
-    the scaling as it is now.
-    With :math:`e_i` the excess of the ``i``-th nearest row's squared distance over the
-    nearest one's, in units of the mean squared distance of all ``n_neighbors``,
+    Distances are exact, in the current scaling, to every row learned so far or the last
+    `window` of them. Let :math:`e_i` be the excess of the squared distance of the
+    ``i``-th nearest row over that of the nearest row, in units of the mean squared
+    distance of all ``n_neighbors``. Then
 
     .. math::
 
         p_c \propto \Bigl(s + \sum_{i : y_i = c} w_i\Bigr)^\beta, \qquad
         w_i \propto e^{-e_i / h}, \qquad \sum_i w_i = 1.
 
-    The bandwidth ``h`` and the scale :math:`\beta` are calibrated forwards. Smoothing
-    ``s`` keeps every label possible. All readouts of one switcher with the same metric
-    and scaling share their distances. Time is quadratic in the rows, which may exceed
-    memory.
+    The bandwidth ``h`` and the scale :math:`\beta` are learned by forward calibration.
+    Smoothing ``s`` keeps every label possible. All readouts of a switcher with the same
+    metric and scaling share their distances. Time is quadratic in the number of rows,
+    which may exceed memory.
 
     Parameters
     ----------
     n_neighbors : int, default=30
-        Rows ``k`` that vote, or all where there are fewer. The earlier of two equally
-        near ones comes first.
+        Number ``k`` of rows that vote, or all rows if there are fewer. The earlier of
+        two equally near rows comes first.
     metric : {"euclidean", "cosine"}, default="euclidean"
         "cosine" divides scaled rows by their norms first.
     bandwidth : float, default=0.1
@@ -357,27 +357,28 @@ class KNeighborsReadout(BaseReadout):
     smoothing : float, default=0.01
         ``s``, added to each class's share of the votes.
     calibration : bool, default=True
-        Move ``log h`` and ``b``, with :math:`\beta = \log(1 + e^b)`, by one AdamW step
-        on each minibatch before its rows join the others. Otherwise :math:`\beta = 1`.
+        Whether to update ``log h`` and ``b``, with :math:`\beta = \log(1 + e^b)`, by
+        one AdamW step on each minibatch before its rows can vote. Otherwise
+        :math:`\beta = 1`.
     scaling : {"standard", "whiten"} or None, default="standard"
         Feature scaling, learned from full minibatches already scored: regularised
-        standardising, or symmetric whitening with a shrunk covariance.
+        standardisation, or symmetric whitening with a shrunk covariance.
     window : int, default=None
         Number of latest rows that may vote; None is all.
     restart : int, default=None
-        Only rows after the last odd multiple of this number vote; scaling and
-        calibration stay.
+        Only rows after the last odd multiple of this number vote. Scaling and
+        calibration do not restart.
     batch_size : int, default=32
-        Rows learned at once. A switcher's value overrides those of its readouts.
+        Number of rows learned at once. A switcher overrides this.
     device : str, default="auto"
-        Torch device; "auto" takes a GPU if there is one. A switcher overrides this.
+        Torch device; "auto" uses a GPU if there is one. A switcher overrides this.
 
     Attributes
     ----------
     codelength_ : float
         Codelength of all labels seen, in nats.
     codelengths_ : ndarray of shape (n_samples_seen_,)
-        The same by example.
+        Codelength of every example, in nats.
     classes_ : ndarray of shape (n_classes,)
     n_features_in_ : int
     n_samples_seen_ : int
@@ -388,8 +389,8 @@ class KNeighborsReadout(BaseReadout):
     ----------
     Cover and Hart, 1967, Nearest neighbor pattern classification, IEEE Transactions on
     Information Theory 13. Wu, Xiong, Yu and Lin, 2018, Unsupervised feature learning
-    via non-parametric instance discrimination, CVPR, section 3.4, whose weights fall
-    exponentially, too.
+    via non-parametric instance discrimination, CVPR, section 3.4 (which also uses
+    exponential weights).
 
     Examples
     --------
@@ -414,7 +415,7 @@ class KNeighborsReadout(BaseReadout):
     batch_size: int = 32
     device: str = "auto"
 
-    random_state = 0  # nothing is drawn
+    random_state = 0  # no random numbers
 
     _parameter_constraints: ClassVar[Constraints] = {
         **BaseReadout._parameter_constraints,
@@ -433,7 +434,7 @@ class KNeighborsReadout(BaseReadout):
     def learners_of(
         cls, members: Sequence[tuple[int, Self]], context: Context
     ) -> list[NeighborsLearner]:
-        """One learner for all that use the same distances."""
+        """Make one learner for all readouts that use the same distances."""
         groups = grouped(
             (
                 Points(*(getattr(readout, name) for name in Points._fields)),

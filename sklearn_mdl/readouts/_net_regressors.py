@@ -16,7 +16,7 @@ from sklearn_mdl.readouts._stack import DensityStack
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class _RegressorReadout(NetReadout, OnlineRegressor):
-    """Base of linear and MLP regressors."""
+    """Base class of linear and MLP regressors."""
 
     likelihood: str = "gaussian"
     degrees_of_freedom: float = 4.0
@@ -44,18 +44,18 @@ class _RegressorReadout(NetReadout, OnlineRegressor):
 class LinearReadoutRegressor(_RegressorReadout):
     """Linear readout with a Gaussian or Student-t density, learned online with replay.
 
-    A complete regressor, and a readout of
-    :class:`~sklearn_mdl.MDLReadoutSwitcherRegressor`. Labels are standardised by the
-    minibatches before, and coded in their own units.
+    A regressor on its own, and a readout of
+    :class:`~sklearn_mdl.MDLReadoutSwitcherRegressor`. Labels are standardised by
+    earlier minibatches, but coded in their own units.
 
     Parameters
     ----------
     lr : float, default=0.01
         Learning rate of AdamW.
     n_replay_streams : int or (int, int), default=10
-        Replay streams ``S``: each new minibatch is followed by one step on each. Of a
-        pair, the first number serves the first 1,000 rows; after ``n`` rows it has
-        fallen by a factor of ``sqrt(1000 / n)``, to the last number at least.
+        Number of replay streams. Each new minibatch is followed by one step on each. A
+        pair is the number for the first 1,000 rows and the smallest number: after ``n``
+        rows the first has fallen by a factor of ``sqrt(1000 / n)``.
     beta1, beta2 : float, default=0.9, 0.999
         Decay of AdamW's moments.
     weight_decay : float, default=0.0
@@ -64,51 +64,52 @@ class LinearReadoutRegressor(_RegressorReadout):
         Added to the root of AdamW's second moment.
     ema_step_size : float, default=1.0
         Predict with averaged weights: ``average <- (1 - step) average + step weights``
-        after every optimiser step. At 1 the weights themselves predict.
+        after every optimiser step. With 1 the weights themselves predict.
     ema_warmup : bool, default=True
-        Let the ``n``-th averaging step be at least ``1 / (n + 1)``.
+        Make the ``n``-th averaging step at least ``1 / (n + 1)``.
     calibration : bool, default=True
-        Forward calibration: divide the scale by ``softplus(b)``, where the scalar ``b``
-        is learned on each minibatch before the weights see its labels.
+        Forward calibration: divide the scale by ``softplus(b)``. The scalar ``b`` is
+        learned on each minibatch before the weights see its labels.
     scaling : {"standard", "whiten"} or None, default="standard"
         Feature scaling, learned from full minibatches already scored.
     recency : float, default=1.0
-        With ``t`` minibatches seen, a replay stream jumps back to the first with
-        probability ``recency / t``; 1 is uniform replay.
+        After ``t`` minibatches, a replay stream returns to the first with probability
+        ``recency / t``; 1 is uniform replay.
     batch_size : int, default=32
-        Rows learned at once. A switcher overrides this.
+        Number of rows learned at once. A switcher overrides this.
     first_batch_size : int or None, default=None
-        Rows learned at once at the beginning of a stream: minibatches have so many
-        until there are 32 times as many rows, then twice as many until these have
-        doubled, and so on up to `batch_size`. None learns whole minibatches from the
-        start, as the paper. A switcher's own value overrides this.
+        Rows learned at once at the beginning of a stream. The size doubles after 32
+        times as many rows, and again whenever the rows have doubled, up to
+        `batch_size`. None is `batch_size` from the start, as in the paper. A switcher
+        overrides this.
     device : str, default="auto"
-        Torch device; "auto" takes a GPU if there is one. A switcher overrides this.
+        Torch device; "auto" uses a GPU if there is one. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
-        Initial weights, and, outside a switcher, the replay. None takes the switcher's.
+        Seeds initial weights and, outside a switcher, replay. None uses the switcher's.
     likelihood : {"gaussian", "student-t"}, default="gaussian"
-        Density of the label: the net gives its location and the logarithm of its scale.
+        Density of the label. The net predicts its location and log scale.
     degrees_of_freedom : float, default=4.0
-        Of the Student-t, at most 1e6; a Gaussian has none.
+        Degrees of freedom of the Student-t, at most 1e6.
     heteroscedastic : bool, default=True
-        Let the scale depend on the features; otherwise one scale is learned for all.
+        Whether the scale depends on the features; otherwise all rows share one scale.
     prior_location, prior_scale : float, default=0.0, 1.0
-        Of the fixed Student-t with one degree of freedom that predicts the first
-        minibatch, in the units of the labels. A switcher's own win.
+        Location and scale of the fixed Student-t with one degree of freedom that
+        predicts the first minibatch, in the units of the labels. A switcher overrides
+        them.
 
     Attributes
     ----------
     codelength_ : float
         Codelength of all labels seen, in nats.
     codelengths_ : ndarray of shape (n_samples_seen_,)
-        The same by example.
+        Codelength of every example, in nats.
     reference_codelengths_ : ndarray of shape (n_samples_seen_,)
-        Cost of the same labels under a Gaussian that learns online and uses no
-        feature, in nats.
+        Cost of the labels under a Gaussian that learns online and uses no features, in
+        nats.
     n_features_in_ : int
     n_samples_seen_ : int
     order_ : ndarray of shape (n_samples,)
-        Order in which ``fit`` took the rows.
+        Order in which ``fit`` evaluated the rows.
     net_ : skorch.NeuralNet
         Module, criterion and optimiser.
 
@@ -130,9 +131,9 @@ class LinearReadoutRegressor(_RegressorReadout):
 class MLPReadoutRegressor(_RegressorReadout):
     """Multilayer perceptron with a Gaussian or Student-t density, learned online.
 
-    A complete regressor, and a readout of
-    :class:`~sklearn_mdl.MDLReadoutSwitcherRegressor`. Labels are standardised by the
-    minibatches before, and coded in their own units.
+    A regressor on its own, and a readout of
+    :class:`~sklearn_mdl.MDLReadoutSwitcherRegressor`. Labels are standardised by
+    earlier minibatches, but coded in their own units.
 
     Parameters
     ----------
@@ -141,9 +142,9 @@ class MLPReadoutRegressor(_RegressorReadout):
     lr : float, default=0.003
         Learning rate of AdamW.
     n_replay_streams : int or (int, int), default=10
-        Replay streams ``S``: each new minibatch is followed by one step on each. Of a
-        pair, the first number serves the first 1,000 rows; after ``n`` rows it has
-        fallen by a factor of ``sqrt(1000 / n)``, to the last number at least.
+        Number of replay streams. Each new minibatch is followed by one step on each. A
+        pair is the number for the first 1,000 rows and the smallest number: after ``n``
+        rows the first has fallen by a factor of ``sqrt(1000 / n)``.
     beta1, beta2 : float, default=0.9, 0.999
         Decay of AdamW's moments.
     weight_decay : float, default=0.0
@@ -152,51 +153,52 @@ class MLPReadoutRegressor(_RegressorReadout):
         Added to the root of AdamW's second moment.
     ema_step_size : float, default=1.0
         Predict with averaged weights: ``average <- (1 - step) average + step weights``
-        after every optimiser step. At 1 the weights themselves predict.
+        after every optimiser step. With 1 the weights themselves predict.
     ema_warmup : bool, default=True
-        Let the ``n``-th averaging step be at least ``1 / (n + 1)``.
+        Make the ``n``-th averaging step at least ``1 / (n + 1)``.
     calibration : bool, default=True
-        Forward calibration: divide the scale by ``softplus(b)``, where the scalar ``b``
-        is learned on each minibatch before the weights see its labels.
+        Forward calibration: divide the scale by ``softplus(b)``. The scalar ``b`` is
+        learned on each minibatch before the weights see its labels.
     scaling : {"standard", "whiten"} or None, default="standard"
         Feature scaling, learned from full minibatches already scored.
     recency : float, default=1.0
-        With ``t`` minibatches seen, a replay stream jumps back to the first with
-        probability ``recency / t``; 1 is uniform replay.
+        After ``t`` minibatches, a replay stream returns to the first with probability
+        ``recency / t``; 1 is uniform replay.
     batch_size : int, default=32
-        Rows learned at once. A switcher overrides this.
+        Number of rows learned at once. A switcher overrides this.
     first_batch_size : int or None, default=None
-        Rows learned at once at the beginning of a stream: minibatches have so many
-        until there are 32 times as many rows, then twice as many until these have
-        doubled, and so on up to `batch_size`. None learns whole minibatches from the
-        start, as the paper. A switcher's own value overrides this.
+        Rows learned at once at the beginning of a stream. The size doubles after 32
+        times as many rows, and again whenever the rows have doubled, up to
+        `batch_size`. None is `batch_size` from the start, as in the paper. A switcher
+        overrides this.
     device : str, default="auto"
-        Torch device; "auto" takes a GPU if there is one. A switcher overrides this.
+        Torch device; "auto" uses a GPU if there is one. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
-        Initial weights, and, outside a switcher, the replay. None takes the switcher's.
+        Seeds initial weights and, outside a switcher, replay. None uses the switcher's.
     likelihood : {"gaussian", "student-t"}, default="gaussian"
-        Density of the label: the net gives its location and the logarithm of its scale.
+        Density of the label. The net predicts its location and log scale.
     degrees_of_freedom : float, default=4.0
-        Of the Student-t, at most 1e6; a Gaussian has none.
+        Degrees of freedom of the Student-t, at most 1e6.
     heteroscedastic : bool, default=True
-        Let the scale depend on the features; otherwise one scale is learned for all.
+        Whether the scale depends on the features; otherwise all rows share one scale.
     prior_location, prior_scale : float, default=0.0, 1.0
-        Of the fixed Student-t with one degree of freedom that predicts the first
-        minibatch, in the units of the labels. A switcher's own win.
+        Location and scale of the fixed Student-t with one degree of freedom that
+        predicts the first minibatch, in the units of the labels. A switcher overrides
+        them.
 
     Attributes
     ----------
     codelength_ : float
         Codelength of all labels seen, in nats.
     codelengths_ : ndarray of shape (n_samples_seen_,)
-        The same by example.
+        Codelength of every example, in nats.
     reference_codelengths_ : ndarray of shape (n_samples_seen_,)
-        Cost of the same labels under a Gaussian that learns online and uses no
-        feature, in nats.
+        Cost of the labels under a Gaussian that learns online and uses no features, in
+        nats.
     n_features_in_ : int
     n_samples_seen_ : int
     order_ : ndarray of shape (n_samples,)
-        Order in which ``fit`` took the rows.
+        Order in which ``fit`` evaluated the rows.
     net_ : skorch.NeuralNet
         Module, criterion and optimiser.
     """

@@ -32,7 +32,7 @@ from sklearn_mdl.readouts._stack import (
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class NetReadout(Readout):
-    """Base of linear readouts and MLPs, of classes and of real numbers."""
+    """Base class of linear readouts and MLPs, for classes and real numbers."""
 
     stack: ClassVar[type[NetStack]]
     lr: float = 0.003
@@ -58,7 +58,7 @@ class NetReadout(Readout):
 
     @property
     def hidden_layer_sizes(self) -> int | Sequence[int]:
-        """Widths of the hidden layers: a linear readout has none."""
+        """Widths of the hidden layers; empty for a linear readout."""
         return ()
 
     @property
@@ -68,7 +68,7 @@ class NetReadout(Readout):
 
     @property
     def pool_kind(self) -> str:
-        """Kind of the readout; those that predict with averaged weights are another."""
+        """Kind of the readout; readouts with averaged weights are a separate kind."""
         averaged = ", averaged" if self.ema_step_size < 1 else ""
         return super().pool_kind + averaged
 
@@ -76,7 +76,7 @@ class NetReadout(Readout):
     def learners_of(
         cls, members: Sequence[tuple[int, Any]], context: Context
     ) -> list[NetStack]:
-        """Stacks of all networks, the most expensive first."""
+        """Make stacks of all networks, the most expensive first."""
         stacked = [
             (_shape(readout, context.precision), _member(readout, column, context.seed))
             for column, readout in members
@@ -85,7 +85,7 @@ class NetReadout(Readout):
 
     @property
     def net_(self) -> StackNet:
-        """The skorch net that holds module, criterion and optimiser."""
+        """The skorch net with module, criterion and optimiser."""
         (stack,) = self._run.learners
         return cast(NetStack, stack).net
 
@@ -104,10 +104,10 @@ def _member(readout: NetReadout, column: int, seed: int) -> Member:
 
 
 def shared_work(readout: Readout, seed: int) -> Hashable:
-    """Name what a readout trains or computes: equal names are worked out once.
+    """Name the computation of a readout; equal names are computed once.
 
-    Networks that differ only in averaging are one training, and kernels that differ
-    only in their noise have one kernel matrix.
+    Networks that differ only in averaging share one training, and kernels that differ
+    only in noise share one kernel matrix.
     """
     if not isinstance(readout, NetReadout):
         return readout.computation
@@ -115,7 +115,7 @@ def shared_work(readout: Readout, seed: int) -> Hashable:
 
 
 def state_bytes(readout: Readout, n_features: int, n_outputs: int) -> int:
-    """Bytes of weights, gradients, moments and averages; 0 for other readouts."""
+    """Return bytes of weights, gradients, moments and averages; 0 for non-networks."""
     if not isinstance(readout, NetReadout):
         return 0
     widths = (n_features, *hidden_widths(readout.hidden_layer_sizes), n_outputs)
@@ -124,7 +124,7 @@ def state_bytes(readout: Readout, n_features: int, n_outputs: int) -> int:
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class _Readout(NetReadout, OnlineClassifier):
-    """Base of linear and MLP classifiers."""
+    """Base class of linear and MLP classifiers."""
 
     label_smoothing: float = 0.03
 
@@ -134,17 +134,17 @@ class _Readout(NetReadout, OnlineClassifier):
 class LinearReadout(_Readout):
     """Linear softmax readout, learned online with replay.
 
-    A complete classifier, and a readout of
-    :class:`~sklearn_mdl.MDLReadoutSwitcher` (Li, Bornschein and Hutter, 2023, sec. 3).
+    A classifier on its own, and a readout of :class:`~sklearn_mdl.MDLReadoutSwitcher`
+    (Li, Bornschein and Hutter, 2023, sec. 3).
 
     Parameters
     ----------
     lr : float, default=0.003
         Learning rate of AdamW.
     n_replay_streams : int or (int, int), default=10
-        Replay streams ``S``: each new minibatch is followed by one step on each. Of a
-        pair, the first number serves the first 1,000 rows; after ``n`` rows it has
-        fallen by a factor of ``sqrt(1000 / n)``, to the last number at least.
+        Number of replay streams. Each new minibatch is followed by one step on each. A
+        pair is the number for the first 1,000 rows and the smallest number: after ``n``
+        rows the first has fallen by a factor of ``sqrt(1000 / n)``.
     beta1, beta2 : float, default=0.9, 0.999
         Decay of AdamW's moments.
     weight_decay : float, default=0.0
@@ -153,45 +153,45 @@ class LinearReadout(_Readout):
         Added to the root of AdamW's second moment.
     ema_step_size : float, default=1.0
         Predict with averaged weights: ``average <- (1 - step) average + step weights``
-        after every optimiser step. At 1 the weights themselves predict.
+        after every optimiser step. With 1 the weights themselves predict.
     ema_warmup : bool, default=True
-        Let the ``n``-th averaging step be at least ``1 / (n + 1)``; without it a small
+        Make the ``n``-th averaging step at least ``1 / (n + 1)``. Otherwise a small
         step never leaves the initial weights on a short stream.
     calibration : bool, default=True
-        Forward calibration: multiply logits by ``softplus(b)``, where the scalar ``b``
-        is learned on each minibatch before the weights see its labels.
+        Forward calibration: multiply logits by ``softplus(b)``. The scalar ``b`` is
+        learned on each minibatch before the weights see its labels.
     scaling : {"standard", "whiten"} or None, default="standard"
         Feature scaling, learned from full minibatches already scored: regularised
-        standardising, or symmetric whitening with a shrunk covariance.
+        standardisation, or symmetric whitening with a shrunk covariance.
     recency : float, default=1.0
-        With ``t`` minibatches seen, a replay stream jumps back to the first with
-        probability ``recency / t``; 1 is uniform replay.
+        After ``t`` minibatches, a replay stream returns to the first with probability
+        ``recency / t``; 1 is uniform replay.
     batch_size : int, default=32
-        Rows learned at once. A switcher's value overrides those of its readouts.
+        Number of rows learned at once. A switcher overrides this.
     first_batch_size : int or None, default=None
-        Rows learned at once at the beginning of a stream: minibatches have so many
-        until there are 32 times as many rows, then twice as many until these have
-        doubled, and so on up to `batch_size`. None learns whole minibatches from the
-        start, as the paper. A switcher's own value overrides this.
+        Rows learned at once at the beginning of a stream. The size doubles after 32
+        times as many rows, and again whenever the rows have doubled, up to
+        `batch_size`. None is `batch_size` from the start, as in the paper. A switcher
+        overrides this.
     device : str, default="auto"
-        Torch device; "auto" takes a GPU if there is one. A switcher overrides this.
+        Torch device; "auto" uses a GPU if there is one. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
-        Initial weights, and, outside a switcher, the replay. None takes the switcher's.
+        Seeds initial weights and, outside a switcher, replay. None uses the switcher's.
     label_smoothing : float, default=0.03
-        Share of each training target spread over all classes. It affects only training:
-        the code is that of the true labels.
+        Share of each training target that is spread over all classes. It only affects
+        training; the code is that of the true labels.
 
     Attributes
     ----------
     codelength_ : float
         Codelength of all labels seen, in nats.
     codelengths_ : ndarray of shape (n_samples_seen_,)
-        The same by example.
+        Codelength of every example, in nats.
     classes_ : ndarray of shape (n_classes,)
     n_features_in_ : int
     n_samples_seen_ : int
     order_ : ndarray of shape (n_samples,)
-        Order in which ``fit`` took the rows.
+        Order in which ``fit`` evaluated the rows.
     net_ : skorch.NeuralNet
         Module, criterion and optimiser.
 
@@ -211,8 +211,8 @@ class LinearReadout(_Readout):
 class MLPReadout(_Readout):
     """Multilayer perceptron readout with ReLU, learned online with replay.
 
-    A complete classifier, and a readout of
-    :class:`~sklearn_mdl.MDLReadoutSwitcher` (Li, Bornschein and Hutter, 2023, sec. 3).
+    A classifier on its own, and a readout of :class:`~sklearn_mdl.MDLReadoutSwitcher`
+    (Li, Bornschein and Hutter, 2023, sec. 3).
 
     Parameters
     ----------
@@ -221,9 +221,9 @@ class MLPReadout(_Readout):
     lr : float, default=0.003
         Learning rate of AdamW.
     n_replay_streams : int or (int, int), default=10
-        Replay streams ``S``: each new minibatch is followed by one step on each. Of a
-        pair, the first number serves the first 1,000 rows; after ``n`` rows it has
-        fallen by a factor of ``sqrt(1000 / n)``, to the last number at least.
+        Number of replay streams. Each new minibatch is followed by one step on each. A
+        pair is the number for the first 1,000 rows and the smallest number: after ``n``
+        rows the first has fallen by a factor of ``sqrt(1000 / n)``.
     beta1, beta2 : float, default=0.9, 0.999
         Decay of AdamW's moments.
     weight_decay : float, default=0.0
@@ -232,45 +232,45 @@ class MLPReadout(_Readout):
         Added to the root of AdamW's second moment.
     ema_step_size : float, default=1.0
         Predict with averaged weights: ``average <- (1 - step) average + step weights``
-        after every optimiser step. At 1 the weights themselves predict.
+        after every optimiser step. With 1 the weights themselves predict.
     ema_warmup : bool, default=True
-        Let the ``n``-th averaging step be at least ``1 / (n + 1)``; without it a small
+        Make the ``n``-th averaging step at least ``1 / (n + 1)``. Otherwise a small
         step never leaves the initial weights on a short stream.
     calibration : bool, default=True
-        Forward calibration: multiply logits by ``softplus(b)``, where the scalar ``b``
-        is learned on each minibatch before the weights see its labels.
+        Forward calibration: multiply logits by ``softplus(b)``. The scalar ``b`` is
+        learned on each minibatch before the weights see its labels.
     scaling : {"standard", "whiten"} or None, default="standard"
         Feature scaling, learned from full minibatches already scored: regularised
-        standardising, or symmetric whitening with a shrunk covariance.
+        standardisation, or symmetric whitening with a shrunk covariance.
     recency : float, default=1.0
-        With ``t`` minibatches seen, a replay stream jumps back to the first with
-        probability ``recency / t``; 1 is uniform replay.
+        After ``t`` minibatches, a replay stream returns to the first with probability
+        ``recency / t``; 1 is uniform replay.
     batch_size : int, default=32
-        Rows learned at once. A switcher's value overrides those of its readouts.
+        Number of rows learned at once. A switcher overrides this.
     first_batch_size : int or None, default=None
-        Rows learned at once at the beginning of a stream: minibatches have so many
-        until there are 32 times as many rows, then twice as many until these have
-        doubled, and so on up to `batch_size`. None learns whole minibatches from the
-        start, as the paper. A switcher's own value overrides this.
+        Rows learned at once at the beginning of a stream. The size doubles after 32
+        times as many rows, and again whenever the rows have doubled, up to
+        `batch_size`. None is `batch_size` from the start, as in the paper. A switcher
+        overrides this.
     device : str, default="auto"
-        Torch device; "auto" takes a GPU if there is one. A switcher overrides this.
+        Torch device; "auto" uses a GPU if there is one. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
-        Initial weights, and, outside a switcher, the replay. None takes the switcher's.
+        Seeds initial weights and, outside a switcher, replay. None uses the switcher's.
     label_smoothing : float, default=0.03
-        Share of each training target spread over all classes. It affects only training:
-        the code is that of the true labels.
+        Share of each training target that is spread over all classes. It only affects
+        training; the code is that of the true labels.
 
     Attributes
     ----------
     codelength_ : float
         Codelength of all labels seen, in nats.
     codelengths_ : ndarray of shape (n_samples_seen_,)
-        The same by example.
+        Codelength of every example, in nats.
     classes_ : ndarray of shape (n_classes,)
     n_features_in_ : int
     n_samples_seen_ : int
     order_ : ndarray of shape (n_samples,)
-        Order in which ``fit`` took the rows.
+        Order in which ``fit`` evaluated the rows.
     net_ : skorch.NeuralNet
         Module, criterion and optimiser.
     """

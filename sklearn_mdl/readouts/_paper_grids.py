@@ -1,4 +1,4 @@
-"""Grids of readouts, from settings or from the tables of the paper."""
+"""Grids of readouts from settings or from the tables of the paper."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LogUniform:
-    """A setting drawn from an interval, uniformly in its logarithm.
+    """A setting drawn log-uniformly from an interval.
 
     Parameters
     ----------
     low, high : float
     whole : bool, default=False
-        Draw whole numbers, including both ends.
+        Whether to draw whole numbers, including both ends.
     """
 
     low: float
@@ -48,18 +48,18 @@ class Preset(NamedTuple):
     Attributes
     ----------
     kind : {"frozen", "fine-tuned", "scratch"}
-        Readouts on features, encoders trained with a readout, or whole networks.
+        Readouts on frozen features, encoders trained with a readout, or whole networks.
     settings : dict of str to list or LogUniform
         The values of the table.
     others : dict of str to object
-        Settings given elsewhere in the paper or, as label smoothing and the width of
-        MLPs (512), left open.
+        Settings given elsewhere in the paper, or left open, such as label smoothing and
+        the width of MLPs (512).
     n_samples : int or None
-        Configurations that the paper draws; None where it takes them all.
+        Number of configurations that the paper draws; None if it uses all.
     batch_size : int
         Rows learned at once.
     m : int
-        Of the fixed share: its rate is ``(m - 1) / t``.
+        Parameter of the fixed share, whose rate is ``(m - 1) / t``.
     """
 
     kind: str
@@ -160,14 +160,15 @@ def preset_settings(name: str) -> Preset:
     ----------
     name : {"vtab-frozen", "vtab-finetune", "vtab-scratch", "imagenet-frozen", \
 "imagenet-finetune", "imagenet-scratch"}
-        Of Li, Bornschein and Hutter (2023), appendix "Implementation Details".
-        "imagenet-finetune" has the values of "imagenet-frozen", as the paper says.
+        Name of a table in Li, Bornschein and Hutter (2023), appendix "Implementation
+        Details". According to the paper, "imagenet-finetune" has the values of
+        "imagenet-frozen".
 
     Returns
     -------
     preset : Preset
-        The settings, ``batch_size``, ``m`` of the fixed share and the number of
-        configurations that the paper draws, ``n_samples``.
+        The settings, ``batch_size``, ``m`` of the fixed share, and ``n_samples``, the
+        number of configurations that the paper draws.
 
     Raises
     ------
@@ -193,38 +194,38 @@ def readout_grid(
     random_state: int | RandomState | None = None,
     **settings: object,
 ) -> list[BaseEstimator]:
-    """Build every combination of the given settings as a list of readouts, or some.
+    """Build all or some combinations of the given settings as a list of readouts.
 
     Parameters
     ----------
     preset : str or None
-        Settings to start from, of the paper: "vtab-frozen" (8 x 576 readouts),
-        "imagenet-frozen" (4 x 96), "imagenet-finetune" (96), and by random draws
-        "vtab-finetune" (300 of 756), "vtab-scratch" (300 of 896) and
-        "imagenet-scratch" (50 from intervals); see :func:`preset_settings`.
+        The paper's settings to start from: "vtab-frozen" (8 x 576 readouts),
+        "imagenet-frozen" (4 x 96), "imagenet-finetune" (96), or the random draws
+        "vtab-finetune" (300 of 756), "vtab-scratch" (300 of 896) and "imagenet-scratch"
+        (50 from intervals); see :func:`preset_settings`.
     n_samples : int, default=None
-        Number of combinations to draw, none twice where their number is finite. None
-        takes as many as the paper: all, where it draws none.
+        Number of combinations to draw, without repetition if there are finitely many.
+        None builds as many as the paper, which are all unless the paper draws.
     random_state : int, RandomState instance or None, default=None
         Seeds the draws.
     **settings : scalar, list or distribution
-        Parameters of :class:`~sklearn_mdl.MLPReadout`; a list is a dimension of the
-        grid. ``hidden_layer_sizes`` is a list of tuples, where ``()`` is a linear
-        readout, or the widths of one readout. With ``encoder`` they are those of
-        :class:`~sklearn_mdl.readouts.FineTunedReadout`, with ``model`` those of
-        :class:`~sklearn_mdl.readouts.ScratchReadout`. Objects with ``rvs``, such as
-        distributions of scipy, can be drawn from.
+        Parameters of :class:`~sklearn_mdl.MLPReadout`. A list is a dimension of the
+        grid. ``hidden_layer_sizes`` is a list of tuples, or the widths of a single
+        readout. ``()`` is a linear readout. With ``encoder``, parameters of
+        :class:`~sklearn_mdl.readouts.FineTunedReadout`; with ``model``, those of
+        :class:`~sklearn_mdl.readouts.ScratchReadout`. You can draw from objects with
+        ``rvs``, such as SciPy distributions.
 
     Returns
     -------
     readouts : list of readouts
-        Of all combinations, the first setting named varies slowest.
+        If all combinations are built, the first setting named varies slowest.
 
     Raises
     ------
     ValueError
-        If the preset is unknown or lacks its encoder, a list is empty, or more
-        combinations are asked for than exist.
+        If the preset is unknown or lacks its encoder, if a list is empty, or if
+        `n_samples` exceeds the number of combinations.
     TypeError
         If a setting is not a parameter of the readouts.
 

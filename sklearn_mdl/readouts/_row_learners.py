@@ -1,7 +1,7 @@
-"""Learners that take in labels row by row, whose rows are opened block by block.
+"""Learners that observe labels row by row and open rows block by block.
 
-In long streams they take in the labels of several rows at once, except those that
-forget rows: these follow streams that drift.
+In long streams they observe the labels of several rows at once, unless they forget rows
+in order to follow streams that drift.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from sklearn_mdl.readouts._kernel_rows import LaterRows, Memory, block_of
 
 
 class Opened(ABC):
-    """A block of ``B`` rows whose labels are observed one by one, or several at once.
+    """A block of ``B`` rows whose labels are observed one by one or several at once.
 
     Parameters
     ----------
     raw : ndarray of shape (n, d)
-        Its rows, as far as they are known.
+        The known rows of the block.
     size : int
-        ``B``.
+        Size ``B`` of the block.
     """
 
     def __init__(self, raw: np.ndarray, size: int) -> None:
@@ -36,21 +36,21 @@ class Opened(ABC):
         self.n_observed = 0
 
     def __deepcopy__(self, memo: dict[int, object]) -> None:
-        """Leave it out: copies open their own, if they continue."""
+        """Leave out the block, since copies open their own if they continue."""
         return
 
     def __reduce__(self) -> tuple[type[None], tuple[()]]:
-        """Leave it out of files."""
+        """Leave out the block from files."""
         return type(None), ()
 
     @property
     def is_full(self) -> bool:
-        """True if all of its rows are observed."""
+        """True if all rows are observed."""
         return self.n_observed == self.size
 
     @abstractmethod
     def ahead(self, n_rows: int) -> tuple[Tensor, Tensor]:
-        """Predict the next rows, by the labels that were observed.
+        """Predict the next rows from the labels observed so far.
 
         Returns
         -------
@@ -60,14 +60,14 @@ class Opened(ABC):
 
     @abstractmethod
     def observe(self, targets: Tensor) -> None:
-        """Take in the targets (n, ...) of the next rows, predicted at once."""
+        """Observe the targets (n, ...) of the next rows, predicted at once."""
 
 
 class RowLearner(Learner):
-    """Base of readouts that learn each row once its label is known.
+    """Base class of readouts that learn each row as soon as its label is known.
 
-    Blocks are counted from the beginning of the stream, or from the last row that was
-    forgotten, and are opened as far as their rows are known.
+    Blocks are counted from the beginning of the stream or from the last forgotten row,
+    and are opened with all their known rows.
 
     Parameters
     ----------
@@ -84,9 +84,9 @@ class RowLearner(Learner):
         self.view = context.view
         self.place = context.view.scalings.index(None)
         self.device = context.device
-        self.n_forgotten = 0  # rows before the first that is known
-        self.n_observed = 0  # rows known
-        self._others: tuple[Tensor, Tensor] | None = None  # rows predicted last
+        self.n_forgotten = 0  # rows before the first known row
+        self.n_observed = 0  # number of known rows
+        self._others: tuple[Tensor, Tensor] | None = None  # last rows predicted
         self._block: Opened | None = None
 
     def attach(self, rows: ScaledRows) -> None:
@@ -100,15 +100,15 @@ class RowLearner(Learner):
 
     @abstractmethod
     def predictive(self, means: Tensor, variances: Tensor) -> Tensor:
-        """Turn means (K, n, P) and variances (K, n) into what is predicted."""
+        """Turn means (K, n, P) and variances (K, n) into predictions."""
 
     @abstractmethod
     def learn(self, means: Tensor, variances: Tensor, labels: Tensor) -> None:
-        """Learn from the labels (n,) of rows, beyond what a block takes in."""
+        """Learn from the labels (n,) of rows, in addition to what a block observes."""
 
     @abstractmethod
     def _open(self, number: int) -> Opened:
-        """Open the block of a row, and take in the labels of its rows before it."""
+        """Open the block of a row, and observe the labels of earlier rows in it."""
 
     @abstractmethod
     def _close(self, block: Opened) -> None:
@@ -116,11 +116,11 @@ class RowLearner(Learner):
 
     @abstractmethod
     def _begin_again(self) -> None:
-        """Learn the rows that are known, as if these were all."""
+        """Learn the known rows as if there were no others."""
 
     @abstractmethod
     def predict_others(self, raw: Tensor) -> tuple[Tensor, Tensor]:
-        """Predict rows that need not be the next ones of the stream.
+        """Predict rows that need not be next in the stream.
 
         Returns
         -------
@@ -129,7 +129,7 @@ class RowLearner(Learner):
         """
 
     def predict(self, x: Tensor) -> Tensor:
-        """Predict the next rows of the stream that are predicted at once, or others."""
+        """Predict the next rows of the stream, or other rows."""
         raw = x[self.place]
         if self._is_next(raw):
             return self.predictive(*self._open_block().ahead(len(raw)))
@@ -138,7 +138,7 @@ class RowLearner(Learner):
         return self.predictive(*found)
 
     def observe(self, labels: Tensor) -> None:
-        """Take in the labels of the rows just predicted, or those of a group's rows."""
+        """Observe the labels of the rows just predicted, or of the rows of a group."""
         if len(labels) == self._n_ahead:
             block = self._open_block()
             self.learn(*block.ahead(len(labels)), labels)
@@ -147,11 +147,11 @@ class RowLearner(Learner):
             self._observe_group(labels)
 
     def _observe_group(self, labels: Tensor) -> None:
-        """Learn one part after the other, all from what was predicted before."""
+        """Learn the parts in turn, all from earlier predictions."""
         first = self.n_observed
         for start, end in self.rows_ahead.blocks(first, first + len(labels)):
             assert self._others is not None
-            means, variances = self._others  # in other units if these have changed
+            means, variances = self._others  # in new units if these have changed
             rows = slice(start - first, end - first)
             self.learn(means[:, rows], variances[:, rows], labels[rows])
             self._enter(self._open_block(), labels[rows])
@@ -168,7 +168,7 @@ class RowLearner(Learner):
                 self._begin_again()
 
     def _begin_at(self, n_observed: int) -> bool:
-        """Count from the first row that is known; returns if that is another one."""
+        """Count from the first known row, and return whether it has changed."""
         start = self.memory.first_known(n_observed)
         is_other = start != self.n_forgotten
         self.n_forgotten, self.n_observed = start, n_observed - start
@@ -179,19 +179,19 @@ class RowLearner(Learner):
     def update(
         self, x: Tensor, y: Tensor, replayed: Iterator[tuple[Tensor, Tensor]]
     ) -> None:
-        """Do nothing: every row was learned when its label was observed."""
+        """Do nothing, since every row was learned when its label was observed."""
 
     def _ends(self, row: int) -> tuple[int, int]:
-        """Return first row and end of the block that a row lies in."""
+        """Return the first row and the end of the block that contains a row."""
         return block_of(row)
 
     @property
     def _n_ahead(self) -> int:
-        """Number of rows that are predicted next."""
+        """Number of rows to predict next."""
         return self.rows_ahead.block(self.n_observed)[1] - self.n_observed
 
     def _is_next(self, raw: Tensor) -> bool:
-        """Return True for the next rows (n, d), of which the last ones may be zero."""
+        """Return True for the next rows (n, d), the last of which may be zero."""
         store, start = self.stream.store, self.n_observed
         if len(raw) != self._n_ahead or len(store) <= start:
             return False
@@ -202,7 +202,7 @@ class RowLearner(Learner):
         return n_same > 0 and not given[n_same:].any()
 
     def _open_block(self) -> Opened:
-        """Return the block of the next row, opened with all its rows that are known."""
+        """Return the block of the next row, opened with all known rows."""
         start, end = self._ends(self.n_observed)
         n_known = min(end, len(self.stream.store)) - start
         if self._block is None or len(self._block.raw) < n_known:
@@ -210,9 +210,9 @@ class RowLearner(Learner):
         return self._block
 
     def _read(self, start: int) -> tuple[np.ndarray, np.ndarray]:
-        """Read the rows of a block as far as they are known, and with zeros behind.
+        """Read the known rows of a block, followed by zeros.
 
-        Products of all blocks have one shape: their last bits depend on it.
+        Products of all blocks must have the same shape, since last bits depend on it.
         """
         _, end = self._ends(start)
         raw = np.array(self.stream.store.rows(start, min(end, len(self.stream.store))))
@@ -220,7 +220,7 @@ class RowLearner(Learner):
 
 
 class CalibratedLearner(RowLearner):
-    """A learner of classes whose scores are calibrated forwards.
+    """A learner of classes with forward calibration of its scores.
 
     Attributes
     ----------
@@ -230,11 +230,11 @@ class CalibratedLearner(RowLearner):
     calibration: ForwardSoftmax
 
     def in_noises(self, variances: Tensor) -> np.ndarray | None:
-        """Variances (K, ...) in units of the noise; None if there are none."""
+        """Return variances (K, ...) in units of the noise, or None."""
         return None
 
     def predictive(self, means: Tensor, variances: Tensor) -> Tensor:
-        """Log-probabilities (K, n, C) of scores."""
+        """Return log-probabilities (K, n, C) of scores."""
         ratios = self.in_noises(variances)
         found = self.calibration.log_proba(means.numpy(), ratios)
         return torch.from_numpy(found).to(self.device)

@@ -1,7 +1,8 @@
-"""Readouts of one shape, trained and scored together.
+"""Stacks of readouts with the same shape, trained and scored together.
 
-A stack holds ``T`` trainings and serves ``K >= T`` readouts: those that differ only in
-their averaging step share one training, since averaged weights serve prediction only.
+A stack holds ``T`` trainings for ``K >= T`` readouts. Readouts that differ only in
+their averaging step share one training, since averaged weights are only used for
+prediction.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ from sklearn_mdl._core.stream.units import TargetScaling
 
 
 class Shape(NamedTuple):
-    """Settings that readouts of one stack have in common."""
+    """Settings shared by the readouts of a stack."""
 
     hidden_layer_sizes: tuple[int, ...]
     replay: Replay
@@ -55,7 +56,7 @@ class Shape(NamedTuple):
 
 
 class Training(NamedTuple):
-    """Settings that readouts which share one training have in common."""
+    """Settings shared by the readouts of one training."""
 
     scaling: str | None
     seed: int
@@ -65,12 +66,12 @@ class Training(NamedTuple):
     eps: float
     weight_decay: float
     label_smoothing: float = 0.0  # of classes
-    tails: float = math.inf  # of a density: degrees of freedom, infinite for a Gaussian
+    tails: float = math.inf  # degrees of freedom of a density; infinite for a Gaussian
     heteroscedastic: float = 1.0
 
 
 class Averaging(NamedTuple):
-    """Settings by which a readout predicts from its training."""
+    """Settings with which a readout predicts from its training."""
 
     ema_step_size: float
     ema_warmup: bool
@@ -78,7 +79,7 @@ class Averaging(NamedTuple):
 
 
 class Member(NamedTuple):
-    """Place and settings of a readout."""
+    """Position and settings of a readout."""
 
     column: int
     training: Training
@@ -86,18 +87,17 @@ class Member(NamedTuple):
 
 
 class StackNet(NeuralNet):
-    """The skorch net behind a stack: it owns module, criterion and optimiser.
+    """The skorch net of a stack, which owns module, criterion and optimiser.
 
-    ``train_step`` keeps its meaning - gradients, then one optimiser step - without the
-    recording of gradients and callbacks that cost more than the arithmetic of a
-    minibatch.
+    ``train_step`` still computes gradients and takes one optimiser step. It skips
+    autograd and callbacks, which would cost more than the arithmetic of a minibatch.
     """
 
     @torch.no_grad()
     def train_step(
         self, batch: tuple[Tensor, Tensor], **fit_params: object
     ) -> dict[str, Tensor]:
-        """Take one step on a minibatch (x, y); returns its outputs as ``y_pred``."""
+        """Take one step on a minibatch (x, y), and return outputs as ``y_pred``."""
         x, y = batch
         activations = self.module_.activations(x)
         gradient = self.criterion_.gradient(activations[-1], y)
@@ -107,20 +107,20 @@ class StackNet(NeuralNet):
         return {"y_pred": activations[-1]}
 
     def mask_gradients(self) -> None:
-        """Set gradients of weights that may not change to zero: here there are none."""
+        """Set the gradients of fixed weights to zero; here there are none."""
 
 
 class NetStack(Learner):
-    """A learner of all readouts of one shape, whatever they predict.
+    """A learner for all readouts of one shape, whatever they predict.
 
-    Subclasses name criterion and kind of the net, and define the meaning of its outputs
-    and the slope along which the factor of forward calibration moves.
+    Subclasses choose the criterion and kind of net. They define the meaning of the
+    outputs and the slope for the factor of forward calibration.
 
     Parameters
     ----------
     shape : Shape
     members : sequence of Member
-        Its ``K`` readouts.
+        The ``K`` readouts.
     view : FeatureView
     n_features, n_outputs : int
     device : torch.device
@@ -130,9 +130,9 @@ class NetStack(Learner):
     net : StackNet
         The trainings.
     averages : StackedAverages
-        Averaged copies of their weights.
+        Averaged copies of the weights of trainings.
     calibration : ForwardCalibration
-        Raw values (K, 1) whose softplus is a factor of the prediction.
+        Raw values (K, 1), whose softplus is a factor of the prediction.
     """
 
     net_kind: ClassVar[type[StackNet]] = StackNet
@@ -154,7 +154,7 @@ class NetStack(Learner):
         self.view = view
         self.shape = shape
         self.replay = shape.replay
-        # Those that averages follow come first: a slice of them is no copy.
+        # Averaged trainings come first, since a slice is not a copy.
         of_average = [m.training for m in members if m.averaging.ema_step_size < 1]
         trainings = list(dict.fromkeys([*of_average, *(m.training for m in members)]))
         sizes = (n_features, *shape.hidden_layer_sizes, n_outputs)
@@ -171,7 +171,7 @@ class NetStack(Learner):
             verbose=0,
         )
         self.net.initialize()
-        # The scaling that each training uses.
+        # The scaling of each training.
         views = [view.scalings.index(training.scaling) for training in trainings]
         self.views = torch.tensor(views, device=device)
         self.only_view = views[0] if len(set(views)) == 1 else None
@@ -192,35 +192,35 @@ class NetStack(Learner):
     def _criterion(
         self, trainings: Sequence[Training], n_outputs: int
     ) -> dict[str, object]:
-        """Return the criterion of the trainings and its parameters, as skorch does."""
+        """Return the criterion of the trainings and its parameters, as in skorch."""
 
     @abstractmethod
     def _slope(self, outputs: Tensor, y: Tensor) -> Tensor:
-        """Return the derivative of the mean loss by the calibrating factor, (K,).
+        """Return the derivative (K,) of the mean loss by the calibrating factor.
 
-        Outputs (K, n, P) are zero where a member is not calibrated, and its derivative
-        does not matter.
+        Outputs (K, n, P) of members without calibration are zero, and their derivatives
+        are ignored.
         """
 
     @torch.no_grad()
     def logits(self, x: Tensor) -> Tensor:
-        """Return outputs (K, n, P), uncalibrated, of rows (n_scalings, n, d)."""
+        """Return uncalibrated outputs (K, n, P) of rows (n_scalings, n, d)."""
         return self.averages.logits(self.net.module_, self._viewed(x))
 
     def _viewed(self, x: Tensor) -> Tensor:
-        """Rows (T, n, d) of every training, copied only where scalings differ."""
+        """Return rows (T, n, d) for every training, copied only if scalings differ."""
         if self.only_view is None:
             return x.index_select(0, self.views)
         return x[self.only_view].expand(len(self.views), -1, -1)
 
     def _logit_scale(self) -> Tensor:
-        """Return the calibrating factor, (K, 1, 1), float64."""
+        """Return the calibrating factor (K, 1, 1) as float64."""
         return in_lanes(softplus, self.calibration.values.double())[..., None]
 
     def update(
         self, x: Tensor, y: Tensor, replayed: Iterator[tuple[Tensor, Tensor]]
     ) -> None:
-        """Learn from a new minibatch, then from the replayed ones."""
+        """Learn from a new minibatch, then from replayed minibatches."""
         self._step(x, y)
         for batch in replayed:
             self._step(*batch)
@@ -231,10 +231,10 @@ class NetStack(Learner):
 
     @torch.no_grad()
     def calibrate(self, x: Tensor, y: Tensor) -> None:
-        """Take one step on the raw scales, by the loss before the weights saw ``y``.
+        """Take one step on the raw scales with the loss before the weights saw ``y``.
 
-        Logits are computed again on the full minibatch: those computed on arrival would
-        depend on the pieces in which its rows arrived.
+        Logits are recomputed on the full minibatch, since logits computed on arrival
+        would depend on the pieces in which rows arrived.
         """
         if not self.any_calibrated:
             return
@@ -248,7 +248,7 @@ class NetStack(Learner):
 
     @torch.no_grad()
     def re_express(self, changes: Sequence[ReExpression | None]) -> None:
-        """Adapt the first layers to rows that are scaled again."""
+        """Adapt the first layers to rescaled rows."""
         for view, change in enumerate(changes):
             if change is not None:
                 followed = [torch.arange(len(self.views)), *self.averages.followed]
@@ -261,10 +261,10 @@ class NetStack(Learner):
                     weight[chosen], bias[chosen] = some_weight, some_bias
 
     def state_dict(self) -> dict[int, dict[str, Tensor]]:
-        """All that it has learned, by the column of a readout and by name.
+        """Return everything learned, by column of the readout and by name.
 
-        Tensors that readouts share are stored under the first of them, so that the
-        state does not depend on how trainings are distributed over stacks.
+        Shared tensors are stored under the first of their readouts, so the state does
+        not depend on how trainings are distributed over stacks.
         """
         parts = self._parts()
         counts = torch.tensor([one.n_steps for one in self._counting])
@@ -274,7 +274,7 @@ class NetStack(Learner):
 
     @torch.no_grad()
     def load_state_dict(self, learned: Learned) -> None:
-        """Take over the state of the same readouts, however they were stacked.
+        """Load the state of the same readouts, however they were stacked.
 
         Raises
         ------
@@ -287,12 +287,12 @@ class NetStack(Learner):
         self._set_counts(learned[first]["n_steps"].tolist())
 
     def retire(self, columns: Collection[int]) -> None:
-        """Drop some readouts; the others keep their bits."""
+        """Drop some readouts without changing the others."""
         self._rebuild([m for m in self.members if m.column not in columns], 0)
 
     @torch.no_grad()
     def _rebuild(self, members: Sequence[Member], n_added: int) -> None:
-        """Rebuild the stack from some readouts; added outputs start at zero."""
+        """Rebuild the stack from some readouts, with added outputs at zero."""
         parts, counts = self._parts(repeated=True), [c.n_steps for c in self._counting]
         pairs, target = self.net.module_.pairs, self.target
         sizes = pairs[0][0].shape[-1], pairs[-1][0].shape[-2] + n_added
@@ -307,9 +307,9 @@ class NetStack(Learner):
         self._set_counts(counts)
 
     def _parts(self, *, repeated: bool = False) -> dict[int, dict[str, Tensor]]:
-        """Cut its own tensors by readouts, as views.
+        """Split the tensors by readout, as views.
 
-        Those that readouts share are given to the first of them, or repeated.
+        Shared tensors go to the first of their readouts, or are repeated.
         """
         parts: dict[int, dict[str, Tensor]] = {column: {} for column in self.columns}
         calibration = [self.calibration.values, *self.calibration.optimizer.moments()]
@@ -319,7 +319,7 @@ class NetStack(Learner):
             for module in self.averages.copies
             for member in range(module.n_members)
         ]
-        places = self.averages.places.tolist()  # of logits of trainings, then averages
+        places = self.averages.places.tolist()  # logits of trainings, then averages
         n_trained = self.net.module_.n_members
         for i, (column, source) in enumerate(zip(parts, self.sources, strict=True)):
             tensors = {"logit_scale": [part[i] for part in calibration]}
@@ -342,7 +342,7 @@ class NetStack(Learner):
 
 
 class ReadoutStack(NetStack):
-    """A stack of classifiers: outputs are logits, and calibration multiplies them."""
+    """A stack of classifiers, whose outputs are logits that calibration multiplies."""
 
     def _criterion(
         self, trainings: Sequence[Training], n_outputs: int
@@ -354,7 +354,7 @@ class ReadoutStack(NetStack):
         }
 
     def add_classes(self, n: int) -> None:
-        """Add outputs of zero weights, with moments of zero."""
+        """Add outputs with zero weights and zero moments."""
         self._rebuild(self.members, n)
         for module in (self.net.module_, *self.averages.copies):
             module.bias_outputs(n)
@@ -380,19 +380,19 @@ N_OUTPUTS = 2  # location and logarithm of the scale
 
 
 class DensityNet(StackNet):
-    """The net behind a stack of regressors."""
+    """The net of a stack of regressors."""
 
     def mask_gradients(self) -> None:
-        """Keep the weights of constant scales at zero, where they started."""
+        """Keep the weights of constant scales at zero, their initial value."""
         slopes = gradient_of(self.module_.pairs[-1][0])[:, 1]  # (T, n_inputs)
         slopes.mul_(self.criterion_.heteroscedastic)
 
 
 class DensityStack(NetStack):
-    """A stack of regressors: outputs are location and log scale of a density.
+    """A stack of regressors, whose outputs are location and log scale of a density.
 
-    Labels are standardised by ``target``; densities are given in the units of the
-    labels. Forward calibration divides the scale by its factor.
+    ``target`` standardises labels, but densities are in the units of the labels.
+    Forward calibration divides the scale by its factor.
     """
 
     net_kind = DensityNet
@@ -414,7 +414,7 @@ class DensityStack(NetStack):
 
     @torch.no_grad()
     def logits(self, x: Tensor) -> Tensor:
-        """Return location and log scale (K, n, 2), in units of the target."""
+        """Return location and log scale (K, n, 2) in units of the target."""
         location, log_scale = super().logits(x).unbind(-1)
         return torch.stack([location, log_scale.clamp_min(LEAST_LOG_SCALE)], -1)
 
@@ -422,8 +422,8 @@ class DensityStack(NetStack):
     def predict(self, x: Tensor) -> Tensor:
         """Densities (K, n, 3), float64, of rows (n_scalings, n, d).
 
-        Location and logarithm of the scale in the units of the labels, and degrees of
-        freedom; NaN where outputs are not finite.
+        Location and log scale in the units of the labels, and degrees of freedom. NaN
+        where outputs are not finite.
         """
         units = self._units
         location, log_scale = self.logits(x).double().unbind(-1)
@@ -449,7 +449,7 @@ class DensityStack(NetStack):
         return self.target
 
     def calibrate(self, x: Tensor, y: Tensor) -> None:
-        """Take one step on the raw scales, in the units of the labels."""
+        """Take one step on the raw scales in the units of the labels."""
         super().calibrate(x, self._standardised(y))
 
     def _step(self, x: Tensor, y: Tensor) -> None:
@@ -468,7 +468,7 @@ class DensityStack(NetStack):
 
     @torch.no_grad()
     def retarget(self, target: TargetScaling) -> None:
-        """Adopt other units: the output layers keep predicting the same."""
+        """Adopt other units without changing what the output layers predict."""
         if self.target is not None:
             shrink = self.target.scale / target.scale
             shift = (self.target.mean - target.mean) / target.scale

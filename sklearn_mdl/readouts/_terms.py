@@ -1,4 +1,4 @@
-"""What may depend on the width of features in a list of readouts."""
+"""Properties of a list of readouts that may depend on the width of features."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from sklearn_mdl._core.stream.learner import Replay
 
 
 class Terms(NamedTuple):
-    """What may depend on the width of features in a list of readouts.
+    """Properties of a list of readouts that may depend on the width of features.
 
     Attributes
     ----------
     n_readouts : int
     streams : tuple of int
-        Numbers of replay streams at first, in ascending order.
+        Initial numbers of replay streams, in ascending order.
     scalings : tuple of str
-        Scalings of features, "none" among them, in the order of the readouts.
+        Scalings of features, possibly "none", in the order of the readouts.
     """
 
     n_readouts: int
@@ -25,7 +25,7 @@ class Terms(NamedTuple):
     scalings: tuple[str, ...]
 
     def as_json(self) -> dict[str, object]:
-        """Return the terms as JSON holds them."""
+        """Return the terms for JSON."""
         lists = {"streams": list(self.streams), "scalings": list(self.scalings)}
         return {"n_readouts": self.n_readouts, **lists}
 
@@ -46,7 +46,7 @@ class Terms(NamedTuple):
 
 
 def terms_of(readouts: Sequence[Any]) -> Terms:
-    """Return the terms of a list of readouts, of whatever kinds."""
+    """Return the terms of a list of readouts of any kinds."""
     inner = [getattr(r, "inner", r) for r in readouts]
     streams = {
         Replay.requested(r.n_replay_streams).n_streams

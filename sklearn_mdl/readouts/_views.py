@@ -1,4 +1,4 @@
-"""Readouts of some columns of X: layers of one encoder on one list."""
+"""Readouts of some columns of X, such as one layer of an encoder."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Columns = slice | Sequence[int]
 
 @dataclass(eq=False, repr=False)
 class ViewSettings(Readout):
-    """Settings that readouts of some columns share, of classes or of real numbers."""
+    """Settings shared by readouts of some columns, for classes or real numbers."""
 
     readout: BaseEstimator | str | None
     columns: Columns
@@ -36,7 +36,7 @@ class ViewSettings(Readout):
     device: str = "auto"
     random_state: RandomState = None
 
-    scaling = None  # of the rows of all columns; not a parameter
+    scaling = None  # rows of all columns are not scaled; not a parameter
     takes_raw_rows = True
 
     _parameter_constraints: ClassVar[Constraints] = {
@@ -57,7 +57,7 @@ class ViewSettings(Readout):
         self.inner._validate_params()
 
     def _check_readout(self, readout: Any) -> None:
-        """Refuse readouts that cannot be given only some columns."""
+        """Reject readouts that cannot be restricted to some columns."""
         own = (
             OnlineClassifier if isinstance(self, OnlineClassifier) else OnlineRegressor
         )
@@ -98,12 +98,12 @@ class ViewSettings(Readout):
 
     @property
     def pool_kind(self) -> str:
-        """View and kind: those of one kind on one view switch."""
+        """View and kind; readouts of one kind on one view switch."""
         return f"{self.view}: {self.inner.pool_kind}"
 
     @property
     def computation(self) -> str:
-        """View and what is computed of it."""
+        """View and name of the computation."""
         return f"{self.view}: {self.inner.computation}"
 
     def places(self, n_features: int) -> tuple[int, ...]:
@@ -124,15 +124,15 @@ class ViewSettings(Readout):
             lie = 0 < len(found) == len(set(found))
         if not lie:
             name = f"columns of view {self.view!r}"
-            required = f"different ones of the {n_features} of X, at least one"
-            raise invalid(name, required, columns, "name those that X has")
+            required = f"one or more distinct columns of the {n_features} of X"
+            raise invalid(name, required, columns, "name columns that X has")
         return tuple(found)
 
     @classmethod
     def learners_of(
         cls, members: Sequence[tuple[int, Self]], context: Context
     ) -> list[Learner]:
-        """Learners of the readouts of each view, which share what they can."""
+        """Make learners for the readouts of each view, sharing work if possible."""
         views = grouped(
             (member.places(context.n_features), (column, member.inner))
             for column, member in members
@@ -146,7 +146,7 @@ class ViewSettings(Readout):
 
 
 def _as_numbers(columns: Any, n_features: int) -> Any:
-    """Return columns as an index into the features, empty if they are invalid."""
+    """Return columns as an index into the features, or an empty index if invalid."""
     index = np.asarray(columns)
     if index.ndim != 1 or index.dtype.kind not in "iu" or not len(index):
         return []
@@ -156,38 +156,37 @@ def _as_numbers(columns: Any, n_features: int) -> Any:
 
 @dataclass(eq=False, repr=False)
 class ViewReadout(ViewSettings, BaseReadout):
-    """A readout of some columns of X, such as the features of one layer.
+    """Readout of some columns of X, such as the features of one layer.
 
-    Its numbers are those of the readout on a table of only these columns: scaling,
-    whitening and kernels use no others. Readouts of one view share what they share on
-    such a table. :func:`view_readouts` makes the list for several views.
+    Results equal those of the readout on a table with only these columns, including
+    scaling, whitening and kernels. Readouts of one view share work as on such a table.
+    :func:`view_readouts` creates the list for several views.
 
     Parameters
     ----------
     readout : readout, "linear", "closed-form", "nets", "mixed", "drift" or None
-        Any readout of a switcher that looks at features. In the list of a switcher the
-        name of a list, or None, stands for all its readouts, for features of the
-        view's width.
+        Any readout of features. In the list of a switcher, the name of a list or None
+        stands for all its readouts for features of the view's width.
     columns : slice or sequence of int
-        Of X.
+        Columns of X.
     name : str, default=None
-        Of the view; None names the columns.
+        Name of the view; None uses the columns.
     batch_size : int, default=32
-        Rows learned at once. A switcher's own value overrides this.
+        Number of rows learned at once. A switcher overrides this.
     device : str, default="auto"
-        Torch device; "auto" takes a GPU if there is one. A switcher overrides this.
+        Torch device; "auto" uses a GPU if there is one. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
-        Replaces, outside a switcher, a readout's own if that is None.
+        Outside a switcher, replaces that of the readout if it is None.
 
     Attributes
     ----------
     codelength_ : float
         Codelength of all labels seen, in nats.
     codelengths_ : ndarray of shape (n_samples_seen_,)
-        The same by example.
+        Codelength of every example, in nats.
     classes_ : ndarray of shape (n_classes,)
     n_features_in_ : int
-        Columns of X, those of other views among them.
+        Number of columns of X, including those of other views.
     n_samples_seen_ : int
     order_ : ndarray of shape (n_samples,)
         Order in which ``fit`` evaluated the rows.
@@ -208,31 +207,31 @@ class ViewReadout(ViewSettings, BaseReadout):
 
 @dataclass(eq=False, repr=False)
 class ViewReadoutRegressor(ViewSettings, OnlineRegressor):
-    """A regressor of some columns of X: :class:`ViewReadout` for real labels.
+    """Regressor on some columns of X, like :class:`ViewReadout` for classes.
 
     Parameters
     ----------
     readout : regressor, "closed-form", "nets", "drift" or None
         Any readout of an ``MDLReadoutSwitcherRegressor``.
     columns : slice or sequence of int
-        Of X.
+        Columns of X.
     name : str, default=None
-        Of the view; None names the columns.
+        Name of the view; None uses the columns.
     batch_size : int, default=32
-        Rows learned at once. A switcher's own value overrides this.
+        Number of rows learned at once. A switcher overrides this.
     device : str, default="auto"
-        Torch device; "auto" takes a GPU if there is one. A switcher overrides this.
+        Torch device; "auto" uses a GPU if there is one. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
-        Replaces, outside a switcher, a readout's own if that is None.
+        Outside a switcher, replaces that of the readout if it is None.
 
     Attributes
     ----------
     codelength_ : float
         Codelength of all labels seen, in nats.
     codelengths_ : ndarray of shape (n_samples_seen_,)
-        The same by example.
+        Codelength of every example, in nats.
     n_features_in_ : int
-        Columns of X, those of other views among them.
+        Number of columns of X, including those of other views.
     n_samples_seen_ : int
     order_ : ndarray of shape (n_samples,)
         Order in which ``fit`` evaluated the rows.
@@ -250,12 +249,12 @@ class ViewReadoutRegressor(ViewSettings, OnlineRegressor):
 
     @property
     def prior_location(self) -> float:  # type: ignore[override]
-        """Of the fixed Student-t, in the units of the labels: the readout's own."""
+        """Location of the readout's fixed Student-t, in the units of the labels."""
         return float(self.inner.prior_location)
 
     @property
     def prior_scale(self) -> float:  # type: ignore[override]
-        """Scale of the same Student-t."""
+        """Scale of the readout's fixed Student-t."""
         return float(self.inner.prior_scale)
 
 
@@ -263,25 +262,25 @@ def view_readouts(
     views: Mapping[str, Columns],
     readouts: Sequence[BaseEstimator] | BaseEstimator | str | None = "closed-form",
 ) -> list[ViewSettings]:
-    """Make a list of readouts that compares several views, which are sets of columns.
+    """Create a list of readouts that compares several views, or sets of columns.
 
-    Each view has the same readouts. A switcher's prior is uniform over views, then
-    over the readouts of each; its ``view_posterior_`` is the answer.
+    Each view gets the same readouts. A switcher's prior is uniform over views and
+    within each view. Its ``view_posterior_`` compares the views.
 
     Parameters
     ----------
     views : mapping of str to slice or sequence of int
-        Columns of X by the name of the view, such as a layer, a pooling or a crop:
-        ``view_slices_`` of a fitted :class:`~sklearn_mdl.encoders.TimmEncoder` or
-        :class:`~sklearn_mdl.encoders.TorchEncoder`.
+        Columns of X by name of the view, such as a layer, a pooling or a crop. For
+        example, ``view_slices_`` of a fitted :class:`~sklearn_mdl.encoders.TimmEncoder`
+        or :class:`~sklearn_mdl.encoders.TorchEncoder`.
     readouts : readout, list, name of a list, or None
-        See :class:`~sklearn_mdl.MDLReadoutSwitcher`: the readouts of each view.
+        Readouts of each view, as for :class:`~sklearn_mdl.MDLReadoutSwitcher`.
 
     Returns
     -------
     readouts : list of ViewReadout or ViewReadoutRegressor
-        View after view. Where the readouts are those of a name, a switcher pools and
-        races as it does with that name.
+        Readouts, view by view. If they come from a name, a switcher pools and races as
+        with that name.
 
     Examples
     --------
@@ -310,9 +309,9 @@ def view_readouts(
 def expanded(
     readouts: Sequence[Any], n_features: int, listed: Callable[[Any, int], list[Any]]
 ) -> list[Any]:
-    """Return a list in which the views of named lists are written out.
+    """Return a list with the views of named lists expanded.
 
-    ``listed`` makes those of a name for features of a width.
+    ``listed`` returns the readouts of a name for features of a width.
     """
     found: list[Any] = []
     for given in readouts:
@@ -325,7 +324,7 @@ def expanded(
 
 
 def _view(readout: Any, columns: Columns, name: str | None) -> ViewSettings:
-    """Make a view from a copy of a readout of any kind, or from a name."""
+    """Create a view from a copy of a readout of any kind, or from a name."""
     kind = ViewReadout
     if isinstance(readout, OnlineRegressor):
         kind = ViewReadoutRegressor

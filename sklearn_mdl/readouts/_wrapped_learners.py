@@ -1,7 +1,7 @@
-"""Learners around scikit-learn's classifiers: updated by minibatches, or refitted.
+"""Learners for scikit-learn's classifiers, updated by minibatches or refitted.
 
-The state of a learner here depends only on the rows and labels learned and on its seed,
-so that copies and pickles continue with the same bits.
+The state of a learner depends only on its seed and the rows and labels learned, so
+copies and pickles continue with the same bits.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ class Wrapped(NamedTuple):
     Attributes
     ----------
     column : int
-        Its place among all readouts of the run.
+        Position among all readouts of the run.
     estimator : classifier
     scaling : {"standard", "whiten"} or None
     calibration : bool
     seed : int
     n_replay_streams : int
-        Of an incremental classifier.
+        Replay streams of an incremental classifier.
     growth : float
-        Of a refitted one: factor by which rows grow between two fits.
+        Factor by which rows grow between two fits of a refitted classifier.
     """
 
     column: int
@@ -59,13 +59,13 @@ class Wrapped(NamedTuple):
 
 
 class WrappedLearner(Learner):
-    """Learner around one classifier.
+    """Learner for one classifier.
 
     Parameters
     ----------
     wrapped : Wrapped
     place : int
-        Of the scaling in which it is given rows.
+        Index of the scaling of its rows.
     context : Context
 
     Attributes
@@ -83,7 +83,7 @@ class WrappedLearner(Learner):
         self.seed = wrapped.seed
         self.blank = seeded(wrapped.estimator, self.seed)
         self.has_net = has_net(self.blank)
-        # Modules of torch hold float32; other estimators are at their best in float64.
+        # Torch modules use float32; other estimators work best with float64.
         self.dtype = np.float32 if self.has_net else np.float64
         self.fitted: Any = None
         self.n_learned = 0
@@ -94,7 +94,7 @@ class WrappedLearner(Learner):
         self.failing = False
 
     def attach(self, rows: ScaledRows) -> None:
-        """Remember where past rows can be read again."""
+        """Remember where to read past rows again."""
         self.rows = rows
 
     @property
@@ -105,7 +105,7 @@ class WrappedLearner(Learner):
 
     @property
     def reports(self) -> dict[int, Report]:  # type: ignore[override]
-        """Exceptions and warnings of the estimator, each once."""
+        """Distinct exceptions and warnings of the estimator."""
         lines, failure = self.complaints.lines(), None
         if not lines:
             return {}
@@ -116,8 +116,8 @@ class WrappedLearner(Learner):
 
     def predict(self, x: Tensor) -> Tensor:
         """Log-probabilities (1, n, C), float64, of rows (n_scalings, n, d)."""
-        # A block that is not whole is filled up with copies of a row: an estimator sees
-        # no other rows, and equally many each time, which may decide the last bit.
+        # Fill incomplete blocks with copies of a row, so that an estimator sees no
+        # other rows and always the same number, on which the last bit may depend.
         n_copies = self.rows.block_size - x.shape[1]
         filled = torch.cat([x, x[:, :1].expand(-1, n_copies, -1)], 1)
         proba = self._floored(filled)[: x.shape[1]]
@@ -127,7 +127,7 @@ class WrappedLearner(Learner):
         return torch.from_numpy(np.log(proba))[None].to(x.device)
 
     def _floored(self, x: Tensor) -> NDArray[np.float64]:
-        """Probabilities (n, C), none of them zero; NaN in rows that have none."""
+        """Return positive probabilities (n, C); NaN in rows without any."""
         if self.fitted is None:
             return np.tile(class_frequencies(self.counts), (x.shape[1], 1))
         features = self._features(x[self.place].cpu().numpy())
@@ -144,7 +144,7 @@ class WrappedLearner(Learner):
             return spread(given, self.fitted, len(self.counts))
 
     def _row_by_row(self, features: Array) -> NDArray[np.float64]:
-        """Predict rows in blocks of copies: NaN where that raises, in no other row."""
+        """Predict rows in blocks of copies, with NaN only in rows where that raises."""
         found = np.full((len(features), len(self.counts)), np.nan)
         for i, row in enumerate(features):
             with suppress(Exception):
@@ -152,12 +152,12 @@ class WrappedLearner(Learner):
         return found
 
     def _features(self, rows: Array) -> Array:
-        """Rows (n, d) as its estimator takes them."""
+        """Return rows (n, d) for the estimator."""
         return rows.astype(self.dtype)
 
     @contextmanager
     def _attended(self) -> Iterator[None]:
-        """Note warnings, and keep to the arithmetic that estimators expect."""
+        """Record warnings, and restore the arithmetic that estimators expect."""
         n_rows = int(self.counts.sum())
         with collected(self.complaints, n_rows), flushed_denormals(flush=False):
             yield
@@ -165,13 +165,13 @@ class WrappedLearner(Learner):
     def update(
         self, x: Tensor, y: Tensor, replayed: Iterator[tuple[Tensor, Tensor]]
     ) -> None:
-        """Learn from a new minibatch and the replayed ones."""
+        """Learn from a new minibatch and replayed minibatches."""
         self.n_learned += len(y)
         self.counts = self.counts + self._counted(y.cpu().numpy())
         self._learn(x, y, replayed)
 
     def calibrate(self, x: Tensor, y: Tensor) -> None:
-        """Take one step on the logit scale, by the loss of new rows."""
+        """Take one step on the logit scale with the loss of new rows."""
         if self.calibration is not None and self.fitted is not None:
             logits = np.log(self._floored(x))
             proba = softmax(self.calibration.factor * logits, axis=1)
@@ -180,7 +180,7 @@ class WrappedLearner(Learner):
             self.calibration.learn_factor(float(np.mean(gaps)))
 
     def add_classes(self, n: int) -> None:
-        """Predict more classes by their frequencies, until a fit has seen them."""
+        """Predict more classes by their frequencies until a fit has seen them."""
         self.counts = np.append(self.counts, np.zeros(n, self.counts.dtype))
         self.known = np.append(self.known, np.zeros(n, bool))
 
@@ -195,7 +195,7 @@ class WrappedLearner(Learner):
     def _attempt(
         self, fit: Callable[..., object], *arguments: Array, draw: int, **named: Array
     ) -> bool:
-        """Call an estimator's method; returns False if it raised."""
+        """Call an estimator's method, and return False if it raised."""
         try:
             with self._attended(), net_draws(self.has_net, self.seed + draw):
                 fit(*arguments, **named)
@@ -207,17 +207,17 @@ class WrappedLearner(Learner):
         return not self.failing
 
     def state_dict(self) -> dict[int, dict[str, Tensor]]:
-        """Return the numbers from which all this can be learned again.
+        """Return the numbers from which the state can be learned again.
 
-        Estimators themselves are not among it: they are made again from rows and
-        labels, which takes as long as it took.
+        Estimators are not stored but rebuilt from rows and labels, which takes as long
+        as the first time.
         """
         found = {"n_learned": torch.tensor(self.n_learned)}
         calibrated = {} if self.calibration is None else self.calibration.state_dict()
         return {self.columns[0]: found | calibrated}
 
     def load_state_dict(self, learned: Learned) -> None:
-        """Learn again what such a learner has learned, from the same rows."""
+        """Restore the state of a learner by learning the same rows again."""
         own = learned[self.columns[0]]
         self.n_learned = int(own["n_learned"])
         self.counts = self._counted(self.labels)
@@ -226,7 +226,7 @@ class WrappedLearner(Learner):
 
 
 class IncrementalLearner(WrappedLearner):
-    """A classifier that is updated by one minibatch after the other."""
+    """A classifier that is updated minibatch by minibatch."""
 
     def __init__(self, wrapped: Wrapped, place: int, context: Context) -> None:
         super().__init__(wrapped, place, context)
@@ -254,16 +254,16 @@ class IncrementalLearner(WrappedLearner):
         self.n_updates += succeeded
 
     def re_express(self, changes: Sequence[ReExpression | None]) -> None:
-        """Learn everything once more, from rows as they are scaled now.
+        """Learn all rows again in the current scaling.
 
-        A run refreshes its scalings when its rows have doubled, so that all of this
-        costs at most twice what learning once does.
+        A run refreshes its scalings when its rows have doubled, so this costs at most
+        twice as much as learning once.
         """
         if changes[self.place] is not None:
             self._learn_again()
 
     def add_classes(self, n: int) -> None:
-        """Learn everything once more: an estimator is told its classes at first."""
+        """Learn all rows again, since an estimator needs all classes at first."""
         super().add_classes(n)
         if self.n_updates:
             self._learn_again()
@@ -285,15 +285,15 @@ class IncrementalLearner(WrappedLearner):
 
 
 class RefittedLearner(WrappedLearner):
-    """A classifier that is refitted whenever its rows have grown by a factor."""
+    """A classifier that is refitted whenever the number of rows grows by a factor."""
 
     def __init__(self, wrapped: Wrapped, place: int, context: Context) -> None:
         super().__init__(wrapped, place, context)
         self.growth = wrapped.growth
         self.scaling = wrapped.scaling
         self.applied: Scaling | None = None
-        self.n_fitted = 0  # rows of the last fit that succeeded
-        self.n_tried = 0  # and of the last one
+        self.n_fitted = 0  # rows of the last successful fit
+        self.n_tried = 0  # rows of the last fit
 
     def _learn(
         self, x: Tensor, y: Tensor, replayed: Iterator[tuple[Tensor, Tensor]]
@@ -317,20 +317,20 @@ class RefittedLearner(WrappedLearner):
             self.known = self._counted(labels) > 0
 
     def state_dict(self) -> dict[int, dict[str, Tensor]]:
-        """State of the base class, and where the last blocks ended."""
+        """Return the state of the base class, and where the last blocks ended."""
         found = super().state_dict()
         found[self.columns[0]]["ends"] = torch.tensor([self.n_fitted, self.n_tried])
         return found
 
     def load_state_dict(self, learned: Learned) -> None:
-        """Fit again where the last blocks ended; see the base class."""
+        """Refit where the last blocks ended; see the base class."""
         super().load_state_dict(learned)
         for end in dict.fromkeys(learned[self.columns[0]]["ends"].tolist()):
             if end:
                 self._refit(end)
 
     def _features(self, rows: Array) -> Array:
-        """Rows scaled as those of the last fit were."""
+        """Return rows in the scaling of the last fit."""
         return _scaled(rows, self.applied, self.dtype)
 
 
@@ -341,7 +341,7 @@ def _blocks(rows: Array) -> Iterator[Array]:
 
 
 def _scaled(rows: Array, scaling: Scaling | None, dtype: type) -> Array:
-    """Rows (n, d) in a scaling, block by block: only the result is as large as they."""
+    """Return scaled rows (n, d), computed block by block to save memory."""
     if scaling is None:
         return rows.astype(dtype)
     found: Array = np.empty(rows.shape, dtype)

@@ -1,4 +1,4 @@
-"""Classifiers of scikit-learn as readouts: incremental, or refitted."""
+"""Scikit-learn's classifiers as readouts, incremental or refitted."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DOUBLING = 2.0
 
 @dataclass(eq=False, repr=False)
 class WrappedReadout(BaseReadout):
-    """Base of the readouts that wrap a classifier."""
+    """Base class of readouts that wrap a classifier."""
 
     estimator: BaseEstimator
     _: KW_ONLY
@@ -63,7 +63,7 @@ class WrappedReadout(BaseReadout):
     def learners_of(
         cls, members: Sequence[tuple[int, Self]], context: Context
     ) -> list[Learner]:
-        """Make one learner for each."""
+        """Make one learner per readout."""
         scalings = context.view.scalings
         return [
             cls.learner(
@@ -91,44 +91,44 @@ class WrappedReadout(BaseReadout):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class IncrementalReadout(WrappedReadout):
-    """A classifier with ``partial_fit`` as a readout, which learns by minibatches.
+    """Readout from a classifier with ``partial_fit``, which learns by minibatches.
 
-    It learns each minibatch once, and then those of the replay streams. A classifier
-    that counts, such as naive Bayes, needs none; one that takes gradient steps
-    (``SGDClassifier``, ``MLPClassifier``, a skorch net with ``max_epochs=1`` and
-    ``train_split=None``) learns more from several.
+    It learns each minibatch once, and then minibatches of the replay streams. A
+    classifier that counts, such as naive Bayes, needs no replay. A classifier that
+    takes gradient steps (``SGDClassifier``, ``MLPClassifier``, a skorch net with
+    ``max_epochs=1`` and ``train_split=None``) benefits from several streams.
 
     No label is impossible: classes not seen so far get the Krichevsky-Trofimov
-    estimate, and all probabilities are mixed with it by a share of ``1 / (n + 2)``
-    after ``n`` labels. That costs at most ``1 + log(N / batch_size)`` nats more than
-    the classifier's own probabilities over a stream of ``N``, where it has seen all
-    classes; in return a label costs at most ``log(n + 2)`` nats more than its
-    Krichevsky-Trofimov estimate. If ``partial_fit`` raises, the readout predicts by
-    that estimate until it succeeds again; see ``notes_``.
+    estimate, and all probabilities are mixed with it with a share of ``1 / (n + 2)``
+    after ``n`` labels. If the classifier has seen all classes, this costs at most ``1 +
+    log(N / batch_size)`` nats more than its own probabilities over a stream of ``N``.
+    In return, a label costs at most ``log(n + 2)`` nats more than its
+    Krichevsky-Trofimov estimate. If ``partial_fit`` raises, the readout predicts with
+    that estimate until a call succeeds; see ``notes_``.
 
-    When the scaling is refreshed, at 2, 4, 8, ... minibatches, a new copy of the
-    classifier learns all minibatches and replays from the first on with the new
-    scaling. So all its rows have the same scaling, and learning takes at most three
-    times as long. ``scaling=None`` avoids that.
+    The scaling is refreshed after 2, 4, 8, ... minibatches. A new copy of the
+    classifier then learns all minibatches and replays again, so that all rows have the
+    same scaling. Learning takes at most three times as long, which ``scaling=None``
+    avoids.
 
     Parameters
     ----------
     estimator : classifier
-        With ``partial_fit`` and ``predict_proba``; it is copied and not changed. Its
-        labels are 0, ..., C - 1, all of them given as ``classes`` with the first
-        minibatch. Features are float32 for skorch nets, float64 for all others.
+        A classifier with ``partial_fit`` and ``predict_proba``, which is copied and not
+        modified. Its labels are 0, ..., C - 1, all passed as ``classes`` with the first
+        minibatch. Features are float32 for skorch nets and float64 otherwise.
     scaling : {"standard", "whiten"} or None, default="standard"
         Feature scaling, learned from full minibatches already scored.
     calibration : bool, default=True
-        Forward calibration: the classifier's log-probabilities are multiplied by
-        ``softplus(b)``, where the scalar ``b`` is learned on each minibatch before the
+        Forward calibration: multiply the classifier's log-probabilities by
+        ``softplus(b)``. The scalar ``b`` is learned on each minibatch before the
         classifier sees its labels. Many classifiers are overconfident.
     batch_size : int, default=32
-        Rows learned at once. A switcher's value overrides those of its readouts.
+        Number of rows learned at once. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
-        Replaces each ``random_state`` of the estimator that is None, and seeds what a
-        skorch net draws from torch's generators, which are left as they were. None
-        takes the switcher's.
+        Replaces each ``random_state`` of the estimator that is None, and seeds the
+        draws of a skorch net, without changing torch's own generators. None uses the
+        switcher's.
     n_replay_streams : int or (int, int), default=0
         Replay streams ``S``: each new minibatch is followed by one of each stream. Of a
         pair, the first number serves the first 1,000 rows; after ``n`` rows it has
@@ -139,10 +139,10 @@ class IncrementalReadout(WrappedReadout):
     codelength_ : float
         Codelength of all labels seen, in nats.
     codelengths_ : ndarray of shape (n_samples_seen_,)
-        The same by example.
+        Codelength of every example, in nats.
     notes_ : list of str
-        Exceptions and warnings of the estimator, each once, with the number of rows
-        learned before the first and the number of times.
+        Distinct exceptions and warnings of the estimator, each with its count and the
+        number of rows learned before its first occurrence.
     classes_ : ndarray of shape (n_classes,)
     n_features_in_ : int
     n_samples_seen_ : int
@@ -177,57 +177,57 @@ class IncrementalReadout(WrappedReadout):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class RefitReadout(WrappedReadout):
-    """Any classifier as a readout, fitted again on all rows learned at block ends.
+    """Readout from any classifier, refitted on all rows learned at block ends.
 
-    It predicts with its last fit, and before the first by the frequencies of the
-    labels. By itself and without calibration this is the block-wise code of Voita and
-    Titov (2020); a smaller growth factor predicts with more recent fits. Since a fit
-    sees only past rows and labels, pipelines may hold steps that use labels
-    (``SelectKBest``, ``LinearDiscriminantAnalysis``).
+    It predicts with its last fit, or with label frequencies before the first fit. On
+    its own and without calibration it gives the block-wise code of Voita and Titov
+    (2020). A smaller growth factor uses more recent fits. A fit sees only past rows and
+    labels, so pipelines may contain steps that use labels (``SelectKBest``,
+    ``LinearDiscriminantAnalysis``).
 
-    No label is impossible: classes that the last fit has not seen get the
-    Krichevsky-Trofimov estimate from all labels so far, and all probabilities are mixed
-    with it by a share of ``1 / (n + 2)`` after ``n`` labels. That costs at most ``1 +
-    log(N / batch_size)`` nats more than the classifier's own probabilities over a
-    stream of ``N``, where it has seen all classes; in return a label costs at most
-    ``log(n + 2)`` nats more than its Krichevsky-Trofimov estimate. If a fit raises (one
-    class only, too few examples for a calibration), the previous one stays, and the
-    next block end tries again; see ``notes_``.
+    No label is impossible: classes not seen in the last fit get the Krichevsky-Trofimov
+    estimate from all labels so far, and all probabilities are mixed with it with a
+    share of ``1 / (n + 2)`` after ``n`` labels. If the classifier has seen all classes,
+    this costs at most ``1 + log(N / batch_size)`` nats more than its own probabilities
+    over a stream of ``N``. In return, a label costs at most ``log(n + 2)`` nats more
+    than its Krichevsky-Trofimov estimate. If a fit raises (a single class, too few
+    examples for calibration), the previous fit is kept until the next block end; see
+    ``notes_``.
 
     Parameters
     ----------
     estimator : classifier
-        With ``fit`` and ``predict_proba``; it is copied and not changed. A classifier
-        without probabilities gets them from
-        ``CalibratedClassifierCV(SVC(), ensemble=False)``. Its labels are 0, ..., C - 1.
-        Features are float32 for skorch nets, float64 for all others.
+        A classifier with ``fit`` and ``predict_proba``, which is copied and not
+        modified. Wrap a classifier without probabilities as in
+        ``CalibratedClassifierCV(SVC(), ensemble=False)``. Labels are 0, ..., C - 1.
+        Features are float32 for skorch nets and float64 otherwise.
     scaling : {"standard", "whiten"} or None, default="standard"
         Feature scaling, learned at every fit from the rows of that fit.
     calibration : bool, default=True
-        Forward calibration: the classifier's log-probabilities are multiplied by
-        ``softplus(b)``, where the scalar ``b`` is learned on each minibatch before the
+        Forward calibration: multiply the classifier's log-probabilities by
+        ``softplus(b)``. The scalar ``b`` is learned on each minibatch before the
         classifier sees its labels. Many classifiers are overconfident.
     batch_size : int, default=32
-        Rows learned at once. A switcher's value overrides those of its readouts.
+        Number of rows learned at once. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
-        Replaces each ``random_state`` of the estimator that is None, and seeds what a
-        skorch net draws from torch's generators, which are left as they were. None
-        takes the switcher's.
+        Replaces each ``random_state`` of the estimator that is None, and seeds the
+        draws of a skorch net, without changing torch's own generators. None uses the
+        switcher's.
     schedule : "doubling" or float >= 1, default="doubling"
-        Factor by which the rows must have grown for the next fit; 1 fits again after
-        every minibatch. Blocks end with full minibatches, so that they depend only on
-        the number of rows. All fits together take about ``factor / (factor - 1)``
-        times as long as the last, if its time is linear in the rows.
+        Factor by which rows must grow before the next fit; 1 refits after every
+        minibatch. Blocks end with full minibatches, so they depend only on the number
+        of rows. If the time of a fit is linear in the rows, all fits together take
+        about ``factor / (factor - 1)`` times as long as the last.
 
     Attributes
     ----------
     codelength_ : float
         Codelength of all labels seen, in nats.
     codelengths_ : ndarray of shape (n_samples_seen_,)
-        The same by example.
+        Codelength of every example, in nats.
     notes_ : list of str
-        Exceptions and warnings of the estimator, each once, with the number of rows
-        learned before the first and the number of times.
+        Distinct exceptions and warnings of the estimator, each with its count and the
+        number of rows learned before its first occurrence.
     classes_ : ndarray of shape (n_classes,)
     n_features_in_ : int
     n_samples_seen_ : int
@@ -260,7 +260,7 @@ class RefitReadout(WrappedReadout):
         "CalibratedClassifierCV(SVC(), ensemble=False)"
     )
     learner = RefittedLearner
-    takes_raw_rows = True  # which are scaled as those of the last fit
+    takes_raw_rows = True  # scaled as in the last fit
 
     _parameter_constraints: ClassVar[Constraints] = {
         **WrappedReadout._parameter_constraints,
@@ -295,7 +295,7 @@ def _name_of(estimator: BaseEstimator) -> str:
 
 
 def warn_of_failures(reports: Mapping[int, Report], names: Sequence[str]) -> None:
-    """Warn of readouts whose last fit raised; ``names`` by column."""
+    """Warn about readouts whose last fit raised; ``names`` are by column."""
     for column, report in reports.items():
         if report.failure is not None:
             warn_caller(

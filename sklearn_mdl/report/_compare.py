@@ -50,56 +50,56 @@ def compare(
 
     ``compare({"clip": A, "dino": B}, y=y)`` compares arrays, ``compare([encoder, None],
     X, y)`` runs encoders on X, and ``compare(encoders, datasets={"w": (X, y)})``
-    compares on several datasets. It runs the encoders, fits a
-    :class:`~sklearn_mdl.RepresentationScorer`, which has more settings and results, and
-    puts the answer in words.
+    compares on several datasets. The function runs the encoders, fits a
+    :class:`~sklearn_mdl.RepresentationScorer`, and puts the answer in words. The scorer
+    has more settings and results.
 
     Parameters
     ----------
     encoders : mapping of str to encoder, list of encoders, or encoder
-        Each of these is an encoder:
+        An encoder is one of the following:
 
         * features of shape (n_samples, width): an array, tensor, data frame or sparse
-          matrix; the path of a ``.npy``, ``.npz`` or ``.safetensors`` file; or, where X
-          is a data frame, a list of its columns
-        * a transformer, which is fitted on X without labels; None is X itself
+          matrix; the path of a ``.npy``, ``.npz`` or ``.safetensors`` file; or, if X is
+          a data frame, a list of its columns
+        * a transformer, which is fitted on X without labels, or None for X itself
         * a function of all rows of X
-        * a model with ``encode``, as those of sentence-transformers
-        * a torch module, of images or of rows of numbers
-        * the name of a timm model, where X is images or a list of paths of images
+        * a model with ``encode``, such as those of sentence-transformers
+        * a torch module for images or rows of numbers
+        * the name of a timm model, if X is images or a list of paths of images
 
-        None if `datasets` holds features.
+        None if `datasets` contains features.
     X : array-like of shape (n_samples, ...), default=None
         Rows to encode; None if all encoders are features.
     y : array-like of shape (n_samples,), default=None
-        Labels: classes, or floats that are not all whole. Where X is a data frame, the
-        name of a column, too.
+        Labels: classes, or floats that are not all whole. If X is a data frame,
+        possibly the name of a column.
     datasets : mapping or path-like, default=None
-        ``{name: (X, y)}``, or ``{name: ({encoder: features}, y)}`` without `encoders`;
-        a third part is the groups of the rows. A path is what
-        :func:`~sklearn_mdl.datasets.load_representations` reads.
+        ``{name: (X, y)}``, or ``{name: ({encoder: features}, y)}`` without `encoders`.
+        A third part is the groups of the rows. A path is read by
+        :func:`~sklearn_mdl.datasets.load_representations`.
     groups : array-like of shape (n_samples,), default=None
-        The group of each row, such as its patient: no label of a group is learned
-        before all its rows are coded.
+        The group of each row, such as its patient. Labels of a group are learned only
+        after all its rows are coded.
     top_k : int, default=3
-        Number of best encoders whose features are also coded in pairs, side by side, to
-        show what one adds to another; 0 or 1 codes no pairs.
+        Number of best encoders whose features are also coded side by side in pairs, to
+        show what one adds to another. With 0 or 1 there are no pairs.
     verbose : int, default=1
-        Show a progress bar, with the time left, for steps of more than two seconds.
+        If above 0, show a progress bar for steps of more than two seconds.
     **settings
         Parameters of :class:`~sklearn_mdl.RepresentationScorer`, such as `switcher`,
-        `n_jobs` and `results`; its `groups`, of datasets, are not among them.
+        `n_jobs` and `results`.
 
     Returns
     -------
     comparison : Comparison
-        With ``verdict()``, ``table``, ``curves``, ``plot()`` and ``to_html(path)``. In
-        a notebook it is a page.
+        Has ``verdict()``, ``table``, ``curves``, ``plot()`` and ``to_html(path)``. A
+        notebook shows it as a page.
 
     Raises
     ------
     TypeError, ValueError
-        If anything is not of these forms; the message names the line that is.
+        If an argument has another form. The message shows code that works.
 
     Examples
     --------
@@ -125,13 +125,13 @@ def compare(
 
 
 def _given(encoders: Any, X: Any, y: Any, datasets: Any, groups: Any) -> Given:
-    """Return rows, labels and groups by dataset, or name the form that works."""
+    """Return rows, labels and groups by dataset, or raise with code that works."""
     if datasets is None:
         return {"data": _one_dataset(encoders, X, y, groups)}
     for name, value in {"X": X, "y": y, "groups": groups}.items():
         if value is not None:
             raise TypeError(
-                f"{name} must be None where datasets are given, got "
+                f"{name} must be None if datasets are given, got "
                 f"{type(value).__name__}; compare(encoders, datasets={{'name': (X, y, "
                 "groups)}), in which groups may be left out"
             )
@@ -192,7 +192,7 @@ def _one_dataset(encoders: Any, X: Any, y: Any, groups: Any) -> tuple[Any, Any, 
 def _encode(
     encoders: object, given: Given, cache: FeatureCache | None, verbose: int
 ) -> Encoded:
-    """Run every encoder on every dataset, and take the time."""
+    """Run and time every encoder on every dataset."""
     cells = [
         (dataset, name, encoder)
         for dataset, (rows, *_) in given.items()
@@ -221,7 +221,7 @@ class _ScorerOfPairs(RepresentationScorer):
 
 
 def _balanced(X: np.ndarray) -> np.ndarray:
-    """Scale features to a total variance of one: next to others they count the same."""
+    """Scale features to a total variance of one, for equal weight in a pair."""
     total = float(X.var(0, dtype=np.float64).sum())
     return X / np.sqrt(total) if total > 0 else X
 
@@ -229,14 +229,14 @@ def _balanced(X: np.ndarray) -> np.ndarray:
 def side_by_side(
     scorer: RepresentationScorer, datasets: Mapping[str, tuple[Any, ...]], top_k: int
 ) -> tuple[dict[str, Place], Ranking | None]:
-    """Code the features of the best encoders in pairs, on the same rows and orders.
+    """Code the features of the best encoders in pairs on the same rows and orders.
 
     Returns
     -------
     pairs : dict of str to (str, str)
-        Encoders by the name of their pair.
+        Encoders by name of the pair.
     together : Ranking or None
-        The best encoders and their pairs; None if there is no pair.
+        The best encoders and their pairs; None without pairs.
     """
     if top_k < 0:
         raise invalid("top_k", "at least 0", top_k, "pass 3")

@@ -1,4 +1,4 @@
-"""The result of a comparison: the answer in words, a table, curves and a page."""
+"""Results of a comparison: the answer in words, a table, curves and a page."""
 
 from __future__ import annotations
 
@@ -32,27 +32,27 @@ Place = tuple[str, str]  # dataset, encoder
 
 
 class Row(NamedTuple):
-    """What is known of an encoder, on one dataset or in the mean over several.
+    """Results of an encoder on one dataset, or averaged over several.
 
     Attributes
     ----------
     encoder : str
     rank : float
-        By codelength, 1 is best; a mean over datasets.
+        Rank by codelength, averaged over datasets; 1 is best.
     nats, half : float
-        Nats a label, and half the width of the interval over draws of the rows.
+        Nats per label, and half the width of the interval over draws of the rows.
     saved : float
-        Nats a label less than those of the best code without features.
+        Nats per label saved relative to the best code without features.
     accuracy : float
-        NaN for real labels.
+        Accuracy before each label is seen; NaN for real labels.
     labels : float
-        Labels until the accuracy stays at the level; NaN if it never does.
+        Number of labels until the accuracy stays at the level; NaN if it never does.
     encoding, seconds : float
-        Seconds to encode, NaN where features were given, and of a pass.
+        Seconds to encode (NaN for given features) and seconds of a pass.
     megabytes : float
-        Features as float32.
+        Size of features as float32.
     kept : float
-        Megabytes that a pass keeps; NaN where they are gone.
+        Megabytes that a pass keeps; NaN if its traces are missing.
     """
 
     encoder: str
@@ -69,16 +69,16 @@ class Row(NamedTuple):
 
 
 class Gain(NamedTuple):
-    """What a pair of encoders saves on a dataset against the better of the two.
+    """What a pair of encoders saves on a dataset relative to the better of the two.
 
     Attributes
     ----------
     dataset, first, second : str
-        The better encoder is first.
+        ``first`` is the better encoder.
     alone, other, both : float
-        Nats of the first, of the second, and of both side by side.
+        Nats of ``first``, of ``second``, and of both side by side.
     saved, half : float
-        Nats that both save against the first, and half the width of the interval.
+        Nats that both save relative to ``first``, and half the width of the interval.
     """
 
     dataset: str
@@ -93,20 +93,20 @@ class Gain(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
-    """Encoders compared: :func:`~sklearn_mdl.compare` returns it.
+    """A comparison of encoders, as returned by :func:`~sklearn_mdl.compare`.
 
-    Printed, it is the verdict and the table; in a notebook, a page.
+    It prints as the verdict and the table. A notebook shows it as a page.
 
     Attributes
     ----------
     scorer : RepresentationScorer
-        Fitted, with all cells and statistics.
+        The fitted scorer, with all cells and statistics.
     encoding_seconds : dict of (str, str) to float
         Seconds to encode, by dataset and encoder.
     pairs : dict of str to (str, str)
         Pairs of the best encoders, by name.
     pair_ranking : Ranking or None
-        The best encoders and the pairs of them; None if there is none.
+        The best encoders and their pairs; None without pairs.
     """
 
     scorer: RepresentationScorer
@@ -119,7 +119,7 @@ class Comparison:
         return "\n".join(self.lines())
 
     def lines(self) -> list[str]:
-        """Return the same, line by line."""
+        """Return the answer line by line."""
         lines = self._of_one() if self._n_datasets == 1 else self._of_several()
         if self.scorer.eliminated_:
             lines[0] += (
@@ -128,7 +128,7 @@ class Comparison:
         return [line for line in [*lines, self._of_pairs()] if line]
 
     def rows(self, dataset: str | None = None) -> list[Row]:
-        """Return what is known of each encoder, the shortest code first.
+        """Return the results of each encoder, with the shortest code first.
 
         Parameters
         ----------
@@ -160,24 +160,25 @@ class Comparison:
 
     @property
     def table(self) -> DataFrame:
-        """One row for each encoder, the best first: a pandas DataFrame.
+        """A pandas DataFrame with one row for each encoder, the best first.
 
-        Columns ``rank``, ``nats`` a label and ``half`` the width of their interval,
-        ``saved`` nats a label, ``accuracy``, ``labels`` until the accuracy stays at
-        ``accuracy_levels``, ``encoding`` and pass ``seconds``, ``megabytes`` of
-        features, and those ``kept`` of a pass. Nats and accuracy are means over
-        datasets, seconds and megabytes sums; what is unknown of all encoders is left
-        out.
+        The columns are ``rank``, ``nats`` per label and ``half`` the width of their
+        interval, nats per label ``saved``, ``accuracy``, ``labels`` until the accuracy
+        stays at ``accuracy_levels``, seconds of ``encoding``, ``seconds`` of a pass,
+        ``megabytes`` of features, and megabytes ``kept`` by a pass. Nats and accuracies
+        are means over datasets; seconds and megabytes are sums. Columns without any
+        known value are left out.
         """
         frame = plot_extra("pandas").DataFrame(self.rows())
         return frame.set_index("encoder").dropna(axis=1, how="all")
 
     @property
     def curves(self) -> DataFrame:
-        """Learning curves with their bands: a pandas DataFrame.
+        """A pandas DataFrame of learning curves with their bands.
 
-        One row for each point of an encoder on a dataset: ``labels`` seen before,
-        ``nats`` of a label and ``accuracy``, each with half the width of its band.
+        There is one row for each point of an encoder on a dataset, with the number of
+        ``labels`` seen before, ``nats`` per label and ``accuracy``, each with half the
+        width of its band.
         """
         pandas = plot_extra("pandas")
         names = ("labels", "nats", "nats_half", "accuracy", "accuracy_half")
@@ -199,26 +200,26 @@ class Comparison:
         Parameters
         ----------
         dataset : str, default=None
-            Not needed if there is only one.
+            Not needed if there is only one dataset.
         **options
-            Of ``LearningCurveDisplay.plot``, such as ``ax``.
+            Parameters of ``LearningCurveDisplay.plot``, such as ``ax``.
 
         Returns
         -------
         display : LearningCurveDisplay or CodelengthDisplay
-            The latter for real labels.
+            A CodelengthDisplay for real labels.
         """
         if self.scorer.first_cells_[0].is_real:
             return CodelengthDisplay.from_scorer(self.scorer, dataset, **options)
         return LearningCurveDisplay.from_scorer(self.scorer, dataset, **options)
 
     def to_html(self, path: str | PathLike[str]) -> Path:
-        """Write a page that needs no other file and no network; return its path.
+        """Write a page that needs no other file and no network, and return its path.
 
         Raises
         ------
         ValueError
-            If another file is there, which is not such a page.
+            If the file exists and is not such a page.
         """
         from sklearn_mdl.report._page import is_page, page_of
 
@@ -229,20 +230,20 @@ class Comparison:
         return target
 
     def _repr_html_(self) -> str | None:
-        if find_spec("jinja2") is None:  # the text is shown
+        if find_spec("jinja2") is None:  # shows the text
             return None
         from sklearn_mdl.report._page import notebook_of
 
         return notebook_of(self)
 
     def __repr__(self) -> str:
-        """Return the verdict, and tables by dataset and over datasets, as text."""
+        """Return the verdict and tables by dataset and over datasets as text."""
         _, _, tables = self.scorer.summary().partition("\n\n")  # without its verdict
         return f"{self.verdict()}\n\n{tables}"
 
     @cached_property
     def curves_by_cell(self) -> dict[Place, Curve]:
-        """Curves by dataset and encoder; none whose traces are gone."""
+        """Curves by dataset and encoder, without those whose traces are missing."""
         found: dict[Place, Curve] = {}
         for place, cells in self.scorer.cells_by_encoder().items():
             try:
@@ -253,7 +254,7 @@ class Comparison:
 
     @cached_property
     def accuracy_levels(self) -> dict[str, float]:
-        """The accuracy by dataset up to which labels are counted."""
+        """The accuracy to reach on each dataset, for counting labels."""
         found: dict[str, float] = {}
         for name in self.scorer.dataset_names_:
             own = [c for (d, _), c in self.curves_by_cell.items() if d == name]
@@ -263,7 +264,7 @@ class Comparison:
 
     @cached_property
     def gains(self) -> list[Gain]:
-        """What the pairs save, dataset by dataset, the most saved first."""
+        """Savings of pairs by dataset, the largest first."""
         if self.pair_ranking is None:
             return []
         ranking, found = self.pair_ranking, list[Gain]()
@@ -283,7 +284,7 @@ class Comparison:
 
     @cached_property
     def total_gains(self) -> list[Gain]:
-        """The same over all datasets together, whose dataset has no name."""
+        """Savings of pairs over all datasets together; their dataset has no name."""
         by_pair: dict[frozenset[str], list[Gain]] = {}
         for gain in self.gains:
             by_pair.setdefault(frozenset((gain.first, gain.second)), []).append(gain)
@@ -299,10 +300,10 @@ class Comparison:
 
     @cached_property
     def _halves(self) -> np.ndarray:
-        """Half widths of intervals of nats a label, (n_datasets, n_encoders)."""
+        """Half-widths of intervals of nats per label, (n_datasets, n_encoders)."""
         tables = []
         for sample in self.scorer.codelength_samples_:
-            # Against a code of no length.
+            # Compared with a code of length zero.
             nothing = np.zeros((len(sample.contrasts), 1))
             base = replace(
                 sample,
@@ -316,7 +317,7 @@ class Comparison:
         return np.array(tables)
 
     def _labels(self, chosen: Sequence[str]) -> list[float]:
-        """Labels until the level, means over datasets; NaN if one is not reached."""
+        """Labels until the level, averaged over datasets; NaN if one is not reached."""
         found = [
             [
                 labels_to_reach(self.curves_by_cell[d, e], self.accuracy_levels[d])
@@ -410,7 +411,7 @@ class Comparison:
 
 
 def _total(gains: Sequence[Gain]) -> Gain:
-    """Add up what a pair saves over datasets, against the better one over them all."""
+    """Add up the savings of a pair over datasets, relative to the better encoder."""
     nats: dict[str, float] = {}
     for gain in gains:
         for name, alone in ((gain.first, gain.alone), (gain.second, gain.other)):

@@ -1,4 +1,4 @@
-"""Learning curves of the cells of a ranking, with bands, and weights of readouts."""
+"""Learning curves of a ranking with bands, and weights of readouts."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from sklearn_mdl.model_selection import Cell
 
 Floats = NDArray[np.float64]
 
-N_POINTS = 24  # of a curve, at most
-FEWEST = 6  # labels of a point
+N_POINTS = 24  # largest number in a curve
+FEWEST = 6  # labels per point
 
 
 class Curve(NamedTuple):
-    """How well an encoder predicts after so many labels, means over orders.
+    """How well an encoder predicts after some labels, averaged over orders.
 
     Attributes
     ----------
     labels : ndarray of shape (M,)
-        Labels seen before a prediction: the middle of each interval.
+        Number of labels seen before a prediction, in the middle of each interval.
     nats, nats_half : ndarray of shape (M,)
-        Mean loss of a label, and half the width of its band.
+        Mean loss per label, and half the width of its band.
     accuracy, accuracy_half : ndarray of shape (M,)
-        Share of labels predicted rightly, and half the width of its band; empty for
+        Share of labels predicted correctly, and half the width of its band. Empty for
         real labels.
     kinds : dict of str to ndarray of shape (M,)
         Mean posterior of each kind of readout.
     kept : float
-        Megabytes that a run keeps, uncompressed: its losses and posterior.
+        Uncompressed megabytes of the losses and the posterior of a run.
     """
 
     labels: Floats
@@ -48,7 +48,7 @@ class Curve(NamedTuple):
 def curve_of(cells: Sequence[Cell], alpha: float) -> Curve:
     """Average the losses of an encoder on a dataset over intervals of labels.
 
-    Bands have level ``1 - alpha`` at each point, with rows as a sample.
+    Bands have level ``1 - alpha`` at each point, and treat rows as a sample.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def curve_of(cells: Sequence[Cell], alpha: float) -> Curve:
     Raises
     ------
     FileNotFoundError
-        If traces of cells are gone.
+        If traces of cells are missing.
     """
     traces = [cell.source.read() for cell in cells]
     edges = _edges(cells[0].n_samples)
@@ -73,7 +73,7 @@ def curve_of(cells: Sequence[Cell], alpha: float) -> Curve:
         rows = np.minimum(
             np.searchsorted(trace.steps, edges[:-1]), len(trace.steps) - 1
         )
-        # A row stands for the labels up to the next one.
+        # A row stands for the labels up to the next row.
         stops = np.maximum(np.searchsorted(trace.steps, edges[1:]), rows + 1)
         places = zip(rows, stops, strict=True)
         shares = np.stack([trace.posterior[a:b].mean(0) for a, b in places])
@@ -84,7 +84,7 @@ def curve_of(cells: Sequence[Cell], alpha: float) -> Curve:
 
 
 def _edges(n: int) -> NDArray[np.intp]:
-    """Return the ends of intervals that grow, each of some labels or more."""
+    """Return the ends of growing intervals with a minimum number of labels."""
     edges = [0]
     for end in np.geomspace(min(FEWEST, n), n, N_POINTS).astype(int).tolist():
         if end - edges[-1] >= FEWEST:
@@ -93,7 +93,7 @@ def _edges(n: int) -> NDArray[np.intp]:
 
 
 def _means(table: Floats, edges: NDArray[np.intp], z: float) -> tuple[Floats, Floats]:
-    """Return means over intervals and orders, and half widths of their bands."""
+    """Return means over intervals and orders, and the half-widths of their bands."""
     sizes = np.diff(edges) * len(table)
     sums = np.add.reduceat(table, edges[:-1], axis=1).sum(0)
     squares = np.add.reduceat(table**2, edges[:-1], axis=1).sum(0)
@@ -103,13 +103,13 @@ def _means(table: Floats, edges: NDArray[np.intp], z: float) -> tuple[Floats, Fl
 
 
 def labels_to_reach(curve: Curve, level: float) -> float:
-    """Return the labels from which on the accuracy stays at a level; NaN if never."""
+    """Return the labels after which the accuracy stays at a level; NaN if never."""
     below = np.flatnonzero(curve.accuracy < level)
     first = below[-1] + 1 if below.size else 0
     return float(curve.labels[first]) if first < len(curve.labels) else math.nan
 
 
 def level_of(curves: Sequence[Curve]) -> float:
-    """Return an accuracy that the best curve just reaches: nine tenths of its last."""
+    """Return nine tenths of the best curve's last accuracy, as a level to reach."""
     last = max(float(curve.accuracy[-1]) for curve in curves)
     return math.floor(last * 0.9 * 20) / 20

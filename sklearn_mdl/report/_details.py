@@ -1,4 +1,4 @@
-"""Tables of the page that are folded: codes, cells, tests, orders, protocols."""
+"""Folded tables of the page: codes, cells, tests, orders and protocols."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sklearn_mdl.report._tables import settings_as_text, tests_of
 
 
 def codelengths(scorer: RepresentationScorer, *, switching: bool = False) -> Table:
-    """Tabulate codelengths, and below them those of codes without features."""
+    """Tabulate codelengths, followed by those of codes without features."""
     table, first = codelength_table(scorer, switching=switching), scorer.first_cells_
     sizes = np.array([cell.n_samples for cell in first])
     alone = (
@@ -36,13 +36,13 @@ def codelengths(scorer: RepresentationScorer, *, switching: bool = False) -> Tab
 
 
 def cells(scorer: RepresentationScorer, comparison: ProtocolComparison | None) -> Table:
-    """Tabulate cells, with accuracies of rows held out if there are any."""
+    """Tabulate cells, with held-out accuracies if there are any."""
     heldout = {} if comparison is None else comparison.heldout_accuracies
     return cell_table(scorer, {f"held out, {name}": heldout[name] for name in heldout})
 
 
 def pairs(scorer: RankStatistics) -> Table:
-    """Tabulate tests of pairs: the smallest p first, ties by the larger difference."""
+    """Tabulate tests of pairs by p-value, and then by the size of the difference."""
     statistics = tests_of(scorer)
     names = scorer.encoder_names_
     wilcoxon, bayesian = statistics["wilcoxon"], statistics["bayesian_signed_rank"]
@@ -84,7 +84,7 @@ def averages(comparison: ProtocolComparison) -> Table:
 
 
 def values(comparison: ProtocolComparison, d: int) -> Table:
-    """Tabulate values on a dataset, the best of each protocol bold, and its times."""
+    """Tabulate values and times on a dataset, with the best of each protocol bold."""
     ranks, protocols = comparison.ranks[d], comparison.protocols
     least = np.min(ranks, axis=0, where=~np.isnan(ranks), initial=np.inf)
     order = best_first(ranks)

@@ -1,4 +1,4 @@
-"""Features of all kinds of encoders."""
+"""Features from all kinds of encoders."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ KINDS = (
     "an array, a file of features, a transformer, a callable, a torch module, the name "
     "of a timm model, or a model with `encode`"
 )
-ROWS = 256  # encoded between two steps of the bar
+ROWS = 256  # rows between two steps of the bar
 
 
 def named_encoders(encoders: object) -> dict[str, object]:
-    """Return encoders by name; those of a list are named after themselves."""
+    """Return encoders by name; those in a list are named automatically."""
     if isinstance(encoders, Mapping):
         return dict(encoders)
     given = list(encoders) if isinstance(encoders, list | tuple) else [encoders]
@@ -73,7 +73,7 @@ def _is_array(found: object) -> bool:
 
 
 def is_given(encoder: object) -> bool:
-    """Return True if the features are given, as an array or as X itself (None)."""
+    """Return True for given features: an array, or X itself (None)."""
     is_file = isinstance(encoder, str | Path) and Path(encoder).suffix in FILES
     columns = isinstance(encoder, list | tuple)
     return is_file or columns or keeps_data(encoder) or _is_array(encoder)
@@ -82,22 +82,22 @@ def is_given(encoder: object) -> bool:
 def features_of(
     encoder: Any, X: Any, name: str, cache: FeatureCache | None, *, verbose: int
 ) -> np.ndarray:
-    """Return the features (n_samples, width) that an encoder makes of X.
+    """Return the features (n_samples, width) of X from an encoder.
 
-    Where a function returns a vector for each token, their mean is taken.
+    If a function returns a vector for each token, the features are their mean.
 
     Raises
     ------
     TypeError, ValueError
-        If it is not an encoder, or needs rows where X is None; the message names the
-        line that works.
+        If it is not an encoder, or if it needs rows and X is None. The message shows
+        code that works.
     """
     found = dense(as_array(_rows_of(encoder, X, name, cache, verbose)))
     try:
         features = np.asarray(found)
         if features.ndim > 2 and not _is_array(encoder):
             features = features.reshape(len(features), -1, features.shape[-1]).mean(1)
-    except ValueError:  # texts have unequal numbers of tokens
+    except ValueError:  # texts differ in their numbers of tokens
         rows = [np.asarray(row) for row in found]
         features = np.stack([row.reshape(-1, row.shape[-1]).mean(0) for row in rows])
     if features.dtype.kind not in "biuf":
@@ -166,7 +166,7 @@ def _encoder_of(encoder: Any, X: Any, name: str, verbose: int) -> Any:
 
 
 def _timm_encoder(name: str) -> TimmEncoder:
-    """Return the encoder of a name that timm knows."""
+    """Return the encoder for the name of a timm model."""
     if "/" in name and not name.startswith(("hf-hub:", "hf_hub:", "local-dir:")):
         raise ValueError(
             f"Names of encoders must be those of timm, got {name!r}; of text models "
@@ -181,7 +181,7 @@ def _timm_encoder(name: str) -> TimmEncoder:
 
 
 def _module_encoder(module: nn.Module, X: Any, name: str, verbose: int) -> Any:
-    """Return an encoder of images, or a function of rows of numbers."""
+    """Return an encoder of images or a function of rows of numbers."""
     first = X[0] if isinstance(X, list | tuple) else None
     if isinstance(first, str) and hasattr(module, "config"):
         raise TypeError(
@@ -197,7 +197,7 @@ def _module_encoder(module: nn.Module, X: Any, name: str, verbose: int) -> Any:
 
 
 def _frozen(module: nn.Module) -> Callable[[Any], Any]:
-    """Return a function of rows of numbers, which leaves the module as it is."""
+    """Return a function of rows of numbers that does not change the module."""
 
     def run(rows: Any) -> Any:
         first = next(module.parameters(), torch.empty(0))
@@ -209,7 +209,7 @@ def _frozen(module: nn.Module) -> Callable[[Any], Any]:
 
 
 def _by_rows(run: Callable[[Any], Any], X: Any, name: str, verbose: int) -> np.ndarray:
-    """Call a function on blocks of rows, with a progress bar if it takes long."""
+    """Call a function on blocks of rows, with a progress bar if that takes long."""
     rows: Any = X if isinstance(X, list) else np.asarray(as_array(X))
     rows = rows.tolist() if getattr(rows, "ndim", 0) == 1 else rows  # texts
     parts = [rows[start : start + ROWS] for start in range(0, len(rows), ROWS)]

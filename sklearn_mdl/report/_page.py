@@ -1,4 +1,4 @@
-"""The page of a comparison: one file of HTML that needs nothing else."""
+"""The page of a comparison, a self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
 
 INSTALL = 'run pip install "sklearn_mdl[report]"'
 GENERATOR = b'<meta name="generator" content="sklearn_mdl">'
-HEAD_BYTES = 2**10  # of a page, which contain it
+HEAD_BYTES = 2**10  # of a page, which contain the mark
 
 
 class Column(NamedTuple):
-    """A column of the table of encoders: key of a row, title, and term explained."""
+    """A column of the table of encoders: key, title, and term to explain."""
 
     key: str
     title: str
@@ -52,14 +52,14 @@ class Column(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """A cell of a table: what is shown, and the number to sort by."""
+    """A cell of a table: its text and the number to sort by."""
 
     text: str
     value: float | str
 
 
 class Versus(NamedTuple):
-    """How an encoder fares against another: where its code is significantly shorter."""
+    """Datasets on which one encoder's code is significantly shorter than another's."""
 
     n_shorter: int
     details: str
@@ -77,14 +77,14 @@ def page_of(
     ----------
     comparison : Comparison
     protocols : ProtocolComparison or None
-        Other measures of the same encoders.
+        Other protocols for the same encoders.
     framed : bool, default=False
-        Leave out the answer, which is shown above.
+        Whether to leave out the answer, which is shown above.
 
     Raises
     ------
     ImportError
-        If Jinja2, of the extra ``report``, is not installed.
+        If Jinja2, from the extra ``report``, is not installed.
     """
     if len(comparison.curves_by_cell) < len(comparison.scorer.cells_by_encoder()):
         warn_caller(
@@ -97,15 +97,15 @@ def page_of(
 
 
 def is_page(path: Path) -> bool:
-    """Return True for a file that begins as the page does."""
+    """Return True for a file that begins like the page."""
     with path.open("rb") as file:
         return GENERATOR in file.read(HEAD_BYTES)
 
 
 def notebook_of(comparison: Comparison) -> str:
-    """Return what a notebook shows: the answer, and the page in a frame of its own.
+    """Return the notebook view: the answer, and the page in a separate frame.
 
-    The frame keeps its styles and scripts apart from those of the notebook.
+    The frame separates styles and scripts from those of the notebook.
     """
     lines = [f"<div>{html.escape(line)}</div>" for line in comparison.lines()]
     page = html.escape(page_of(comparison, framed=True))
@@ -138,7 +138,7 @@ def _template() -> Template:
 
 
 class View:
-    """What the page shows of a comparison, ready for the template.
+    """The content of the page of a comparison, ready for the template.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ class View:
     def __init__(self, comparison: Comparison) -> None:
         self.found = comparison
         self.scorer = comparison.scorer
-        self.encoders = [row.encoder for row in comparison.rows()]  # the best first
+        self.encoders = [row.encoder for row in comparison.rows()]  # best first
         self.datasets = self.scorer.dataset_names_
         self.curves = comparison.curves_by_cell
         self.percent = f"{1 - self.scorer.alpha:.0%}"
@@ -160,16 +160,16 @@ class View:
 
     @property
     def title(self) -> str:
-        """What was compared, in numbers."""
+        """Numbers of encoders and datasets."""
         e, d = len(self.encoders), len(self.datasets)
         return f"{e} encoder{'s' * (e > 1)} on {d} dataset{'s' * (d > 1)}"
 
     def place(self, encoder: str) -> int:
-        """Return the number of an encoder by rank, which gives its colour."""
+        """Return the number of an encoder by rank, which determines its colour."""
         return self.encoders.index(encoder)
 
     def columns(self, dataset: str | None = None) -> list[Column]:
-        """Return the columns of the table of encoders that hold anything."""
+        """Return the non-empty columns of the table of encoders."""
         level = self.found.accuracy_levels.get(dataset or self.datasets[0])
         several = dataset is None and len(self.datasets) > 1
         to = "a level" if several or level is None else f"{level:.0%}"
@@ -193,7 +193,7 @@ class View:
         ]
 
     def cell(self, row: Row, key: str) -> Cell:
-        """Return a number of an encoder as it is shown."""
+        """Return a number of an encoder as text."""
         value = float(getattr(row, key))
         if np.isnan(value):
             never = "n/a" if self._is_real else "never"
@@ -214,7 +214,7 @@ class View:
         return Cell(shown[key], value)
 
     def spark(self, encoder: str, dataset: str | None) -> str:
-        """Return the path of an encoder's small curve, of the mean over datasets."""
+        """Return the path of an encoder's small curve, averaged over datasets."""
         chosen = self.datasets if dataset is None else [dataset]
         tables = {
             e: [self.curves[d, e].nats for d in chosen if (d, e) in self.curves]
@@ -227,7 +227,7 @@ class View:
         return spark(means[encoder], low=float(low), high=float(high))
 
     def measures(self, dataset: str) -> list[str]:
-        """Return the measures that curves of a dataset have."""
+        """Return the measures in the curves of a dataset."""
         own = [c for (d, _), c in self.curves.items() if d == dataset]
         if not own:
             return []
@@ -254,7 +254,7 @@ class View:
         return kinds_plot(curve)
 
     def heat(self) -> list[tuple[str, list[tuple[str, str, float]]]]:
-        """Return nats saved, and the shade of the cell, by encoder and dataset."""
+        """Return nats saved and the shade of the cell by encoder and dataset."""
         saved = self.scorer.savings_per_example("labels")
         low, high = saved.min(1, keepdims=True), saved.max(1, keepdims=True)
         shades = (saved - low) / np.where(high > low, high - low, 1.0)
@@ -272,7 +272,7 @@ class View:
         ]
 
     def versus(self) -> list[list[Versus | None]]:
-        """Return on which datasets each encoder is better than each other one."""
+        """Return the datasets on which each encoder is better than each other one."""
         best = self.encoders[:MOST_ENCODERS]
         pairs = list(combinations(best, 2))
         if not (pairs and self.curves):  # without traces differences have no interval
@@ -285,13 +285,13 @@ class View:
         return [[cells.get((a, b)) for b in best] for a in best]
 
     def _versus(self, saved: Floats, half: Floats) -> Versus:
-        """Say by how many nats an encoder is shorter, dataset by dataset."""
+        """Describe by how many nats an encoder is shorter on each dataset."""
         rows = zip(self.datasets, saved.tolist(), half.tolist(), strict=True)
         texts = [f"{name}: {rounded(by, error)} nats" for name, by, error in rows]
         return Versus(int((saved > half).sum()), "\n".join(texts))
 
     def data(self) -> str:
-        """Return what scripts draw as JSON that cannot end the script element."""
+        """Return data for scripts as JSON that cannot end the script element."""
         tables = [
             {
                 "name": dataset,
@@ -323,18 +323,18 @@ class View:
         }
 
     def bars(self, values: Sequence[float]) -> list[float]:
-        """Return widths of bars as shares of the longest."""
+        """Return widths of bars relative to the longest."""
         longest = max(max(values), 1e-9)
         return [round(max(0.0, 100 * value / longest), 1) for value in values]
 
 
 def _short(values: Floats) -> list[float]:
-    """Round numbers to four digits, more than a figure can show."""
+    """Round numbers to four digits, which exceeds the resolution of a figure."""
     return [float(f"{value:.4g}") for value in values.tolist()]
 
 
 def _mean_curve(curves: Sequence[Floats]) -> Floats:
-    """Return the mean of curves of unequal numbers of points."""
+    """Return the mean of curves with different numbers of points."""
     n = max(map(len, curves))
     places = np.linspace(0, 1, n)
     resampled = [np.interp(places, np.linspace(0, 1, len(c)), c) for c in curves]

@@ -1,4 +1,4 @@
-"""A fitted ranking on disk: tables, and one page that needs no network."""
+"""Files of a fitted ranking: tables and one page that needs no network."""
 
 from __future__ import annotations
 
@@ -28,35 +28,36 @@ def write_results(
     directory: str | Path,
     comparison: ProtocolComparison | None = None,
 ) -> list[Path]:
-    """Write a ranking's tables, cells and page.
+    """Write the tables, cells and page of a ranking.
 
     Parameters
     ----------
     scorer : RepresentationScorer or Comparison
-        Fitted; the page of a comparison also has what one encoder adds to another.
+        Fitted. The page of a comparison also shows what one encoder adds to another.
     directory : path-like
         Created if it does not exist. Files of the same names are replaced if this
-        function wrote them, as ``.sklearn_mdl`` in the folder says.
+        function wrote them, according to ``.sklearn_mdl`` in the folder.
     comparison : ProtocolComparison, default=None
         Result of :func:`~sklearn_mdl.compare_protocols` for the same encoders, for a
-        section of the page and ``protocols.csv``; its accuracies, of rows held out,
-        stand in ``cells.csv`` and ``ranking.csv``, too.
+        section of the page and ``protocols.csv``. Its held-out accuracies are also in
+        ``cells.csv`` and ``ranking.csv``.
 
     Returns
     -------
     paths : list of Path
         Tables: ``cells.csv`` (one row per cell), ``ranking.csv``, ``readouts.csv``
         (preferred readouts), ``scores.csv`` (rows of model, dataset, metric and score,
-        for ranking tools of others), and ``ranking.tex``, ``codelengths.tex``,
+        for other ranking tools), and ``ranking.tex``, ``codelengths.tex``,
         ``readouts.tex`` for LaTeX. Numbers: ``cells.json`` (everything but the arrays,
         with settings and versions) and ``statistics.json`` (ranks, tests, intervals,
-        orders, groups). Where Jinja2 is installed, ``report.html``, the page of
+        orders, groups). If Jinja2 is installed, ``report.html``, the page of
         :func:`~sklearn_mdl.compare`, which needs no other file and no network.
 
     Raises
     ------
     ValueError
-        If a file of other origin has one of these names; nothing is written.
+        If a file that this function did not write has one of these names. Nothing is
+        then written.
     """
     found = scorer if isinstance(scorer, Comparison) else Comparison(scorer)
     check_is_fitted(found.scorer)
@@ -84,7 +85,7 @@ def _write(
 
 
 def _protocol_rows(comparison: ProtocolComparison) -> Iterator[list[object]]:
-    """Yield a row for each dataset, encoder and protocol, as ``COLUMNS`` name them."""
+    """Yield a row for each dataset, encoder and protocol, with ``COLUMNS``."""
     ranks = comparison.ranks
     for at in np.ndindex(comparison.values.shape):
         d, e, p = at

@@ -1,4 +1,4 @@
-"""Figures as SVG, which need no script; colours are those of the page."""
+"""SVG figures without scripts, in the colours of the page."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from sklearn_mdl.report._curves import Curve, Floats
 
 WIDTH, HEIGHT = 560, 300
 LEFT, RIGHT, TOP, BOTTOM = 52, 12, 10, 44
-N_COLOURS = 10  # in the style of the page; more curves are dashed
-MOST_KINDS = 6  # with colours of their own
+N_COLOURS = 10  # in the style of the page; further curves are dashed
+MOST_KINDS = 6  # with their own colours
 
 
 class Line(NamedTuple):
-    """A line or an area of a figure: its name, its style, and its paths."""
+    """A line or an area of a figure: name, style and paths."""
 
     name: str
     style: str
@@ -26,7 +26,7 @@ class Line(NamedTuple):
 
 
 class Plot(NamedTuple):
-    """A figure: places and texts of its ticks, and its lines."""
+    """A figure: positions and texts of ticks, and lines."""
 
     x_title: str
     y_title: str
@@ -36,14 +36,14 @@ class Plot(NamedTuple):
 
 
 class Scale:
-    """A scale that maps numbers to places on a figure.
+    """A scale that maps numbers to positions in a figure.
 
     Parameters
     ----------
     low, high : float
         Numbers at the ends.
     start, stop : float
-        Their places.
+        Positions of the ends.
     log : bool, default=False
     """
 
@@ -55,7 +55,7 @@ class Scale:
         self.start, self.stop = start, stop
 
     def __call__(self, values: Floats) -> Floats:
-        """Return the places of numbers."""
+        """Return the positions of numbers."""
         low, high = self.low, self.high
         if self.log:
             values, low, high = np.log(values), math.log(low), math.log(high)
@@ -63,7 +63,7 @@ class Scale:
         return self.start + share * (self.stop - self.start)
 
     def ticks(self) -> list[tuple[float, str]]:
-        """Return places and texts of round numbers, at least two of them."""
+        """Return the positions and texts of at least two round numbers."""
         if self.log:
             decades = range(math.floor(math.log10(self.low)), 9)
             steps = [m * 10.0**k for k in decades for m in (1, 2, 5)]
@@ -80,7 +80,7 @@ class Scale:
 
 
 def style_of(place: int) -> str:
-    """Return the classes of a curve: a colour, and dashes where colours recur."""
+    """Return the classes of a curve: a colour, and dashes if colours recur."""
     return f"c{place % N_COLOURS} d{place // N_COLOURS}"
 
 
@@ -90,7 +90,7 @@ def curves_plot(curves: Mapping[int, tuple[str, Curve]], measure: str) -> Plot:
     Parameters
     ----------
     curves : mapping of int to (str, Curve)
-        Names and curves, by the number that gives their colour.
+        Names and curves, by the number that determines their colour.
     measure : {"nats", "accuracy"}
     """
     tables = [
@@ -114,7 +114,7 @@ def curves_plot(curves: Mapping[int, tuple[str, Curve]], measure: str) -> Plot:
 
 
 def kinds_plot(curve: Curve) -> Plot:
-    """Draw the weights of kinds of readouts as areas on top of each other."""
+    """Draw the weights of kinds of readouts as stacked areas."""
     x = _x_scale([curve.labels])
     y_scale = Scale(0.0, 1.0, HEIGHT - BOTTOM, TOP)
     places, lines, below = x(curve.labels), [], np.zeros(len(curve.labels))
@@ -128,7 +128,7 @@ def kinds_plot(curve: Curve) -> Plot:
 
 
 def main_kinds(kinds: Mapping[str, Floats]) -> dict[str, Floats]:
-    """Return the kinds of the largest weights, and the sum of the others."""
+    """Return the kinds with the largest weights, and the sum of the others."""
     names = sorted(kinds, key=lambda name: -float(kinds[name].mean()))
     own = names if len(names) <= MOST_KINDS + 1 else names[:MOST_KINDS]
     found = {name: kinds[name] for name in own}

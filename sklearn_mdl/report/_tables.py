@@ -1,4 +1,4 @@
-"""A fitted ranking as tables in files, and all its statistics as JSON can hold them."""
+"""Tables of a fitted ranking in files, and its statistics as JSON."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from sklearn_mdl.ranking import MOST_ENCODERS
 from sklearn_mdl.switcher import MDLReadoutSwitcher
 
 LATEX = ("ranking", "codelengths", "readouts")
-# Beginnings of formulas, in the letters of East Asian keyboards, too.
+# Beginnings of formulas, including letters of East Asian keyboards.
 FORMULAS = (*"=+-@\t\r\n", *"\uff1d\uff0b\uff0d\uff20")
-NO_EFFECT = {"results", "n_jobs", "verbose"}  # settings that change no number
+NO_EFFECT = {"results", "n_jobs", "verbose"}  # settings that do not affect numbers
 
-Statistics = dict[str, Any]  # as JSON holds it
+Statistics = dict[str, Any]  # for JSON
 Heldout = dict[str, dict[tuple[str, str], float]]  # accuracies by protocol and cell
 
 
 def write_rows(
     path: Path, columns: Sequence[str], rows: Iterable[Iterable[object]]
 ) -> Path:
-    """Write a table and return its path; :func:`read_rows` reads it.
+    """Write a table for :func:`read_rows`, and return its path.
 
-    Names of encoders are names of files, which others may have chosen: text that a
-    spreadsheet would take for a formula gets an apostrophe in front.
+    Names of encoders may be names of files from other people. So text that a
+    spreadsheet would treat as a formula gets an apostrophe in front.
     """
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
@@ -46,20 +46,20 @@ def write_rows(
 
 
 def read_rows(path: str | PathLike[str]) -> list[list[str]]:
-    r"""Read a table of a ranking or a comparison, with names as they were given.
+    r"""Read a table of a ranking or a comparison with the original names.
 
-    Files of tables may be opened in a spreadsheet: text that it would run as a formula
-    stands in them behind an apostrophe, which is taken off here.
+    Tables may be opened in a spreadsheet, so text that it would run as a formula begins
+    with an apostrophe in the file. This function removes the apostrophe.
 
     Parameters
     ----------
     path : path-like
-        A table that :func:`write_results` wrote, such as ``cells.csv``.
+        A table written by :func:`write_results`, such as ``cells.csv``.
 
     Returns
     -------
     rows : list of list of str
-        The names of the columns come first.
+        Rows, beginning with the names of columns.
 
     Raises
     ------
@@ -87,12 +87,12 @@ def _given(cell: str) -> str:
 
 
 def _is_formula(text: str) -> bool:
-    """Return True for text that a spreadsheet may run, or that stands for such text."""
+    """Return True for text that a spreadsheet may run, escaped or not."""
     return text.lstrip("'").startswith(FORMULAS)
 
 
 def settings_as_text(scorer: RepresentationScorer) -> dict[str, str]:
-    """Return the settings that numbers depend on, by name."""
+    """Return the settings that affect numbers, by name."""
     return {
         name: repr(value)
         for name, value in scorer.get_params(deep=False).items()
@@ -106,7 +106,7 @@ def write_tables(
     statistics: Statistics,
     comparison: ProtocolComparison | None = None,
 ) -> list[Path]:
-    """Write everything but figures and the report, and return the paths."""
+    """Write everything except figures and the report, and return the paths."""
     heldout = {} if comparison is None else comparison.heldout_accuracies
     found = list(heldout.values())
     columns = model_selection.columns_of(scorer)
@@ -166,9 +166,9 @@ def _write_ranking(path: Path, scorer: RepresentationScorer, heldout: Heldout) -
 
 
 def _write_scores(path: Path, scorer: RepresentationScorer) -> Path:
-    """Write means over orders in long form, as ranking tools of others read them.
+    """Write means over orders in long form, for other ranking tools.
 
-    These tools take more for better, and one metric for a dataset.
+    These tools assume that more is better, and use one metric per dataset.
     """
     sizes = np.array([cell.n_samples for cell in scorer.first_cells_])[:, None]
     uniform = np.array([cell.uniform for cell in scorer.first_cells_])[:, None]
@@ -182,7 +182,7 @@ def _write_scores(path: Path, scorer: RepresentationScorer) -> Path:
 
 
 def _mean(shares: Sequence[float]) -> float | str:
-    """Return the mean of those that are known, as text where there is none."""
+    """Return the mean of known values, or text if there are none."""
     known = [share for share in shares if not math.isnan(share)]
     return float(np.mean(known)) if known else ""
 
@@ -197,7 +197,7 @@ def _cells(scorer: RepresentationScorer) -> dict[str, object]:
     try:
         used = scorer.switcher or MDLReadoutSwitcher()
         switcher = model_selection.settings_of_cells(used)
-    except TypeError as error:  # not needed for a ranking, only to keep its cells
+    except TypeError as error:  # only needed to store cells
         switcher = {"unavailable": str(error)}
     return {
         "unit": "nats",
@@ -212,7 +212,7 @@ def _cells(scorer: RepresentationScorer) -> dict[str, object]:
 
 
 def _write_json(path: Path, content: Mapping[str, object]) -> Path:
-    """Write JSON as other languages read it: what is not finite becomes null."""
+    """Write JSON for other languages, with null for numbers that are not finite."""
     written = with_format("results", _finite(content))
     text = json.dumps(written, indent=1, allow_nan=False)
     path.write_text(text + "\n", encoding="utf-8")
@@ -233,7 +233,7 @@ def _finite(content: Any) -> Any:
 
 
 def statistics_of(scorer: RepresentationScorer) -> Statistics:
-    """Return statistics of all datasets together, and of every group by itself."""
+    """Return statistics of all datasets together and of every group."""
     return {
         **_statistics(scorer),
         "n_orders": scorer.order_codelengths_.shape[-1],
@@ -245,7 +245,7 @@ def statistics_of(scorer: RepresentationScorer) -> Statistics:
 
 
 def _n_compared(ranking: RankStatistics) -> int | None:
-    """Return how many of the best encoders are compared in pairs: None is all."""
+    """Return how many of the best encoders to compare in pairs; None is all."""
     n_encoders = len(ranking.encoder_names_)
     return None if n_encoders <= MOST_ENCODERS else MOST_ENCODERS
 
@@ -291,7 +291,7 @@ def _orders(ranking: RankStatistics) -> Statistics:
 
 
 def tests_of(ranking: RankStatistics) -> Statistics:
-    """Return tests over datasets, and the intervals and counts that go with them."""
+    """Return tests over datasets, with their intervals and counts."""
     top_k, friedman = _n_compared(ranking), ranking.friedman_test()
     intervals = ranking.rank_intervals()
     wilcoxon = ranking.pairwise_wilcoxon(top_k=top_k)
@@ -332,7 +332,7 @@ def _names(ranking: RankStatistics, pairs: np.ndarray) -> list[list[str]]:
 
 
 def _by_name(ranking: RankStatistics, table: Sequence[Sequence[object]]) -> Statistics:
-    """Give rows the names of datasets, and columns those of encoders."""
+    """Label rows with the names of datasets, and columns with those of encoders."""
     return {
         dataset: dict(zip(ranking.encoder_names_, row, strict=True))
         for dataset, row in zip(ranking.dataset_names_, table, strict=True)

@@ -1,4 +1,4 @@
-"""Base of switchers: parameters, and how a run is made from them."""
+"""Base class of switchers: parameters, and how they define a run."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ from sklearn_mdl.switcher._split import (
 )
 from sklearn_mdl.switching import PriorLike, Race, SwitchingPrior
 
-# Parameters with parameters of their own: a noun, and an example, for errors.
+# Nested parameters, each with a noun and an example for errors.
 NESTED: list[tuple[str, type, str, str]] = [
     ("switching", SwitchingPrior, "a prior", "FixedShare(m=2)"),
     ("pooling", LogLinearPool, "a pool", "LogLinearPool()"),
@@ -125,7 +125,7 @@ class BaseSwitcher(FittedSwitcher):
             value = params.get(name, getattr(self, name))
             nested = [given for given in params if given.startswith(f"{name}__")]
             if nested and not isinstance(value, kind):
-                required = f"{noun} object where {nested[0]} is set"
+                required = f"{noun} object if {nested[0]} is set"
                 cure = f"pass for example {name}={example}"
                 raise invalid(name, required, value, cure)
         return super().set_params(**params)
@@ -173,7 +173,7 @@ class BaseSwitcher(FittedSwitcher):
     def _stream_folder(
         self, found: ResolvedSettings, outcome: Outcome
     ) -> StreamFolder | None:
-        """Return the folder of the trace; None keeps it in memory."""
+        """Return the folder of the trace, or None for memory."""
         if found.folder is None:
             return None
         none = self._described(np.empty((0, len(found.readouts))), found)
@@ -192,7 +192,7 @@ class BaseSwitcher(FittedSwitcher):
         Parameters
         ----------
         n_features : int
-            Number of features, on which the named lists of readouts depend.
+            Number of features, on which named lists of readouts depend.
         n_classes : int, default=None
             Number of classes; not needed for regression.
 
@@ -235,11 +235,11 @@ class BaseSwitcher(FittedSwitcher):
     def dry_run(
         self, X: ArrayLike, y: ArrayLike, *, groups: ArrayLike | None = None
     ) -> PassForecast:
-        """Forecast seconds, memory and disk of ``fit`` by a trial on its first rows.
+        """Forecast seconds, memory and disk of ``fit`` from a trial on the first rows.
 
         The trial uses at most 2,560 rows, since the cost of kernels per row is constant
-        beyond 2,048. Readouts that retire later are counted to the end, so a pass with
-        a race takes less time than forecast.
+        beyond 2,048. The forecast assumes that no readout retires, so a pass with a
+        race takes less time.
 
         Parameters
         ----------
@@ -257,7 +257,7 @@ class BaseSwitcher(FittedSwitcher):
         Raises
         ------
         ValueError
-            If X and y are not equally long.
+            If X and y differ in length.
         """
         self._validate_params()
         rows, labels = as_array(X), np.asarray(as_array(y))
@@ -282,14 +282,14 @@ class BaseSwitcher(FittedSwitcher):
 
     @property
     def _given(self) -> Sequence[object]:
-        """Return the readouts that the user gave, a single one as a list of one."""
+        """Return the user's readouts as a list, even if there is only one."""
         if isinstance(self.readouts, BaseEstimator):
             return [self.readouts]
         return self.readouts or []
 
     @property
     def _is_by_name(self) -> bool:
-        """Return True if the list of readouts is built in, not the user's."""
+        """Return True if the list of readouts is built in rather than the user's."""
         if isinstance(self.readouts, str | DefaultGrid | None):
             return True
         named = [own for own in self._given if isinstance(own, ViewSettings)]

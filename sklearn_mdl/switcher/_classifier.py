@@ -1,4 +1,4 @@
-"""The meta-estimator: readouts evaluated online, mixed by a switching prior."""
+"""The meta-estimator: online readouts mixed by a switching prior."""
 
 from __future__ import annotations
 
@@ -32,94 +32,95 @@ from sklearn_mdl.switching import FixedShare
 
 @dataclass(eq=False, repr=False)
 class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
-    """Codelength of labels given features, by switching between readouts.
+    """Codelength of labels given features, computed by switching between readouts.
 
-    Every example is predicted by all readouts before its label is seen; a prior over
-    sequences of readouts mixes the predictions; the sum of the mixture's log-losses is
-    the codelength (Li, Bornschein and Hutter, 2023, sections 3.1 to 3.3). Shorter is
-    better: it accounts for accuracy, complexity of the readout and data efficiency
-    together.
+    All readouts predict every example before its label is seen, and a prior over
+    sequences of readouts mixes their predictions. The codelength is the sum of the
+    mixture's log-losses (Li, Bornschein and Hutter, 2023, sections 3.1 to 3.3). Shorter
+    is better: a codelength accounts for accuracy, complexity of the readout and data
+    efficiency together.
 
     Parameters
     ----------
     readouts : list, readout, or the name of a list, default=None
-        The experts, in one list, or a single one: ``LinearReadout`` and
-        ``MLPReadout`` (see :func:`~sklearn_mdl.readout_grid`), ``KernelReadout``,
+        The experts, as a list or a single readout: ``LinearReadout`` and ``MLPReadout``
+        (see :func:`~sklearn_mdl.readout_grid`), ``KernelReadout``,
         ``KNeighborsReadout``, and any classifier in ``IncrementalReadout`` or
-        ``RefitReadout``; or, where rows are images (see
-        :func:`~sklearn_mdl.encoders.image_rows`), ``FineTunedReadout``,
-        ``ScratchReadout`` and pairs ``(encoder, readout)``. None takes the list
-        "closed-form" and six networks, chosen by measurement. "closed-form" takes
-        kernels, discriminants, class means and class frequencies, which need no seed;
-        "linear" four linear kernels, which compare encoders best with few labels;
-        "nets" only networks, which depend on the number of features and classes.
+        ``RefitReadout``. If rows are images (see
+        :func:`~sklearn_mdl.encoders.image_rows`), also ``FineTunedReadout``,
+        ``ScratchReadout`` and pairs ``(encoder, readout)``. None is the list
+        "closed-form" and six networks, chosen by measurement. "closed-form" has
+        kernels, discriminants, class means and class frequencies, which need no seed.
+        "linear" has four linear kernels, which compare encoders best with few labels.
+        "nets" has only networks, which depend on the number of features and classes.
         "mixed" adds nearest neighbours, a shrunk linear discriminant analysis (up to
-        1,024 features) and a logistic regression to the default list. "drift" takes
+        1,024 features) and a logistic regression to the default list. "drift" has
         networks, kernels, kernels that forget, and readouts that ignore features. A
-        ``RepresentationScorer`` without a switcher takes "linear" for at most 500
-        labels and "closed-form" for at most 2,048.
+        ``RepresentationScorer`` without a switcher uses "linear" for at most 500 labels
+        and "closed-form" for at most 2,048.
     switching : str or SwitchingPrior, default="learned-share"
         Prior over sequences of readouts: "learned-share", "fixed-share" (with rate
         ``1 / t``), "switch-distribution", "run-length", "universal-share", "bayes",
-        "elementwise", or an object such as ``FixedShare(m=11)``, whose parameters can
-        then be searched as ``switching__m``.
+        "elementwise", or an object such as ``FixedShare(m=11)``, whose parameters you
+        can search as ``switching__m``.
     readout_weights : "architecture" or array-like of shape (n_readouts,), default=None
         Prior weights of the readouts; None is uniform. "architecture" is uniform over
-        architectures and then over the readouts of each, so an architecture with many
-        settings does not outweigh one with few.
+        architectures and within each, so an architecture with many settings does not
+        outweigh one with few.
     pooling : "auto", None, LogLinearPool or array-like, default="auto"
-        How the predictions of kinds of readouts are combined beyond switching. Inside
-        a kind readouts are mixed by a fixed share with rate ``1 / t``; across kinds
-        by a :class:`~sklearn_mdl.pooling.LogLinearPool`. "auto" pools where `readouts`
-        is None or a name, and not where it is a list; an array-like of shape
+        How to combine kinds of readouts beyond switching. A fixed share with rate ``1 /
+        t`` mixes the readouts within a kind, and a
+        :class:`~sklearn_mdl.pooling.LogLinearPool` combines kinds. "auto" pools if
+        `readouts` is None or a name, but not if it is a list. An array-like of shape
         (n_readouts,) names the kind of each readout. Otherwise kinds differ in
-        architecture, scaling, averaging or the noise of a kernel. None only switches,
-        as in the paper; so do fewer than two kinds. Kinds without prior weight are
-        left out.
+        architecture, scaling, averaging or the noise of a kernel. With None, or fewer
+        than two kinds, there is only switching, as in the paper. Kinds without prior
+        weight are left out.
     race : "auto", None or Race, default="auto"
-        The rule (:class:`~sklearn_mdl.switching.Race`) by which readouts that cannot
-        win retire, checked each time the number of examples doubles. Retired readouts
-        are no longer trained; they count as asleep and predict like the mixture of the
-        others. "auto" is `Race()` where `readouts` is None or a name. It is None, as in
-        the paper, where `readouts` is a list, and for "drift", since a readout that
-        loses now may win later.
+        The rule (:class:`~sklearn_mdl.switching.Race`) by which hopeless readouts
+        retire, checked each time the number of examples doubles. Retired readouts are
+        no longer trained. They count as asleep, so they predict like the mixture of the
+        others. "auto" is `Race()` if `readouts` is None or a name. It is None, as in
+        the paper, if `readouts` is a list, and for "drift", since a readout that loses
+        now may win later.
     batch_size : int, (int, int) or "auto", default="auto"
-        Rows learned at once; overrides the readouts' own. A pair is the first and the
-        last size: minibatches grow along the stream, so readouts learn from the first
-        few labels already. An int is the size throughout, as in the paper. "auto" is
-        ``(8, 32)`` where `readouts` is None or a name, and 32 where it is a list.
+        Number of rows learned at once; overrides that of the readouts. An int is
+        constant, as in the paper. A pair is the first and the last size: minibatches
+        grow along the stream, so that readouts already learn from the first few labels.
+        "auto" is ``(8, 32)`` if `readouts` is None or a name, and 32 if it is a list.
     label_delay : int, default=0
-        Number of rows that are predicted between a row and its label. Readouts,
+        Number of rows predicted before the label of a row arrives. Readouts,
         calibration, posterior, pool and race only see the label of row ``t`` once row
         ``t + label_delay`` is coded. Cannot be combined with ``groups``.
     shuffle : bool, default=False
         Permute the rows once in ``fit``; the order is kept in ``order_``.
     device : str, default="auto"
-        Torch device; "auto" uses a GPU if there is one. Overrides the readouts' own.
+        Torch device, which overrides that of the readouts. "auto" uses a GPU if there
+        is one.
     precision : {"float32", "bfloat16", "tf32"}, default="float32"
         Precision of the factors of matrix products while stacks of networks learn.
-        "float32" does not round. "bfloat16" needs a GPU or a CPU with AVX-512 BF16, and
-        only rounds the factors of hidden layers. "tf32" needs a GPU and
+        "float32" does not round. "bfloat16" rounds only the factors of hidden layers,
+        and needs a GPU or a CPU with AVX-512 BF16. "tf32" needs a GPU and
         ``n_jobs=None``. Sums, parameters, moments and predictions stay float32, except
         that a CPU rounds finished sums to bfloat16.
     store : "memory", path-like, or a pair of it and "mixtures", default="memory"
-        Where the trace is kept. In a directory it is kept in memory-mapped files, for
+        Where the trace is kept. A directory keeps it in memory-mapped files, for
         streams whose ``N x K`` numbers do not fit into memory. Each stream gets its own
-        folder there, ``store_``, and its ``losses.npy`` can be opened with
-        :func:`~sklearn_mdl.switcher.load_losses`, also during the run. A pair such as
+        folder there, ``store_``. You can open its ``losses.npy`` with
+        :func:`~sklearn_mdl.switcher.load_losses`, even during the run. A pair such as
         ``("memory", "mixtures")`` also keeps the labels and the predictions of each
         group of readouts, N x G x C numbers, for :meth:`repool`.
     checkpoint : path-like, default=None
         A directory in which ``fit`` saves its progress from time to time. If you call
-        ``fit`` again with the same settings and data, also in another process, it
+        ``fit`` again with the same settings and data, even in another process, it
         resumes and reaches the same numbers. Other settings or data get another folder
-        there. The trace is kept there as well, unless ``store`` names another place.
+        there. The directory also keeps the trace, unless ``store`` names another place.
     n_jobs : int, "processes" or None, default=None
-        How the readouts are evaluated in parallel; results do not depend on it. An int
-        is a number of threads; wrapped classifiers take turns in one of them, since
-        they may share state. "processes" evaluates the readouts in parts, each in a
-        process with its own device, with as many processes as the active joblib backend
-        has jobs (``joblib.parallel_config(n_jobs=8)``), also on a cluster; see
+        How readouts are evaluated in parallel. Results do not depend on it. An int is a
+        number of threads, of which wrapped classifiers use only one, since they may
+        share state. "processes" evaluates the readouts in parts, each in a process with
+        its own device. There are as many processes as the active joblib backend has
+        jobs (``joblib.parallel_config(n_jobs=8)``), possibly on a cluster; see
         :doc:`/machines`. The fitted estimator then predicts on the CPU.
     verbose : int, default=0
         Show a progress bar.
@@ -129,15 +130,15 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         What to do with labels that are not in `classes` of ``partial_fit``. "refuse"
         raises ValueError. "escape" codes the first appearance of a class by an escape
         (:func:`~sklearn_mdl.metrics.escape_codelengths`), after which all readouts
-        predict the class; `classes` may then be left out, and ``fit`` assumes no known
+        predict the class. `classes` may then be left out, and ``fit`` assumes no known
         classes.
 
     Attributes
     ----------
     codelength_ : float
-        Codelength of all labels seen, in nats: under the fixed share, with rate ``1 /
-        t``, over the switching mixture and the pool; if nothing is pooled, under the
-        switching mixture.
+        Codelength of all labels seen, in nats. With a pool, it is that of a fixed share
+        with rate ``1 / t`` over the switching mixture and the pool. Otherwise it is
+        that of the switching mixture.
     codelengths_ : ndarray of shape (n_samples_seen_,)
         Codelength of every example, in nats.
     switching_codelength_ : float
@@ -146,14 +147,14 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
     switching_codelengths_ : ndarray of shape (n_samples_seen_,)
         The same for every example, in nats.
     posterior_ : ndarray of shape (n_samples_seen_, n_readouts)
-        ``p(readout at t | labels before t)`` of the switching mixture: before label
-        ``t`` is seen, as in the paper's algorithm 1.
+        ``p(readout at t | labels before t)`` of the switching mixture, as in the
+        paper's algorithm 1.
     pool_kinds_ : list of n_kinds names
-        Groups of readouts that are pooled; empty without a pool.
+        Groups of readouts in the pool; empty without a pool.
     pool_weights_ : ndarray of shape (n_samples_seen_, n_kinds)
-        Their weights in the pool before each label.
+        Weights of the kinds in the pool before each label.
     pool_posterior_ : ndarray of shape (n_samples_seen_, 2)
-        Probability of the switching mixture, and of the pool, before each label.
+        Probabilities of the switching mixture and the pool before each label.
     readout_losses_ : ndarray of shape (n_samples_seen_, n_readouts)
         Log-loss of every readout at every example, in nats; NaN once it has retired.
     reference_codelengths_ : ndarray of shape (n_samples_seen_,)
@@ -174,17 +175,17 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
     readout_notes_ : dict of str to list of str
         Distinct exceptions and warnings of wrapped classifiers, by name of the readout.
     diverged_readouts_ : list of str
-        Names of readouts whose predictions stopped being finite; they predict
-        uniformly, and ``fit`` warns of them.
+        Names of readouts whose predictions stopped being finite. They then predict
+        uniformly, and ``fit`` warns about them.
     diverged_at_ : ndarray of shape (n_readouts,)
         Number of examples after which each readout diverged; -1 if it has not.
     grid_edges_ : dict of str to (float, {"lowest", "highest"})
         Settings of the best readout that are the lowest or highest of at least three
-        tried for its architecture: a wider grid may contain a better readout. ``fit``
-        warns about them if ``readouts`` was given.
+        tried for its architecture. A wider grid may then contain a better readout.
+        ``fit`` warns about them if ``readouts`` was given.
     classes_ : ndarray of shape (n_classes,)
-        Sorted; with ``new_classes="escape"`` the named classes, and then new ones in
-        order of appearance.
+        Sorted classes. With ``new_classes="escape"``, the named classes and then new
+        ones in order of appearance.
     n_features_in_ : int
     n_samples_seen_ : int
     order_ : ndarray of shape (n_samples,)
@@ -221,12 +222,12 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
 
     @classmethod
     def from_preset(cls, name: str, **overrides: Any) -> Self:
-        """Make a switcher with the paper's grid, prior and batch size.
+        """Create a switcher with the paper's grid, prior and batch size.
 
         Parameters
         ----------
         name : str
-            Name of a grid, as for :func:`~sklearn_mdl.readout_grid`; the switcher's
+            Name of a grid, as for :func:`~sklearn_mdl.readout_grid`. The switcher's
             ``random_state`` seeds its draws. For fine-tuning, pass ``readouts`` with an
             encoder.
         **overrides
@@ -276,11 +277,11 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
 
     @property
     def reference_codelengths_(self) -> np.ndarray:
-        """Cost of every label given only the labels before it, (n_samples_seen_,).
+        """Cost of every label given only the earlier labels, (n_samples_seen_,).
 
-        In nats: frequencies, recent frequencies and transitions, mixed by a fixed share
-        of rate ``1 / t``. Measure what features save relative to this reference: if
-        labels tend to repeat, they are cheap without any features.
+        In nats, from frequencies, recent frequencies and transitions, mixed by a fixed
+        share with rate ``1 / t``. Measure the saving of features relative to this
+        reference, since labels that tend to repeat are cheap without any features.
         """
         check_is_fitted(self)
         labels = self._run.labels.cpu().numpy()
@@ -298,7 +299,7 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
 
     @property
     def readout_notes_(self) -> dict[str, list[str]]:
-        """Exceptions and warnings of wrapped classifiers, by their names."""
+        """Exceptions and warnings of wrapped classifiers, by name of the readout."""
         names = self.readout_names_
         notes = self._run.threads.notes
         return {names[column]: notes[column] for column in sorted(notes)}

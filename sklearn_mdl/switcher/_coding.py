@@ -1,4 +1,4 @@
-"""Encode labels as bytes and back, by the same prequential pass that scores them."""
+"""Encode labels as bytes, and decode them, with the prequential pass."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from sklearn_mdl._core.validation import (
 from sklearn_mdl.switcher._message import Header, LabelMessage, settings_of
 from sklearn_mdl.switcher._range_coder import LabelDecoderStream, LabelEncoderStream
 
-# Booleans, integers, floats with integer values, text; objects are text, too.
+# Booleans, integers, floats with integer values, and text, including objects.
 DTYPES = re.compile(r"\|(b1|O|[iu]1)|[<>]([iu][248]|f[248]|U[0-9]{1,5})")
 
 PLAIN_ROW = 2**10  # bytes of a text label at most, whatever its dtype
@@ -50,29 +50,29 @@ def encode_labels(
     y: ArrayLike,
     groups: ArrayLike | None = None,
 ) -> bytes:
-    """Compress labels, given features, to about ``codelength_ / log 2`` bits.
+    """Compress labels given features to about ``codelength_ / log 2`` bits.
 
     Parameters
     ----------
     switcher : MDLReadoutSwitcher or readout
-        Its parameters determine how the labels are predicted; it is cloned and not
-        changed. ``random_state`` must be an integer.
+        Cloned and not modified. Its parameters determine how labels are predicted.
+        ``random_state`` must be an integer.
     X : array-like of shape (n_samples, n_features)
         Features, taken as float32.
     y : array-like of shape (n_samples,)
         Labels of at least two classes: integers, booleans or text. The header contains
-        the names of classes; with ``new_classes="escape"`` they are in order of
-        appearance, and the payload codes their first appearances.
+        the names of classes. With ``new_classes="escape"`` they are in order of
+        appearance, and the payload codes where they first appear.
     groups : array-like of shape (n_samples,), default=None
-        As for ``fit``; the decoder needs them, like the features.
+        As for ``fit``. The decoder needs groups as well as features.
 
     Returns
     -------
     message : bytes
-        Header and payload; :class:`LabelMessage` separates them. The payload is a few
-        bits longer than the codelength: at most 0.006 bits per label due to rounding,
-        and up to 64 in total due to whole words. It may be shorter if a label was
-        nearly impossible, since no label costs more than 24 bits.
+        Header and payload, which :class:`LabelMessage` separates. The payload exceeds
+        the codelength by at most 0.006 bits per label due to rounding, and up to 64
+        bits in total due to whole words. It may be shorter if a label was nearly
+        impossible, since no label costs more than 24 bits.
 
     Raises
     ------
@@ -124,7 +124,7 @@ def encode(
     X, y = estimator._checked(X, y, reset=True)
     keys = keys_of(groups, len(X))
     stream = LabelEncoderStream()
-    # One thread, in torch and in BLAS: encoder and decoder sum in the same order.
+    # With one thread in torch and BLAS, encoder and decoder sum in the same order.
     with fixed_arithmetic(), one_blas_thread():
         named = estimator._classes_of(y)
         estimator._begin(X.shape[1], named, n_rows=len(X), keys=keys)
@@ -157,7 +157,7 @@ def decode_labels(
     Parameters
     ----------
     switcher : MDLReadoutSwitcher or readout
-        Its parameters must be the encoder's; it is cloned and not changed.
+        Cloned and not modified. Its parameters must be those of the encoder.
     X : array-like of shape (n_samples, n_features)
         The features, in the same order.
     message : bytes
@@ -173,10 +173,10 @@ def decode_labels(
     Raises
     ------
     ValueError
-        If the message is damaged or of another kind; if it was encoded with other
-        features, groups or settings, or in an environment whose numbers may differ
-        (libraries, instructions, device), naming the first difference; or if the
-        decoded labels do not match the checksum of the message.
+        If the message is damaged or of another kind, or if the decoded labels do not
+        match its checksum. If it was encoded with other features, groups or settings,
+        or in an environment whose numbers may differ (libraries, instructions, device);
+        the error names the first difference.
     TypeError
         If `switcher` is another kind of estimator, or `message` is not bytes.
     ImportError
@@ -239,7 +239,7 @@ def _fresh_copy(switcher: OnlineClassifier) -> OnlineClassifier:
             f"{switcher!r}; pass an unfitted one"
         )
     estimator: OnlineClassifier = clone(switcher)
-    # Write no files twice; stacks must not depend on the number of jobs.
+    # Do not write files twice. Stacks must not depend on the number of jobs.
     aside = {"store": "memory", "checkpoint": None, "n_jobs": None}
     names = estimator.get_params(deep=False)
     estimator.set_params(**{name: v for name, v in aside.items() if name in names})
@@ -254,7 +254,7 @@ def _run(
     reveal: Callable[[np.ndarray], int],
 ) -> None:
     """Evaluate an estimator; `reveal` returns a label given its probabilities."""
-    bar = nullcontext()  # not even a hidden one: it would take tqdm's lock
+    bar = nullcontext()  # a hidden one would take tqdm's lock
     if estimator.verbose:
         bar = tqdm(total=len(X), desc=type(estimator).__name__, unit="row")
     with bar as shown:
@@ -274,10 +274,10 @@ def _run(
 def _requirements(
     estimator: OnlineClassifier, X: np.ndarray, keys: np.ndarray | None
 ) -> dict[str, dict[str, object]]:
-    """Return what decoding depends on: exact arithmetic, settings, features.
+    """Return what decoding depends on: arithmetic, settings and features.
 
-    The decoder repeats every prediction of the encoder. If a single bit differs, a
-    probability changes, and all labels from there on are lost.
+    The decoder repeats every prediction of the encoder. If a single bit of a
+    probability differs, all labels from there on are lost.
     """
     environment = environment_of(resolve_device(estimator.device))
     environment["versions"]["constriction"] = version_of("constriction")
@@ -311,9 +311,9 @@ def _listed(classes: np.ndarray) -> list[object]:
 
 
 def _classes(read: LabelMessage, in_order: bool) -> np.ndarray:
-    """Return the classes (C,) of a message: at most as many as labels and bytes.
+    """Return the classes (C,) of a message, at most as many as labels and bytes.
 
-    They are sorted, if they must be in order.
+    Classes are sorted if they must be in order.
     """
     labels = read.header["labels"]
     dtype, listed = labels["dtype"], labels["classes"]

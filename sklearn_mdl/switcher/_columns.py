@@ -1,4 +1,4 @@
-"""Columns of y: several labels per row, and the classes of each column."""
+"""Columns of y for several labels per row, and the classes of each column."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def split_columns(y: object) -> list[np.ndarray]:
     )
     if labels.ndim != 2:
         required = "of two dimensions, (n_samples, n_outputs)"
-        cure = "for one label to a row take MDLReadoutSwitcher"
+        cure = "for one label per row use MDLReadoutSwitcher"
         raise invalid("y", required, labels.shape, cure)
-    # A table of words and numbers holds objects.
+    # A table of text and numbers has dtype object.
     return [np.array(c.tolist()) if c.dtype == object else c for c in labels.T]
 
 
@@ -45,7 +45,7 @@ def in_column(j: int) -> Iterator[None]:
 
 
 def check_labels(columns: list[np.ndarray]) -> None:
-    """Raise for columns without labels, or with a single class."""
+    """Raise for columns without labels or with a single class."""
     for j, column in enumerate(columns):
         with in_column(j), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # fit warns for each column
@@ -72,7 +72,7 @@ def classes_of_columns(
         classes = [np.asarray(classes)]
     if len(classes) != n_outputs or any(np.ndim(known) != 1 for known in classes):
         required = f"a list of the classes of each of {n_outputs} columns"
-        cure = f"for 0 and 1 in all of them pass [[0, 1]] * {n_outputs}"
+        cure = f"for 0 and 1 in all columns pass [[0, 1]] * {n_outputs}"
         raise invalid("classes", required, classes, cure)
     return [np.unique(known) for known in classes]
 
@@ -90,5 +90,5 @@ def check_first(columns: list[np.ndarray], classes: list[np.ndarray | None]) -> 
             unknown = np.setdiff1d(column, known)
             if len(unknown):
                 required = f"among the classes {known.tolist()!r}"
-                cure = "name all at the first call"
+                cure = "name all classes at the first call"
                 raise invalid("labels", required, unknown.tolist(), cure)

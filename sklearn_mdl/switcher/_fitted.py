@@ -55,9 +55,9 @@ from sklearn_mdl.switching import (
 
 
 class FittedSwitcher(OnlineEstimator):
-    """Base class of switchers: everything that reads a run without changing it.
+    """Base class of switchers with everything that reads a run without changing it.
 
-    ``BaseSwitcher`` makes a run from the parameters and sets the attributes below.
+    ``BaseSwitcher`` creates a run from the parameters and sets the attributes below.
     """
 
     switching: PriorLike
@@ -68,7 +68,7 @@ class FittedSwitcher(OnlineEstimator):
 
     @property
     def settings_(self) -> ResolvedSettings:
-        """Settings that "auto" and None stood for; prints as lines."""
+        """Settings that "auto" and None stood for, which print as lines."""
         found: ResolvedSettings = self._run.origin
         return found
 
@@ -99,7 +99,7 @@ class FittedSwitcher(OnlineEstimator):
 
     @property
     def pool_kinds_(self) -> list[Hashable]:
-        """Names of the kinds of readouts that are pooled; empty without a pool."""
+        """Names of the kinds of readouts in the pool; empty without a pool."""
         return list(self.settings_.mixing.group_names)
 
     @property
@@ -119,12 +119,12 @@ class FittedSwitcher(OnlineEstimator):
 
     @property
     def retired_at_(self) -> np.ndarray:
-        """Examples after which each readout retired, (n_readouts,); -1 for never."""
+        """Examples after which each readout retired, (n_readouts,), or -1 for never."""
         return self._run.retired_at.copy()
 
     @property
     def readout_codelengths_(self) -> np.ndarray:
-        """Codelength of every single readout, (n_readouts,), in nats.
+        """Codelength of every readout, (n_readouts,), in nats.
 
         Once retired, a readout costs as much as the mixture of the readouts awake.
         """
@@ -137,7 +137,7 @@ class FittedSwitcher(OnlineEstimator):
 
     @property
     def view_names_(self) -> list[Hashable]:
-        """Names of the views, sets of columns, that readouts see; None is all of X."""
+        """Names of the views (sets of columns) that readouts see; None is all of X."""
         return list(dict.fromkeys(readout.view for readout in self.readouts_))
 
     @property
@@ -154,7 +154,7 @@ class FittedSwitcher(OnlineEstimator):
 
     @property
     def diverged_at_(self) -> np.ndarray:
-        """Row from which on each readout has no finite prediction; -1 for none."""
+        """First row without a finite prediction of each readout; -1 for none."""
         return self._run.threads.diverged_at
 
     @property
@@ -163,7 +163,7 @@ class FittedSwitcher(OnlineEstimator):
         return grid_edges(self.readouts_, self.readout_codelengths_)
 
     def _warn_of_edges(self) -> None:
-        """Warn if the best readout lies at the edge of the grid."""
+        """Warn if the best readout is at the edge of the grid."""
         edges = [
             f"{name}={value:g} is the {side}"
             for name, (value, side) in self.grid_edges_.items()
@@ -177,12 +177,12 @@ class FittedSwitcher(OnlineEstimator):
 
     @property
     def store_(self) -> Path | None:
-        """Folder of the files of this stream, below ``store``; None in memory."""
+        """Folder with the files of this stream in ``store``; None in memory."""
         folder = self._run.trace.folder
         return None if folder is None else folder.path
 
     def remix(self, switching: PriorLike) -> ForwardTrace:
-        """Mix the same losses under another prior, without training again.
+        """Mix the same losses under another prior without training again.
 
         Parameters
         ----------
@@ -192,19 +192,19 @@ class FittedSwitcher(OnlineEstimator):
         Returns
         -------
         trace : ForwardTrace
-            ``codelength``, ``codelengths`` and ``posterior``, in nats, of the switching
-            mixture without a pool; use :meth:`repool` for pooled codelengths.
+            ``codelength``, ``codelengths`` (in nats) and ``posterior`` of the switching
+            mixture without a pool. Use :meth:`repool` for pooled codelengths.
         """
         return self._stored().remix(switching)
 
     def remix_by_view(self, switching: PriorLike = "learned-share") -> ViewTrace:
-        """Code each view by its own readouts, and mix the views.
+        """Code each view with its own readouts, and mix the views.
 
-        Readouts are not trained again. The codelength exceeds that of the best view
-        under the same prior by at most ``log(n_views)`` nats, for any prior. The
-        mixture of all readouts has no such bound unless its prior is "bayes": each time
-        a switching prior redraws the readout, it pays ``log(n_views)`` again to choose
-        a view. In return, it can change the view.
+        Readouts are not trained again. For any prior, the codelength exceeds that of
+        the best view under the same prior by at most ``log(n_views)`` nats. The mixture
+        of all readouts has no such bound unless its prior is "bayes". Each time a
+        switching prior redraws the readout, it pays ``log(n_views)`` again to choose a
+        view, but in return it can change the view.
 
         Parameters
         ----------
@@ -214,7 +214,7 @@ class FittedSwitcher(OnlineEstimator):
         Returns
         -------
         trace : ViewTrace
-            In nats, by switching without a pool.
+            Results in nats, by switching without a pool.
         """
         losses = self.readout_losses_
         views: list[Hashable] = [readout.view for readout in self.readouts_]
@@ -228,7 +228,7 @@ class FittedSwitcher(OnlineEstimator):
         *,
         kinds: Sequence[Hashable] | None = None,
     ) -> PooledTrace:
-        """Combine the same kinds by another pool, without training again.
+        """Combine the same kinds with another pool without training again.
 
         The rows must have been evaluated with "mixtures" in ``store``. Readouts that
         retired in a race stay retired.
@@ -238,15 +238,15 @@ class FittedSwitcher(OnlineEstimator):
         switching : str, SwitchingPrior or None
             As the parameter of the same name.
         pooling : LogLinearPool
-            Its ``kinds`` are not used: the kinds of the run are.
+            Its ``kinds`` are ignored in favour of the kinds of the run.
         kinds : sequence of names, default=None
             Names in ``pool_kinds_`` to pool; None pools all.
 
         Returns
         -------
         trace : PooledTrace
-            In nats. With the prior and pool of the run it has exactly the run's
-            numbers.
+            Results in nats. With the prior and pool of the run they equal the run's
+            exactly.
 
         Raises
         ------
@@ -264,14 +264,14 @@ class FittedSwitcher(OnlineEstimator):
         *,
         dtype: Literal["float64", "float32"] = "float64",
     ) -> list[Path]:
-        """Write the losses of this run, to be mixed later without training again.
+        """Write the losses of this run for mixing without training again.
 
         Parameters
         ----------
         path : path-like
-            Ends in ``.npy``; see :func:`~sklearn_mdl.switcher.save_losses`.
+            A path that ends in ``.npy``; see :func:`~sklearn_mdl.switcher.save_losses`.
         dtype : {"float64", "float32"}, default="float64"
-            Float64 is exact, so priors give the same codelengths as here.
+            With float64, priors give exactly the same codelengths.
 
         Returns
         -------
@@ -286,7 +286,7 @@ class FittedSwitcher(OnlineEstimator):
         """
         folder = self._run.trace.folder
         if folder is not None and Path(path).resolve().parent == folder.path.resolve():
-            required, cure = "apart from the store of the run", "name another folder"
+            required, cure = "outside the store of the run", "choose another folder"
             raise invalid("path", required, str(path), cure)
         return save_losses(Path(path), self._stored(), dtype=dtype)
 
@@ -323,7 +323,7 @@ class FittedSwitcher(OnlineEstimator):
     @property
     @abstractmethod
     def reference_codelengths_(self) -> np.ndarray:
-        """Cost of every label given only the labels before it, in nats."""
+        """Cost of every label given only the earlier labels, in nats."""
 
     def score_segments(
         self,
@@ -334,19 +334,18 @@ class FittedSwitcher(OnlineEstimator):
         level: float = 0.9,
         n_resamples: int = 1000,
     ) -> StreamSegments:
-        """Cut the stream into segments, and compare their costs with other codes.
+        """Cut the stream into segments and compare their costs with other codes.
 
         Parameters
         ----------
         ends : int, array-like or "posterior", default=8
-            A number of equal segments; or the row after the last one of each segment;
-            or, with `times`, their last timestamps; or "posterior": segments end where
-            the most probable readout, given all labels, changes.
+            An int is a number of equal segments. An array holds the row after the end
+            of each segment or, with `times`, the last timestamp of each. "posterior"
+            ends segments where the most probable readout, given all labels, changes.
         times : array-like of shape (n_samples_seen_,), optional
             Timestamps of the rows, sorted.
         restart : bool, default=True
-            If True, also restart the readouts at the beginning of each segment; the
-            pass then runs a second time.
+            If True, run the pass a second time and restart readouts at each segment.
         level : float, default=0.9
             Coverage of the intervals.
         n_resamples : int, default=1000
@@ -355,7 +354,7 @@ class FittedSwitcher(OnlineEstimator):
         Returns
         -------
         segments : StreamSegments
-            In nats. If a segment ends within a group, the group is restarted as two.
+            Results in nats. A group that spans two segments is restarted as two groups.
 
         Raises
         ------
@@ -425,17 +424,17 @@ class FittedSwitcher(OnlineEstimator):
     def permutation_test(
         self, n_permutations: int = 100, *, shuffled: bool = False
     ) -> PermutationTest:
-        """Test whether features are informative about the labels, by permuting labels.
+        """Test whether features are informative about labels by permuting the labels.
 
-        Both codes only mix the kernel readouts in the list, by a fixed share of rate
-        ``1 / t``: a single factorisation serves all permutations.
+        Both codes mix only the kernel readouts in the list, with a fixed share of rate
+        ``1 / t``, so a single factorisation serves all permutations.
 
         Parameters
         ----------
         n_permutations : int, default=100
             Seeded by ``random_state``.
         shuffled : bool, default=False
-            Pass True if you gave the rows in random order; not needed with
+            Pass True if the rows were already in random order. Not needed with
             ``shuffle=True``.
 
         Returns

@@ -1,7 +1,7 @@
-"""Losses of readouts in files: a plain ``.npy`` and its description in a ``.json``.
+"""Files of losses of readouts: a plain ``.npy`` and a description in ``.json``.
 
-A ``.npy`` grows in place while a run writes to it, any tool can read it, and numpy maps
-it into memory.
+A run can append to a ``.npy`` in place, any tool can read it, and NumPy can map it into
+memory.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from sklearn_mdl.switching import SwitchingPrior
 
 DTYPES = ("float64", "float32")
 
-# The priors that a file may name.
+# Priors that a file may name.
 _PRIORS = {
     name: kind
     for name, kind in vars(sklearn_mdl.switching).items()
@@ -40,15 +40,15 @@ _PRIORS = {
 
 
 def description(stored: StoredLosses, dtype: str, *, growing: bool = False) -> Json:
-    """Return the JSON that goes with losses.
+    """Return the JSON description of losses.
 
     Parameters
     ----------
     stored : StoredLosses
     dtype : {"float64", "float32"}
-        The type that is stored.
+        The stored type.
     growing : bool, default=False
-        True while a run appends rows: their number is then left open.
+        True while a run appends rows, so that their number is open.
 
     Returns
     -------
@@ -71,7 +71,7 @@ def description(stored: StoredLosses, dtype: str, *, growing: bool = False) -> J
 
 
 def described(losses: np.ndarray, text: str | None) -> StoredLosses:
-    """Return losses with their `description`, if there is one.
+    """Return losses with their `description` if there is one.
 
     Raises
     ------
@@ -103,17 +103,19 @@ def _prior_as_json(prior: SwitchingPrior | None) -> object:
 def save_losses(
     path: str | Path, losses: StoredLosses | ArrayLike, *, dtype: str = "float64"
 ) -> list[Path]:
-    """Write losses to a file, from which they can be mixed without training again.
+    """Write losses to a file for mixing without training again.
 
     Parameters
     ----------
     path : path-like
-        Ends in ``.npy``; the description of the readouts is written next to it, to a
-        ``.json`` of the same stem. The folder must exist; existing losses are replaced.
+        A path that ends in ``.npy``. The description of the readouts goes into a
+        ``.json`` file of the same stem. The folder must exist. Existing losses are
+        replaced.
     losses : StoredLosses or array-like of shape (N, K)
-        In nats. Read by blocks of rows, so it may be a memory map larger than memory.
+        Losses in nats. They are read block by block, so they may be a memory map larger
+        than memory.
     dtype : {"float64", "float32"}, default="float64"
-        The type to store: every bit of the run, or half the size.
+        Type to store. Float64 is exact; float32 takes half the space.
 
     Returns
     -------
@@ -125,16 +127,15 @@ def save_losses(
     FileNotFoundError
         If the folder is missing.
     ValueError
-        If the path has another suffix, a file of another kind is there or in the place
-        of the description, ``dtype`` is invalid, or bare losses are not an array that
-        :class:`~sklearn_mdl.switcher.StoredLosses` takes.
+        If the path has another suffix, if it or the path of the description is a file
+        of another kind, if ``dtype`` is invalid, or if bare losses are not a valid
+        array for :class:`~sklearn_mdl.switcher.StoredLosses`.
 
     Notes
     -----
-    Files are written under another name and put in place when they are complete. The
-    previous description is removed first and the new one put in place last: if writing
-    is interrupted, losses may lack a description, but never have the description of
-    other losses.
+    Files are written under a temporary name and renamed when complete. The previous
+    description is removed first and the new one added last. If writing is interrupted,
+    losses may lack a description but never have that of other losses.
 
     Examples
     --------
@@ -163,18 +164,18 @@ def save_losses(
         indent = 1 if stored.known is None else None  # a number for each example
         text = json.dumps(description(stored, dtype), indent=indent, allow_nan=False)
         new_sidecar.write_text(text + "\n", encoding="utf-8")
-        sidecar.unlink(missing_ok=True)  # losses take their place first
+        sidecar.unlink(missing_ok=True)  # losses are renamed first
     return [path, sidecar]
 
 
 def load_losses(path: str | Path) -> StoredLosses:
-    """Open a file of losses, to mix them under any switching prior.
+    """Open a file of losses to mix them under any switching prior.
 
     Parameters
     ----------
     path : path-like
-        A file that :func:`~sklearn_mdl.switcher.save_losses` has written, or the
-        ``losses.npy`` of a switcher's ``store``; during a run, you get the rows written
+        A file written by :func:`~sklearn_mdl.switcher.save_losses`, or the
+        ``losses.npy`` of a switcher's ``store``. During a run you get the rows written
         so far. For a bare ``.npy`` of shape (N, K), readouts are named "readout 0" and
         so on, and architectures are None.
 
@@ -188,8 +189,8 @@ def load_losses(path: str | Path) -> StoredLosses:
     FileNotFoundError
         If there is no such file.
     ValueError
-        If the file is of another kind or unreadable, if its description belongs to
-        other losses, or to a later version.
+        If the file is unreadable or of another kind, or if its description belongs to
+        other losses or a later version.
 
     Examples
     --------
@@ -222,13 +223,13 @@ def load_losses(path: str | Path) -> StoredLosses:
     except NewerFormat:
         raise
     except (*(ValueError, TypeError, EOFError), *DAMAGED_HEADER) as error:
-        required = "losses, and its description must be theirs"
+        required = "losses with a matching description"
         cure = "write both again with save_losses, or remove the wrong one"
         raise damaged(path, required, f"got: {error}", cure) from error
 
 
 def _beside(path: Path, text: str | None, n_rows: int) -> dict[str, Any]:
-    """Open the other files in the folder of a stream, besides its losses."""
+    """Open the files in the folder of a stream other than its losses."""
     if not n_rows or "stream" not in json.loads(text or "{}"):
         return {}
     known = np.lib.format.open_memmap(path.with_name("known.npy"), mode="r")[:n_rows]
@@ -239,7 +240,7 @@ def _beside(path: Path, text: str | None, n_rows: int) -> dict[str, Any]:
 
 
 def check_losses_path(path: str | Path) -> Path:
-    """Return the path if losses can be written there; raise as `save_losses`."""
+    """Return the path if losses can be written there; otherwise raise."""
     path = _checked_suffix(path)
     sidecar = path.with_suffix(".json")
     if not path.parent.is_dir():
@@ -272,7 +273,7 @@ def _is_ours_or_free(sidecar: Path) -> bool:
     except (ValueError, RecursionError):
         return not sidecar.exists()
     is_losses = kind_of(found)[0] == "losses"
-    return is_losses and "stream" not in found  # those of a store are its stream's
+    return is_losses and "stream" not in found  # a store's losses belong to its stream
 
 
 def _text(sidecar: Path) -> str | None:

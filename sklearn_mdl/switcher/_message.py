@@ -1,4 +1,4 @@
-"""The message that holds coded labels, and the settings that decoding depends on."""
+"""The message with coded labels, and the settings on which decoding depends."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ PREFIX = struct.Struct("<8sHI")
 WORD_BYTES = 4
 DIGEST_BYTES = hashlib.sha256().digest_size
 
-# The fields of a header, and the types of those that are read. All other fields may
-# hold any JSON: they are only compared with the decoder's.
+# Fields of a header with the types of those that are read. Other fields may hold any
+# JSON, since they are only compared with the decoder's.
 Header = dict[str, Any]
 FIELDS: dict[str, type] = {
     **dict.fromkeys(("environment", "settings", "features", "labels"), dict),
@@ -42,9 +42,9 @@ class LabelMessage:
     Parameters
     ----------
     header : dict
-        ``environment`` and ``settings``, on which decoding depends; ``features``, the
-        shape and checksum of the features; ``labels``, the side information: classes,
-        their dtype and a checksum of the labels.
+        ``environment`` and ``settings``, on which decoding depends; ``features``, with
+        the shape and checksum of the features; ``labels``, with the classes, their
+        dtype and a checksum of the labels.
     payload : bytes
         The labels, entropy-coded.
 
@@ -72,12 +72,12 @@ class LabelMessage:
 
     @property
     def payload_bits(self) -> int:
-        """Size of the payload: about the codelength ``/ log 2``."""
+        """Size of the payload, about the codelength ``/ log 2``."""
         return 8 * len(self.payload)
 
     @property
     def header_bits(self) -> int:
-        """Size of everything else: header, its frame and the checksum."""
+        """Size of the header, its frame and the checksum."""
         frame = PREFIX.size + DIGEST_BYTES
         return 8 * (frame + len(_encoded(self.header)))
 
@@ -90,7 +90,7 @@ class LabelMessage:
 
     @classmethod
     def from_bytes(cls, message: bytes) -> LabelMessage:
-        """Separate header and payload of a message, without decoding it.
+        """Separate the header and payload of a message without decoding it.
 
         Parameters
         ----------
@@ -103,7 +103,7 @@ class LabelMessage:
         Raises
         ------
         ValueError
-            If it is not a message, is of another version, or damaged: truncated,
+            If it is not a message, has another version or is damaged: truncated,
             extended or changed in any bit.
         TypeError
             If it is not bytes.
@@ -175,7 +175,7 @@ OVERRULED = ("batch_size", "device")  # parameters of a switcher, not of its rea
 
 
 def settings_of(switcher: OnlineClassifier) -> dict[str, object]:
-    """Return the parameters that predictions depend on, as JSON.
+    """Return the parameters on which predictions depend, as JSON.
 
     Parameters
     ----------
@@ -184,8 +184,8 @@ def settings_of(switcher: OnlineClassifier) -> dict[str, object]:
     Returns
     -------
     settings : dict
-        All parameters that have an effect. For readouts, of which there may be
-        thousands, only parameters that differ from the class's defaults.
+        All parameters that have an effect. Parameters of readouts are only listed if
+        they differ from the defaults, since there may be thousands of readouts.
 
     Raises
     ------
@@ -209,7 +209,7 @@ def settings_of(switcher: OnlineClassifier) -> dict[str, object]:
 
 def _of_readout(readout: object) -> object:
     if not isinstance(readout, BaseEstimator):
-        return readout  # refused when the estimator is fitted
+        return readout  # rejected when the estimator is fitted
     given = readout.get_params(deep=False)
     if given.get("random_state") is not None:
         _check_seed("random_state of a readout", given["random_state"])

@@ -1,4 +1,4 @@
-"""Codelength of several labels per row: one switcher for each column of y."""
+"""Codelength of several labels per row, with one switcher per column of y."""
 
 from __future__ import annotations
 
@@ -42,25 +42,24 @@ Labels: TypeAlias = ArrayLike | spmatrix
 
 @dataclass(eq=False, repr=False)
 class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
-    """Codelength of several labels per row, with one switcher for each column of y.
+    """Codelength of several labels per row, with one switcher per column of y.
 
-    Every column of y, a label of a multi-label task or any other set of classes, gets
-    its own switcher over the same rows in the same order, like in scikit-learn's
-    ``MultiOutputClassifier``. The sum of their codelengths is a codelength of the whole
-    of y.
+    Every column of y may be a label of a multi-label task or any other set of classes.
+    It gets its own switcher over the same rows in the same order, as in scikit-learn's
+    ``MultiOutputClassifier``. The sum of their codelengths is a codelength of y.
 
-    The sum is the length of a code that treats the columns as independent given the
-    features: no column is predicted from another. Two equal columns cost twice as much
-    as one, and the order of the columns does not matter.
+    This code treats columns as independent given the features: no column is predicted
+    from another. So two equal columns cost twice as much as one, and the order of
+    columns does not matter.
 
     Parameters
     ----------
     switcher : MDLReadoutSwitcher, LinearReadout or MLPReadout, default=None
-        Copied for every column; None takes the default switcher. All copies have the
-        same seed, and with ``shuffle=True`` the same order. In a ``store`` or a
+        Copied for every column. None is the default switcher. All copies have the same
+        seed and, with ``shuffle=True``, the same order. In a ``store`` or a
         ``checkpoint``, column ``j`` gets the folder ``output-j``.
     n_jobs : int, default=None
-        Number of columns evaluated in parallel, as in joblib; results do not depend on
+        Number of columns evaluated in parallel, as in joblib. Results do not depend on
         it.
 
     Attributes
@@ -68,14 +67,14 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
     codelength_ : float
         Codelength of all labels in all columns, in nats.
     codelengths_ : ndarray of shape (n_samples_seen_,)
-        Codelength of every example, a sum over the columns, in nats.
+        Codelength of every example, summed over columns, in nats.
     output_codelengths_ : ndarray of shape (n_outputs,)
         Codelength of every column, in nats.
     switching_codelength_ : float
-        Codelength by switching only, as in the paper, in nats; it differs from
-        ``codelength_`` where readouts are pooled.
+        Codelength by switching only, as in the paper, in nats. It differs from
+        ``codelength_`` if readouts are pooled.
     switching_codelengths_ : ndarray of shape (n_samples_seen_,)
-        The same for every example, a sum over the columns, in nats.
+        Switching codelength of every example, summed over columns, in nats.
     uniform_codelength_ : float
         Cost of uniform codes of all columns, in nats.
     frequency_codelength_ : float
@@ -98,8 +97,8 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    If you press Ctrl-C during ``fit``, the estimator stays as it was before, since some
-    columns would not have begun.
+    If you press Ctrl-C during ``fit``, the estimator keeps its previous state, since
+    some columns would not have begun.
 
     Examples
     --------
@@ -126,15 +125,15 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: ArrayLike, y: Labels, *, groups: ArrayLike | None = None) -> Self:
-        """Fit from scratch: one prequential pass over the rows for each column of y.
+        """Fit from scratch with one prequential pass over the rows per column of y.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
             Features, taken as float32.
         y : {array-like, sparse matrix} of shape (n_samples, n_outputs)
-            Labels, of at least two classes in every column: an indicator matrix, or
-            any classes.
+            Labels of at least two classes in every column: an indicator matrix or any
+            classes.
         groups : array-like of shape (n_samples,), default=None
             As for :meth:`MDLReadoutSwitcher.fit`.
 
@@ -168,15 +167,15 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
     ) -> Self:
         """Evaluate more rows of the same stream.
 
-        Codelengths do not depend on how a stream is cut into calls: they equal those of
-        one ``fit`` on all rows, bit for bit.
+        However a stream is cut into calls, codelengths are bitwise those of one ``fit``
+        on all rows.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
         y : {array-like, sparse matrix} of shape (n_samples, n_outputs)
         classes : list of n_outputs array-likes of shape (n_classes,), default=None
-            All labels that can occur in each column; required at the first call,
+            All labels that can occur in each column. Required at the first call,
             optional afterwards.
         groups : array-like of shape (n_samples,), default=None
             As for :meth:`MDLReadoutSwitcher.partial_fit`.
@@ -207,7 +206,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         return self
 
     def _switchers(self, n_outputs: int) -> list[OnlineClassifier]:
-        """Copy the switcher, with one seed for all and a folder for each."""
+        """Copy the switcher with one seed for all columns and a folder for each."""
         pattern = MDLReadoutSwitcher() if self.switcher is None else self.switcher
         seed = pattern.random_state
         if not isinstance(seed, Integral):
@@ -220,13 +219,13 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         return switchers
 
     def _side_by_side(self, calls: Iterable[object]) -> list[OnlineClassifier]:
-        # A run reads mapped rows again later, but joblib's maps end with its jobs.
+        # A run reads mapped rows again later, but joblib's maps vanish with its jobs.
         return list(Parallel(self.n_jobs, max_nbytes=None, **watched())(calls))
 
     def _check_further(
         self, columns: list[np.ndarray], classes: list[np.ndarray | None]
     ) -> None:
-        """Raise for data that would stop some column after others have learned them."""
+        """Raise for data that would stop a column after others have learned them."""
         self._check_width(columns)
         seen = [switcher.n_samples_seen_ for switcher in self.estimators_]
         if len(set(seen)) > 1:
@@ -246,7 +245,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
             raise invalid("y", required, len(columns), "call fit again for others")
 
     def _columns(self, y: Labels) -> list[np.ndarray]:
-        """Columns of y, as many as were fitted."""
+        """Return the columns of y, as many as were fitted."""
         columns = split_columns(y)
         self._check_width(columns)
         return columns
@@ -483,14 +482,14 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
 
 
 def _switching(switcher: OnlineClassifier) -> np.ndarray:
-    """Return codelengths by switching; a single readout has no pool."""
+    """Return codelengths by switching, since a single readout has no pool."""
     if isinstance(switcher, MDLReadoutSwitcher):
         return switcher.switching_codelengths_
     return switcher.codelengths_
 
 
 def _folders(switcher: OnlineClassifier, j: int) -> dict[str, Store]:
-    """Name the folders of column j where the switcher writes to disk."""
+    """Name the folders in which the switcher of column j writes."""
     params, name = switcher.get_params(deep=False), f"output-{j}"
     found = {}
     if "store" in params:

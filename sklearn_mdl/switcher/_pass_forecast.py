@@ -1,4 +1,4 @@
-"""Forecast of one pass: devices, seconds, memory and disk, by a trial on few rows."""
+"""Forecast of the time, memory and disk of a pass from a trial on a few rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from sklearn_mdl.switcher._resolved import PROCESSES, store_of
 from sklearn_mdl.switcher._split import ROUND_BYTES, check_split
 from sklearn_mdl.switcher._split_parts import Common, parts_of
 
-ENDS = (512, 2048, 2560)  # windows of the trial; kernels are exact to 2,048
+ENDS = (512, 2048, 2560)  # windows of the trial; kernels are exact up to 2,048
 FLOAT = 8
 
 
@@ -37,15 +37,15 @@ class PassForecast(NamedTuple):
     n_devices : int
         Number of processes, each with its own device.
     n_parts : int
-        Number of parts that the processes share; 1 if the pass is not split.
+        Number of parts shared by the processes; 1 if the pass is not split.
     cpu_seconds : float
-        CPU time of all processes, if a device is as fast as this machine.
+        CPU time of all processes if a device is as fast as this machine.
     seconds : float
-        Time until the end, if parts share the devices evenly; one thread each.
+        Total time if parts share the devices evenly, with one thread each.
     memory_bytes : int
-        Memory of the process that mixes, without memory-mapped rows.
+        Memory of the mixing process, without memory-mapped rows.
     disk_bytes : int
-        Largest size of store, checkpoint and the files of parts.
+        Largest size of the store, the checkpoint and the files of parts.
     trial_rows : int
         Number of rows in the trial.
     """
@@ -73,7 +73,7 @@ class PassForecast(NamedTuple):
 
 
 class _Window:
-    """CPU seconds of the parts and of mixing, over the rows up to one of `ENDS`."""
+    """CPU seconds of the parts and of mixing over the rows up to one of `ENDS`."""
 
     def __init__(self, n_parts: int) -> None:
         self.parts = np.zeros(n_parts)
@@ -82,17 +82,17 @@ class _Window:
 
 
 class Timed:
-    """Parts of a pass, evaluated one after the other in this process, and timed.
+    """Parts of a pass, evaluated one by one in this process and timed.
 
     Parameters
     ----------
     parts : list of Threads
-        With the columns of each among all readouts.
+        The parts, with the columns of each among all readouts.
 
     Attributes
     ----------
     windows : list of _Window
-        Over the rows up to each of `ENDS`.
+        Windows over the rows up to each of `ENDS`.
     """
 
     def __init__(self, parts: list[tuple[list[int], Threads]]) -> None:
@@ -110,7 +110,7 @@ class Timed:
             threads.begin(labels)
 
     def next_stop(self, start: int, limit: int) -> int:
-        """End segments at the ends of windows, too."""
+        """End segments at the ends of windows as well."""
         ends = [end for end in ENDS if end > start]
         limit = min([limit, *ends])
         return min(threads.next_stop(start, limit) for _, threads in self.parts)

@@ -1,4 +1,4 @@
-"""Codelengths of permuted labels: the savings of features due to chance."""
+"""Codelengths of permuted labels, which show savings due to chance."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from sklearn_mdl.readouts import (
 )
 from sklearn_mdl.switching import GroupedShare
 
-AT_ONCE = 2**26  # scores that are held together
+AT_ONCE = 2**26  # scores in memory at once
 
 
 class PermutationTest(NamedTuple):
-    """Codelengths of labels and of permuted labels, both only under kernel readouts.
+    """Codelengths of labels and of permuted labels under kernel readouts only.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class PermutationTest(NamedTuple):
     null_codelengths : ndarray of shape (n_permutations,)
         Codelengths of permuted labels, in nats.
     p_value : float
-        ``(1 + nulls not longer) / (1 + n_permutations)``: the probability of a code at
+        ``(1 + nulls not longer) / (1 + n_permutations)``, the probability of a code at
         least as short if features and labels are independent.
     """
 
@@ -78,20 +78,20 @@ def permutation_tests(
     n_permutations: int,
     seed: int,
 ) -> list[PermutationTest]:
-    """Code the labels of runs and permutations of them.
+    """Code the labels of runs and their permutations.
 
-    A single factorisation serves all runs and labellings. Readouts are mixed by a fixed
-    share of rate ``1 / t``, whatever the prior of the runs.
+    A single factorisation serves all runs and labellings. Whatever the prior of the
+    runs, a fixed share with rate ``1 / t`` mixes the readouts.
 
     Parameters
     ----------
     runs : sequence of PrequentialRun
-        Runs over the same rows with the same kernels; their labels are permuted alike.
+        Runs over the same rows with the same kernels. All get the same permutations.
     kernels : list of KernelReadout, or of KernelReadoutRegressor
     n_permutations : int
     seed : int
     """
-    rng = np.random.default_rng([seed, 1])  # other draws than those of the order
+    rng = np.random.default_rng([seed, 1])  # independent of the draws of the order
     n_rows = len(runs[0].labels)
     places = [np.arange(n_rows)]
     places += [rng.permutation(n_rows) for _ in range(n_permutations)]

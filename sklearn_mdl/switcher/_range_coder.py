@@ -1,8 +1,9 @@
-"""The entropy coder: labels to bits and back, given their probabilities.
+"""The entropy coder, which turns labels into bits and back given probabilities.
 
-The range coder (Martin, 1979) of the library constriction, which rounds probabilities
-to multiples of ``2^-24``. Every label gets one such unit and a proportional share of
-the rest: its coded probability is at least ``p (1 - C / 2^24)``, and never zero.
+It is the range coder (Martin, 1979) of the library constriction, which rounds
+probabilities to multiples of ``2^-24``. Every label gets one such unit and a
+proportional share of the rest. So its coded probability is at least ``p (1 - C /
+2^24)`` and never zero.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 from sklearn_mdl._core.images.reading import needed
 
 WORD = np.dtype("<u4")  # words of a payload
-UNIT = 2.0**-24  # least probability of a label, as coded
+UNIT = 2.0**-24  # smallest coded probability of a label
 
 
 class LabelEncoderStream:
@@ -66,7 +67,8 @@ class LabelDecoderStream:
         Raises
         ------
         ValueError
-            If the payload was encoded with other probabilities; not always detected.
+            If the payload was encoded with other probabilities, which is not always
+            detected.
         """
         try:
             return int(self._decoder.decode(_model(self._stream, probabilities)))
@@ -74,7 +76,7 @@ class LabelDecoderStream:
             raise _foreign("one that no label has under these probabilities") from error
 
     def finish(self) -> None:
-        """Check that no label is left; raise as :meth:`take`."""
+        """Raise as :meth:`take` if any label is left."""
         if not self._decoder.maybe_exhausted():
             raise _foreign("one that continues after the last label")
 

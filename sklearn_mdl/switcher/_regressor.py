@@ -32,9 +32,9 @@ NAMES = ("closed-form", "nets", "drift")
 class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
     r"""Codelength of real labels given features, by switching between regressors.
 
-    Like :class:`~sklearn_mdl.MDLReadoutSwitcher`, for labels that are real numbers:
-    every example is predicted by all readouts before its label is seen, a prior over
-    sequences of readouts mixes their densities, and the codelength is the sum of
+    The counterpart of :class:`~sklearn_mdl.MDLReadoutSwitcher` for labels that are real
+    numbers. All readouts predict every example before its label is seen, and a prior
+    over sequences of readouts mixes their densities. The codelength is the sum of
 
     .. math::
 
@@ -42,72 +42,73 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
 
     with densities in the units of the labels. It is a codelength up to a constant: if
     labels are rounded to a grid of width :math:`\delta`, each costs :math:`\log 1 /
-    \delta` nats more. So only compare differences, between encoders or relative to
-    ``reference_codelengths_``; codelengths may be negative.
+    \delta` nats more. Codelengths may be negative. So only compare differences, between
+    encoders or relative to ``reference_codelengths_``.
 
-    Readouts learn labels standardised by all earlier full minibatches; the density
-    includes the inverse map (its Jacobian adds the logarithm of the scale). Until the
-    first minibatch is full, all readouts predict a fixed Student-t with one degree of
-    freedom.
+    Readouts learn labels standardised by all earlier full minibatches. Densities are
+    mapped back to the units of the labels, which adds the logarithm of the scale. Until
+    the first minibatch is full, all readouts predict a fixed Student-t with one degree
+    of freedom.
 
     Parameters
     ----------
     readouts : list, readout, or the name of a list, default=None
         ``LinearReadoutRegressor`` and ``MLPReadoutRegressor`` objects (see
         :func:`~sklearn_mdl.readouts.regressor_grid`) and ``KernelReadoutRegressor``
-        objects. None takes networks and Gaussian processes; "nets" only networks, which
-        depend on the number of features; "closed-form" only Gaussian processes, which
-        need no seed; "drift" adds Gaussian processes that forget, and readouts that
-        ignore features.
+        objects. None is networks and Gaussian processes. "nets" has only networks,
+        which depend on the number of features. "closed-form" has only Gaussian
+        processes, which need no seed. "drift" adds Gaussian processes that forget, and
+        readouts that ignore features.
     switching : str or SwitchingPrior, default="learned-share"
         Prior over sequences of readouts, as in ``MDLReadoutSwitcher``.
     readout_weights : "architecture" or array-like of shape (n_readouts,), default=None
         Prior weights of the readouts; None is uniform.
     pooling : "auto", None, LogLinearPool or array-like, default="auto"
-        How the densities of kinds of readouts are combined beyond switching, as in
-        ``MDLReadoutSwitcher``: "auto" pools where `readouts` is None or a name.
+        How to combine the densities of kinds of readouts beyond switching, as in
+        ``MDLReadoutSwitcher``. "auto" pools if `readouts` is None or a name.
     race : "auto", None or Race, default="auto"
-        The rule (:class:`~sklearn_mdl.switching.Race`) by which readouts that cannot
-        win retire, checked each time the number of examples doubles. Retired readouts
-        are no longer trained; they count as asleep and predict like the mixture of the
-        others. "auto" is `Race()` where `readouts` is None or a name. It is None, as in
-        the paper, where `readouts` is a list, and for "drift", since a readout that
-        loses now may win later.
+        The rule (:class:`~sklearn_mdl.switching.Race`) by which hopeless readouts
+        retire, checked each time the number of examples doubles. Retired readouts are
+        no longer trained. They count as asleep, so they predict like the mixture of the
+        others. "auto" is `Race()` if `readouts` is None or a name. It is None, as in
+        the paper, if `readouts` is a list, and for "drift", since a readout that loses
+        now may win later.
     batch_size : int, (int, int) or "auto", default="auto"
-        Rows learned at once; overrides the readouts' own. A pair is the first and the
-        last size: minibatches grow along the stream, so readouts learn from the first
-        few labels already. An int is the size throughout, as in the paper. "auto" is
-        ``(8, 32)`` where `readouts` is None or a name, and 32 where it is a list.
+        Number of rows learned at once; overrides that of the readouts. An int is
+        constant, as in the paper. A pair is the first and the last size: minibatches
+        grow along the stream, so that readouts already learn from the first few labels.
+        "auto" is ``(8, 32)`` if `readouts` is None or a name, and 32 if it is a list.
     label_delay : int, default=0
-        Number of rows that are predicted between a row and its label. Readouts,
+        Number of rows predicted before the label of a row arrives. Readouts,
         calibration, posterior, pool and race only see the label of row ``t`` once row
         ``t + label_delay`` is coded. Cannot be combined with ``groups``.
     shuffle : bool, default=False
         Permute the rows once in ``fit``; the order is kept in ``order_``.
     device : str, default="auto"
-        Torch device; "auto" uses a GPU if there is one. Overrides the readouts' own.
+        Torch device, which overrides that of the readouts. "auto" uses a GPU if there
+        is one.
     precision : {"float32", "bfloat16", "tf32"}, default="float32"
         Precision of the factors of matrix products while stacks of networks learn.
-        "float32" does not round. "bfloat16" needs a GPU or a CPU with AVX-512 BF16, and
-        only rounds the factors of hidden layers. "tf32" needs a GPU and
+        "float32" does not round. "bfloat16" rounds only the factors of hidden layers,
+        and needs a GPU or a CPU with AVX-512 BF16. "tf32" needs a GPU and
         ``n_jobs=None``. Sums, parameters, moments and predictions stay float32, except
         that a CPU rounds finished sums to bfloat16.
     store : "memory", path-like, or a pair of it and "mixtures", default="memory"
-        Where the trace is kept. In a directory it is kept in memory-mapped files, for
+        Where the trace is kept. A directory keeps it in memory-mapped files, for
         streams whose ``N x K`` numbers do not fit into memory. Each stream gets its own
-        folder there, ``store_``, and its ``losses.npy`` can be opened with
-        :func:`~sklearn_mdl.switcher.load_losses`, also during the run. A pair such as
+        folder there, ``store_``. You can open its ``losses.npy`` with
+        :func:`~sklearn_mdl.switcher.load_losses`, even during the run. A pair such as
         ``("memory", "mixtures")`` also keeps the labels and the predictions of each
         group of readouts, N x G x C numbers, for :meth:`repool`.
     checkpoint : path-like, default=None
         A directory from which an interrupted ``fit`` is resumed, as in
         ``MDLReadoutSwitcher``.
     n_jobs : int, "processes" or None, default=None
-        How the readouts are evaluated in parallel; results do not depend on it. An int
-        is a number of threads; wrapped classifiers take turns in one of them, since
-        they may share state. "processes" evaluates the readouts in parts, each in a
-        process with its own device, with as many processes as the active joblib backend
-        has jobs (``joblib.parallel_config(n_jobs=8)``), also on a cluster; see
+        How readouts are evaluated in parallel. Results do not depend on it. An int is a
+        number of threads, of which wrapped classifiers use only one, since they may
+        share state. "processes" evaluates the readouts in parts, each in a process with
+        its own device. There are as many processes as the active joblib backend has
+        jobs (``joblib.parallel_config(n_jobs=8)``), possibly on a cluster; see
         :doc:`/machines`. The fitted estimator then predicts on the CPU.
     verbose : int, default=0
         Show a progress bar.
@@ -115,8 +116,8 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         Seeds initial weights, replay and the permutation.
     prior_location, prior_scale : float, default=0.0, 1.0
         Location and scale of the fixed Student-t, in the units of the labels. Choose
-        them without looking at the labels to be coded. They cost every encoder and the
-        reference the same, and override the readouts' own.
+        them without looking at the labels to be coded. They affect all encoders and the
+        reference equally, and override those of the readouts.
 
     Attributes
     ----------
@@ -134,14 +135,14 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
     posterior_ : ndarray of shape (n_samples_seen_, n_readouts)
         ``p(readout at t | labels before t)``.
     pool_kinds_ : list of n_kinds names
-        Groups of readouts that are pooled; empty without a pool.
+        Groups of readouts in the pool; empty without a pool.
     pool_weights_ : ndarray of shape (n_samples_seen_, n_kinds)
-        Their weights in the pool before each label.
+        Weights of the kinds in the pool before each label.
     pool_posterior_ : ndarray of shape (n_samples_seen_, 2)
-        Probability of the switching mixture, and of the pool, before each label.
+        Probabilities of the switching mixture and the pool before each label.
     readout_losses_ : ndarray of shape (n_samples_seen_, n_readouts)
-        Minus log density of every example under every readout, in nats; NaN once it has
-        retired.
+        Minus log density of every example under every readout, in nats; NaN once the
+        readout has retired.
     store_ : Path or None
         Folder of the files of this stream; None in memory.
     readout_codelengths_ : ndarray of shape (n_readouts,)
@@ -155,12 +156,12 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
     readouts_ : list of LinearReadoutRegressor and MLPReadoutRegressor
         Unfitted copies of the readouts used.
     diverged_readouts_ : list of str
-        Names of readouts whose predictions stopped being finite; they predict from the
-        labels only, and ``fit`` warns about them.
+        Names of readouts whose predictions stopped being finite. They then predict from
+        the labels only, and ``fit`` warns about them.
     diverged_at_ : ndarray of shape (n_readouts,)
         Number of examples after which each readout diverged; -1 if it has not.
     grid_edges_ : dict of str to (float, {"lowest", "highest"})
-        Settings in which the best readout lies at the edge of those tried.
+        Settings of the best readout that are the lowest or highest of those tried.
     n_features_in_ : int
     n_samples_seen_ : int
     order_ : ndarray of shape (n_samples,)
@@ -221,7 +222,7 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
 
 
 def _listed(name: str | None, n_features: int) -> list[BaseEstimator]:
-    """Return the list of that name; raise if there is none."""
+    """Return the list with this name; raise if there is none."""
     if name not in {*NAMES, None}:
         raise ValueError(
             "A list of regressors must be 'closed-form', 'nets', 'drift' or None, got "
@@ -231,12 +232,12 @@ def _listed(name: str | None, n_features: int) -> list[BaseEstimator]:
 
 
 def _checked(readout: object) -> Readout:
-    """Return a readout of real numbers with valid settings.
+    """Return a readout for regression with valid settings.
 
     Raises
     ------
     TypeError
-        If it is not a readout for regression.
+        If the readout is not for regression.
     """
     kinds = LinearReadoutRegressor, MLPReadoutRegressor, KernelReadoutRegressor
     if not isinstance(readout, (*kinds, DummyReadoutRegressor, ViewReadoutRegressor)):

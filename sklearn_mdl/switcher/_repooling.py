@@ -1,4 +1,4 @@
-"""Another pool of stored predictions of kinds, without training again."""
+"""Pools of stored predictions of kinds, without training again."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class PooledTrace(NamedTuple):
     Attributes
     ----------
     codelength : float
-        Codelength of all labels, in nats, under the fixed share with rate ``1 / t``
-        over switching mixture and pool.
+        Codelength of all labels, in nats, under a fixed share with rate ``1 / t`` over
+        switching mixture and pool.
     codelengths, switching_codelengths, pool_codelengths : ndarray of shape (N,)
-        Codelength of every example in nats: of the share, the switching mixture and the
-        pool.
+        Codelength of every example in nats, under the share, the switching mixture and
+        the pool.
     pool_weights : ndarray of shape (N, G)
         Weights of the kinds before each label; zero where a kind is asleep.
     pool_posterior : ndarray of shape (N, 2)
@@ -50,8 +50,8 @@ class KindMixtures(NamedTuple):
     ----------
     names : list of G names
     mixtures : ndarray of shape (N, G, Q)
-        Probabilities of classes, ``Q = C``; for real labels mean, variance and degrees
-        of freedom. NaN once a kind is asleep.
+        Probabilities of classes, with ``Q = C``. For real labels, mean, variance and
+        degrees of freedom. NaN once a kind is asleep.
     labels : ndarray of shape (N,)
         Classes as integers, or real numbers.
     """
@@ -68,13 +68,12 @@ class KindMixtures(NamedTuple):
         pooling: LogLinearPool,
         kinds: Sequence[Hashable] | None = None,
     ) -> tuple[PooledCoder, list[int]]:
-        """Return a coder that pools kinds, and their indices among the stored kinds.
+        """Return a coder that pools kinds, and the indices of these kinds.
 
         Raises
         ------
         ValueError
-            If `kinds` names fewer than two, or unknown kinds.
-        TypeError
+            If `kinds` names fewer than two kinds, or unknown ones. TypeError
             If `pooling` is not a LogLinearPool.
         """
         if not isinstance(pooling, LogLinearPool):
@@ -101,7 +100,7 @@ class KindMixtures(NamedTuple):
 
 
 def mixtures_beside(path: Path, text: str | None, n_rows: int) -> KindMixtures | None:
-    """Open the predictions of kinds in the folder of a stream, if there are any."""
+    """Open the predictions of kinds in the folder of a stream if there are any."""
     about = None if text is None else json.loads(text)
     if not (n_rows and isinstance(about, dict) and "pool_kinds" in about):
         return None

@@ -1,4 +1,4 @@
-"""Settings that "auto" and None among the parameters of a switcher stand for."""
+"""Settings that "auto" and None stand for in the parameters of a switcher."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ FORGETTING: dict[str, Any] = {
 
 
 class Parameters(Protocol):
-    """Parameters of a switcher, with "auto" and None."""
+    """Parameters of a switcher, which may be "auto" or None."""
 
     switching: PriorLike
     readout_weights: ReadoutWeights
@@ -70,9 +70,9 @@ class ResolvedSettings(NamedTuple):
     ----------
     readouts : list of Readout
     mixing : Mixing
-        Prior, weights of the readouts, kinds that are pooled, pool and race.
+        Prior, weights of the readouts, pooled kinds, pool and race.
     batch_size, first_batch_size : int
-        Rows learned at once at the end of the stream, and at its start.
+        Number of rows learned at once at the end and at the start of the stream.
     device : torch.device
         Device of the readouts in this process.
     n_threads : int
@@ -81,7 +81,7 @@ class ResolvedSettings(NamedTuple):
     folder : Path or None
         Folder of the trace; None is memory.
     keeps_mixtures : bool
-        True if the predictions of kinds are kept.
+        True if predictions of kinds are kept.
     """
 
     readouts: list[Readout]
@@ -127,11 +127,11 @@ def resolved(
     Parameters
     ----------
     switcher : Parameters
-        Parameters that are valid by themselves.
+        Parameters that are individually valid.
     readouts : list of Readout
         Readouts of the stream.
     is_by_name : bool
-        True if the list of readouts is built in, not the user's.
+        True if the list of readouts is built in rather than the user's.
 
     Raises
     ------
@@ -146,7 +146,7 @@ def resolved(
     mixing = Mixing(clone(as_prior(switcher.switching)), weights, groups, pool, race)
     first, last = batch_sizes(switcher.batch_size, is_by_name)
     in_processes = switcher.n_jobs == PROCESSES
-    # Processes have their own devices; learned states are gathered here.
+    # Processes have their own devices; this one gathers the learned states.
     device = resolve_device("cpu" if in_processes else switcher.device)
     n_threads = 1 if in_processes else effective_n_jobs(switcher.n_jobs)
     if switcher.precision != "float32" and not in_processes:
@@ -168,7 +168,7 @@ def resolved(
 
 
 def batch_sizes(batch_size: BatchSize, is_by_name: bool) -> tuple[int, int]:
-    """Return the number of rows learned at once, first and last."""
+    """Return the first and last number of rows learned at once."""
     if isinstance(batch_size, str):  # "auto", as was checked
         return (FIRST_BATCH_SIZE if is_by_name else BATCH_SIZE), BATCH_SIZE
     sizes = batch_size if isinstance(batch_size, tuple) else (batch_size, batch_size)
@@ -194,7 +194,7 @@ def store_of(store: Store) -> tuple[StorePath, bool]:
 
 
 def stored_below(store: Store, name: str) -> Store:
-    """Return the same store in a folder of that name; memory stays memory."""
+    """Return the same store in a folder with that name; memory stays memory."""
     place, keeps_mixtures = store_of(store)
     if place == "memory":
         return store
@@ -204,7 +204,7 @@ def stored_below(store: Store, name: str) -> Store:
 def readout_weights(
     given: ReadoutWeights, readouts: Sequence[Readout]
 ) -> np.ndarray | None:
-    """Prior weights: uniform over views if there are several, whatever their size."""
+    """Return prior weights, uniform over views of any size if there are several."""
     if given is not None and not isinstance(given, str):
         return np.asarray(given, dtype=np.float64)
     names = [readout.view for readout in readouts]
@@ -219,7 +219,7 @@ def readout_weights(
 
 
 def race_of(race: Racing, readouts: Sequence[Readout], is_ours: bool) -> Race | None:
-    """Return the rule by which readouts retire; None if they do not."""
+    """Return the rule by which readouts retire, or None."""
     if not isinstance(race, str):
         return race
     found = Race()  # "auto", as was checked
@@ -233,7 +233,7 @@ def pool_of(
     is_by_name: bool,
     forgets: bool,
 ) -> tuple[Groups | None, LogLinearPool | None]:
-    """Return groups and their pool; None if there is nothing to pool."""
+    """Return groups and their pool, or None if there is nothing to pool."""
     if isinstance(pooling, str):  # "auto", as was checked
         options = FORGETTING if forgets else {}
         pooling = LogLinearPool(**options) if is_by_name else None

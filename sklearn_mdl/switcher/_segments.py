@@ -1,4 +1,4 @@
-"""Codelength by segments of a stream: hard segments, and slow adaptation."""
+"""Codelengths of segments of a stream, which show hard parts and slow adaptation."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class StreamSegments:
     Attributes
     ----------
     starts, ends : ndarray of shape (n_segments,)
-        First row of each segment, and the row after its last one.
+        First row of each segment, and the row after its last row.
     codelengths : ndarray of shape (n_segments,)
         Cost of the segment in the stream.
     per_example : ndarray of shape (n_segments,)
@@ -49,8 +49,7 @@ class StreamSegments:
         Cost under the best code without features (``reference_codelengths_`` of the
         switcher), which has also seen the earlier segments.
     restarted_codelengths : ndarray of shape (n_segments,)
-        Cost under the same readouts, restarted at the start of the segment; NaN without
-        ``restart``.
+        Cost under the same readouts restarted at the segment; NaN without ``restart``.
     """
 
     starts: NDArray[np.intp]
@@ -63,10 +62,10 @@ class StreamSegments:
 
     @property
     def adaptation(self) -> Floats:
-        """Nats lost by earlier learning; negative where earlier learning helped.
+        """Nats lost due to earlier learning; negative where earlier learning helped.
 
-        The cost of the segment minus the cost under readouts restarted there. A segment
-        is hard if both are expensive; if only the first is, the readouts adapted late.
+        The cost of the segment minus its cost under restarted readouts. If both are
+        high, the segment is hard. If only the first is high, the readouts adapted late.
         """
         return self.codelengths - self.restarted_codelengths
 
@@ -81,7 +80,7 @@ class StreamSegments:
 def codelengths_of_labels(
     labels: NDArray[np.intp], n_classes: int, escape: EscapeCode | None = None
 ) -> Floats:
-    """Cost of every label given only the labels before it, in nats."""
+    """Cost of every label given only the earlier labels, in nats."""
     if escape is not None:
         losses = blind_codelengths(labels, escape.n_named)
     else:
@@ -94,13 +93,13 @@ def codelengths_of_labels(
 def segment_ends(
     ends: Ends, n_rows: int, changes: NDArray[np.intp], times: ArrayLike | None
 ) -> NDArray[np.intp]:
-    """Return the row after the last one of each segment.
+    """Return the row after the last row of each segment.
 
     Parameters
     ----------
     ends : array-like, int or "posterior"
     n_rows : int
-        Rows of the stream.
+        Number of rows in the stream.
     changes : ndarray
         Rows at which the most probable readout changes.
     times : array-like of shape (n_rows,) or None
@@ -115,8 +114,8 @@ def segment_ends(
         return np.append(changes[changes > 0], n_rows)
     if isinstance(ends, Integral) and not isinstance(ends, bool):
         if not 1 <= ends <= n_rows:
-            required = f"at least 1 as a number, at most the {n_rows} examples seen"
-            raise invalid("ends", required, ends, "ask for as many as there are rows")
+            required = f"between 1 and the {n_rows} examples seen if it is a number"
+            raise invalid("ends", required, ends, "ask for at most one per row")
         return np.linspace(0, n_rows, int(ends) + 1).round().astype(np.intp)[1:]
     given = np.atleast_1d(np.asarray(ends))
     if times is not None:
@@ -124,7 +123,7 @@ def segment_ends(
     is_rows = given.ndim == 1 and given.dtype.kind in "iu"
     if not is_rows or ((given < 0) | (given > n_rows)).any():
         required = f'a number of segments, "posterior", or row numbers up to {n_rows}'
-        raise invalid("ends", required, ends, "give timestamps together with times")
+        raise invalid("ends", required, ends, "pass times if these are timestamps")
     return np.unique(np.append(given[given > 0], n_rows)).astype(np.intp)
 
 
@@ -132,16 +131,17 @@ def _checked_times(times: ArrayLike, n_rows: int) -> NDArray[Any]:
     found = np.asarray(times)
     if found.shape != (n_rows,) or (found[1:] < found[:-1]).any():
         required = f"a sorted number for each of the {n_rows} examples seen"
-        raise invalid("times", required, found, "give them in the order of the stream")
+        raise invalid("times", required, found, "give times in the order of the stream")
     return found
 
 
 def block_bootstrap(
     values: Floats, level: float, n_resamples: int, random_state: RandomState
 ) -> tuple[float, float]:
-    """Return an interval of a mean of dependent values, by a circular block bootstrap.
+    """Return an interval of a mean of dependent values from a block bootstrap.
 
-    Blocks have ``n^(1/3)`` values, rounded up (Hall, Horowitz and Jing, 1995).
+    Blocks are circular and have ``n^(1/3)`` values, rounded up (Hall, Horowitz and
+    Jing, 1995).
     """
     n = len(values)
     if n < 2:

@@ -1,10 +1,10 @@
-"""A pass in parts: readouts in separate processes, and the mixture of all.
+"""A pass in parts: readouts in separate processes, and their mixture.
 
-A pass goes in rounds. In a round every part evaluates its readouts on the same rows and
-leaves their losses and predictions in a file. The run codes them like the losses of its
-own threads; readouts that lose a race retire before the next round. So a round ends
-where a race compares readouts, and where its files would become too large. The results
-equal those of a single process.
+A pass consists of rounds. In a round every part evaluates its readouts on the same rows
+and writes their losses and predictions to a file. The run codes these losses like those
+of its own threads. Readouts that lose a race retire before the next round. So a round
+ends where a race compares readouts, or where its files would become too large. The
+results equal those of a single process.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ class JoinedFile(Checkpoint):
     folder : Path
     about : mapping
     own : Checkpoint
-        Checkpoint of the pass, written at its end. The pass continues from it if no
-        round has been joined since.
+        Checkpoint of the pass, written at its end. The pass continues from this
+        checkpoint if no round has been joined since.
     """
 
     def __init__(self, folder: Path, about: Json, own: Checkpoint) -> None:
@@ -89,14 +89,14 @@ class JoinedFile(Checkpoint):
         self._own = own
 
     def open(self, trace: PrequentialTrace) -> None:
-        """Read the file, if there is one; the trace adopts the losses of its rows."""
+        """Read the file if there is one; the trace adopts the losses of its rows."""
         if self.file.exists():
             super().open(trace)
         else:
             self._own.open(trace)
 
     def restore(self, run: PrequentialRun) -> None:
-        """Restore a run from a file; learners are in the files of parts."""
+        """Restore a run from a file, except for learners, which parts store."""
         if self._arrays is None:
             self._own.restore(run)
         else:
@@ -113,20 +113,20 @@ class JoinedFile(Checkpoint):
         write_archive(self.file, "checkpoint", arrays, about)
 
     def end(self, run: PrequentialRun) -> None:
-        """Write the checkpoint of the pass, which has ended."""
+        """Write the checkpoint of a finished pass."""
         self._own.end(run)
 
 
 class Processes:
-    """Readouts of a run that are evaluated in parts, each in a process of its own.
+    """Readouts of a run, evaluated in parts that have separate processes.
 
     Parameters
     ----------
     run : PrequentialRun
-        Run of all readouts. In the end its threads take over the learners of the parts.
+        Run of all readouts. At the end its threads take over the learners of the parts.
     common : Common
     devices : Devices
-        Devices that are assigned to the processes.
+        Devices assigned to the processes.
     """
 
     def __init__(self, run: PrequentialRun, common: Common, devices: Devices) -> None:
@@ -134,7 +134,7 @@ class Processes:
         self.common = common
         self.folder = Path(common.folder)
         self.parts: list[list[int]] = []
-        self.seconds: dict[int, float] = {}  # CPU time, by a part's first readout
+        self.seconds: dict[int, float] = {}  # CPU time by first readout
         self._devices = devices
 
     def arithmetic(self) -> AbstractContextManager[None]:
@@ -146,7 +146,7 @@ class Processes:
         common, run = self.common, self.run
         n_rows, path = len(run.samples), self.folder / PLAN
         plan: Json = {"token": secrets.token_hex(16), "parts": []}
-        if path.is_file():  # left by a pass that was interrupted
+        if path.is_file():  # left by an interrupted pass
             plan = json.loads(path.read_text(encoding="utf-8"))
             check_format(path, "plan", plan)
         self._write_plan(plan)
@@ -207,15 +207,15 @@ class Processes:
         return 4 * n_rows * self.common.settings.n_features + 2 * (longest + states)
 
     def retire(self, columns: Sequence[int]) -> None:
-        """Change nothing yet: parts learn of it with the next round."""
+        """Do nothing yet, since parts are notified in the next round."""
 
     def evaluate(self, stop: int) -> Iterator[Scores]:
-        """Evaluate a round; parts whose process dies are submitted again.
+        """Evaluate a round, and resubmit parts whose process dies.
 
         Yields
         ------
         scores : Scores
-            Scores of one segment after another.
+            Scores of the segments in turn.
         """
         start, awake = self.run.n_scored, self.run.awake
         left = {}
@@ -292,7 +292,7 @@ def check_split(run: PrequentialRun) -> None:
     Raises
     ------
     ValueError
-        If there are any.
+        If there are any such readouts.
     """
     other = [type(lr).__name__ for lr in run.learners if not lr.is_numbers]
     if other:
@@ -311,7 +311,7 @@ def about_of(checkpoint: Checkpoint | None) -> Json:
 def folder_of(
     checkpoint: Checkpoint | None, store: str | PathLike[str]
 ) -> Iterator[Path]:
-    """Make the folder of a split pass; remove it at the end."""
+    """Create the folder of a split pass, and remove it at the end."""
     if checkpoint is None:
         root = None if store == "memory" else Path(store)
         if root is not None:

@@ -1,4 +1,4 @@
-"""Parts of a pass: which readouts each has, and the evaluation of one part."""
+"""Parts of a pass: the split of readouts, and the evaluation of one part."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ ROWS, LABELS = "features.npy", "labels.npy"
 
 
 class Common(NamedTuple):
-    """What all parts of a pass have in common, as sent to them.
+    """Data common to all parts of a pass, as sent to their processes.
 
     Attributes
     ----------
     readouts : list of Readout
         All ``K`` readouts of the pass.
     settings : PassSettings
-        Its outcome has the state before any label. `device` overrides its device.
+        The outcome has the state before any label. `device` overrides the device.
     device : str
         Device of the parts.
     folder : str
         Folder of rows, labels and the files of the parts.
     about : dict
-        Everything that the results depend on.
+        Everything on which the results depend.
     precision : str
     schedule : Schedule
         Schedule of when labels are known.
@@ -54,18 +54,18 @@ class Common(NamedTuple):
     schedule: Schedule
 
     def file_of(self, columns: Sequence[int]) -> Path:
-        """Return the file of a part, named by its first readout."""
+        """Return the file of a part, named after its first readout."""
         return Path(self.folder) / f"part-{columns[0]}.safetensors"
 
     def threads_of(
         self, columns: Sequence[int], device: torch.device, samples: SampleStore
     ) -> Threads:
-        """Make the learners of a part, before their first row.
+        """Create the learners of a part before the first row.
 
         Raises
         ------
         ValueError
-            If its device does not support the precision.
+            If the device does not support the precision.
         """
         if self.precision != "float32":
             check_precision(self.precision, device, 1)  # a process has one thread
@@ -94,7 +94,7 @@ class Common(NamedTuple):
 
 
 class Evaluated(NamedTuple):
-    """Report of a process on a part that it has evaluated: CPU seconds, warnings."""
+    """Report on a part that a process has evaluated: CPU seconds and warnings."""
 
     columns: list[int]
     seconds: float
@@ -102,7 +102,7 @@ class Evaluated(NamedTuple):
 
 
 def evaluate(common: Common, part: Round, devices: Devices) -> Evaluated:
-    """Evaluate a part of a round, and write everything to its file."""
+    """Evaluate a part of a round and write everything to its file."""
     end_with(devices.parent)
     with kept_warnings() as said, fixed_arithmetic():
         device = resolve_device(devices.claim(common.device) or common.device)
@@ -123,8 +123,8 @@ def parts_of(common: Common, n_jobs: int, memory: int | None = None) -> list[lis
     """Split the readouts into parts, each a list of columns.
 
     Readouts that share work stay together. At first each architecture is a part. The
-    largest part is halved as long as there are fewer parts than jobs, or a part does
-    not fit into the memory of a device.
+    largest part is halved while there are fewer parts than jobs, or a part does not fit
+    into the memory of a device.
     """
     atoms = _atoms(common)
     parts: dict[Hashable, list[list[int]]] = {}

@@ -1,4 +1,4 @@
-"""Workers of a split pass: checks that they see its folder and compute alike."""
+"""Checks that the workers of a split pass see its folder and compute alike."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PROBES = 2  # for each job, since the backend assigns jobs to workers
 
 
 class Worker(NamedTuple):
-    """Report of a worker on itself before the pass.
+    """Report of a worker before the pass.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ def introduce(folder: str, device: str, parent: int) -> Worker:
 
 
 def workers_of(folder: str, device: str) -> list[Worker]:
-    """Collect reports from workers of the active backend; with Dask from all."""
+    """Collect reports from workers of the active backend (with Dask, from all)."""
     client = getattr(get_active_backend()[0], "client", None)
     if client is not None and hasattr(client, "run"):
         return list(client.run(introduce, folder, device, os.getpid()).values())
@@ -97,7 +97,7 @@ def check_disk(folder: Path, n_bytes: int) -> None:
     Raises
     ------
     OSError
-        If there are fewer free bytes.
+        If there is not enough free space.
     """
     free = shutil.disk_usage(folder).free
     if n_bytes > free:

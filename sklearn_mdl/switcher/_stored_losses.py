@@ -32,8 +32,8 @@ class StoredLosses:
     Parameters
     ----------
     losses : array-like of shape (N, K)
-        ``-log p_k(y_t | past)`` in nats, of a floating type. A memory map stays one.
-        Values are not checked here, but by :func:`~sklearn_mdl.forward`.
+        ``-log p_k(y_t | past)`` in nats, of a floating type. A memory map is not
+        copied. Values are checked only by :func:`~sklearn_mdl.forward`.
     readouts : sequence of str of length K, optional
         Names of the readouts; "readout 0" and so on if not given.
     architectures : sequence of str of length K, optional
@@ -47,8 +47,8 @@ class StoredLosses:
     mixtures : KindMixtures, optional
         Predictions of kinds, from a store with "mixtures".
     known : ndarray of shape (N,), optional
-        Number of examples whose labels were known when each was predicted, for rows in
-        groups or delayed labels; None if all earlier labels were known.
+        Number of examples whose labels were known when each example was predicted, for
+        groups or delayed labels. None if all earlier labels were known.
 
     Raises
     ------
@@ -61,8 +61,8 @@ class StoredLosses:
 
     See Also
     --------
-    save_losses, load_losses : To and from a file.
-    MDLReadoutSwitcher.save_losses : The same for a fitted estimator.
+    save_losses, load_losses : Write and read a file.
+    MDLReadoutSwitcher.save_losses : Write the losses of a fitted estimator.
 
     References
     ----------
@@ -90,7 +90,7 @@ class StoredLosses:
     known: np.ndarray | None = None
 
     def __post_init__(self) -> None:
-        """Check the fields, and give them the types they are documented to have."""
+        """Check the fields and convert them to their documented types."""
         losses = np.asanyarray(self.losses)
         if losses.ndim != 2 or losses.shape[1] == 0 or losses.dtype.kind != "f":
             required = "a floating array of shape (n_samples, n_readouts)"
@@ -123,7 +123,7 @@ class StoredLosses:
             object.__setattr__(self, name, value)  # the dataclass is frozen
 
     def __repr__(self) -> str:
-        """Show sizes rather than numbers: there may be thousands of readouts."""
+        """Show sizes rather than numbers, since there may be thousands of readouts."""
         known = {
             "n_samples": self.n_samples,
             "n_readouts": self.n_readouts,
@@ -146,7 +146,7 @@ class StoredLosses:
 
     @property
     def kinds(self) -> list[str]:
-        """The architecture of each readout, K names: the kinds of the columns.
+        """The architectures of the K readouts, which are the kinds of the columns.
 
         Raises
         ------
@@ -162,11 +162,10 @@ class StoredLosses:
 
     @property
     def readout_codelengths(self) -> np.ndarray:
-        """Codelength of every single readout, (K,), in nats, summed block by block.
+        """Codelength of every readout, (K,), in nats, summed block by block.
 
-        A readout with NaN losses has retired. It then costs as much as the mixture of
-        the readouts awake, under the prior of the run or, if unknown, the default
-        prior.
+        A readout with NaN losses has retired. It costs as much as the mixture of the
+        readouts awake under the prior of the run or, if unknown, the default prior.
         """
         mixed = None
         if np.isnan(self.losses[-1:]).any():  # a readout awake at the end never retired
@@ -198,7 +197,7 @@ class StoredLosses:
         kinds: Sequence[Hashable] | None = None,
         max_rows: int | None = None,
     ) -> ForwardTrace:
-        """Mix the readouts under a prior, without training again.
+        """Mix the readouts under a prior without training again.
 
         Parameters
         ----------
@@ -209,8 +208,8 @@ class StoredLosses:
         Returns
         -------
         trace : ForwardTrace
-            In nats, by switching without a pool, with labels known when they were in
-            the run.
+            Results in nats, by switching without a pool. Labels are known as early as
+            in the run.
         """
         return forward(
             as_prior(switching),
@@ -233,7 +232,7 @@ class StoredLosses:
         Parameters
         ----------
         n_rows : int, optional
-            Rows of a block; by default as many as fill about 16 MiB.
+            Number of rows per block; by default enough to fill about 16 MiB.
 
         Yields
         ------
@@ -258,7 +257,7 @@ class StoredLosses:
         *,
         kinds: Sequence[Hashable] | None = None,
     ) -> PooledTrace:
-        """Pool kinds of readouts, without training again.
+        """Pool kinds of readouts without training again.
 
         Parameters
         ----------

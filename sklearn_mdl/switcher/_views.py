@@ -28,19 +28,19 @@ class ViewTrace(NamedTuple):
     Attributes
     ----------
     codelength : float
-        Codelength of all labels, in nats: longer than the shortest of
+        Codelength of all labels, in nats. It exceeds the shortest of
         ``view_codelengths`` by at most ``log(n_views)``.
     codelengths : ndarray of shape (N,)
         Codelength of every example, in nats.
     posterior : ndarray of shape (N, n_views)
         Probability of each view before each label.
     view_names : list of n_views str or None
-        None is the name of the view of all columns.
+        Names of the views. None is the view of all columns.
     view_codelengths : ndarray of shape (n_views,)
-        Codelength of each single view, in nats. Once all its readouts have retired, it
-        costs as much as the mixture of the others.
+        Codelength of each view, in nats. Once all readouts of a view have retired, the
+        view costs as much as the mixture of the others.
     view_losses : ndarray of shape (N, n_views)
-        The same by example.
+        Codelength of each view by example, in nats.
     known : ndarray of shape (N,)
         Number of labels known when each row was predicted.
     """
@@ -71,10 +71,10 @@ def view_trace(
     views : list of K names
         The view of each readout.
     weights : ndarray of shape (K,) or None
-        Prior weights of the readouts; only their ratios within a view matter.
+        Prior weights of the readouts. Only ratios within a view matter.
     known : ndarray of shape (N + 1,), optional
-        Number of rows whose labels are known at each row, and at the end; by default
-        all earlier rows.
+        Number of rows whose labels are known at each row and at the end. By default all
+        earlier rows.
     """
     names, members = group_columns(views)
     costs = np.full((len(losses), len(names)), np.nan)

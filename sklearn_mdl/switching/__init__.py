@@ -1,12 +1,12 @@
 """Priors over expert sequences, and one forward pass that serves them all.
 
-A switching prior is a distribution over sequences of experts, one expert for each step,
-before any label is seen. It is a hidden Markov model over pairs (row ``j``, expert
-``k``): one row for the Bayesian mixture, the elementwise mixture and fixed share,
-several for priors with more memory. On entering a step the expert is kept, or redrawn
+A switching prior is a distribution over sequences of experts, one expert per step,
+chosen before any label is seen. It is a hidden Markov model over pairs (row ``j``,
+expert ``k``). The Bayesian mixture, the elementwise mixture and fixed share have one
+row; priors with more memory have several. At each step the expert is kept or redrawn
 from the prior weights ``w``, with probabilities that depend only on the row and the
-step. With ``L_t(k)`` the loss of expert ``k`` at step ``t`` (nats), the pass over the
-steps ``t = 1, 2, ...`` is
+step. Let ``L_t(k)`` be the loss of expert ``k`` at step ``t`` in nats. The pass over
+the steps ``t = 1, 2, ...`` computes
 
     s_1(j,k) = rows(j) w(k)
     q_t(k)   = sum_j s_t(j, k)                     p(expert k at t | labels before t)
@@ -14,10 +14,10 @@ steps ``t = 1, 2, ...`` is
     r_t      = s_t exp(-L_t) exp(c_t)              the state, conditioned on label t
     s_{t+1}  = transition(t + 1) applied to r_t
 
-and the codelength is the sum of the ``c_t``. This is Algorithm 1 and Eq. (1) of the
-paper: Li, Bornschein and Hutter, 2023, Evaluating Representations with Readout Model
-Switching, ICLR, with two differences: there is no transition into the first step, whose
-experts have the prior weights, and the rate of fixed share is cut at one.
+The codelength is the sum of the ``c_t``. This is Algorithm 1 and Eq. (1) of the paper:
+Li, Bornschein and Hutter, 2023, Evaluating Representations with Readout Model
+Switching, ICLR. There are two differences: the first step has no transition and uses
+the prior weights, and the rate of fixed share is clipped at one.
 """
 
 from sklearn_mdl.switching._checks import (

@@ -1,4 +1,4 @@
-"""Checks of single parameters, and the error of those that are out of range."""
+"""Checks of single parameters, and the error for values out of range."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from numbers import Integral, Real
 
 
 def invalid(name: str, required: str, given: object, cure: str) -> ValueError:
-    """Return the error of an argument that is out of range."""
+    """Return the error for an argument that is out of range."""
     return ValueError(f"`{name}` must be {required}, got {given!r}; {cure}.")
 
 
@@ -26,5 +26,5 @@ def check_integer(name: str, value: object, least: int, cure: str) -> None:
 
 def check_max_steps(max_steps: object) -> None:
     """Raise ValueError unless the length of the longest stream is an integer."""
-    cure = "give the longest stream that is worth its O(K N^2) time"
+    cure = "give the longest stream worth O(K N^2) time"
     check_integer("max_steps", max_steps, 0, cure)

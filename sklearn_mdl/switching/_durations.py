@@ -18,26 +18,26 @@ Floats = NDArray[np.float64]
 class SwitchDistribution(MarkovPrior):
     """A finite number of switches: the switch distribution.
 
-    There are ``b`` blocks with probability ``theta^(b-1) (1 - theta)``; a switch after
-    ``t'`` outcomes is followed by the next one after ``t > t'`` outcomes with
-    probability ``(t' + 1) / (t (t + 1))``; every block draws its expert from the prior
-    weights. As a hidden Markov model it has two rows: experts of a block that will end,
-    at rate ``1 / t`` into step ``t``, and experts of the last block.
+    A stream has ``b`` blocks with probability ``theta^(b-1) (1 - theta)``. After a
+    switch at ``t'`` outcomes, the next switch comes at ``t > t'`` outcomes with
+    probability ``(t' + 1) / (t (t + 1))``. Every block draws its expert from the prior
+    weights. The hidden Markov model has two rows: one for blocks that will end, which
+    they do at rate ``1 / t`` into step ``t``, and one for the last block.
 
-    After the last switch the cost stays bounded: if the last block of a sequence begins
-    after ``t`` outcomes, the bound depends on ``t`` and on its experts, but not on the
-    length of the stream.
+    The cost stays bounded after the last switch. If the last block of a sequence begins
+    after ``t`` outcomes, the bound depends on ``t`` and on the experts of the sequence,
+    but not on the length of the stream.
 
     Parameters
     ----------
     theta : float, default=0.5
-        Probability that a block is not the last one, between 0 and 1, both excluded.
+        Probability that a block is not the last one, strictly between 0 and 1.
 
     Notes
     -----
-    For ``theta = 1/2`` and uniform weights the codelength exceeds the loss of any
-    sequence of ``b`` blocks, the last after ``t_b`` outcomes, by at most ``b log 2 + b
-    log K + (b - 1) log t_b + log(t_b + 1)`` nats.
+    Let ``theta = 1/2`` and the weights be uniform. Then the codelength exceeds the loss
+    of any sequence of ``b`` blocks by at most ``b log 2 + b log K + (b - 1) log t_b +
+    log(t_b + 1)`` nats, if its last block begins after ``t_b`` outcomes.
 
     References
     ----------
@@ -61,15 +61,15 @@ class SwitchDistribution(MarkovPrior):
         Raises
         ------
         ValueError
-            If `theta` is not a number between 0 and 1, both excluded.
+            If `theta` is not strictly between 0 and 1.
         """
         if not is_number_in(self.theta, 0, 1) or self.theta in (0, 1):
             required = "a number between 0 and 1, both excluded"
-            cure = "for 0 take BayesMixture(), for 1 FixedShare(2)"
+            cure = "use BayesMixture() for 0, FixedShare(2) for 1"
             raise invalid("theta", required, self.theta, cure)
 
     def rows(self) -> Floats:
-        """Row 0: the block will end; row 1: it is the last one."""
+        """Row 0 holds blocks that will end, row 1 the last block."""
         theta = float(self.theta)
         return np.array([theta, 1.0 - theta])
 
@@ -83,24 +83,24 @@ class RunLength(MarkovPrior):
     """Blocks of independent lengths ``d``, with probability ``1 / (d (d + 1))``.
 
     Every block draws its expert from the prior weights. The exact model has a row for
-    each length of the current block, and a step costs O(K t). The mixture form replaces
-    ``1 / (d (d + 1)) = int_0^1 a (1 - a)^(d-1) da`` by a mixture of geometric lengths
-    with rates ``a = 1/2, 1/4, ..., 2^-n_rates`` and weights proportional to ``a``, and
-    draws a rate for every block: a step costs O(n_rates K). It is a prior in its own
-    right; for each block its log-probability is within 0.41 nats of the exact model's
-    (0.45 for fewer than five rates), for lengths up to ``2^n_rates``.
+    each length of the current block, so a step costs O(K t). The mixture form costs
+    O(n_rates K) a step. It approximates ``1 / (d (d + 1)) = int_0^1 a (1 - a)^(d-1)
+    da`` by a mixture of geometric lengths with rates ``a = 1/2, 1/4, ..., 2^-n_rates``
+    and weights proportional to ``a``; every block draws a rate. The mixture is itself a
+    valid prior. For lengths up to ``2^n_rates`` the log-probability of a block is
+    within 0.41 nats of the exact model's (0.45 for fewer than five rates).
 
     Parameters
     ----------
     n_rates : int or None, default=40
-        Number of geometric lengths that are mixed; None for the exact model.
+        Number of geometric rates in the mixture; None for the exact model.
     max_steps : int, default=5000
-        Longest stream that the exact model accepts; the mixture form has no limit.
+        Longest stream that the exact model accepts. The mixture form has no limit.
 
     Notes
     -----
-    With the exact model the codelength exceeds the loss of any sequence of ``b`` blocks
-    by at most ``b (log K + 2 log(N / b + 1))`` nats.
+    Under the exact model the codelength exceeds the loss of any sequence of ``b``
+    blocks by at most ``b (log K + 2 log(N / b + 1))`` nats.
 
     References
     ----------
@@ -135,7 +135,7 @@ class RunLength(MarkovPrior):
             return
         if not isinstance(self.n_rates, Integral) or not 1 <= self.n_rates <= 1000:
             required = "None or an integer between 1 and 1000"
-            cure = "40 cover blocks of up to 2^40 steps"
+            cure = "40 rates cover blocks of up to 2^40 steps"
             raise invalid("n_rates", required, self.n_rates, cure)
 
     def check_length(self, n_steps: int) -> None:
@@ -144,17 +144,17 @@ class RunLength(MarkovPrior):
         Raises
         ------
         ValueError
-            If it is longer than `max_steps`.
+            If the stream is longer than `max_steps`.
         """
         if self.n_rates is None and n_steps > self.max_steps:
             raise ValueError(
                 "RunLength(n_rates=None) takes O(K N^2) time and at most "
-                f"max_steps={self.max_steps} steps, got {n_steps}; take RunLength(), "
+                f"max_steps={self.max_steps} steps, got {n_steps}; use RunLength(), "
                 "whose cost per step is constant, or raise max_steps."
             )
 
     def rows(self) -> Floats:
-        """One row per rate; a single row for the exact model, whose rows grow."""
+        """One row per rate; the exact model begins with one row and adds more."""
         if self.n_rates is None:
             return np.ones(1)
         rates = self._rates(self.n_rates)
@@ -162,7 +162,7 @@ class RunLength(MarkovPrior):
         return weights
 
     def transition(self, t: int) -> Transition:
-        """End the block at its rate; in the exact model, rows age otherwise."""
+        """End the block at its rate; in the exact model, age blocks that continue."""
         if self.n_rates is None:
             return Transition(draw=1.0 / np.arange(2.0, t + 1), ageing=True)
         return Transition(draw=self._rates(self.n_rates), enter=self.rows())

@@ -1,12 +1,12 @@
 """Filters: the state of a forward pass over losses, for every prior.
 
-States are probabilities, not logs: a step is then one product, one sum and one
+States are probabilities, not logs. A step is then one product, one sum and one
 division, several times faster than adding in logs. Likelihoods are scaled by that of
-the best expert, and sharing raises every weight again, so that no relevant weight
-underflows. Without sharing a weight can only fall; it would reach zero and never
-recover. Priors that never share therefore use cumulative sums of logs, and those that
-share at some steps only switch to logs at the step at which a weight becomes too small.
-Rows that count draws are scaled one by one.
+the best expert, and sharing raises every weight again, so no relevant weight
+underflows. Without sharing a weight can only fall until it is zero, and then never
+recovers. Priors that never share therefore use cumulative sums of logs. Priors that
+share only at some steps use logs from the step at which a weight becomes too small.
+Rows that count draws are each scaled separately.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from sklearn_mdl.switching._prior import (
 Floats = NDArray[np.float64]
 Steps = NDArray[np.intp]
 
-# Below this a step's probability is computed again in logs. What the step leaves of a
-# weight that is not too small, `LOW` times the prior weight, then has all its digits.
+# Below this, a step's probability is recomputed in logs. A weight of at least `LOW`
+# times the prior weight then keeps all its digits.
 TINY = 1e-100
 LOW = 1e-200
 
 
 class Followed(NamedTuple):
-    """Weights (m, K) before some losses, and codelengths (n,) of all, in nats."""
+    """Weights (m, K) before some losses, and the codelengths (n,) of all in nats."""
 
     weights: Floats
     codelengths: Floats
@@ -50,7 +50,7 @@ class MarkovFilter:
     state : ndarray of shape (n_rows, K)
         p(state_t | y_{<t}).
     scores : ndarray of shape (n_rows, K) or None
-        Its logs, while a weight is too small for `state`.
+        Logs of the state, while a weight is too small for `state`.
     """
 
     def __init__(self, prior: MarkovPrior, w: Floats) -> None:
@@ -69,7 +69,7 @@ class MarkovFilter:
 
     @property
     def is_simple(self) -> bool:
-        """Return True for a state of one row, none of whose weights is too small."""
+        """Return True for a state of one row without weights that are too small."""
         return self._kept is not None and self.scores is None
 
     def rates(self, n_steps: int) -> list[float]:
@@ -213,8 +213,8 @@ class MarkovFilter:
 class CountingFilter(MarkovFilter):
     """State of a prior whose rows count draws: every row has its own scale.
 
-    No draw leads back to a lower count, and the rate of later draws depends on it. So a
-    count that is very improbable now may explain later labels best.
+    Counts never decrease, and the rate of later draws depends on the count. So a count
+    that is very improbable now may explain later labels best.
 
     Attributes
     ----------
@@ -293,9 +293,9 @@ class CountingFilter(MarkovFilter):
 class CumulativeFilter:
     """State of a prior that never shares: log weights, never renormalised.
 
-    Each row's smallest loss is accounted for separately, so that the sums of good
-    experts stay small and lose no digits; and nothing is subtracted at the ends of a
-    block, so the same numbers are added in the same order however a stream is cut.
+    Each row's smallest loss is added up separately, so that the sums of good experts
+    stay small and lose no digits. Nothing is subtracted at the ends of a block, so the
+    same numbers are added in the same order however the stream is cut.
     """
 
     def __init__(self, w: Floats) -> None:
@@ -351,11 +351,11 @@ class CumulativeFilter:
 
 
 class MixtureFilter:
-    """State of a mixture of priors: their states, and the odds between them.
+    """State of a mixture of priors: the state of each part, and the odds between parts.
 
     The odds are those of a Bayesian mixture over the codelengths of the parts. They are
-    separate from the states, so that a part that is thousands of nats behind does not
-    underflow and can recover.
+    stored separately from the states, so a part that is thousands of nats behind does
+    not underflow and can recover.
     """
 
     def __init__(self, components: list[Component]) -> None:
@@ -404,7 +404,7 @@ class MixtureFilter:
 def _weights_around(
     stream: MarkovFilter | CumulativeFilter, losses: Floats
 ) -> tuple[Floats, Floats]:
-    """Process losses (n, K); return weights (n + 1, K) around them, and codelengths."""
+    """Process losses (n, K); return weights (n + 1, K) around them and codelengths."""
     codelengths = np.empty(len(losses))
     weights = np.empty((len(losses) + 1, losses.shape[1]))
     stream.advance(losses, codelengths, weights[:-1])
@@ -446,7 +446,7 @@ def row_minima(losses: Floats) -> Floats:
 
 
 def condition_scores(scores: Floats, losses: Floats) -> tuple[float, Floats]:
-    """Condition the logs of a state on a label; unchanged if it is impossible."""
+    """Condition the logs of a state on a label; ignore an impossible label."""
     joint = scores - losses
     top = float(joint.max())
     if top == -math.inf:
@@ -470,7 +470,7 @@ def log_sums(scores: Floats) -> Floats:
 
 
 def _scaled_rows(state: Floats) -> tuple[Floats, Floats]:
-    """Return rows that sum to one and the logs of what they summed to."""
+    """Return rows that sum to one, and the logs of their previous sums."""
     sums = np.add.reduce(state, axis=1)
     return state / np.where(sums > 0, sums, 1.0)[:, np.newaxis], logs(sums)
 

@@ -43,8 +43,8 @@ class ForwardTrace(NamedTuple):
         ``posterior[i, k]`` is the probability of expert ``k``, or of kind ``k``, at
         step ``steps[i]`` given the labels *before* it, p(expert at t | y_{<t}).
     steps : ndarray of shape (n_kept,)
-        The steps of the posterior's rows, counted from zero; all of them unless the
-        posterior was thinned.
+        Steps of the posterior's rows, counted from zero. All steps unless the posterior
+        was thinned.
     kinds : tuple or None
         Names of the columns of the posterior, if experts were grouped.
 
@@ -63,17 +63,17 @@ class ForwardTrace(NamedTuple):
 class ForwardPass:
     """The forward pass over a stream that arrives in blocks.
 
-    Any way of cutting the stream into blocks gives bitwise the same codelengths and
-    posteriors. A pass can be pickled and copied between blocks.
+    Codelengths and posteriors are bitwise the same however the stream is cut into
+    blocks. Between blocks a pass can be pickled and copied.
 
-    Labels may become known late. Step ``t`` is then coded by the posterior given the
-    labels known at that step, moved by the prior's transitions over the steps between.
+    Labels may arrive late. Step ``t`` is then coded with the posterior given the labels
+    known at that step, advanced by the prior's transitions over the unlabelled steps.
 
     Parameters
     ----------
     prior : SwitchingPrior, str or None
-        The switching prior, its name, or None for `LearnedShare`. It is copied, so that
-        later changes of its parameters do not affect this pass.
+        The switching prior, its name, or None for `LearnedShare`. It is copied, so
+        later changes to its parameters do not affect this pass.
     n_experts : int
         Number of experts ``K``, at least 1.
     weights : array-like of shape (K,), optional
@@ -124,9 +124,9 @@ class ForwardPass:
     def weights(self) -> Floats:
         """Probability of each expert at the next step, given all labels so far.
 
-        An ndarray of shape (K,) with the transition into that step already applied: the
-        first row of the posterior of the next `extend`. The probabilities of experts
-        awake sum to one; experts asleep have zero.
+        An ndarray of shape (K,), equal to the first row of the posterior of the next
+        `extend`: the transition into that step is already applied. The probabilities of
+        experts awake sum to one; experts asleep have zero.
         """
         if len(self._pending):
             return self._awake(self._filter.ahead(len(self._pending)), self._asleep)
@@ -136,21 +136,21 @@ class ForwardPass:
 
     @staticmethod
     def _awake(weights: Floats, asleep: NDArray[np.bool_]) -> Floats:
-        """Return the probabilities of the experts awake among them, (K,)."""
+        """Return the probabilities (K,) renormalised over the experts awake."""
         if not asleep.any():
             return weights
         shares = np.where(asleep, 0.0, weights)
         return shares / max(float(shares.sum()), np.finfo(float).tiny)
 
     def reveal(self, n_known: int) -> None:
-        """Condition on the labels of the first ``n_known`` steps, and no others."""
+        """Condition on the labels of the first ``n_known`` steps only."""
         n_new = n_known - (self.n_steps - len(self._pending))
         if n_new > 0:
             self._observe_all(self._pending[:n_new])
             self._pending = self._pending[n_new:]
 
     def retire(self, experts: ArrayLike) -> None:
-        """Retire some experts: from the next step on they stay asleep.
+        """Retire some experts; they stay asleep from the next step on.
 
         Parameters
         ----------
@@ -173,9 +173,9 @@ class ForwardPass:
             raise ValueError(f"{message}; keep one")
 
     def _log_shares(self, asleep: NDArray[np.bool_]) -> Floats:
-        """Return logs of the probabilities of those awake among them, (K,)."""
+        """Return log probabilities (K,), renormalised over the experts awake."""
         scores = np.where(asleep, -np.inf, self._filter.log_weights)
-        # Labels that were impossible may have left them no weight at all.
+        # Impossible labels may have left the experts awake without any weight.
         return scores - max(float(log_sums(scores)), np.finfo(float).min)
 
     def check_length(self, n_steps: int) -> None:
@@ -203,35 +203,36 @@ class ForwardPass:
         losses : array-like of shape (n, K)
             Minus log probability of each observed label under each expert, in nats.
             Plus infinity means that the label was impossible for that expert. NaN from
-            some step on means that the expert has retired. Computed in float64 whatever
-            the dtype; read in chunks, so it may be memory-mapped.
+            some step on means that the expert has retired. Losses are read in chunks,
+            so they may be memory-mapped, and computed in float64 whatever their dtype.
         known : ndarray of shape (n + 1,), optional
             Entry ``i`` is the number of steps of the stream whose labels are known when
-            step ``i`` of the block is coded; the last entry is for the step after the
-            block. Never decreases. By default the labels of all earlier steps are
-            known.
+            step ``i`` of the block is coded. The last entry is for the step after the
+            block. Entries never decrease. By default the labels of all earlier steps
+            are known.
 
         Returns
         -------
         trace : ForwardTrace
-            Codelength, codelengths and posterior of this block only.
+            Results for this block only.
 
         Raises
         ------
         ValueError
-            If the shape of `losses` is not (n, K), if it holds minus infinity, a number
-            for an expert that has retired or NaN for all, or if the stream becomes
-            longer than the prior allows. The pass is then in the state before the call.
+            If the shape of `losses` is not (n, K), if it contains minus infinity, a
+            number for a retired expert or a step with only NaN, or if the stream
+            becomes longer than the prior allows. The pass then keeps the state it had
+            before the call.
 
         Notes
         -----
-        A label to which every expert with positive weight gives probability zero costs
-        infinitely many nats. The state is not conditioned on it, as if the label had
-        not been observed.
+        A label costs infinitely many nats if every expert with positive weight gives it
+        probability zero. The state is not conditioned on such a label, as if it had not
+        been observed.
 
-        An expert that has retired is asleep: it predicts what the mixture of those
-        awake predicts, so its weight only changes by the factor that all experts share,
-        and labels are coded under that mixture (Freund et al., 1997).
+        A retired expert is asleep (Freund et al., 1997). It predicts like the mixture
+        of the experts awake, which codes the labels, so its weight only changes by the
+        factor that all experts share.
         """
         array = checked_losses(losses, self._n_experts, self._asleep)
         self._check_left(np.array(np.isnan(array[-1:]).any(axis=0)))
@@ -258,7 +259,7 @@ class ForwardPass:
         codelengths: Floats,
         posterior: Floats,
     ) -> None:
-        """Code steps, as many at once as need no further label."""
+        """Code as many steps at once as possible before the next label arrives."""
         start = 0
         while start < len(losses):
             self.reveal(int(known[start]))
@@ -297,7 +298,7 @@ class ForwardPass:
         return found
 
     def _observe_all(self, losses: Floats) -> None:
-        """Condition on the losses (n, K) of steps, one after the other."""
+        """Condition on the losses (n, K) of several steps in turn."""
         n_plain = int((~np.isnan(losses).any(axis=1)).sum())
         plain = losses[:n_plain]
         self._filter.advance(plain, np.empty(len(plain)), np.empty_like(plain))
@@ -311,7 +312,7 @@ class ForwardPass:
         if not len(losses):
             return
         asleep = np.isnan(losses)
-        # Experts never wake up, so the rows at which all are awake come first.
+        # Experts never wake up, so rows with all experts awake come first.
         n_plain = 0 if self._asleep.any() else int((~asleep.any(axis=1)).sum())
         plain = slice(n_plain)
         self._filter.advance(losses[plain], codelengths[plain], posterior[plain])
@@ -337,7 +338,7 @@ class ForwardPass:
     def _observe(self, losses: Floats, shares: Floats | None = None) -> float:
         """Condition on the losses (K,) of a step; return the cost of the mixture.
 
-        Pass the logs of the shares of experts awake if they are already computed.
+        Pass the log shares of the experts awake if you have already computed them.
         """
         asleep = np.isnan(losses)
         shares = self._log_shares(asleep) if shares is None else shares
@@ -356,21 +357,20 @@ def forward(
     max_rows: int | None = None,
     known: NDArray[np.intp] | None = None,
 ) -> ForwardTrace:
-    """Mix experts under a switching prior, in one pass over their losses.
+    """Mix experts under a switching prior in one pass over their losses.
 
-    Besides the losses and the result, memory is needed for the state of the prior and
-    for at most a few tens of megabytes of temporaries.
+    Besides the losses and the result, the pass needs memory for the state of the prior
+    and at most a few tens of megabytes of temporaries.
 
     Parameters
     ----------
     prior : SwitchingPrior, str or None
         The switching prior, its name, or None for `LearnedShare`.
     losses : array-like of shape (N, K), or iterator of array-like of shape (n, K)
-        Minus log probability of each observed label under each expert, in nats;
-        plus infinity is allowed (see `ForwardPass.extend`), and NaN from the step on at
-        which an expert retires: it is then asleep, and only the experts awake are mixed
-        (Freund et al., 1997). Memory-mapped arrays and iterators are read block by
-        block.
+        Minus log probability of each observed label under each expert, in nats. Plus
+        infinity is allowed (see `ForwardPass.extend`). NaN from some step on means that
+        the expert has retired, and only the experts awake are mixed (Freund et al.,
+        1997). Memory-mapped arrays and iterators are read block by block.
     weights : array-like of shape (K,), optional
         Prior weights of the experts, non-negative with a positive sum; normalised here.
         Uniform if not given; see `kind_weights` for another choice.
@@ -378,11 +378,11 @@ def forward(
         The kind of each expert, such as the architecture of each readout. The
         posterior then has one column per kind, in order of first appearance.
     max_rows : int, optional
-        Largest number of rows of the posterior to return: those of every ``2^j``-th
-        step from the first on, for the smallest ``j`` that suffices. By default all.
+        Largest number of posterior rows to return. Every ``2^j``-th step is kept from
+        the first on, with the smallest ``j`` that suffices. By default all are kept.
     known : ndarray of shape (N + 1,), optional
-        Number of steps whose labels are known when each step is coded, and at the end;
-        by default all earlier ones. See :meth:`ForwardPass.extend`.
+        Number of steps whose labels are known when each step is coded, and at the end.
+        By default all earlier labels are known. See :meth:`ForwardPass.extend`.
 
     Returns
     -------
@@ -446,7 +446,7 @@ def mixture_losses(shares: Floats, losses: Floats) -> Floats:
     shares : ndarray of shape (n, K)
         Probabilities of the experts; zero for those asleep.
     losses : ndarray of shape (n, K)
-        In nats; NaN is an expert asleep.
+        In nats; NaN marks an expert asleep.
     """
     possible = (shares > 0) & (losses < np.inf)
     scores = np.where(possible, logs(shares) - losses, -np.inf)

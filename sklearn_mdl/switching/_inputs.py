@@ -1,4 +1,4 @@
-"""Checks of losses and prior weights, and losses cut into blocks."""
+"""Checks of losses and prior weights, and iteration over blocks of losses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Floats = NDArray[np.float64]
 Losses = NDArray[np.floating]
 Number = TypeVar("Number", bound=np.generic)
 
-# Numbers in a block: its float64 copy and temporaries then stay in cache.
+# Numbers in a block, few enough for its float64 copy and temporaries to stay in cache.
 _BLOCK = 2**19
 WRONG = "look for the expert whose probabilities are wrong"
 
@@ -32,12 +32,12 @@ def loss_blocks(losses: ArrayLike | Iterator[ArrayLike]) -> Iterator[Losses]:
     Yields
     ------
     block : ndarray of shape (n, K)
-        Its values are not checked. The first block is empty and has ``K`` columns.
+        Values are not checked. The first block is empty and has ``K`` columns.
 
     Raises
     ------
     ValueError
-        If a shape is wrong, or an iterator is exhausted.
+        If a shape is wrong or an iterator is exhausted.
     """
     if not isinstance(losses, Iterator):
         losses = iter([losses])
@@ -63,11 +63,11 @@ def cut(array: NDArray[Number]) -> Iterator[NDArray[Number]]:
 
 
 def loss_array(losses: ArrayLike) -> Losses:
-    """Return losses that can be read again: an array (N, K), its values unchecked."""
+    """Return losses as an array (N, K) that can be read twice; values are unchecked."""
     if isinstance(losses, Iterator):
         raise TypeError(
             "`losses` must be an array, since they are read more than once, got an "
-            "iterator; pass an array, or a memory map."
+            "iterator; pass an array or a memory map."
         )
     return _as_table(losses)
 
@@ -78,12 +78,12 @@ def checked_losses(
     """Return losses as a floating array (n, K) without minus infinity.
 
     NaN raises an error unless a mask (K,) of the experts asleep is given. It then means
-    that an expert has fallen asleep, and must continue to the last row.
+    that an expert has retired, and must continue to the last row.
     """
     array = np.asarray(_as_table(losses, n_experts))
     if not np.issubdtype(array.dtype, np.floating):
         array = array.astype(np.float64)
-    # The minimum is NaN if any loss is: one pass, no mask as large as the losses.
+    # The minimum is NaN if any loss is, which needs one pass and no large mask.
     lowest = array.min(initial=math.inf)
     if asleep is not None and (asleep.any() or math.isnan(lowest)):
         lowest = np.fmin.reduce(array, axis=None, initial=math.inf)
@@ -95,13 +95,13 @@ def checked_losses(
 
 
 def _check_asleep(asleep: NDArray[np.bool_]) -> None:
-    """Refuse experts that wake up, and steps (n, K) at which all are asleep."""
+    """Reject experts that wake up and steps (n, K) at which all are asleep."""
     woken = asleep[:-1] & ~asleep[1:]
     if woken.any():
         column = int(woken.any(axis=0).argmax())
         raise ValueError(
-            "`losses` must stay NaN from the step on at which an expert retires, got a "
-            f"number after NaN in column {column}; {WRONG}."
+            "`losses` must stay NaN after an expert has retired, got a number after "
+            f"NaN in column {column}; {WRONG}."
         )
     if asleep[1:].all(axis=1).any():
         required = "numbers in nats for at least one expert at every step"
@@ -118,10 +118,10 @@ def _as_table(losses: ArrayLike, n_experts: int | None = None) -> Losses:
 
 
 def kind_weights(kinds: Sequence[Hashable]) -> Floats:
-    """Return prior weights that are uniform over kinds, then within each kind.
+    """Return prior weights that are uniform over kinds and within each kind.
 
-    With uniform weights a kind of many experts has more weight than one of few: 576
-    settings of one architecture would outweigh the single setting of another.
+    Under weights uniform over experts, 576 settings of one architecture would outweigh
+    the single setting of another.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ def kind_weights(kinds: Sequence[Hashable]) -> Floats:
 def group_columns(
     kinds: Sequence[Hashable],
 ) -> tuple[tuple[Hashable, ...], NDArray[np.intp]]:
-    """Return the distinct kinds, by first appearance, and the kind of each expert."""
+    """Return the kinds in order of first appearance, and the kind of each expert."""
     names = tuple(dict.fromkeys(kinds))
     place = {name: i for i, name in enumerate(names)}
     return names, np.array([place[kind] for kind in kinds], dtype=np.intp)

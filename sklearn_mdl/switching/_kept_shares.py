@@ -1,4 +1,4 @@
-"""Transitions over steps without labels, in one go, for states of one row."""
+"""Transitions over several steps without labels at once, for states of one row."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Steps = NDArray[np.intp]
 
 
 class KeptShares:
-    """Products of the probabilities that an expert is kept, for states of one row.
+    """Products of the probabilities of keeping an expert, for states of one row.
 
-    After steps without labels a weight ``s`` has become ``w + kept (s - w)``, where
-    ``kept`` is the product of ``1 - alpha_t`` over these steps.
+    Steps without labels turn a weight ``s`` into ``w + kept (s - w)``, where ``kept``
+    is the product of ``1 - alpha_t`` over these steps.
 
     Parameters
     ----------

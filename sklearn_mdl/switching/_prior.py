@@ -1,9 +1,9 @@
-"""Base classes of switching priors, hidden Markov models over experts, and transitions.
+"""Base classes of switching priors: hidden Markov models over experts.
 
 A prior does not depend on losses. It is a parameter object with two small methods, so
-that its parameters can be searched and cloned like those of any estimator. It keeps the
-expert or redraws it from the prior weights, so that a step needs no K x K matrix: the
-mass that leaves is summed and distributed by the weights.
+its parameters can be searched and cloned like those of any estimator. At each step the
+expert is kept or redrawn from the prior weights. This needs no K x K matrix: the
+probability that leaves all experts is summed and redistributed by the weights.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from sklearn.base import BaseEstimator
 Floats = NDArray[np.float64]
 
 
-# scikit-learn has no type hints, which not every setting of mypy reports.
+# scikit-learn has no type hints; some settings of mypy report this.
 class SwitchingPrior(BaseEstimator, ABC):  # type: ignore[misc, unused-ignore]
     """Prior over expert sequences, before any label is seen.
 
-    To write one, derive from `MarkovPrior`. Parameters are checked when the prior is
-    used, by `check_params`, and not by the constructor, as scikit-learn requires.
+    To write your own, derive from `MarkovPrior`. As scikit-learn requires, the
+    constructor does not check parameters; `check_params` does when the prior is used.
 
     References
     ----------
@@ -34,7 +34,7 @@ class SwitchingPrior(BaseEstimator, ABC):  # type: ignore[misc, unused-ignore]
     """
 
     def check_params(self) -> None:
-        """Check the parameters; by default there are none.
+        """Check the parameters; a prior has none by default.
 
         Raises
         ------
@@ -48,17 +48,18 @@ class SwitchingPrior(BaseEstimator, ABC):  # type: ignore[misc, unused-ignore]
         Parameters
         ----------
         n_steps : int
-            Steps of the stream, the next block included.
+            Steps of the stream including the next block.
 
         Raises
         ------
         ValueError
-            If the cost of a step grows with the stream and the limit is exceeded.
+            If the cost of a step grows with the stream and the stream exceeds the
+            limit.
         """
 
     @abstractmethod
     def components(self, w: Floats) -> list[Component]:
-        """Return the Markov priors that this one is a mixture of.
+        """Return the Markov priors whose mixture is this prior.
 
         Parameters
         ----------
@@ -68,18 +69,18 @@ class SwitchingPrior(BaseEstimator, ABC):  # type: ignore[misc, unused-ignore]
         Returns
         -------
         components : list of Component
-            Their probabilities sum to one; one of them holds for the whole stream.
+            Exactly one holds for the whole stream; their probabilities sum to one.
         """
 
 
 class MarkovPrior(SwitchingPrior):
     """Prior over expert sequences: a hidden Markov model with an O(K) transition.
 
-    A state is a pair (row ``j``, expert ``k``); its probabilities are an array of shape
-    (n_rows, K). The expert of the first step is drawn from the prior weights and its
-    row from `rows`; on entering every later step the expert is kept or redrawn, as
-    `transition` specifies. A subclass implements `transition`, and `rows` if there is
-    more than one. Neither may use the length of the stream: codelengths must not depend
+    A state is a pair (row ``j``, expert ``k``), and an array of shape (n_rows, K) holds
+    the probabilities of all states. The first step draws its expert from the prior
+    weights and its row from `rows`. At every later step the expert is kept or redrawn,
+    as `transition` specifies. A subclass implements `transition`, and `rows` if there
+    are several. Neither may use the length of the stream: codelengths must not depend
     on how many labels follow.
 
     Examples
@@ -99,7 +100,7 @@ class MarkovPrior(SwitchingPrior):
 
     @property
     def shares(self) -> bool:
-        """True if weight ever flows between experts, False if none is ever redrawn.
+        """True if experts are ever redrawn, so that weight flows between them.
 
         Without sharing the forward pass uses cumulative sums of logs, because a weight
         that can only fall would underflow to zero and never recover.
@@ -180,8 +181,7 @@ class Component(NamedTuple):
     w: Floats
 
 
-# Range of logs of one band: rates and weights shrink e^-300 by far too little to
-# underflow.
+# Range of logs in one band; rates and weights cannot make e^-300 underflow.
 _BAND = 300.0
 
 _FIRST_ROW = np.ones(1)
@@ -196,14 +196,15 @@ class Transition(NamedTuple):
     draw : ndarray of shape (n_rows,)
         Probability, for each row, that the expert is redrawn from the prior weights.
     enter : ndarray of shape (n_new_rows,) or None
-        Probabilities of the rows that a redrawn expert enters, whatever its row before;
-        the first by default. None: the next row, which adds a row to the state.
+        Probabilities of the rows that a redrawn expert enters, whatever its previous
+        row. The first row by default. None is the next row, which adds a row to the
+        state.
     ageing : bool
         If True, a kept expert enters the next row, which adds a row to the state;
         otherwise it stays in its row.
     others : bool
-        If True, the expert is redrawn from the others, in proportion to their prior
-        weights. For states of one row.
+        If True, the new expert is one of the others, drawn in proportion to their prior
+        weights. Only for states of one row.
 
     Examples
     --------
@@ -252,9 +253,9 @@ def apply(state: Floats, w: Floats, transition: Transition) -> Floats:
 
 
 def apply_log(scores: Floats, linear: Callable[[Floats], Floats]) -> Floats:
-    """Apply a linear map to numbers of any range that are given by their logs.
+    """Apply a linear map to numbers of any range, given as logs.
 
-    They are cut into bands, each of which has a range that floats can represent.
+    Numbers are split into bands whose range floats can represent.
 
     Parameters
     ----------
@@ -282,7 +283,7 @@ def apply_log(scores: Floats, linear: Callable[[Floats], Floats]) -> Floats:
 
 
 def apply_adjoint(values: Floats, w: Floats, transition: Transition) -> Floats:
-    """Return the expected value, from each state, of values at the next step.
+    """Return the expected value at the next step from each state.
 
     The transpose of `apply`: ``apply_adjoint(values)[j, k]`` is the mean of `values`
     over the states that follow state ``(j, k)``.
@@ -310,8 +311,8 @@ def apply_adjoint(values: Floats, w: Floats, transition: Transition) -> Floats:
 def sums_of_others(values: Floats) -> Floats:
     """Return, for each entry of a vector, the sum of all the others.
 
-    Subtracting an entry from the total would lose every digit of the others where the
-    entry is nearly the whole total.
+    Subtracting an entry from the total would lose all digits of the others if the entry
+    is almost the whole total.
     """
     sums = np.zeros_like(values)
     np.add.accumulate(values[:-1], out=sums[1:])
@@ -322,8 +323,8 @@ def sums_of_others(values: Floats) -> Floats:
 def _apply_others(
     values: Floats, w: Floats, alpha: float, *, adjoint: bool = False
 ) -> Floats:
-    """Redraw experts from the others at a rate, or apply the transpose of that."""
-    rest = sums_of_others(w)  # zero for an expert that has no others
+    """Redraw experts from the others at a rate, or apply the transposed map."""
+    rest = sums_of_others(w)  # zero if there are no others
     leave = np.divide(alpha, rest, out=np.zeros_like(w), where=rest > 0)
     before, after = (w, leave) if adjoint else (leave, w)
     kept = np.where(leave > 0, 1.0 - alpha, 1.0) * values[0]
@@ -332,10 +333,10 @@ def _apply_others(
 
 
 def _aged(rows: Floats) -> Floats:
-    """Return rows moved on by one, with a first row of zeros."""
+    """Shift rows down by one, with a first row of zeros."""
     return np.concatenate([np.zeros_like(rows[:1]), rows])
 
 
 def _grown(rows: Floats) -> Floats:
-    """Return rows with a last row of zeros."""
+    """Append a row of zeros."""
     return np.concatenate([rows, np.zeros_like(rows[:1])])

@@ -1,4 +1,4 @@
-"""Races: which experts retire, by a rule that only uses past losses."""
+"""Races: a rule that retires experts using past losses only."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ Floats = NDArray[np.float64]
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Race(BaseEstimator):
-    """Rule that retires experts which cannot win, at doubling numbers of examples.
+    """Rule that retires hopeless experts at doubling numbers of examples.
 
-    After `min_samples` examples, and whenever their number has doubled, losses are
-    compared over the last half of the examples. An expert stays if its loss exceeds the
-    lowest loss by at most `slack` nats plus a share
-    ``tolerance * sqrt(min_samples / n)`` of that loss (or of its saving over a uniform
-    code, if that is less). The share decreases
-    with the number ``n`` of examples, because noise does, and because learning curves
-    that far behind rarely catch up. With a pool, the best expert of a kind also stays
-    if the pool needs the kind: if dropping it would lengthen the pool's code of all
-    labels so far by more than `pool_slack` nats, to second order and with the other
-    weights adapted. All other experts retire: they are no longer evaluated or trained,
-    and count as asleep, predicting like the mixture of the experts awake (Freund et
-    al., 1997). A decoder retires the same experts, since the rule only reads the past.
+    After `min_samples` examples, and whenever their number has doubled, losses over the
+    last half of the examples are compared. An expert stays if its loss exceeds the
+    lowest loss by at most `slack` nats plus a share ``tolerance * sqrt(min_samples /
+    n)`` of that loss (or of its saving over a uniform code, if that is less). The share
+    decreases with the number ``n`` of examples, because noise decreases too and
+    learning curves that far behind rarely catch up. With a pool, the best expert of a
+    kind also stays if dropping the kind would lengthen the pool's code of all labels so
+    far by more than `pool_slack` nats. This increase is estimated to second order, with
+    the other weights adapted. All other experts retire. They are no longer evaluated or
+    trained, and count as asleep, which means that they predict like the mixture of the
+    experts awake (Freund et al., 1997). A decoder retires the same experts, since the
+    rule reads only the past.
 
     Parameters
     ----------
     tolerance : float, default=0.075
         Share of the lowest loss, or of its saving, by which a loss may exceed it at
-        `min_samples` examples; for real labels, whose losses have no zero, share of a
-        fifth of a nat per example.
+        `min_samples` examples. Losses of real labels have no zero, so for them it is a
+        share of a fifth of a nat per example.
     slack : float, default=10.0
-        Further nats by which it may do so.
+        Nats by which a loss may exceed the lowest loss in addition.
     min_readouts : int, default=4
         Smallest number of experts that stay.
     min_samples : int, default=1024
-        Number of examples before which none retires: with fewer labels a pool does not
-        know which kinds it needs.
+        Number of examples before which no expert retires. With fewer labels it is
+        unclear which kinds a pool needs.
     pool_slack : float, default=0.5
         Nats of the pooled code that a kind must save for its best expert to stay.
 
@@ -74,7 +74,8 @@ class Race(BaseEstimator):
         Raises
         ------
         ValueError
-            If one is out of range, or if there are fewer than `min_readouts` experts.
+            If a parameter is out of range, or if there are fewer than `min_readouts`
+            experts.
         """
         for name in ("tolerance", "slack", "pool_slack"):
             if not is_number_in(value := getattr(self, name), 0, math.inf):
@@ -107,13 +108,13 @@ class Race(BaseEstimator):
         Parameters
         ----------
         losses : ndarray of shape (K,)
-            Sums over the last half, in nats; infinite for those that do not run.
+            Sums over the last half, in nats; infinite for experts that do not run.
         kinds : sequence of ndarray of int
             Experts of each kind that the pool needs.
         unit : float or None
-            Nats of which `tolerance` is a share; None is the least loss.
+            Nats of which `tolerance` is a share; None is the lowest loss.
         n_samples : int or None
-            Examples so far, by which the tolerance falls; None is `min_samples`.
+            Examples so far, with which the tolerance decreases; None is `min_samples`.
 
         Returns
         -------

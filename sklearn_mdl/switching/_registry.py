@@ -60,8 +60,8 @@ def checked_components(
     Raises
     ------
     ValueError
-        If a parameter or weight is out of range, or the stream too long for the prior.
-    TypeError
+        If a parameter or weight is out of range, or the stream is too long for the
+    prior. TypeError
         If `prior` is neither a prior, nor a name, nor None.
     """
     found = as_prior(prior)
@@ -79,8 +79,8 @@ def as_prior(switching: SwitchingPrior | str | None) -> SwitchingPrior:
         A prior is returned unchanged. ``"bayes"``, ``"elementwise"``,
         ``"fixed-share"``, ``"learned-share"``, ``"run-length"``,
         ``"switch-distribution"`` and ``"universal-share"`` name a prior with its
-        default parameters. None is ``LearnedShare()``, the default by measurement
-        (``python -m benchmarks switching``).
+        default parameters. None is ``LearnedShare()``, the default because it did best
+        in measurements (``python -m benchmarks switching``).
 
     Returns
     -------

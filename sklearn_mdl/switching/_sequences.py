@@ -1,14 +1,13 @@
-"""Single sequences of experts: the most probable, the best in hindsight, their cost.
+"""Single sequences of experts: the most probable, the best in hindsight, and costs.
 
-A mixture never costs more than one sequence with its prior. With ``xi`` a sequence of
-experts and ``pi`` the switching prior,
+A mixture never costs more than a single sequence and the cost of naming it:
 
     codelength <= sum_t L_t(xi_t) - log pi(xi)
 
-for every ``xi``: the first term is the cost of learning, the second bounds that of
-switching. This is the decomposition of the regret in Theorem 1 of the paper: Li,
-Bornschein and Hutter, 2023, Evaluating Representations with Readout Model Switching,
-ICLR.
+for every sequence of experts ``xi`` under the switching prior ``pi``. The first term is
+the cost of learning, the second bounds the cost of switching. This is the decomposition
+of the regret in Theorem 1 of the paper: Li, Bornschein and Hutter, 2023, Evaluating
+Representations with Readout Model Switching, ICLR.
 """
 
 from __future__ import annotations
@@ -49,12 +48,12 @@ class ExpertSequence(NamedTuple):
 
     @property
     def codelength(self) -> float:
-        """Loss and prior cost, in nats: never less than the mixture's codelength."""
+        """Loss plus prior cost in nats, never less than the mixture's codelength."""
         return self.loss + self.prior_cost
 
     @property
     def starts(self) -> Integers:
-        """First step of every block of one expert, counted from zero."""
+        """First step of every block with one expert, counted from zero."""
         changes = np.flatnonzero(np.diff(self.experts)) + 1
         return np.concatenate([np.zeros(min(1, len(self.experts)), np.intp), changes])
 
@@ -79,10 +78,10 @@ def best_sequence(
     -------
     sequence : ExpertSequence
         For priors with one row (the Bayesian and elementwise mixtures and fixed share)
-        no sequence has a shorter `codelength`. The others have hidden variables, such
-        as the rate of a run length: the result is then the experts of the most probable
-        sequence of experts *and* hidden variables, and `prior_cost` sums over all
-        hidden variables for these experts.
+        no sequence has a shorter `codelength`. Other priors have hidden variables, such
+        as the rate of a run length. The result then holds the experts of the most
+        probable sequence of experts *and* hidden variables, and `prior_cost` sums over
+        all hidden variables for these experts.
 
     Raises
     ------
@@ -98,9 +97,9 @@ def best_sequence(
 
     Notes
     -----
-    The Viterbi algorithm, with O(n_rows K) operations per step, since a new expert is
-    drawn from the same weights whatever the one before; its memory beyond the losses
-    is O(n_rows (N + K)).
+    The Viterbi algorithm takes O(n_rows K) operations per step, since a new expert is
+    drawn from the same weights whatever the previous one. Besides the losses it needs
+    O(n_rows (N + K)) memory.
 
     References
     ----------
@@ -131,10 +130,10 @@ def best_segments(
     prior: PriorLike = None,
     weights: ArrayLike | None = None,
 ) -> ExpertSequence:
-    """Find the sequence of least loss with at most a given number of blocks.
+    """Find the sequence of lowest loss with at most a given number of blocks.
 
-    It is chosen in hindsight, by its loss only; its cost under a switching prior is
-    reported and does not affect the choice.
+    The sequence is chosen in hindsight by its loss only. Its cost under a switching
+    prior is reported but does not affect the choice.
 
     Parameters
     ----------
@@ -143,7 +142,7 @@ def best_segments(
         plus infinity is allowed, and NaN where an expert has retired: no sequence uses
         it there. May be memory-mapped.
     n_blocks : int
-        Largest number of blocks of one expert each, at least 1.
+        Largest number of blocks, each with one expert; at least 1.
     prior : SwitchingPrior, str or None
         The switching prior of `prior_cost`, its name, or None for `LearnedShare`.
     weights : array-like of shape (K,), optional
@@ -152,7 +151,7 @@ def best_segments(
     Returns
     -------
     sequence : ExpertSequence
-        Among all sequences with at most `n_blocks` blocks, one with the least `loss`.
+        A sequence with the lowest `loss` of all that have at most `n_blocks` blocks.
 
     Raises
     ------
@@ -164,8 +163,8 @@ def best_segments(
 
     Notes
     -----
-    Dynamic programming over steps, in O(n_blocks K) operations a step; its memory
-    beyond the losses is O(n_blocks (N + K)).
+    Dynamic programming takes O(n_blocks K) operations per step, and O(n_blocks (N + K))
+    memory besides the losses.
 
     References
     ----------
@@ -191,7 +190,7 @@ def sequence_cost(
     n_experts: int,
     weights: ArrayLike | None = None,
 ) -> float:
-    """Cost of a sequence of experts under a switching prior.
+    """Return the cost of a sequence of experts under a switching prior.
 
     Parameters
     ----------
@@ -207,8 +206,8 @@ def sequence_cost(
     Returns
     -------
     cost : float
-        ``-log p(xi_1, ..., xi_N)`` in nats, hidden variables summed out; infinity if
-        the prior excludes the sequence.
+        ``-log p(xi_1, ..., xi_N)`` in nats, with hidden variables summed out. Infinity
+        if the prior excludes the sequence.
 
     Raises
     ------
@@ -244,7 +243,7 @@ def sequence_cost(
 
 
 def _awake_only(losses: ArrayLike) -> NDArray[np.floating]:
-    """Return losses (N, K) that rule out sequences with retired experts."""
+    """Return losses (N, K) that exclude sequences with retired experts."""
     array = loss_array(losses)
     if not np.isnan(array[-1:]).any():  # awake at the end: awake throughout
         return array
@@ -264,7 +263,7 @@ def _with_cost(
 
 
 def _path_cost(components: list[Component], experts: Integers) -> float:
-    """Return the codelength of labels that are impossible for all other experts.
+    """Return the codelength of labels impossible for all experts outside a sequence.
 
     Unused experts are merged into one with the sum of their weights, so the time does
     not grow with their number.
@@ -288,9 +287,10 @@ def _path_cost(components: list[Component], experts: Integers) -> float:
 def _best_blocks(losses: NDArray[np.generic], n_blocks: int) -> Integers:
     """Return the experts of the best `n_blocks` blocks, by dynamic programming.
 
-    Row ``m`` of `total` is the least loss of paths with ``m + 1`` blocks that end in
-    each expert, and `start` the first step of their last block. The best path of every
-    row at every step is stored: the block before a new one is one of these.
+    Row ``m`` of `total` is the lowest loss of paths with ``m + 1`` blocks that end in
+    each expert. Row ``m`` of `start` is the first step of their last block. The best
+    path of each row is stored at every step, since a new block only follows one of
+    these.
     """
     n_steps, n_experts = losses.shape
     total = np.full((n_blocks, n_experts), np.inf)

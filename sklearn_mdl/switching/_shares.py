@@ -1,4 +1,4 @@
-"""Fixed share inside each of many groups of experts at once."""
+"""Fixed share within many groups of experts at once."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ Floats = NDArray[np.float64]
 
 
 class GroupedShare:
-    """Fixed share inside each of several groups of experts.
+    """Fixed share within each of several groups of experts.
 
-    Equals one :class:`~sklearn_mdl.switching.ForwardPass` of ``FixedShare()`` for each
-    group, in the time of one.
+    Equals one :class:`~sklearn_mdl.switching.ForwardPass` of ``FixedShare()`` per
+    group, in the time of a single pass.
 
     Parameters
     ----------
@@ -30,8 +30,8 @@ class GroupedShare:
     Attributes
     ----------
     weights : ndarray of shape (K,)
-        Probability of each expert at the incoming step, also of those asleep; they sum
-        to one in each group.
+        Probability of each expert at the incoming step, including experts asleep. They
+        sum to one in each group.
     """
 
     def __init__(
@@ -63,17 +63,16 @@ class GroupedShare:
         return other
 
     def observe(self, losses: Floats) -> Floats:
-        """Move the weights by the losses (K,) of a step, in nats.
+        """Update the weights with the losses (K,) of a step, in nats.
 
-        NaN marks an expert asleep; it costs as much as the mixture of the experts of
-        its group that are awake.
+        NaN marks an expert asleep. Its loss is that of the mixture of the awake experts
+        in its group.
 
         Returns
         -------
         codelengths : ndarray of shape (G,)
-            Cost of the step under each group's mixture, in nats. If a label is
-            impossible for every expert awake in a group, its cost is infinite and the
-            weights stay.
+            Cost of the step under each group's mixture, in nats. It is infinite, and
+            the weights do not change, if the label is impossible for all experts awake.
         """
         asleep = np.isnan(losses)
         some_sleep = np.count_nonzero(asleep) > 0  # much faster than np.any
@@ -89,7 +88,7 @@ class GroupedShare:
         totals = np.add.reduceat(joint, self._starts)
         if some_sleep:
             awake = np.add.reduceat(np.where(asleep, 0.0, self.weights), self._starts)
-            # Unchanged for groups that are all awake, whatever sleeps elsewhere.
+            # Groups without sleepers get the same numbers whatever sleeps elsewhere.
             partly = np.logical_or.reduceat(asleep, self._starts) & finite
             np.divide(totals, awake, out=totals, where=partly)
             np.copyto(joint, self.weights * totals[self._members], where=asleep)
@@ -118,9 +117,9 @@ class GroupedShare:
 
 
 class LearnedGroupedShare:
-    """Fixed share of an unknown constant rate inside each of several groups.
+    """Fixed share with an unknown constant rate within each of several groups.
 
-    A separate Bayesian mixture over rates in each group. An expert asleep predicts like
+    Each group has its own Bayesian mixture over rates. An expert asleep predicts like
     the mixture of the experts awake, over all rates.
 
     Parameters
@@ -165,7 +164,7 @@ class LearnedGroupedShare:
         return other
 
     def observe(self, losses: Floats) -> Floats:
-        """Move weights and rates by the losses (K,) of a step; see `GroupedShare`."""
+        """Update weights and rates with the losses (K,); see `GroupedShare`."""
         asleep = np.isnan(losses)
         if asleep.any():
             self._whole.weights = self.weights
@@ -196,7 +195,7 @@ class LearnedGroupedShare:
 def share_within(
     weights: Floats, starts: NDArray[np.intp], rates: Sequence[float] | None
 ) -> GroupedShare | LearnedGroupedShare:
-    """Return the share inside groups for the rates of a pool."""
+    """Return the share within groups for the rates of a pool."""
     if rates is None:
         return GroupedShare(weights, starts)
     return LearnedGroupedShare(weights, starts, rates)

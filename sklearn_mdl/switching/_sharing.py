@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 
 
 class BayesMixture(MarkovPrior):
-    """One expert for the whole stream: the Bayesian mixture.
+    """The Bayesian mixture: one expert for the whole stream.
 
     The codelength is ``-log sum_k w(k) exp(-sum_t L_t(k))``. It exceeds the codelength
     of expert ``k`` by at most ``-log w(k)`` nats, which is ``log K`` for uniform
@@ -55,10 +55,10 @@ class BayesMixture(MarkovPrior):
 
 @dataclass(eq=False, repr=False)
 class ElementwiseMixture(MarkovPrior):
-    """A new expert at every step: the mixture with fixed weights.
+    """The mixture with fixed weights: a new expert at every step.
 
-    The codelength is ``-sum_t log sum_k w(k) exp(-L_t(k))``; nothing is learned about
-    the experts.
+    The codelength is ``-sum_t log sum_k w(k) exp(-L_t(k))``. The weights do not adapt
+    to the losses.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ class ElementwiseMixture(MarkovPrior):
 
 @dataclass(eq=False, repr=False)
 class FixedShare(MarkovPrior):
-    """A constant or falling rate of switching: fixed share.
+    """Fixed share: a constant or falling rate of switching.
 
     On entering step ``t``, the expert is redrawn from the prior weights with
     probability ``alpha_t`` and kept otherwise::
@@ -105,36 +105,36 @@ class FixedShare(MarkovPrior):
     Parameters
     ----------
     m : float, optional
-        Number of blocks that the rate is meant for, at least 1; it falls as
-        ``alpha_t = min(1, (m - 1) / t)``. ``m=1`` is the Bayesian mixture. With neither
-        `m` nor `alpha`, ``m`` is 2.
+        Number of blocks for which the rate is meant, at least 1. The rate falls as
+        ``alpha_t = min(1, (m - 1) / t)``. ``m=1`` is the Bayesian mixture. If neither
+        `m` nor `alpha` is given, ``m`` is 2.
     alpha : float or "summable", optional
-        Instead of `m`, a constant rate between 0 and 1: 0 is the Bayesian mixture, 1
-        the elementwise mixture. Or "summable", the rate
-        ``1 - exp(-1 / ((t + 1) log(t + 1)^2))``: never to switch then costs at most
-        1.1 nats however long the stream, and a switch into step ``t`` about ``2 log
-        log t`` nats more than with ``m = 2``.
+        A constant rate between 0 and 1, instead of `m`. 0 is the Bayesian mixture, 1
+        the elementwise mixture. "summable" is the rate ``1 - exp(-1 / ((t + 1) log(t +
+        1)^2))``. Never switching then costs at most 1.1 nats however long the stream
+        is, and a switch into step ``t`` costs about ``2 log log t`` nats more than with
+        ``m = 2``.
     redraw : bool, default=True
-        If True, a draw may return the expert of the step before. This is the paper's
-        convention: with uniform weights the expert stays with probability
-        ``1 - alpha_t (K - 1) / K``, Eq. (2). False is the convention of Herbster and
-        Warmuth: the expert stays with probability ``1 - alpha_t``, and the others share
-        ``alpha_t`` in proportion to their weights. With uniform weights, ``alpha`` with
-        ``redraw=False`` equals ``alpha K / (K - 1)`` with ``redraw=True``.
+        If True, a draw may return the previous expert. This is the paper's convention:
+        with uniform weights the expert stays with probability ``1 - alpha_t (K - 1) /
+        K``, Eq. (2). False is the convention of Herbster and Warmuth: the expert stays
+        with probability ``1 - alpha_t``, and the others share ``alpha_t`` in proportion
+        to their weights. With uniform weights, ``alpha`` with ``redraw=False`` equals
+        ``alpha K / (K - 1)`` with ``redraw=True``.
 
     Notes
     -----
-    The paper writes ``alpha_t = (m - 1) / t`` without the cut at one, which is needed
+    The paper writes ``alpha_t = (m - 1) / t`` without the limit of one, which is needed
     for ``t < m - 1``. It uses ``m = 2`` for ImageNet and ``m = 11`` for VTAB, chosen to
     make the codelength short. That codelength does not include the cost of the choice;
     the codelength of `LearnedShare` does.
 
     With ``m = 2`` and uniform weights the codelength exceeds the Bayesian mixture's by
-    at most ``sum_{t=2}^N -log(1 - (K - 1) / (K t)) <= log N`` nats, and the loss of any
-    sequence of ``b`` blocks by at most ``b (log K + log N)``. The paper's bound,
-    ``b log K + (b - 1) log(N / (b - 1))``, does not hold for every sequence: a single
-    switch half way through ``N = 1000`` steps between ``K = 2`` experts costs 10.9
-    nats, where the bound says 8.3.
+    at most ``sum_{t=2}^N -log(1 - (K - 1) / (K t)) <= log N`` nats. It exceeds the loss
+    of any sequence of ``b`` blocks by at most ``b (log K + log N)`` nats. The paper's
+    bound, ``b log K + (b - 1) log(N / (b - 1))``, does not hold for every sequence. For
+    example, a single switch halfway through ``N = 1000`` steps between ``K = 2``
+    experts costs 10.9 nats, but the bound says 8.3.
 
     References
     ----------
@@ -163,7 +163,7 @@ class FixedShare(MarkovPrior):
         return self.rate(1) > 0
 
     def check_params(self) -> None:
-        """Check that at most one of `m` and `alpha` is given, and their range.
+        """Check the ranges of `m` and `alpha`, and that at most one is given.
 
         Raises
         ------
@@ -186,7 +186,7 @@ class FixedShare(MarkovPrior):
             cure = "give the probability that an expert is redrawn"
             raise invalid("alpha", required, self.alpha, cure)
         if not isinstance(self.redraw, (bool, np.bool_)):
-            cure = "choose True if a draw may return the expert of the step before"
+            cure = "choose True if a draw may return the previous expert"
             raise invalid("redraw", "True or False", self.redraw, cure)
 
     def rate(self, t: int) -> float:
@@ -201,7 +201,7 @@ class FixedShare(MarkovPrior):
         Returns
         -------
         alpha_t : float
-            A probability: `alpha` if that is a number, else by its formula.
+            `alpha` if that is a number, otherwise the value of the formula.
         """
         if isinstance(self.alpha, str):
             return -math.expm1(-1.0 / ((t + 1) * math.log(t + 1) ** 2))
@@ -217,7 +217,7 @@ class FixedShare(MarkovPrior):
 
 @dataclass(eq=False, repr=False)
 class LearnedShare(SwitchingPrior):
-    """Fixed share with an unknown ``m``: a Bayesian mixture over several.
+    """Fixed share with an unknown ``m``: a Bayesian mixture over several values.
 
     If you choose ``m`` after you know the codelengths, the result is not a codelength.
     This prior gives each ``m`` the same probability instead. It costs at most ``log J``
@@ -247,12 +247,12 @@ class LearnedShare(SwitchingPrior):
     ms: Sequence[float] = (2, 3, 6, 11, 21)
 
     def check_params(self) -> None:
-        """Check that `ms` is a sequence of numbers in the range of ``FixedShare.m``.
+        """Check that `ms` is a sequence of valid values of ``FixedShare.m``.
 
         Raises
         ------
         ValueError
-            If it is not, or is empty.
+            If it is empty or has a value out of range.
         """
         is_sequence = np.iterable(self.ms) and hasattr(self.ms, "__len__")
         ms = list(self.ms) if is_sequence else []
@@ -270,22 +270,22 @@ class LearnedShare(SwitchingPrior):
 class UniversalShare(MarkovPrior):
     """Fixed share with an unknown constant rate, integrated under a Beta prior.
 
-    With ``s`` draws among ``n`` chances so far the next draw has probability
-    ``(s + a) / (n + a + b)``: the Krichevsky-Trofimov estimator for ``a = b = 1/2``.
-    The codelength exceeds the one with the best constant rate in hindsight by at most
-    ``log 2 + 1/2 log N`` nats. The model has a row for each number of draws, so a
-    stream takes O(K N^2).
+    After ``s`` draws in ``n`` steps, the next draw has probability ``(s + a) / (n + a +
+    b)``. For ``a = b = 1/2`` this is the Krichevsky-Trofimov estimator. The codelength
+    then exceeds that of the best constant rate in hindsight by at most ``log 2 + 1/2
+    log N`` nats. The model has a row for each number of draws, so a stream takes O(K
+    N^2) time.
 
     Parameters
     ----------
     a, b : float, default=0.5
         Parameters of the Beta prior, positive.
     max_steps : int, default=5000
-        Longest stream that is accepted.
+        Longest stream to accept.
 
     See Also
     --------
-    LearnedShare : Learns among few falling rates, in O(K N).
+    LearnedShare : Learns among a few falling rates in O(K N).
 
     References
     ----------
@@ -308,7 +308,7 @@ class UniversalShare(MarkovPrior):
     max_steps: int = 5000
 
     def check_params(self) -> None:
-        """Check the parameters of the Beta prior, and `max_steps`.
+        """Check the parameters of the Beta prior and `max_steps`.
 
         Raises
         ------
@@ -328,17 +328,17 @@ class UniversalShare(MarkovPrior):
         Raises
         ------
         ValueError
-            If it is longer.
+            If the stream is longer.
         """
         if n_steps > self.max_steps:
             raise ValueError(
                 f"UniversalShare takes O(K N^2) time and at most max_steps="
-                f"{self.max_steps} steps, got {n_steps}; take LearnedShare(), which "
+                f"{self.max_steps} steps, got {n_steps}; use LearnedShare(), which "
                 "learns among falling rates in O(K N), or raise max_steps."
             )
 
     def transition(self, t: int) -> Transition:
-        """Redraw at the rate of the past; every draw leads to the next row."""
+        """Redraw at the rate learned so far; every draw leads to the next row."""
         n_chances = t - 2
         a, b = float(self.a), float(self.b)
         draws = np.arange(n_chances + 1.0)

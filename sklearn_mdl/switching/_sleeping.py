@@ -1,7 +1,7 @@
-"""Steps during which some experts sleep, for mixtures of simple priors.
+"""Steps with some experts asleep, for mixtures of simple priors.
 
-An expert asleep has the loss of the mixture of those awake, which depends on all parts.
-So steps are taken one by one; the parts are computed together.
+An expert asleep has the loss of the mixture of the experts awake, which depends on all
+parts. So steps are processed one by one, with all parts together.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ def advance_awake(
     codelengths: Floats,
     posterior: Floats,
 ) -> bool:
-    """Process rows during which the same experts (K,) are awake, if that is simple.
+    """Process rows with the same experts (K,) awake, if the parts are simple.
 
-    The numbers are those of single rows in which experts asleep have the loss of
-    the mixture of those awake, but all parts are computed together.
+    The result is the same as processing rows singly, with the loss of the mixture of
+    experts awake for experts asleep, but all parts are computed together.
 
     Returns
     -------

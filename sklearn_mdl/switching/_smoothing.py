@@ -24,7 +24,7 @@ from sklearn_mdl.switching._thinning import PosteriorThinner
 
 Floats = NDArray[np.float64]
 
-# Numbers in the states between two checkpoints, unless more steps are needed.
+# Size of the states between two checkpoints, unless more steps are needed.
 _HELD = 2**22
 
 
@@ -37,18 +37,19 @@ def smoothed_posterior(
 ) -> Floats:
     """Probability of each expert at each step given *all* labels.
 
-    The posterior of `forward` predicts: it only uses the labels before a step. This one
-    explains: it also uses the label of the step and all later ones.
+    The posterior of `forward` is for prediction and only uses the labels before a step.
+    This posterior is for explanation and also uses the label of the step and all later
+    ones.
 
     Parameters
     ----------
     prior : SwitchingPrior, str or None
         The switching prior, its name, or None for `LearnedShare`.
     losses : array-like of shape (N, K)
-        Minus log probability of each observed label under each expert, in nats;
-        plus infinity is allowed. May be memory-mapped; read twice, in blocks. NaN marks
-        a retired expert: it predicts like the mixture of the experts awake, so later
-        labels do not change its odds and it may keep some probability.
+        Minus log probability of each observed label under each expert, in nats; plus
+        infinity is allowed. May be memory-mapped: losses are read twice, in blocks. NaN
+        marks a retired expert. It predicts like the mixture of the experts awake, so
+        later labels do not change its odds and it may keep some probability.
     weights : array-like of shape (K,), optional
         Prior weights of the experts; uniform if not given.
     kinds : sequence of length K, optional
@@ -70,10 +71,9 @@ def smoothed_posterior(
 
     Notes
     -----
-    Forward and backward recursion. States are stored at checkpoints and computed again
-    between them. Apart from checkpoints, the memory besides losses and result does not
-    grow with ``N``. A label that is impossible for every expert is ignored, as in
-    `forward`.
+    Forward and backward recursion. States are stored at checkpoints and recomputed
+    between them. Besides checkpoints, losses and result, memory does not grow with
+    ``N``. A label that is impossible for every expert is ignored, as in `forward`.
 
     References
     ----------
@@ -97,8 +97,8 @@ def smoothed_posterior(
 def _backward(
     components: list[Component], losses: NDArray[np.generic]
 ) -> Iterator[Floats]:
-    """Yield smoothed posteriors (n, K) by blocks, all in reversed order."""
-    # All checkpoints are in memory, and the states between two of them.
+    """Yield smoothed posteriors (n, K) block by block, from the last step back."""
+    # Memory holds all checkpoints, and the states between two of them.
     n_steps, n_experts = losses.shape
     last = max(2, n_steps)
     n_states = n_experts * max(len(c.prior.transition(last).draw) for c in components)
@@ -137,7 +137,7 @@ def _smooth(
     Parameters
     ----------
     part : MarkovFilter
-        Its state before the block; it is advanced.
+        State before the block, which is advanced in place.
     losses : ndarray of shape (n, K)
     message : ndarray of shape (n_rows, K) or None
         Log probability of all labels after the block given the state of its last step,
@@ -147,7 +147,7 @@ def _smooth(
     -------
     posterior : ndarray of shape (n, K)
     message : ndarray of shape (n_rows, K) or None
-        The same for the last step before the block.
+        As the argument, for the last step before the block.
     """
     first, prior, w = part.t, part.prior, part.w
     states: list[Floats] = []

@@ -22,7 +22,7 @@ class PosteriorThinner:
     kinds : sequence of length K or None
         The kind of each expert.
     max_rows : int or None
-        Largest number of rows to store: those of every ``2^j``-th step, for the
+        Largest number of rows to store. Every ``2^j``-th step is stored, with the
         smallest ``j`` that suffices.
     """
 
@@ -57,7 +57,7 @@ class PosteriorThinner:
             self._allocate(n_rows)
 
     def append(self, rows: Floats) -> None:
-        """Store the next rows, shape (n, K), or some of them."""
+        """Store all or some of the next rows, of shape (n, K)."""
         kept = rows[-self._n_seen % self._stride :: self._stride]
         self._n_seen += len(rows)
         if self._max_rows == 0:

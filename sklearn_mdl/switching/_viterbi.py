@@ -1,8 +1,9 @@
 """The most probable path of a Markov prior, with O(n_rows K) operations per step.
 
-A path is a sequence of blocks in which the expert is kept. A predecessor for every
-state and step would be as large as the losses; instead each state stores where its
-block began, and each step only the few best states that a new block may follow.
+A path is a sequence of blocks in which the expert is kept. Storing a predecessor for
+every state and step would take as much memory as the losses. Instead, each state stores
+where its block began, and each step stores only the few best states that a new block
+may follow.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from sklearn_mdl.switching._prior import MarkovPrior, Transition, sums_of_others
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-# The beginning of a block is one number: its first step, and in the low bits the index
-# of the state before it among the sources of that step.
+# The beginning of a block is one number. Its low bits are the index of the state before
+# it among the sources of its first step; the other bits are that step.
 _PLACE_BITS = 20
 
 
@@ -37,9 +38,9 @@ def most_probable_path(
     Returns
     -------
     score : float
-        Its joint log-probability with the labels.
+        Joint log-probability of the path and the labels.
     experts : ndarray of shape (N,)
-        Its experts.
+        Experts of the path.
     """
     with np.errstate(divide="ignore"):  # probabilities of zero are scores of -inf
         search = _Search(prior, w)
@@ -50,17 +51,17 @@ def most_probable_path(
 
 
 class _Search:
-    """The best path to every state: its score, and where its last block began.
+    """The best path to every state: its score and where its last block began.
 
     Attributes
     ----------
     scores : ndarray of shape (n_rows, K)
         Joint log-probability of the path and the labels.
     begins : ndarray of shape (n_rows, K)
-        First step and source of its last block.
+        First step and source of the last block.
     sources : list of ndarray of shape (n_places, 2)
-        For every step from the second on, states that a new block may follow: their
-        expert, and where their own block began.
+        For every step from the second on, the expert of each state that a new block may
+        follow, and where that state's own block began.
     """
 
     def __init__(self, prior: MarkovPrior, w: Floats) -> None:
@@ -90,7 +91,7 @@ class _Search:
         self.begins = np.where(new, (self.n_steps << _PLACE_BITS) + places, begins)
 
     def _kept(self, transition: Transition) -> tuple[Floats, Integers]:
-        """Return scores of paths that keep their expert, and where its block began."""
+        """Return scores and last blocks of paths that keep their expert."""
         draw, enter, ageing, others = transition
         stay = (1.0 - draw)[:, np.newaxis]
         if others:  # with no other expert there is nothing to switch to
@@ -127,7 +128,7 @@ class _Search:
     def _draw_others(
         self, leaving: Floats, drawn: Floats, places: Integers
     ) -> Integers:
-        """Draw from the others: the best expert follows only the second best."""
+        """Draw from the other experts: the best one can only follow the second best."""
         rest = sums_of_others(self.w)
         leaving = np.where(rest > 0, leaving - np.log(rest), -np.inf)
         first, source = self._best_of_rows(leaving)

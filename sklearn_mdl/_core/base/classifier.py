@@ -55,16 +55,16 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
     ) -> Self:
         """Evaluate more rows of the same stream.
 
-        Codelengths do not depend on how a stream is cut into calls: they equal those of
-        one ``fit`` on all rows, bit for bit.
+        However a stream is cut into calls, codelengths are bitwise those of one ``fit``
+        on all rows.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
         classes : array-like of shape (n_classes,), default=None
-            All labels that can occur; required at the first call, optional afterwards.
-            With ``new_classes="escape"``, the known classes, or None.
+            All labels that can occur. Required at the first call, optional afterwards.
+            With ``new_classes="escape"``, the known classes or None.
         groups : array-like of shape (n_samples,), default=None
             As for :meth:`fit`. All rows of a group must be in the same call.
 
@@ -273,7 +273,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
 
 
 def joined(classes: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return classes, followed by new classes of labels in order of appearance.
+    """Return classes followed by new classes of labels in order of appearance.
 
     Raises
     ------

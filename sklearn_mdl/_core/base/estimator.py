@@ -1,7 +1,7 @@
-"""The scikit-learn side of an estimator that is evaluated online.
+"""The scikit-learn interface of an estimator that is evaluated online.
 
-``fit`` checks its data, makes a run and drives it; everything else is read from the
-run. Estimators are dataclasses: each parameter is declared once, as a field, so
+``fit`` checks its data, creates a run and drives it. Everything else is read from the
+run. Estimators are dataclasses, so each parameter is declared once, as a field, and
 ``__init__`` only stores parameters, as scikit-learn requires.
 """
 
@@ -46,7 +46,7 @@ RandomState = int | np.random.RandomState | None
 
 
 class UnfittedRun:
-    """Placeholder of a fitted attribute: an instance's own takes precedence.
+    """Placeholder of a fitted attribute; that of an instance takes precedence.
 
     Parameters
     ----------
@@ -138,11 +138,11 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         X : array-like of shape (n_samples, n_features)
             Features, taken as float32.
         y : array-like of shape (n_samples,)
-            Labels: of at least two classes, or, for a regressor, real numbers. There is
-            no ``sample_weight``, since a weighted sum is not a codelength; repeat or
+            Labels of at least two classes or, for a regressor, real numbers. There is
+            no ``sample_weight``, since a weighted sum is not a codelength. Repeat or
             drop rows instead.
         groups : array-like of shape (n_samples,), default=None
-            Group of each row, such as a patient: labels of a group are learned only
+            Group of each row, such as a patient. Labels of a group are learned only
             after all its rows are coded. Rows of a group must be adjacent, unless
             ``shuffle`` is set, which permutes groups and the rows in each.
 
@@ -153,14 +153,14 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If X (or real labels) hold NaN or infinity, if lengths differ, if a
-            classifier is given labels of a single class, or if rows of a group are not
+            If X or real labels contain NaN or infinity, if lengths differ, if a
+            classifier gets labels of a single class, or if rows of a group are not
             adjacent.
 
         Warns
         -----
         UserWarning
-            If nothing was learned before the last label, among others.
+            Among others, if nothing was learned before the last label.
         """
         with fixed_arithmetic(), self._all_or_nothing():
             rows, given = self._checked(X, y, reset=True)
@@ -215,7 +215,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         X, y = next(pairs)
         with self._all_or_nothing():
             for name in vars(self).keys() - self.get_params(deep=False).keys():
-                if not name.startswith("_skl"):  # callbacks, which are scikit-learn's
+                if not name.startswith("_skl"):  # scikit-learn's callbacks
                     delattr(self, name)
             self.partial_fit(X, y, **classes)
         for X, y in pairs:
@@ -237,7 +237,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         self._run = self._make_run(n_features, outcome, seed)
         self._seed = seed
-        # A pickle makes the run again from its initial parameters.
+        # A pickle recreates the run from its initial parameters.
         is_numbers = all(learner.is_numbers for learner in self._run.learners)
         self._settings = clone(self) if is_numbers else None
         if n_rows is not None:
@@ -287,7 +287,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
             warn_caller(self._all_diverged)
 
     def __sklearn_tags__(self) -> Tags:
-        """Return tags: sparse rows are accepted, too."""
+        """Return tags, including support for sparse rows."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
@@ -315,7 +315,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
     def _validated(self, X: ArrayLike, *y: ArrayLike, reset: bool) -> Any:
         """Check features, and labels if given.
 
-        Memory maps are not converted, which would copy them whole; sparse rows are.
+        Sparse rows are converted, but not memory maps, which would be copied whole.
         """
         rows, *labels = map(as_array, (X, *y))
         rows = dense(rows)
@@ -379,7 +379,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
     ) -> np.ndarray:
         """Codelengths of rows after the stream, which are not learned.
 
-        A copy continues over them: each row is predicted from all rows before it, and
+        A copy continues over these rows: each is predicted from all rows before it, and
         then learned.
 
         Parameters
@@ -387,7 +387,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
         groups : array-like of shape (n_samples,), default=None
-            As for :meth:`fit`; none of the groups may be among those of the stream.
+            As for :meth:`fit`. Groups of the stream must not occur again.
 
         Returns
         -------
@@ -422,14 +422,13 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
 
 
 def pairs_of(blocks: Iterable[object]) -> Iterator[tuple[Any, Any]]:
-    """Yield the blocks of a stream, each of them checked.
+    """Yield the checked blocks of a stream.
 
     Raises
     ------
     ValueError
-        If there is none.
-    TypeError
-        If one is not a pair.
+        If there is no block. TypeError
+        If a block is not a pair.
     """
     number = -1
     for number, block in enumerate(blocks):

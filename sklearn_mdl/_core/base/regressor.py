@@ -44,8 +44,8 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
     ) -> Self:
         """Evaluate more rows of the same stream.
 
-        Codelengths do not depend on how a stream is cut into calls: they equal those of
-        one ``fit`` on all rows, bit for bit.
+        However a stream is cut into calls, codelengths are bitwise those of one ``fit``
+        on all rows.
 
         Parameters
         ----------
@@ -102,8 +102,8 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
         mean : ndarray of shape (n_samples,)
             Mean of the densities' locations.
         std : ndarray of shape (n_samples,)
-            Only if ``return_std``: the standard deviation of the mixture; infinite if a
-            density has at most two degrees of freedom.
+            Standard deviation of the mixture, only if ``return_std``. It is infinite if
+            a density has at most two degrees of freedom.
         """
         mean, std = self._predicted(X).T
         return (mean, std) if return_std else mean
@@ -112,8 +112,8 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
     def reference_codelengths_(self) -> np.ndarray:
         """Cost of every example under a Gaussian that learns online, in nats.
 
-        Of shape (n_samples_seen_,): :func:`~sklearn_mdl.metrics.gaussian_codelengths`,
-        with the same fixed density for the first minibatch.
+        The result of :func:`~sklearn_mdl.metrics.gaussian_codelengths`, of shape
+        (n_samples_seen_,), with the same fixed density for the first minibatch.
         """
         targets = cast(RealTargets, self._run.outcome)
         return gaussian_codelengths(
@@ -156,7 +156,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
         return RealTargets(float(self.prior_location), float(self.prior_scale))
 
     def _encoded(self, y: np.ndarray, order: np.ndarray | None = None) -> np.ndarray:
-        """Return the labels unchanged: none is unknown."""
+        """Return the labels unchanged, since none can be unknown."""
         return y
 
     def _decoded(self, labels: np.ndarray) -> np.ndarray:
@@ -169,9 +169,9 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
 def _as_numbers(labels: np.ndarray) -> np.ndarray:
     """Return a float64 copy that no caller can change."""
     with suppress(TypeError, ValueError):
-        if labels.dtype.kind not in "mM":  # numpy would count days or nanoseconds
+        if labels.dtype.kind not in "mM":  # NumPy would count days or nanoseconds
             return np.array(labels, dtype=np.float64)
-    cure = "take a classifier for classes, and numbers for dates"
+    cure = "use a classifier for classes, and numbers for dates"
     raise invalid("y", "real numbers", labels.dtype.name, cure)
 
 
@@ -182,7 +182,7 @@ def _check_size(labels: np.ndarray) -> None:
     largest = float(np.abs(labels).max(initial=0.0))
     if 0 < largest < LEAST_SPREAD:
         required = f"numbers that differ by {LEAST_SPREAD:g} or more"
-        raise invalid("y", required, largest, "multiply them by a constant")
+        raise invalid("y", required, largest, "multiply y by a constant")
     bad = ~(np.abs(labels.astype(np.float64)) <= LARGEST)
     if bad.any():
         row = int(np.argmax(bad))

@@ -1,4 +1,4 @@
-"""Save and load estimators: settings as JSON, the rest as numbers, no pickle."""
+"""Save and load estimators without pickle, as settings in JSON and numbers."""
 
 from __future__ import annotations
 
@@ -50,23 +50,23 @@ ARRAYS = {
     "losses": 2,
     "rows": 2,
 }
-# Memory that loading may always use, in addition to twice the size of the file, which
-# contains rows, losses, and three or four numbers per weight.
+# Memory that loading may always use, in addition to twice the size of the file. The
+# file contains rows, losses, and three or four numbers per weight.
 SPARE_BYTES = 2**26
-STREAM_BYTES = 64  # of a replay stream: its position, and its generator
+STREAM_BYTES = 64  # of a replay stream: position and generator
 
 
-NUMBERS = "_numbers"  # in a pickled state: the arrays that replace the run
+NUMBERS = "_numbers"  # in a pickled state, the arrays that replace the run
 
 
 class FileMixin:
     """Mixin of estimators that can be saved to one file, or pickled as plain arrays."""
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return settings and numpy arrays, if a run can be made again from them.
+        """Return settings and NumPy arrays, if a run can be recreated from them.
 
-        So formats that do not run code, such as skops, only need to trust this
-        package's classes. If a run cannot be made again (a trace on disk, user-defined
+        Formats that do not run code, such as skops, then only need to trust this
+        package's classes. If a run cannot be recreated (a trace on disk, user-defined
         classifiers and encoders, an interrupted segment), the state contains the run
         itself.
         """
@@ -79,7 +79,7 @@ class FileMixin:
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Make the run again, on a device of this machine."""
+        """Recreate the run on a device of this machine."""
         state = dict(state)
         arrays = state.pop(NUMBERS, None)
         if arrays is not None:
@@ -91,22 +91,23 @@ class FileMixin:
         super().__setstate__(state)  # type: ignore[misc]
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
-        """Copy the run itself, which is faster than making it again."""
+        """Copy the run itself, which is faster than recreating it."""
         other = type(self).__new__(type(self))
         memo[id(self)] = other
         other.__dict__.update(deepcopy(self.__dict__, memo))
         return other
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Save the estimator to one file, to be read by :meth:`load`.
+        """Save the estimator to one file for :meth:`load`.
 
         Settings are written as JSON and everything else as numbers, in the safetensors
-        format: loading never runs code from the file. The file is written atomically.
+        format, so loading never runs code from the file. The file is written
+        atomically.
 
         Parameters
         ----------
         path : path-like
-            Ends in ``.safetensors``.
+            A path that ends in ``.safetensors``.
 
         Raises
         ------
@@ -134,18 +135,18 @@ class FileMixin:
         allow_network: bool = False,
         trusted: Collection[str | PathLike[str]] = (),
     ) -> Self:
-        """Load an estimator written by :meth:`save`; it continues bit by bit.
+        """Load an estimator written by :meth:`save`, which continues bitwise the same.
 
-        You can open files that you do not trust: no code in them is run, only classes
-        of this package are made, and memory is limited by the size of the file. No
-        other file is read and nothing is downloaded unless you allow it.
+        You can load files that you do not trust: no code in them runs, only classes of
+        this package are created, and the size of the file limits memory. Nothing else
+        is read or downloaded unless you allow it.
 
         Parameters
         ----------
         path : path-like
-            Rows are read from this file, which must not change.
+            The file, which must not change, since rows are read from it later.
         store : "memory" or path-like, default="memory"
-            Where the trace is kept from now on, since the old folder belongs to the
+            Where to keep the trace from now on, since the old folder belongs to the
             saved estimator.
         allow_network : bool, default=False
             Allow encoders to download pretrained weights by the names in the file.
@@ -162,9 +163,9 @@ class FileMixin:
         FileNotFoundError
             If there is no such file.
         ValueError
-            If the file is damaged, of another program, version or class, if its
-            settings are invalid, or need files or downloads that were not allowed, or
-            if it contains a single readout and `store` is given.
+            If the file is damaged or of another program, version or class, if its
+            settings are invalid or need files or downloads that were not allowed, or if
+            it contains a single readout and `store` is given.
         """
         allowed = TrustedSources(allow_network, frozenset(fspath(p) for p in trusted))
         with fixed_arithmetic():
@@ -173,7 +174,7 @@ class FileMixin:
 
 
 class TrustedSources(NamedTuple):
-    """Other sources that the estimators in a file may read."""
+    """Sources besides the file that its estimators may read."""
 
     network: bool
     paths: frozenset[str]
@@ -216,7 +217,7 @@ def save_estimator(estimator: BaseEstimator, path: Path) -> None:
 
 
 def _numbers_of(run: PrequentialRun) -> dict[str, np.ndarray]:
-    """Return the arrays from which a run can be made again, except its rows."""
+    """Return the arrays from which to recreate a run, except its rows."""
     arrays = {**progress_of(run), "losses": run.trace.losses}
     if run.trace.keeps_mixtures:
         arrays["mixtures"] = run.trace.file("mixtures")
@@ -304,7 +305,7 @@ def load_estimator(
         raise damaged(path, f"a {kind.__name__}", found, cure)
     for part in estimators_in(estimator):
         allowed.check(part, path)
-        if "store" in part.get_params(deep=False):  # the old folder is another's
+        if "store" in part.get_params(deep=False):  # the old folder has another owner
             part.set_params(store=_placed(part.store, "memory"), checkpoint=None)
     if "store" in estimator.get_params(deep=False):
         estimator.set_params(store=_placed(estimator.store, store))
@@ -326,7 +327,7 @@ def load_estimator(
 
 
 def _placed(store: object, place: str | PathLike[str]) -> object:
-    """Return a store at another place that keeps the same."""
+    """Return a store at another place with the same contents."""
     return (place, *store[1:]) if isinstance(store, tuple) else place
 
 
@@ -415,7 +416,7 @@ def _check_fields(about: object, path: Path) -> None:
 
 
 def _known_classes() -> dict[str, type]:
-    """Estimators that a file may make: this package's, which only store parameters."""
+    """Estimators that a file may create: those of this package."""
     package = __name__.partition(".")[0]
     return {
         kind.__name__: kind

@@ -1,4 +1,4 @@
-"""Images decoded on demand: sequences, minibatches and fingerprints of them."""
+"""Images decoded on demand: sequences, minibatches and fingerprints."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 
 def chained(parts: Sequence[Images]) -> Images:
-    """Return several sequences as one, one after the other."""
+    """Concatenate several sequences."""
     return ConcatDataset(cast(list[Dataset[object]], parts))
 
 
 @dataclass(eq=False, repr=False)
 class LazyImages(Sequence[Any]):
-    """PIL images in colour, each decoded on access.
+    """PIL images in colour that are decoded on access.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class LazyImages(Sequence[Any]):
         return len(self.items)
 
     def __iter__(self) -> Iterator[Image]:
-        """Decode one after the other."""
+        """Decode the images in turn."""
         return (self[i] for i in range(len(self)))
 
     def __getitem__(self, i: Any) -> Any:
@@ -73,7 +73,7 @@ class LazyImages(Sequence[Any]):
         return decode(item, located(i, item), "RGB")
 
     def __add__(self, other: LazyImages) -> LazyImages:
-        """Return the images of both, in this order."""
+        """Return the images of both sequences in order."""
         if (self.decode, self.about) != (other.decode, other.about):
             kinds = [self.about, other.about]
             raise invalid("Joined images", "decoded alike", kinds, "encode them apart")
@@ -81,7 +81,7 @@ class LazyImages(Sequence[Any]):
         return LazyImages(both, self.decode, self.about)
 
     def take(self, rows: ArrayLike) -> LazyImages:
-        """Return the images of some rows, in their order."""
+        """Return the images of some rows in the given order."""
         rows = np.asarray(rows, dtype=np.int64)
         if isinstance(self.items, np.ndarray):
             return LazyImages(self.items[rows], self.decode, self.about)
@@ -92,7 +92,7 @@ class LazyImages(Sequence[Any]):
 def minibatches(
     prepare: Callable[[int], Tensor], rows: range, batch_size: int, n_threads: int
 ) -> Iterator[Tensor]:
-    """Prepare images row by row, and stack them.
+    """Prepare images row by row and stack them.
 
     Parameters
     ----------
@@ -101,8 +101,9 @@ def minibatches(
     rows : range
     batch_size : int
     n_threads : int
-        With more than one, the next minibatch is prepared while one is used. Decoding
-        and resizing release the interpreter's lock, so threads run in parallel.
+        With more than one thread, the next minibatch is prepared while the current one
+        is used. Decoding and resizing release the interpreter's lock, so threads run in
+        parallel.
 
     Yields
     ------
@@ -136,12 +137,12 @@ def _stack(tensors: Iterable[Tensor], batch: range) -> Tensor:
 
 
 def images_fingerprint(X: object) -> str:
-    """SHA-256 of images: of their files' content, or else of their pixels.
+    """Return SHA-256 of the files of images, or of their pixels.
 
     Parameters
     ----------
     X : images, as for encoders
-        Lazy images are not decoded: the items behind them are read.
+        Lazy images are read but not decoded.
 
     Raises
     ------

@@ -39,7 +39,7 @@ def needed(module: str, caller: str, extra: str) -> ModuleType:
     Raises
     ------
     ImportError
-        Naming the extra to install, if the module is missing.
+        If the module is missing, with the extra to install.
     """
     try:
         return import_module(module)
@@ -66,7 +66,7 @@ class FilePart:
 
 
 def as_images(X: object) -> Images:
-    """Check that X holds images, and return it with a length and rows.
+    """Check that X contains images, and return it with a length and rows.
 
     Raises
     ------
@@ -99,7 +99,7 @@ def as_images(X: object) -> Images:
 
 
 def item_at(images: Images, row: int) -> object:
-    """Return the undecoded image of a row; in an example of a dataset it is first."""
+    """Return the undecoded image of a row, the first item of a dataset's example."""
     item = images[row]
     return item[0] if isinstance(item, tuple | list) else item
 
@@ -127,15 +127,15 @@ def image_at(images: Images, row: int, mode: str) -> Image:
     Raises
     ------
     ValueError
-        Naming the row and file, if the image cannot be read, or has more than 8 bits
-        per channel.
+        If the image cannot be read or has more than 8 bits per channel, with row and
+        file.
     """
     item = item_at(images, row)
     return decode(item, located(row, item), mode)
 
 
 def decode(item: object, where: str, mode: str) -> Image:
-    """Make an 8-bit PIL image of a path, bytes, an array, a tensor or a PIL image."""
+    """Return an 8-bit PIL image from a path, bytes, an array, a tensor or an image."""
     image = _opened(item, where)
     if image.mode.startswith(DEEP):
         required, cure = "of 8 bits per channel", "scale its values to 0 to 255 first"
@@ -150,7 +150,7 @@ def _opened(item: object, where: str) -> Image:
     if isinstance(item, pil.Image):
         return cast("Image", item)
     if isinstance(item, torch.Tensor):
-        item = item.detach().cpu()  # of a torch dataset, (C, H, W) or (H, W)
+        item = item.detach().cpu()  # torch datasets have (C, H, W) or (H, W)
         if item.ndim == 3:
             if item.shape[0] not in (1, 3, 4):
                 name, required = f"The tensor of {where}", "of 1, 3 or 4 channels"
@@ -174,7 +174,7 @@ def _opened(item: object, where: str) -> Image:
 
 
 def unreadable(where: str, error: Exception) -> ValueError:
-    """Make the error of an image that cannot be read."""
+    """Return the error for an image that cannot be read."""
     return ValueError(f"The image of {where} cannot be read ({error}); leave it out")
 
 

@@ -41,24 +41,24 @@ def image_rows(
         An array (N, H, W, C) or (N, H, W), uint8 or floats from 0 to 1; a list of
         paths, PIL images or arrays; or a torch dataset with a length.
     size : int or (int, int), default=None
-        Height and width. Images are cropped at the centre to this aspect and resized
-        (bicubic, with Pillow). None requires images of one size.
+        Height and width. Images are cropped at the centre to this aspect ratio and
+        resized (bicubic, with Pillow). None requires images of the same size.
     mode : {"RGB", "L"}, default="RGB"
-        Colour or grey: three numbers per pixel, or one.
+        Colour with three numbers per pixel, or grey with one.
     path : path-like, default=None
         A ``.npy`` file for the rows, written atomically. Rows are read from the file as
-        needed, so they may be larger than memory.
+        needed, so they may exceed memory.
 
     Returns
     -------
     rows : ndarray of shape (N, H * W * C), uint8
         A read-only memory map of the file, if there is one. A view of `images`, if
-        these are such pixels already.
+        these are already such pixels.
 
     Raises
     ------
     ValueError
-        Naming the row and file, if an image cannot be read or has another size.
+        If an image cannot be read or has another size, with its row and file.
 
     Examples
     --------
@@ -144,7 +144,7 @@ def image_shape_of(n_features: int, image_shape: Sequence[int] | None) -> Shape:
     ----------
     n_features : int
     image_shape : (H, W, C), (H, W) or None
-        None takes squares of one or three channels, which cannot have equal lengths.
+        None assumes squares with one or three channels, whose lengths always differ.
 
     Raises
     ------
@@ -182,5 +182,5 @@ def check_pixels(X: np.ndarray) -> None:
 
 
 def pixels_of(rows: Tensor, shape: Shape) -> Tensor:
-    """Turn rows (n, d) into images (n, H, W, C), uint8."""
+    """Turn rows (n, d) into uint8 images (n, H, W, C)."""
     return rows.to(uint8).view(-1, *shape)

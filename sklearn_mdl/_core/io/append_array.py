@@ -1,4 +1,4 @@
-"""Arrays that grow row by row: in memory, or in ``.npy`` files on disk."""
+"""Arrays that grow row by row, in memory or in ``.npy`` files."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ READ_AT_ONCE = 2**24  # bytes
 
 
 class GrowingArray:
-    """Rows of numbers that are appended, never changed.
+    """Rows of numbers that are appended but never changed.
 
-    A new file is made when the first rows are appended, and replaces an existing file;
-    memory maps of the old file keep its rows.
+    Appending the first rows creates a new file, which replaces an existing one. Memory
+    maps of the old file keep its rows.
 
     Parameters
     ----------
     width : int, tuple of int or None
         Numbers in a row, or its shape; None for a plain vector.
     path : Path or None
-        A ``.npy`` file to keep them in; None keeps them in memory.
+        A ``.npy`` file for the rows; None keeps them in memory.
     dtype : str, default="<f8"
-        Numpy's name of the dtype.
+        NumPy's name of the dtype.
     folder : StreamFolder or None
         The stream that the file belongs to. The path is then relative to its folder.
     """
@@ -69,7 +69,7 @@ class GrowingArray:
         return self._path if self.folder is None else self.folder.path / self._path
 
     def reserve(self, n_rows: int) -> None:
-        """Reserve memory for more rows, so they are not moved again."""
+        """Reserve memory for more rows, so that they are not moved again."""
         n_places = self.n_rows + n_rows
         if self._path is None and n_places > len(self._buffer):
             # At least twice as much, so rows are only moved a few times.
@@ -83,7 +83,7 @@ class GrowingArray:
         self.extend([rows])
 
     def extend(self, blocks: Iterable[np.ndarray]) -> None:
-        """Add blocks of rows: all of them or, if there is an error, none.
+        """Add all blocks of rows or, if there is an error, none.
 
         Raises
         ------
@@ -121,7 +121,7 @@ class GrowingArray:
         self._grows_in_place, self.n_rows = True, n_rows
 
     def _extend_in_place(self, path: Path, blocks: Iterable[np.ndarray]) -> None:
-        # numpy pads the header of a .npy file so that the first axis may grow in place.
+        # NumPy pads the header of a .npy file so that the first axis may grow in place.
         end = len(self._header(0)) + self.n_rows * self.row_bytes
         if path.stat().st_size != end:
             raise ValueError(
@@ -144,7 +144,7 @@ class GrowingArray:
         return len(rows)
 
     def cut(self, n_rows: int) -> None:
-        """Forget all rows but the first ``n_rows``."""
+        """Forget all rows except the first ``n_rows``."""
         if self._grows_in_place and n_rows < self.n_rows:
             self._map = None
             self._cut_file(self._file, n_rows)
@@ -159,9 +159,9 @@ class GrowingArray:
             file.truncate(len(header) + n_rows * self.row_bytes)
 
     def adopt(self, n_rows: int, digest: str | None = None) -> None:
-        """Adopt the first rows of its file, and forget the others.
+        """Adopt the first rows of the file and forget the others.
 
-        The file does not change; rows that are added go to a new file.
+        The file does not change. Added rows go to a new file.
 
         Parameters
         ----------
@@ -194,7 +194,7 @@ class GrowingArray:
             )
 
     def adopt_if_equal(self, blocks: Iterable[np.ndarray]) -> bool:
-        """Adopt the first rows of its file, if they equal these."""
+        """Adopt the first rows of the file if they equal these rows."""
         if self.count_left() is None:
             return False
         kept, n_rows = np.load(self._file, mmap_mode="r"), 0
@@ -218,11 +218,11 @@ class GrowingArray:
         return (rows[i : i + step] for i in range(start, self.n_rows, step))
 
     def count_left(self) -> int | None:
-        """Count the complete rows in its file; None if the file is of another kind."""
+        """Count the complete rows in the file; None if the file is of another kind."""
         if self._path is None or not self._file.is_file():
             return None
         path = self._file
-        # Numpy lets one kind of damaged header through.
+        # NumPy accepts one kind of damaged header.
         with path.open("rb") as file, suppress(ValueError, TokenError):
             np.lib.format.read_magic(file)
             shape, _, dtype = np.lib.format.read_array_header_1_0(file)
@@ -255,7 +255,7 @@ class GrowingArray:
 
     @property
     def rows(self) -> np.ndarray:
-        """All rows: a read-only view of memory, or a memory map of the file.
+        """Return all rows, as a read-only view of memory or a memory map of the file.
 
         Raises
         ------
@@ -263,7 +263,7 @@ class GrowingArray:
             If another stream has written to the file.
         """
         if self._path is not None and self.n_rows:
-            # A map is only opened again when rows were added.
+            # Reopen the map only if rows were added.
             if self._map is None or len(self._map) < self.n_rows:
                 self._map = self._opened(self._file)
             return self._map[: self.n_rows]
@@ -275,7 +275,7 @@ class GrowingArray:
         try:
             found: np.ndarray = np.load(path, mmap_mode="r")
         finally:
-            if self.folder is not None:  # afterwards, or it could change in between
+            if self.folder is not None:  # checked last, or it could change in between
                 self.folder.check()
         if len(found) < self.n_rows:
             raise ValueError(

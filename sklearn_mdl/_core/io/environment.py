@@ -1,4 +1,4 @@
-"""Everything that the results of a run depend on: exact arithmetic, and data."""
+"""Everything on which the results of a run depend: exact arithmetic and data."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHOWN = 200  # characters of a value in a message
 
 
 def environment_of(device: torch.device) -> Json:
-    """Describe the environment; call it with the number of threads of the run.
+    """Describe the environment; call this with the number of threads of the run.
 
     Returns
     -------
@@ -59,7 +59,7 @@ def version_of(name: str) -> str:
 
 
 def fingerprint(X: np.ndarray, dtype: str) -> str:
-    """SHA-256 of the numbers of an array, row by row, converted to a dtype."""
+    """Return SHA-256 of an array's numbers, row by row, converted to a dtype."""
     digest = hashlib.sha256()
     step = max(1, HASH_BYTES // max(1, X[:1].nbytes))
     for start in range(0, len(X), step):
@@ -75,7 +75,7 @@ def first_difference(
     Returns
     -------
     difference : (name, was, now) or None
-        The dotted name of the place and both values; None if they are equal.
+        The dotted name of the place and both values, or None if they are equal.
     """
     if isinstance(was, dict) and isinstance(now, dict):
         dot = f"{name}." if name else ""
@@ -87,14 +87,14 @@ def first_difference(
         both = enumerate(zip(was, now, strict=True))
         inner = [(*values, f"{name}[{i}]") for i, values in both]
     else:
-        # Not only by ==, since True == 1.
+        # == is not enough, since True == 1.
         same = isinstance(was, bool) == isinstance(now, bool) and bool(was == now)
         return None if same else (name, was, now)
     return next(filter(None, (first_difference(*items) for items in inner)), None)
 
 
 def cut_short(value: object) -> str:
-    """Return a value as text for a message, cut if it is long."""
+    """Return a value as text for a message, shortened if it is long."""
     text = repr(value)
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
 

@@ -1,8 +1,8 @@
-"""Numbers of the formats of all files that this package writes and reads again.
+"""Format numbers of all files that this package writes and reads.
 
-A file names its kind and its number, such as "losses 1". A change that an older version
-would misread gets a new number; files of all older numbers stay readable, as those in
-``tests/data/formats`` show.
+A file names its kind and number, such as "losses 1". A change that an older version
+would misread gets a new number. Files with older numbers stay readable, as tests with
+``tests/data/formats`` check.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FORMATS = {
 
 
 class NewerFormat(ValueError):
-    """A file in a format that only a later version of this package reads."""
+    """A file in a format that needs a later version of this package."""
 
 
 def format_of(kind: str) -> str:
@@ -48,7 +48,7 @@ def with_format(kind: str, content: Mapping[str, object]) -> Json:
 
 
 def kind_of(content: object) -> tuple[str, int]:
-    """Return kind and number of JSON; "" and 0 if this package did not write it."""
+    """Return kind and number of JSON, or "" and 0 if from another program."""
     text = content.get(KEY) if isinstance(content, Mapping) else None
     kind, _, number = text.rpartition(" ") if isinstance(text, str) else ("", "", "")
     is_number = number.isascii() and number.isdecimal() and len(number) < 10
@@ -56,7 +56,7 @@ def kind_of(content: object) -> tuple[str, int]:
 
 
 def check_format(where: object, kind: str, content: object) -> None:
-    """Raise unless JSON is of a kind, in a format that this version reads.
+    """Raise unless JSON is of a kind and in a format that this version can read.
 
     Parameters
     ----------
@@ -69,9 +69,8 @@ def check_format(where: object, kind: str, content: object) -> None:
     Raises
     ------
     NewerFormat
-        If its number is higher.
-    ValueError
-        If it is of another kind, or of none.
+        If the number is higher. ValueError
+        If the kind differs or is missing.
     """
     found, number = kind_of(content)
     required = f"{format_of(kind)!r}, which sklearn_mdl {version_of(KEY)} reads"

@@ -1,6 +1,6 @@
 """Parameters of estimators as JSON and back, without running code.
 
-Lists, numbers and text are JSON; other values are objects with one key, their kind.
+Lists, numbers and text are JSON. Other values are objects with one key, their kind.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 Json = dict[str, Any]  # a JSON object
-# Where numbers are kept, what is shown, how work is shared: no effect on results.
+# Storage, progress bars and parallelism, which do not affect results.
 WITHOUT_EFFECT = frozenset({"store", "checkpoint", "verbose", "n_jobs"})
 
 
 class Sources(NamedTuple):
-    """What an estimator reads besides its data, by names in its parameters.
+    """What an estimator reads besides its data, as named in its parameters.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class Sources(NamedTuple):
 
 
 def estimators_in(value: object) -> Iterator[BaseEstimator]:
-    """Yield all estimators in a parameter: itself, and those in its own parameters."""
+    """Yield all estimators in a parameter: itself and those in its parameters."""
     if isinstance(value, BaseEstimator):
         yield value
         value = value.get_params(deep=False)
@@ -51,14 +51,14 @@ def estimators_in(value: object) -> Iterator[BaseEstimator]:
 def settings_of(
     estimator: BaseEstimator, left_out: Container[str], prefix: str = ""
 ) -> Json:
-    """Return the parameters of an estimator as JSON, by name, with exceptions.
+    """Return the parameters of an estimator as JSON by name, with exceptions.
 
-    Errors name them with a prefix.
+    Errors name parameters with a prefix.
 
     Raises
     ------
     TypeError
-        If one of them cannot be written to JSON.
+        If a parameter cannot be written to JSON.
     """
     params = estimator.get_params(deep=False)
     kept = sorted(name for name in params if name not in left_out)
@@ -74,12 +74,12 @@ def as_json(value: object, name: str) -> object:
         Numbers, text, None, lists, tuples, slices, arrays of numbers, dicts,
         estimators.
     name : str
-        Its name in an error.
+        Name of the parameter in errors.
 
     Raises
     ------
     TypeError
-        If it is or contains anything else.
+        If the value is or contains anything else.
     """
     if value is None or isinstance(value, str | bool):
         return value
@@ -116,11 +116,11 @@ def as_json(value: object, name: str) -> object:
 # Booleans, integers, floats, text and objects: what as_json writes.
 _DTYPES = re.compile(r"\|(b1|O|[iu]1)|[<>]([iu][248]|f(2|4|8|16)|U[0-9]{1,9})")
 PLAIN_BYTES = 2**24  # size of an array that any text may request
-BYTES_A_LETTER = 64  # more for longer text: a dtype may be wider than it
+BYTES_A_LETTER = 64  # more for longer text, since a dtype may be wider
 
 
 def array_of(items: object, dtype: str) -> np.ndarray:
-    """Make an array from a list, limiting its size.
+    """Create an array from a list, with a limit on its size.
 
     Raises
     ------
@@ -143,27 +143,27 @@ def array_of(items: object, dtype: str) -> np.ndarray:
 def class_name(kind: type) -> str:
     """Return a unique name of a class.
 
-    For this package it is the bare name, for others the name with the module, since two
-    libraries may each have a ``LogisticRegression``.
+    Classes of this package have a bare name. Others have the name with the module,
+    since two libraries may each have a ``LogisticRegression``.
     """
     is_own = kind.__module__.partition(".")[0] == __name__.partition(".")[0]
     return kind.__name__ if is_own else f"{kind.__module__}.{kind.__qualname__}"
 
 
 def from_json(text: object, classes: Mapping[str, type]) -> Any:
-    """Read what :func:`as_json` wrote.
+    """Read the output of :func:`as_json`.
 
     Parameters
     ----------
     text : object
         As returned by ``json.loads``.
     classes : mapping of str to type
-        The estimators that may be made.
+        The estimators that may be created.
 
     Raises
     ------
     ValueError
-        If it names another class, or was not written by :func:`as_json`.
+        If the text names another class or was not written by :func:`as_json`.
     """
 
     def read(text: object) -> Any:

@@ -1,4 +1,4 @@
-"""Errors for files of other programs, or damaged files."""
+"""Errors for files of other programs and damaged files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tokenize import TokenError
 
 from sklearn_mdl._core.validation import SHOWN, damaged
 
-# Raised by numpy for a damaged header of ``.npy``, besides ValueError.
+# Raised by NumPy for a damaged header of ``.npy``, besides ValueError.
 DAMAGED_HEADER = TokenError, SyntaxError, RecursionError
 
 
@@ -17,15 +17,15 @@ DAMAGED_HEADER = TokenError, SyntaxError, RecursionError
 def readable(
     path: Path | str, required: str, cure: str, *errors: type[Exception]
 ) -> Iterator[None]:
-    """Turn a library's errors for a damaged file into one with the file and a cure.
+    """Turn library errors for a damaged file into an error with file and cure.
 
     Parameters
     ----------
     path, required, cure
         As for :func:`~sklearn_mdl._core.validation.damaged`.
     *errors : exception types
-        Errors of the library. A missing file is not damaged, and a ValueError that
-        names the path says all that is needed.
+        Errors of the library. Errors for a missing file, and a ValueError that names
+        the path, are not changed.
     """
     try:
         yield

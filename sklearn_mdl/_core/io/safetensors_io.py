@@ -1,8 +1,8 @@
 """Named arrays and a description in one file, written atomically and checked.
 
 The format is that of safetensors (eight bytes with the length of a JSON header, the
-header, the numbers), so other tools can read it and no code in it is ever run. The
-library's own writer needs all arrays in memory; this one writes them block by block.
+header, the numbers), so other tools can read it, and it never runs code. The library's
+writer needs all arrays in memory; this one writes them block by block.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def write_archive(
     arrays: Mapping[str, np.ndarray],
     about: Mapping[str, object],
 ) -> None:
-    """Write arrays and a description; concurrent readers see the old file.
+    """Write arrays and a description while concurrent readers see the old file.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def write_archive(
     Raises
     ------
     OSError
-        If the disk is full, or the folder is missing; an existing file is kept.
+        If the disk is full or the folder is missing. An existing file is kept.
     """
     entries: dict[str, Json] = {}
     end = 0
@@ -114,7 +114,7 @@ def _checksum(arrays: Mapping[str, np.ndarray]) -> str:
 
 
 def read_archive(path: Path, kind: str) -> tuple[dict[str, np.ndarray], Json]:
-    """Read what :func:`write_archive` wrote.
+    """Read a file written by :func:`write_archive`.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ def is_archive(path: Path) -> bool:
 
 
 def read_some(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
-    """Map some arrays of a file that this program has just written, without checks."""
+    """Map some arrays of a file that this program has just written, unchecked."""
     _, entries, start = read_head(path)
     return {name: mapped(path, entries[name], start) for name in names}
 

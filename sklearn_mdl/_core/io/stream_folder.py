@@ -1,4 +1,4 @@
-"""The folder of one stream, which only contains the files of that stream."""
+"""The folder of one stream, which contains only the files of that stream."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ STAMP = "losses.json"
 
 
 class StreamFolder:
-    """A folder that one stream writes to, inside a user-given folder.
+    """A folder for one stream inside a user-given folder.
 
-    ``losses.json`` in it identifies the owner of all its files: by a random id of the
-    stream, and an id of the run that wrote last. Another run may continue where a
-    stream ended. The earlier run then raises an error, since rows may have changed.
+    ``losses.json`` identifies the owner of all files by a random id of the stream and
+    an id of the run that wrote last. Another run may continue where a stream ended. The
+    earlier run then raises an error, since rows may have changed.
 
     Parameters
     ----------
     root : Path
-        Only folders of streams are written to it.
+        Folder in which only folders of streams are written.
     about : mapping
-        Further content of ``losses.json``, with the format of losses.
+        Further content of ``losses.json``, including the format of losses.
 
     Attributes
     ----------
     name : str
-        Random at first; may be changed until something is written.
+        Random at first. It may be changed until something is written.
     stream : str
     """
 
@@ -54,12 +54,12 @@ class StreamFolder:
         return bool(self._writer)
 
     def adopt(self, stream: str) -> None:
-        """Continue a stream that another run began; nothing is written yet.
+        """Continue a stream that another run began, without writing yet.
 
         Raises
         ------
         ValueError
-            If the folder holds another one.
+            If the folder contains another stream.
         """
         found = self._read()
         if found is None or found["stream"] != stream:
@@ -77,7 +77,7 @@ class StreamFolder:
         Raises
         ------
         ValueError
-            If another run has acquired it since, or the files are of other origin.
+            If another run has acquired it since, or if files are not from this package.
         """
         if self.is_begun:
             self.check()
@@ -104,7 +104,7 @@ class StreamFolder:
         Raises
         ------
         ValueError
-            If they are no longer those of this run.
+            If the files are no longer those of this run.
         """
         found = self._read()
         if found is None or found["writer"] != self._writer:
@@ -115,7 +115,7 @@ class StreamFolder:
             )
 
     def _read(self) -> Json | None:
-        """Return the content of ``losses.json``, if it describes a stream."""
+        """Return the content of ``losses.json`` if it describes a stream."""
         path = self.path / STAMP
         try:
             found: Json = json.loads(path.read_text(encoding="utf-8"))

@@ -1,7 +1,7 @@
 """Files that are written atomically, and folders with one writer at a time.
 
-Files of other programs are never replaced. Our files are recognised by their content
-or, in a user-given folder, by the list of names in ``.sklearn_mdl``.
+Files of other programs are never replaced. Files of this package are recognised by
+their content or, in a user-given folder, by the list of names in ``.sklearn_mdl``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if sys.platform != "win32":
     import fcntl
 
 LOCK = ".lock"
-LIST = ".sklearn_mdl"  # its format, and names of our files in a folder: one per line
+LIST = ".sklearn_mdl"  # format, and names of our files in a folder, one per line
 _PART = re.compile(r"\..+\.[0-9a-f]{8}\.part")
 _STARTED = time.time()
 _SWEPT: set[Path] = set()  # folders that this process has cleaned up
@@ -35,8 +35,8 @@ _SWEPT: set[Path] = set()  # folders that this process has cleaned up
 def replaced(path: Path) -> Iterator[Path]:
     """Yield a temporary name next to `path`, which replaces `path` at the end.
 
-    The file exists, is empty, and is locked while it is written, to distinguish it from
-    files of killed processes. These are removed before a process first writes to a
+    The file is created empty and locked while it is written, to distinguish it from
+    files of killed processes. Those are removed before a process first writes to a
     folder.
 
     Yields
@@ -57,13 +57,13 @@ def replaced(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Add the file and a cure to disk errors that do not name a file of the user.
+    """Add the file and a cure to disk errors that do not name the user's file.
 
     Raises
     ------
     OSError
-        Replaces an error without a name, such as that of a full disk, or with that of a
-        temporary file.
+        Replaces an error without a file name, such as for a full disk, or with the name
+        of a temporary file.
     """
     try:
         yield
@@ -77,14 +77,14 @@ def naming(path: Path) -> Iterator[None]:
 
 @contextmanager
 def _held(path: Path) -> Iterator[None]:
-    """Create a file and keep it locked; the lock ends with the process."""
+    """Create a file and keep it locked until the process ends."""
     file = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666)
     if sys.platform == "win32":  # an open file is locked, and cannot be renamed
         os.close(file)
         yield
         return
     try:
-        with suppress(OSError):  # no locks there, so no process cleans up either
+        with suppress(OSError):  # without locks no process cleans up either
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     finally:
@@ -98,8 +98,7 @@ def refuse_foreign(path: Path, is_ours: Callable[[Path], object] | None = None) 
     ----------
     path : Path
     is_ours : callable or None
-        Returns True if this package wrote an existing file; None if there is no way to
-        know.
+        Returns True if this package wrote an existing file. None if that is unknown.
 
     Raises
     ------
@@ -115,7 +114,7 @@ def refuse_foreign(path: Path, is_ours: Callable[[Path], object] | None = None) 
 
 
 def refuse_foreign_in(folder: Path, names: Collection[str]) -> None:
-    """Raise if files exist in a folder that :func:`note_ours` does not list."""
+    """Raise if a folder has files that :func:`note_ours` did not list."""
     listed = _listed_in(folder)
     for name in sorted(names):
         refuse_foreign(folder / name, lambda path: path.name in listed)
@@ -140,9 +139,9 @@ def _listed_in(folder: Path) -> set[str]:
 
 @contextmanager
 def filled(folder: Path) -> Iterator[Path]:
-    """Yield a new folder to write files to, which are then moved to `folder`.
+    """Yield a new folder whose files are moved to `folder` at the end.
 
-    Either all are moved, or none if a file of other origin would be replaced.
+    No file is moved if any would replace a file of another program.
 
     Yields
     ------
@@ -168,10 +167,10 @@ def sweep(folder: Path, *, before: float = math.inf) -> None:
     ----------
     folder : Path
     before : float
-        Seconds since the epoch; files changed later are kept.
+        Seconds since the epoch. Files changed later are kept.
     """
     for path in folder.glob(".*.part"):
-        with suppress(OSError):  # it is gone, locked by its writer, or not ours
+        with suppress(OSError):  # gone, locked by its writer, or not ours
             if _PART.fullmatch(path.name) and path.stat().st_mtime < before:
                 _remove_if_free(path)
 
@@ -190,17 +189,16 @@ def _remove_if_free(path: Path) -> None:
 
 @contextmanager
 def exclusive(folder: Path, *, wait: bool = True) -> Iterator[None]:
-    """Make a folder, and lock it for this process and thread.
+    """Create a folder and lock it for this process and thread.
 
-    Others wait for the lock, with a warning. Locks of killed processes end.
+    Others wait for the lock with a warning. Locks of killed processes end.
 
     Raises
     ------
     ValueError
-        If a file is in the place of the folder, or if another call writes and this one
-        must not wait.
+        If the path is a file, or if another call writes and this one must not wait.
     OSError
-        If no folder can be made there.
+        If the folder cannot be created.
     """
     from filelock import FileLock, Timeout  # slow to import
 

@@ -1,1 +1,1 @@
-"""Kernel ridge regression refitted at every row: factors, kernels, calibration."""
+"""Kernel ridge regression refitted at every row: factors, kernels and calibration."""

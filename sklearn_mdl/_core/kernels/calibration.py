@@ -1,18 +1,18 @@
-r"""Forward calibration: from scores of classes to probabilities.
+r"""Forward calibration, which turns scores of classes into probabilities.
 
-With scores :math:`s_c`, class counts :math:`n_c` of the rows before and, where a score
-comes with the variance of its prediction in units of the noise, :math:`v_t`,
+Let :math:`s_c` be scores and :math:`n_c` class counts of earlier rows. If predictions
+have variances, let :math:`v_t` be the variance in units of the noise. Then
 
 .. math::
 
     \log p_c = b\, s_c + v\, s_c \log(v_t / 1.5) + u \log(\max(q_c, 0) + 0.02)
         + a \log(n_c + 1/2) - \mathrm{const},
 
-where :math:`q_c = s_c + (1 - \sum_k s_k) / C` is the score as a share, and
-``(b, v, u, a)`` take one online Newton step of the log-loss a row, after its label is
-paid, or for several rows that were predicted at once, but ``v`` and ``u`` only from
-label 64 on. Then ``p`` is mixed with a small share
-of the uniform distribution. Without variances ``v`` and ``u`` are left out.
+where :math:`q_c = s_c + (1 - \sum_k s_k) / C` is the score as a share. ``(b, v, u, a)``
+take one online Newton step on the log-loss per row, after its label is coded, or per
+block of rows predicted at once. ``v`` and ``u`` are only learned from label 64 on, and
+left out without variances. Then ``p`` is mixed with a small share of the uniform
+distribution.
 """
 
 from __future__ import annotations
@@ -29,41 +29,41 @@ Floats = NDArray[np.float64]
 # and the diagonal of the Hessian before the first row:
 START = (5.0, 0.0, 0.0, 1.0)
 CURVATURE = (1.0, 3.0, 10.0, 10.0)
-# The same for scores that are not shares, which may be much larger.
+# The same for scores that are not shares and may be much larger.
 PLAIN_START = (1.0, 1.0)
 PLAIN_CURVATURE = (0.3, 10.0)
 USUAL = math.log(1.5)  # of a variance in units of the noise
 LEAST = 0.02  # added to shares
 LOWEST = 0.05  # factor of the scores
 FLOOR = 1e-4  # share of the uniform distribution
-FIRST = 64  # labels after which variances are used: fewer would add noise
+FIRST = 64  # labels after which variances are used; fewer would add noise
 
 
 class ForwardSoftmax:
-    """Calibration of ``K`` readouts of one stream, of one labelling or of many.
+    """Calibration of ``K`` readouts of one stream, for one or many labellings.
 
     Parameters
     ----------
     n_readouts, n_classes : int
     has_variances : bool
-        True for predictions of one-hot labels, or of these less a constant; False for
-        other scores, which are no shares and come without variances.
+        True for predictions of one-hot labels, possibly minus a constant. False for
+        other scores, which are not shares and have no variances.
     curvature : sequence of float or None
-        Diagonal of the Hessian before the first row; None is the usual one.
+        Diagonal of the Hessian before the first row; None is the default.
     first : int
-        Labels after which ``v`` and ``u`` are learned.
+        Number of labels after which ``v`` and ``u`` are learned.
     n_sets : int or None
-        Labellings ``S`` of the same rows, which stand on an axis before all others;
-        None is one, without that axis.
+        Number ``S`` of labellings of the same rows, which add a leading axis; None is a
+        single labelling without that axis.
 
     Attributes
     ----------
     factors : ndarray of shape (K, F) or (S, K, F)
         ``(b, v, u, a)`` of every readout, or ``(b, a)`` without variances.
     curvature : ndarray of shape (K, F, F) or (S, K, F, F)
-        Hessian by them.
+        Hessian with respect to the factors.
     counts : ndarray of shape (C,) or (S, C)
-        Labels observed, by class.
+        Number of labels observed by class.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class ForwardSoftmax:
         self.counts = np.zeros((*sets, n_classes))
 
     def log_proba(self, scores: Floats, variances: Floats | None = None) -> Floats:
-        """Log-probabilities (K, n, C) that are coded, of scores of that shape.
+        """Return the log-probabilities (K, n, C) for coding, from scores (K, n, C).
 
         Variances are of shape (K, n), in units of the noise.
         """
@@ -101,7 +101,7 @@ class ForwardSoftmax:
         labels: NDArray[np.int64],
         variances: Floats | None = None,
     ) -> None:
-        """Learn from rows that were predicted at once, by one Newton step.
+        """Learn from rows that were predicted at once with one Newton step.
 
         Parameters
         ----------
@@ -146,11 +146,11 @@ class ForwardSoftmax:
         return proba
 
     def add_classes(self, n: int) -> None:
-        """Continue with more classes, none of which was seen."""
+        """Add classes that have not been seen."""
         room = np.zeros((*self.counts.shape[:-1], n))
         self.counts = np.concatenate([self.counts, room], -1)
 
     def retire(self, kept: Sequence[int]) -> None:
-        """Keep some of the readouts only."""
+        """Keep only some readouts."""
         self.factors = self.factors[list(kept)]
         self.curvature = self.curvature[list(kept)]

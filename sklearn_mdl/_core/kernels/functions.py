@@ -1,4 +1,4 @@
-"""Kernels of rows, from inner products that several kernels share."""
+"""Kernels of rows from inner products that several kernels share."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from torch import Tensor
 
 from sklearn_mdl._core.validation import invalid
 
-FIRST_DISTANCE = 1.0  # median squared distance of rows of unit length, before any
-MOST_COMPARED = 512  # rows whose distances have the median that is used
-ROUNDING = 1e-9  # squared distances over squared lengths: the least told from rounding
+FIRST_DISTANCE = 1.0  # median squared distance before any rows, which have unit length
+MOST_COMPARED = 512  # rows whose distances determine the median
+ROUNDING = 1e-9  # of squared distances, relative to squared lengths
 
 
 class Kernel(NamedTuple):
@@ -25,14 +25,14 @@ class Kernel(NamedTuple):
     Attributes
     ----------
     name : {"arc-cosine", "rbf", "linear", "polynomial"} or callable
-        A callable takes two arrays of rows, as a scikit-learn kernel does.
+        A callable takes two arrays of rows, like a scikit-learn kernel.
     depth : int
-        Layers of the arc-cosine kernel.
+        Number of layers of the arc-cosine kernel.
     width : float
-        Of "rbf", in units of the median squared distance.
+        Width of "rbf", in units of the median squared distance.
     gamma : float or None
-        Factor of squared distances ("rbf") or of inner products ("polynomial"); None
-        takes the width, or 1.
+        Factor of squared distances ("rbf") or of inner products ("polynomial"). None
+        uses the width, or 1.
     degree, coef0 : float
         Of "polynomial".
     """
@@ -46,11 +46,11 @@ class Kernel(NamedTuple):
 
     @property
     def is_relative(self) -> bool:
-        """True if it depends on the median squared distance."""
+        """True if the kernel depends on the median squared distance."""
         return self.name == "rbf" and self.gamma is None
 
     def values(self, pairs: Pairs) -> Tensor:
-        """Kernel (n, m) of pairs of rows."""
+        """Return the kernel (n, m) of pairs of rows."""
         if callable(self.name):
             if not len(pairs.other):
                 return pairs.one.new_empty(len(pairs.one), 0)
@@ -68,7 +68,7 @@ class Kernel(NamedTuple):
         return arc_cosine(products, one[:, None], other, self.depth)
 
     def diagonal(self, rows: Tensor) -> Tensor:
-        """Kernel (n,) of rows with themselves."""
+        """Return the kernel (n,) of rows with themselves."""
         if callable(self.name):
             if hasattr(self.name, "diag"):
                 found = np.asarray(self.name.diag(rows.cpu().numpy()), np.float64)
@@ -90,12 +90,12 @@ class Kernel(NamedTuple):
 
 
 def _matrix(found: Any, n: int, m: int) -> Tensor:
-    """Return what a callable kernel has returned for ``n`` and ``m`` rows, (n, m).
+    """Check and return the result (n, m) of a callable kernel.
 
     Raises
     ------
     ValueError
-        If it is something else.
+        If the result is anything else.
     """
     values: NDArray[np.float64] = np.empty(0)
     with suppress(TypeError, ValueError):
@@ -108,15 +108,15 @@ def _matrix(found: Any, n: int, m: int) -> Tensor:
 
 
 class Pairs:
-    """Two sets of rows, and what kernels of them have in common.
+    """Two sets of rows, with the quantities that their kernels share.
 
     Parameters
     ----------
     one, other : Tensor of shape (n, d) and (m, d), float64
     distance : float
-        The median squared distance, in units of which widths are given.
+        The median squared distance, which is the unit of widths.
     squares : Tensor of shape (m,) or None
-        Squared lengths of the other rows, where these are known.
+        Squared lengths of the other rows if they are known.
     """
 
     def __init__(
@@ -159,7 +159,7 @@ class Pairs:
 
 
 def arc_cosine(products: Tensor, one: Tensor, other: Tensor, depth: int) -> Tensor:
-    """Arc-cosine kernel of degree 1: a network of infinitely many rectified units.
+    """Arc-cosine kernel of degree 1, a network of infinitely many rectified units.
 
     Cho and Saul, 2009, Kernel methods for deep learning, NeurIPS, equations 1 and 6.
 
@@ -168,7 +168,7 @@ def arc_cosine(products: Tensor, one: Tensor, other: Tensor, depth: int) -> Tens
     products : Tensor of shape (n, m)
         Inner products.
     one, other : Tensor of shape (n, 1) and (m,)
-        Lengths of the rows, which the kernel keeps.
+        Lengths of the rows, which the kernel preserves.
     depth : int
         Hidden layers.
     """
@@ -182,10 +182,10 @@ def arc_cosine(products: Tensor, one: Tensor, other: Tensor, depth: int) -> Tens
 
 
 def median_distance(rows: Tensor) -> float:
-    """Median squared distance of some rows (n, d), spread evenly over all of them.
+    """Return the median squared distance of some evenly spread rows (n, d).
 
-    Where more than half of the pairs are equal rows it is the median of the others:
-    the rounding errors of equal rows must not become the unit.
+    If more than half of the pairs are equal rows, the result is the median of the
+    others, so that rounding errors of equal rows do not become the unit.
     """
     step = -(-len(rows) // MOST_COMPARED)
     some = rows[::step]

@@ -1,10 +1,10 @@
-r"""Kernel ridge regression refitted at every row of a long stream, in bounded memory.
+r"""Kernel ridge regression refitted at every row, in bounded memory.
 
-The first ``M`` rows of a stream, which were exact so far, become landmarks: with
-:math:`L L^T` their kernel, a row is the ``M`` features :math:`f = L^{-1} k`, whose
-inner products are the kernel wherever one of two rows is a landmark. So nothing jumps.
-For some time the factors continue with the kernel of these features. Then the posterior
-of the features' weights takes their place, and is updated by each block (Woodbury),
+The first ``M`` rows of a stream, which are treated exactly, become landmarks. With
+their kernel :math:`L L^T`, a row has ``M`` features :math:`f = L^{-1} k`. Inner
+products of features equal the kernel if either row is a landmark, so nothing jumps. For
+some time the factors continue with the kernel of these features. Then the posterior of
+the features' weights replaces them, and each block updates it (Woodbury),
 
 .. math::
 
@@ -12,9 +12,9 @@ of the features' weights takes their place, and is updated by each block (Woodbu
     E = R^{-1} (Y - F W), \\
     V = R^{-1} G, \qquad W \leftarrow W + V^T E, \qquad A \leftarrow A - V^T V ,
 
-and within a block the forward substitution is exact, row by row. What the landmarks do
-not explain of the kernel of a row is added only to the variance of its prediction.
-Added to the noise of the row, it would make codes longer.
+Within a block the forward substitution is exact, row by row. The part of a row's kernel
+that landmarks do not explain is only added to the variance of its prediction. If it
+were also added to the noise of the row, codes would be longer.
 """
 
 from __future__ import annotations
@@ -39,31 +39,31 @@ from sklearn_mdl._core.kernels.ridge import (
 )
 from sklearn_mdl._core.numerics import one_blas_thread
 
-LEFT_OUT = 0.01  # of the kernel of all landmarks, which those used need not explain
-JITTERS = (1e-13, 1e-11, 1e-9, 1e-7)  # of the mean diagonal; the first that will do
+LEFT_OUT = 0.01  # share of the landmarks' kernel that the chosen ones may leave out
+JITTERS = (1e-13, 1e-11, 1e-9, 1e-7)  # multiples of the mean diagonal to try in turn
 
 
 class ExtendedRidge(ForwardRidge):
-    """The factors of landmarks, and of later rows in the kernel of their features.
+    """The factors of landmarks, and of later rows with the kernel of their features.
 
-    A factor costs less than a posterior until it has about half as many rows more.
+    A factor costs less than a posterior until about half as many rows have been added.
 
     Parameters
     ----------
     exact : ForwardRidge
-        Of the landmarks.
+        The factors of the landmarks.
     root : Tensor of shape (M, M)
         Of their kernel.
     """
 
     def __init__(self, exact: ForwardRidge, root: Tensor) -> None:
         super().__init__(exact.alphas.tolist(), exact.n_outputs, root.device)
-        vars(self).update(vars(exact))  # it continues with its panels
+        vars(self).update(vars(exact))  # continues with its panels
         self._root = root
         self._later = root.new_empty(0, len(root))  # features of later rows
 
     def open(self, cross: Tensor, own: Tensor) -> Block:
-        """Join a block of rows (B, M) to those before."""
+        """Prepare a block of rows (B, M) given the earlier rows."""
         features, beyond = landmark_features(self._root, cross, own.diagonal())
         known = torch.cat([cross, features @ self._later.mT], 1)
         block = super().open(known, features @ features.mT)
@@ -99,7 +99,7 @@ class ExtendedRidge(ForwardRidge):
             noisy = products.clone()
             noisy.diagonal().add_(alpha)
             inverse = torch.cholesky_inverse(cholesky(noisy[None])[0]).mT
-            weights.append(inverse @ known)  # it is symmetric
+            weights.append(inverse @ known)  # symmetric
             torch.mul(inverse, alpha, out=own)
         return ReducedRidge(
             (places, root), self.alphas, covariance, torch.stack(weights), self.n_rows
@@ -107,18 +107,18 @@ class ExtendedRidge(ForwardRidge):
 
 
 class ReducedRidge:
-    """The posterior of weights of landmark features, for several noises.
+    """The posterior of weights of landmark features for several noises.
 
     Parameters
     ----------
     leading : Tensor of shape (m,), Tensor of shape (m, m)
-        Which landmarks are used, and the root of their kernel.
+        The chosen landmarks, and the root of their kernel.
     alphas : Tensor of shape (A,)
     covariance : Tensor of shape (A, m, m)
-        Symmetric: what is above the diagonal is not kept up to date.
+        Symmetric; numbers above the diagonal are not kept up to date.
     weights : Tensor of shape (A, m, P)
     n_rows : int
-        Rows evaluated so far.
+        Number of rows evaluated so far.
     """
 
     def __init__(
@@ -137,12 +137,12 @@ class ReducedRidge:
         self._is_shared = False
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
-        """Share what will be replaced rather than changed."""
+        """Share everything that is replaced rather than modified."""
         self._is_shared = True
         return copy.copy(self)
 
     def open(self, cross: Tensor, own: Tensor) -> Block:
-        """Join a block of rows to those before, as a factor does.
+        """Prepare a block of rows given the earlier rows, as a factor does.
 
         Parameters
         ----------
@@ -187,11 +187,11 @@ class ReducedRidge:
         return pending.completed(means, variances, near)
 
     def add_outputs(self, n: int) -> None:
-        """Continue with more columns of targets, which were zero so far."""
+        """Add columns of targets that were zero so far."""
         self.weights = torch.nn.functional.pad(self.weights, (0, n))
 
     def retire(self, kept: Sequence[int]) -> None:
-        """Keep some of the noises only; their numbers do not change."""
+        """Keep only some noises, without changing their numbers."""
         index = list(kept)
         self.alphas = self.alphas[index]
         self.covariance, self.weights = self.covariance[index], self.weights[index]
@@ -200,13 +200,13 @@ class ReducedRidge:
         return added_products(None, features, self.weights)
 
     def _features(self, cross: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
-        """Features (A, m, M) of rows, all alike, and the kernel beyond them, (m,)."""
+        """Return equal features (A, m, M) of rows, and the rest (m,) of the kernel."""
         cross = cross[:, self._places]
         features, beyond = landmark_features(self._root, cross, own)
         return features.expand(len(self.alphas), -1, -1), beyond
 
     def _joined(self, features: Tensor) -> Tensor:
-        """Products (A, m, M) of features with the covariance."""
+        """Return products (A, m, M) of features with the covariance."""
         found = torch.zeros_like(features, memory_format=torch.contiguous_format)
         for start, columns in panels(len(self._root)):
             own, below = self.covariance[:, start:, columns], slice(columns.stop, None)
@@ -217,22 +217,22 @@ class ReducedRidge:
 
 
 def panels(size: int) -> Iterator[tuple[int, slice]]:
-    """Yield first column and columns of the panels of a lower triangle."""
+    """Yield the first column and the columns of each panel of a lower triangle."""
     for start in range(0, size, PANEL):
         yield start, slice(start, min(start + PANEL, size))
 
 
 def leading_landmarks(root: Tensor) -> tuple[Tensor, Tensor]:
-    """Choose landmarks, each the one that the others explain least, until they suffice.
+    """Choose landmarks that the previous ones explain least, until they suffice.
 
-    A pivoted Cholesky factorisation (Fine and Scheinberg, 2001, Efficient SVM Training
-    Using Low-Rank Kernel Representations). Where features are few, most landmarks
-    repeat what others explain, and each costs four products of matrices of that size.
+    This is a pivoted Cholesky factorisation (Fine and Scheinberg, 2001, Efficient SVM
+    Training Using Low-Rank Kernel Representations). With few features most landmarks
+    are redundant, and each costs four products of matrices of that size.
 
     Parameters
     ----------
     root : Tensor of shape (M, M)
-        Of the kernel of all landmarks.
+        Root of the kernel of all landmarks.
 
     Returns
     -------
@@ -255,12 +255,12 @@ def leading_landmarks(root: Tensor) -> tuple[Tensor, Tensor]:
 def landmark_features(
     root: Tensor, cross: Tensor, own: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Features (m, M) of rows, and the kernel (m,) beyond them.
+    """Return features (m, M) of rows, and the rest (m,) of their kernel.
 
     Parameters
     ----------
     root : Tensor of shape (M, M)
-        Of the kernel of the landmarks.
+        Root of the kernel of the landmarks.
     cross : Tensor of shape (m, M)
         Kernel of the rows with the landmarks.
     own : Tensor of shape (m,)
@@ -273,21 +273,21 @@ def landmark_features(
 def landmark_root(
     gram: Gram, n_landmarks: int, scale: float, device: torch.device
 ) -> Tensor:
-    """Factor the kernel of landmarks, some of which may be equal.
+    """Factor the kernel of landmarks, which may include equal rows.
 
     Parameters
     ----------
     gram : callable
     n_landmarks : int
     scale : float
-        Its mean diagonal.
+        Mean diagonal of the kernel.
     device : torch.device
 
     Returns
     -------
     root : Tensor of shape (M, M)
-        NaN from some row on if it has no factor, even with a small multiple of the
-        identity added.
+        NaN from some row on if there is no factor, even after adding a small multiple
+        of the identity.
     """
     for jitter in JITTERS:
         factor = ForwardRidge([jitter * scale], 0, device)

@@ -1,7 +1,7 @@
-r"""Kernel ridge regression, refitted at every row, from one Cholesky factor.
+r"""Kernel ridge regression refitted at every row, from one Cholesky factor.
 
-With ``K`` the kernel matrix of the rows in their order, ``Y`` (N, P) their targets and
-:math:`R R^T = K + \alpha I`, the forward substitution :math:`E = R^{-1} Y` holds the
+Let ``K`` be the kernel matrix of the rows in order, ``Y`` (N, P) their targets and
+:math:`R R^T = K + \alpha I`. Forward substitution :math:`E = R^{-1} Y` gives the
 standardised errors of all refits (the innovations; Zhdanov and Kalnishkan, 2013, "An
 identity for kernel ridge regression", Theoretical Computer Science 473):
 
@@ -9,8 +9,9 @@ identity for kernel ridge regression", Theoretical Computer Science 473):
 
     \mathrm{mean}_t = Y_t - R_{tt} E_t, \qquad \mathrm{var}_t = R_{tt}^2 ,
 
-the prediction of row ``t`` from only the rows before it, and its variance, noise
-included. The factor grows by blocks of rows; within a block targets enter row by row.
+These are the prediction of row ``t`` from only the rows before it, and its variance
+including noise. The factor grows by blocks of rows. Within a block targets enter row by
+row.
 """
 
 from __future__ import annotations
@@ -22,27 +23,27 @@ from typing import NamedTuple, Self
 import torch
 from torch import Tensor
 
-PANEL = 256  # rows of the factor that lie in one tensor
+PANEL = 256  # rows of the factor in one tensor
 
-Gram = Callable[[slice, slice], Tensor]  # rows and columns to their kernel values
+Gram = Callable[[slice, slice], Tensor]  # from rows and columns to kernel values
 
 
 class Block(NamedTuple):
-    """What is known of a block of ``B`` rows before any of its targets.
+    """Everything known about a block of ``B`` rows before any of its targets.
 
     Attributes
     ----------
     factor : Tensor of shape (A, B, B)
-        Lower triangular ``L``: the part of the factor that is the block's own.
+        Lower triangular ``L``, the diagonal part of the factor for this block.
     base : Tensor of shape (A, B, P)
-        Predictions from the rows before the block; that of row ``t`` given those
-        before it in the block as well is ``base[t] + L[t, :t] @ E[:t]``.
+        Predictions from the rows before the block. Given also the earlier rows of the
+        block, row ``t`` has the prediction ``base[t] + L[t, :t] @ E[:t]``.
     cross : Tensor of shape (A, B, n)
-        Its rows of the factor, in the columns of the rows before.
+        Rows of the factor for this block, in the columns of earlier rows.
     beyond : Tensor of shape (B,)
-        What must be added to the variances of predictions.
+        Additional variances of predictions.
     features : Tensor of shape (B, M)
-        Those of landmarks, as far as they are needed: ``M`` is 0 before.
+        Landmark features if they are needed; otherwise ``M`` is 0.
     """
 
     factor: Tensor
@@ -52,7 +53,7 @@ class Block(NamedTuple):
     features: Tensor
 
     def first(self, n_rows: int) -> Block:
-        """Return what is known of only the first rows."""
+        """Return everything known about only the first rows."""
         rows = slice(n_rows)
         factor = self.factor[:, rows, rows]
         base, cross = self.base[:, rows], self.cross[:, rows]
@@ -63,8 +64,8 @@ class Block(NamedTuple):
     ) -> tuple[tuple[Tensor, Tensor], Tensor]:
         """Return predictions and errors (A, B, P), given all targets (B, P).
 
-        Predictions are means (A, B, P) and variances (A, B), each from as many rows of
-        the block as ``known`` (B,) has, which are rows before it.
+        Predictions are means (A, B, P) and variances (A, B), each from the number of
+        earlier rows of the block given by ``known`` (B,).
         """
         remaining = targets - self.base
         errors = torch.linalg.solve_triangular(self.factor, remaining, upper=False)
@@ -73,14 +74,14 @@ class Block(NamedTuple):
 
 
 class Pending(NamedTuple):
-    """The first ``n`` rows of an open block, whose targets are known.
+    """The first ``n`` rows of an open block with known targets.
 
     Attributes
     ----------
     block : Block
     errors : Tensor of shape (A, n, P)
     near : Tensor of shape (n, m)
-        Kernel of these rows with those that are predicted.
+        Kernel of these rows with the rows to predict.
     """
 
     block: Block
@@ -90,7 +91,7 @@ class Pending(NamedTuple):
     def completed(
         self, means: Tensor, variances: Tensor, remaining: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Take these rows into account, with their remaining covariance (A, n, m)."""
+        """Update predictions with these rows and their covariance (A, n, m)."""
         n_own = self.errors.shape[1]
         factor = self.block.factor[:, :n_own, :n_own]
         joined = torch.linalg.solve_triangular(factor, remaining, upper=False)
@@ -101,7 +102,7 @@ class Pending(NamedTuple):
 def predicted(
     targets: Tensor, factor: Tensor, errors: Tensor, known: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Means (A, B, P) and variances (A, B) of rows, given their errors (A, B, P).
+    """Return means (A, B, P) and variances (A, B) of rows, given errors (A, B, P).
 
     Parameters
     ----------
@@ -109,7 +110,7 @@ def predicted(
     factor : Tensor of shape (A, B, B)
     errors : Tensor of shape (A, B, P)
     known : Tensor of shape (B,)
-        From how many of the rows each is predicted, with all rows before these.
+        Number of rows from which each row is predicted, besides all rows before them.
     """
     places = torch.arange(len(known))
     if torch.equal(known, places):
@@ -120,10 +121,11 @@ def predicted(
 
 
 def added_products(to: Tensor | None, left: Tensor, right: Tensor) -> Tensor:
-    """Products (A, m, P) of matrices, added to others if there are any.
+    """Return matrix products (A, m, P), added to others if there are any.
 
-    With one column, the library multiplies a single matrix by another algorithm than
-    several. So each is a product by itself, and no noise depends on the others.
+    With one column, the library uses different algorithms for a single matrix and for
+    several. So products are computed separately, to make noises independent of each
+    other.
     """
     n_alphas = len(right)
     parts = [slice(n_alphas)]
@@ -136,7 +138,7 @@ def added_products(to: Tensor | None, left: Tensor, right: Tensor) -> Tensor:
 
 
 class _Panel(NamedTuple):
-    """Some rows of the factor, with room for more."""
+    """Some rows of the factor, with space for more."""
 
     left: Tensor  # (A, PANEL, start)
     own: Tensor  # (A, PANEL, PANEL)
@@ -144,16 +146,16 @@ class _Panel(NamedTuple):
 
 
 class ForwardRidge:
-    """The factors of one kernel matrix for several noises, and their errors ``E``.
+    """The factors of one kernel matrix for several noises, with errors ``E``.
 
-    Rows are added, and never changed: copies share all panels but the last one.
+    Rows are added but never changed, so copies share all panels except the last.
 
     Parameters
     ----------
     alphas : sequence of float
-        Noise added to the diagonal, ``A`` of them.
+        The ``A`` noises added to the diagonal.
     n_outputs : int
-        Columns ``P`` of the targets.
+        Number ``P`` of columns of the targets.
     device : torch.device
     """
 
@@ -166,22 +168,21 @@ class ForwardRidge:
         self._panels: list[_Panel] = []
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
-        """Share what will not change again."""
+        """Share everything that does not change again."""
         other = copy.copy(self)
         last = [_Panel(*(part.clone() for part in p)) for p in self._panels[-1:]]
         vars(other)["_panels"] = [*self._panels[:-1], *last]
         return other
 
     def open(self, cross: Tensor, own: Tensor) -> Block:
-        """Join a block of rows to those before.
+        """Prepare a block of rows given the earlier rows.
 
         Parameters
         ----------
         cross : Tensor of shape (B, n_rows)
-            Kernel of the block's rows with those before; zero for rows that are not
-            known yet.
+            Kernel of the block's rows with earlier rows; zero for unknown rows.
         own : Tensor of shape (B, B)
-            Kernel of the block; the identity for rows that are not known yet.
+            Kernel of the block; the identity for unknown rows.
         """
         joined = self.solve(cross)
         noise = torch.diag_embed(self.alphas[:, None].expand(-1, len(own)))
@@ -205,7 +206,7 @@ class ForwardRidge:
         self.n_rows += size
 
     def refactor(self, n_rows: int, gram: Gram, targets: Tensor) -> None:
-        """Begin again with another kernel of the first rows, and targets (n, P)."""
+        """Restart with another kernel of the first rows, and targets (n, P)."""
         self.n_rows, self._panels = 0, []
         for start in range(0, n_rows, PANEL):
             rows = slice(start, min(start + PANEL, n_rows))
@@ -215,7 +216,7 @@ class ForwardRidge:
             self.close(block, errors)
 
     def retarget(self, targets: Tensor) -> None:
-        """Learn other targets (n_rows, P) of the same rows; the factor stays."""
+        """Learn other targets (n_rows, P) of the same rows with the same factor."""
         errors = self.solve(targets.mT).mT
         panels = []
         for start, rows, panel in self._filled():
@@ -234,24 +235,24 @@ class ForwardRidge:
 
     @property
     def errors(self) -> Tensor:
-        """Errors of all rows, (A, n_rows, P)."""
+        """Return the errors of all rows, (A, n_rows, P)."""
         found = [panel.errors[:, :rows] for _, rows, panel in self._filled()]
         return torch.cat(found or [self.alphas.new_zeros(len(self.alphas), 0, 0)], 1)
 
     def restore(self, errors: Tensor) -> None:
-        """Take over errors (A, n_rows, P)."""
+        """Load errors (A, n_rows, P)."""
         for start, rows, panel in self._filled():
             panel.errors[:, :rows] = errors[:, start : start + rows]
 
     def means(self, targets: Tensor) -> Tensor:
-        """Predictions (A, n_rows, P) of all rows, each from only those before it."""
+        """Return predictions (A, n_rows, P) of rows, each from only earlier rows."""
         return targets - self.diagonal()[..., None] * self.errors
 
     def predicted(self, targets: Tensor, known: Tensor) -> tuple[Tensor, Tensor]:
-        """Means (A, n_rows, P) and variances (A, n_rows) of all rows.
+        """Return means (A, n_rows, P) and variances (A, n_rows) of all rows.
 
-        Each from the first ``known`` (n_rows,) rows, with which its panel begins or
-        which it holds.
+        Each row is predicted from the first ``known`` (n_rows,) rows, which end at the
+        start of its panel or within it.
         """
         parts = []
         for start, rows, panel in self._filled():
@@ -278,11 +279,11 @@ class ForwardRidge:
         Parameters
         ----------
         cross : Tensor of shape (m, n_rows)
-            Kernel of the others with the rows before.
+            Kernel of the other rows with the factor's rows.
         own : Tensor of shape (m,)
             Kernel of every other row with itself.
         pending : Pending or None
-            Rows of a block that is not closed yet.
+            Rows of a block that is still open.
         """
         joined = self.solve(cross)
         means = self._base(joined)
@@ -302,20 +303,20 @@ class ForwardRidge:
             if start:
                 left = panel.left[:, :rows].mT
                 part = torch.baddbmm(part, solved[:, :, :start], left, alpha=-1)
-            # By columns: the library is twice as fast as by rows.
+            # The library is twice as fast by columns as by rows.
             own = panel.own[:, :rows, :rows]
             found = torch.linalg.solve_triangular(own, part.mT, upper=False)
             solved[:, :, start : start + rows] = found.mT
         return solved
 
     def _filled(self) -> Iterator[tuple[int, int, _Panel]]:
-        """Yield first row and number of rows of every panel."""
+        """Yield the first row and the number of rows of every panel."""
         for number, panel in enumerate(self._panels):
             start = number * PANEL
             yield start, min(PANEL, self.n_rows - start), panel
 
     def diagonal(self) -> Tensor:
-        """Return standard deviations of all rows when predicted, (A, n_rows)."""
+        """Return the predicted standard deviations of all rows, (A, n_rows)."""
         parts = [panel.own.diagonal(dim1=1, dim2=2) for panel in self._panels]
         return torch.cat(parts, 1)[:, : self.n_rows]
 
@@ -353,10 +354,10 @@ class ForwardRidge:
 
 
 def cholesky(matrices: Tensor) -> Tensor:
-    """Factor matrices (A, B, B), each as far as it is positive definite.
+    """Factor matrices (A, B, B) as far as they are positive definite.
 
-    From the first row that cannot be computed, rows of a factor are NaN, and so is
-    everything predicted from them. Other rows and matrices keep their bits.
+    From the first row that cannot be computed, rows of a factor and predictions from
+    them are NaN. Other rows and matrices are bitwise unaffected.
     """
     factors, failed = torch.linalg.cholesky_ex(matrices)
     finite = torch.isfinite(factors).all(2)
@@ -365,7 +366,7 @@ def cholesky(matrices: Tensor) -> Tensor:
     places = torch.arange(matrices.shape[1], device=matrices.device)
     sound = (finite | (failed > 0)[:, None]).cumprod(1).bool()
     sound &= (failed == 0)[:, None] | (places < (failed - 1)[:, None])
-    # The other rows are those of the identity, as for rows that are not known yet.
+    # Other rows are those of the identity, as for unknown rows.
     pairs = sound[:, :, None] & sound[:, None]
     identity = torch.eye(len(places), dtype=matrices.dtype, device=matrices.device)
     factors, _ = torch.linalg.cholesky_ex(torch.where(pairs, matrices, identity))

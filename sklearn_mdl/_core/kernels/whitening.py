@@ -1,18 +1,18 @@
-r"""Rows whitened by a shrunk covariance, of all rows or within their classes.
+r"""Whitening by a shrunk covariance of all rows or within classes.
 
-The covariance is that of rows :math:`E` plus a multiple of the identity,
-:math:`S = E^T E + c I`, whichever it is:
+The covariance is that of rows :math:`E` plus a multiple of the identity, :math:`S = E^T
+E + c I`, in both cases:
 
 * the covariance of all rows, shrunk by the oracle approximating rule,
   :math:`T = (1 - \rho) R^T R / n + \rho \mu I` with ``R`` the centred rows;
-* the covariance within classes, :math:`(D^T D + d h T) / (f + d h)`, where ``D`` are
-  rows less the means of their classes, :math:`f = n - C` at least 1, and ``h`` the
-  strength. Rows less class means are a projection of the centred ones, so that a
-  root of the sum is at hand: :math:`E = \sqrt\beta R + (\sqrt{\alpha + \beta} -
-  \sqrt\beta) D` for :math:`\alpha D^T D + \beta R^T R`.
+* the covariance within classes, :math:`(D^T D + d h T) / (f + d h)`, where ``D`` holds
+  rows minus the means of their classes, :math:`f = n - C` is at least 1, and ``h`` is
+  the strength. ``D`` is a projection of the centred rows, so a root of the sum
+  :math:`\alpha D^T D + \beta R^T R` is known: :math:`E = \sqrt\beta R + (\sqrt{\alpha +
+  \beta} - \sqrt\beta) D`.
 
-:math:`S^{-1/2}` is applied by the singular vectors of ``E``, from the smaller one of
-its two products: there is no limit on the width by itself.
+:math:`S^{-1/2}` is applied with the singular vectors of ``E``, from the smaller of its
+two products, so the width itself is not limited.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-MAX_VALUES = 2048  # singular values: their cost grows with the third power
-LEAST = 1e-3  # of the mean eigenvalue, added to the diagonal within classes
+MAX_VALUES = 2048  # singular values, whose cost grows with the third power
+LEAST = 1e-3  # share of the mean eigenvalue added to the diagonal within classes
 
 
 class Whitening(NamedTuple):
@@ -52,15 +52,15 @@ class Whitening(NamedTuple):
 def whitening(
     rows: Tensor, labels: Tensor | None = None, strength: float = 0.25
 ) -> Whitening:
-    """Return the whitening by some rows (n, d).
+    """Return the whitening for some rows (n, d).
 
     Parameters
     ----------
     rows : Tensor of shape (n, d), float64
     labels : Tensor of shape (n,) or None
-        For a covariance within classes.
+        Labels, for a covariance within classes.
     strength : float
-        Share ``h`` of the covariance of all rows in it, for ``d`` rows.
+        Share ``h`` of the covariance of all rows, which counts as ``d h`` rows.
     """
     n_rows, d = rows.shape
     centred = centring(rows)
@@ -83,7 +83,7 @@ def whitening(
         root = within * rows - (within - of_all**0.5) * means[labels]
         base = d * strength / total * share * level
         base += LEAST * (float(root.square().sum()) / d + base)
-    if base <= 0:  # rows are all equal
+    if base <= 0:  # all rows are equal
         return centred
     by_features = d <= n_rows
     values, vectors = torch.linalg.eigh(
@@ -98,22 +98,22 @@ def whitening(
 
 
 def centring(rows: Tensor) -> Whitening:
-    """Return the map that only takes off the mean of rows (n, d)."""
+    """Return the map that only subtracts the mean of rows (n, d)."""
     return Whitening(rows.mean(0), 1.0, rows[:0], rows[:0, 0])
 
 
 def oas_share(spread: float, level: float, d: int, n_rows: int) -> float:
     """Return the share of the identity in a shrunk covariance of ``n_rows`` rows.
 
-    The rule of :func:`sklearn.covariance.oas`; Chen, Wiesel, Eldar and Hero (2010)
-    state another constant.
+    The rule is that of :func:`sklearn.covariance.oas`. Chen, Wiesel, Eldar and Hero
+    (2010) give another constant.
 
     Parameters
     ----------
     spread : float
         Mean square of the entries of the covariance (d, d).
     level : float
-        Mean of its diagonal.
+        Mean of the diagonal of the covariance.
     """
     denominator = (n_rows + 1) * (spread - level**2 / d)
     return min((spread + level**2) / denominator, 1.0) if denominator > 0 else 1.0

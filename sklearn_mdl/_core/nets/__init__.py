@@ -1,1 +1,1 @@
-"""Many networks of one shape as one torch module, their optimiser and averages."""
+"""Networks of one shape in one torch module, with their optimiser and averages."""

@@ -1,4 +1,4 @@
-"""AdamW with separate settings for each member, and forward calibration by it."""
+"""AdamW with separate settings for each member, also for forward calibration."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ SETTINGS = ("lr", "beta1", "beta2", "eps", "weight_decay")
 
 
 class StackedAdamW(torch.optim.Optimizer):
-    """AdamW (Loshchilov and Hutter, 2019) with one setting per member.
+    """AdamW (Loshchilov and Hutter, 2019) with separate settings for each member.
 
     Parameters
     ----------
     params : iterable of Parameter
-        Each with the member as its leading axis.
+        Parameters whose leading axis is the member.
     lr, beta1, beta2, eps, weight_decay : sequence of float, one per member
         As in ``torch.optim.AdamW``.
 
     Notes
     -----
-    On a CPU each member's update is one call of torch's fused kernel over views of the
-    stacked tensors: a single pass through memory, where a broadcast formula makes ten.
-    On a GPU, where hundreds of calls cost more than passes, the formula is used,
+    On a CPU each member's update is one call of torch's fused kernel on views of the
+    stacked tensors. This takes a single pass through memory; a broadcast formula would
+    take ten. On a GPU hundreds of calls cost more than passes, so the formula is used,
     compiled into one pass if :func:`can_compile`.
     """
 
@@ -77,7 +77,7 @@ class StackedAdamW(torch.optim.Optimizer):
             group["n_steps"] = n_steps
 
     def moments(self) -> list[Tensor]:
-        """First and second moments of all parameters, to be read or overwritten."""
+        """First and second moments of all parameters, to read or overwrite."""
         params = [p for group in self.param_groups for p in group["params"]]
         names = ("exp_avg", "exp_avg_sq")
         return [self.state[p][name] for p in params for name in names]
@@ -96,7 +96,7 @@ class StackedAdamW(torch.optim.Optimizer):
 
     @torch.no_grad()
     def update(self) -> None:
-        """Take one step by the current gradients, without hooks."""
+        """Take one step with the current gradients, without hooks."""
         for i, group in enumerate(self.param_groups):
             calls = self._calls.get(i)
             if calls is None or not calls.hold(group["params"]):
@@ -108,7 +108,7 @@ class StackedAdamW(torch.optim.Optimizer):
 
 
 class _Update:
-    """The update of one group of parameters: its tensors are looked up once."""
+    """The update of one group of parameters, whose tensors are looked up once."""
 
     def __init__(self, group: Group, state: State) -> None:
         self.tensors = [
@@ -123,7 +123,7 @@ class _Update:
 
 
 class _FusedCalls(_Update):
-    """The arguments of one fused update per member: views that are made once."""
+    """The arguments of one fused update per member, as views created once."""
 
     def __init__(self, group: Group, state: State) -> None:
         super().__init__(group, state)
@@ -144,7 +144,7 @@ class _FusedCalls(_Update):
 
 
 class _Formula(_Update):
-    """The update of all members at once, one tensor after the other."""
+    """The update of all members at once, tensor by tensor."""
 
     def __init__(self, group: Group, state: State) -> None:
         super().__init__(group, state)
@@ -165,7 +165,7 @@ class _Formula(_Update):
 
 
 def can_compile(device: torch.device) -> bool:
-    """Return True if torch can compile for a device: with Triton and a C compiler."""
+    """Return True if torch can compile for a device, with Triton and a C compiler."""
     compilers = ("gcc", "cc", "clang")
     return (
         device.type == "cuda"
@@ -196,31 +196,31 @@ def adamw_rates(settings: Tensor, n_steps: Tensor) -> tuple[Tensor, ...]:
 
 
 def adamw_update(p: Tensor, grad: Tensor, m: Tensor, v: Tensor, *rates: Tensor) -> None:
-    """Take a step of AdamW in place, by rates that broadcast to the tensors."""
+    """Take a step of AdamW in place with rates that broadcast to the tensors."""
     gain1, gain2, kept, step, eps = rates
     m.lerp_(grad, gain1)
     v.lerp_(grad * grad, gain2)
     p.mul_(kept).sub_(step * m / (v.sqrt() + eps))
 
 
-# Forward calibration: a few numbers that shape predictions, such as a factor of logits,
-# are moved by one step on each minibatch, along the loss of predictions that had not
-# yet seen its labels (Bornschein, Li and Hutter, 2022).
+# Forward calibration updates a few numbers that shape predictions, such as a factor of
+# logits, by one step on each minibatch. The loss is that of predictions made before its
+# labels were seen (Bornschein, Li and Hutter, 2022).
 
-IDENTITY = math.log(math.e - 1)  # softplus of it is one
+IDENTITY = math.log(math.e - 1)  # softplus maps it to one
 MAX_SLOPE = 1e6  # the largest number whose square does not overflow
-# Of the optimiser: fast, so that one step per minibatch follows a readout that
-# overfits.
+# Settings of the optimiser, fast enough for one step per minibatch to follow a readout
+# that overfits.
 CALIBRATION = (0.1, 0.9, 0.99, 1e-8, 0.0)
 
 
 class ForwardCalibration:
-    """Numbers of several members, each with its own optimiser state.
+    """Numbers for several members, each with its own optimiser state.
 
     Parameters
     ----------
     start : Tensor of shape (K, P)
-        Values of every member before anything is learned; dtype and device are kept.
+        Initial values of every member, which determine dtype and device.
     """
 
     def __init__(self, start: Tensor) -> None:
@@ -238,7 +238,7 @@ class ForwardCalibration:
     def learn(self, slopes: Tensor) -> None:
         """Take one step against the derivatives (K, P) of the mean loss.
 
-        NaN counts as zero, and slopes too large to be squared are clipped, so that a
+        NaN counts as zero, and slopes too large to square are clipped, so that a
         diverging readout does not overflow.
         """
         slopes = slopes.clamp(-MAX_SLOPE, MAX_SLOPE).nan_to_num(nan=0.0)
@@ -256,7 +256,7 @@ class ForwardCalibration:
         return other
 
     def state_dict(self) -> dict[str, Tensor]:
-        """All values and moments, by name."""
+        """Return all values and moments by name."""
         first, second = self.optimizer.moments()
         n_steps = torch.tensor(self.optimizer.n_steps)
         numbers = {"values": self.values, "first": first, "second": second}
@@ -264,7 +264,7 @@ class ForwardCalibration:
 
     @torch.no_grad()
     def load_state_dict(self, learned: Mapping[str, Tensor]) -> None:
-        """Take over the state of another instance of the same size."""
+        """Load the state of another instance of the same size."""
         own = self.state_dict()
         for name in ("values", "first", "second"):
             own[name].copy_(learned[name])
@@ -272,7 +272,7 @@ class ForwardCalibration:
 
 
 class LogitScale(ForwardCalibration):
-    """Factor of the logits of one readout: softplus of a raw value."""
+    """Factor of the logits of one readout, the softplus of a raw value."""
 
     def __init__(self) -> None:
         super().__init__(torch.tensor([[IDENTITY]], dtype=torch.float64))
@@ -285,7 +285,8 @@ class LogitScale(ForwardCalibration):
     def learn_factor(self, derivative: float) -> None:
         """Take one step against the derivative of the mean loss by the factor.
 
-        It is the mean, over rows, of the expected logit minus the label's logit.
+        The derivative is the mean over rows of the expected logit minus the label's
+        logit.
         """
         _, slope = logit_scale_of(*self.member(0))
         self.learn(torch.tensor([[derivative * slope]], dtype=torch.float64))

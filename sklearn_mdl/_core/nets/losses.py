@@ -1,4 +1,4 @@
-"""Losses of stacked networks and their gradients, for classes and for real labels."""
+"""Losses and gradients of stacked networks, for classes and real labels."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class StackedCrossEntropy(nn.Module):
     Parameters
     ----------
     label_smoothing : sequence of float, one per member
-        Share of the target spread evenly over all classes. Only used for training.
+        Share of the target that is spread evenly over all classes, only in training.
     n_classes : int
         Number of classes ``C``.
     """
@@ -27,12 +27,12 @@ class StackedCrossEntropy(nn.Module):
 
     def __init__(self, label_smoothing: Sequence[float], n_classes: int) -> None:
         super().__init__()
-        # A single share if all members have the same.
+        # A single share if all members have the same share.
         distinct = sorted(set(label_smoothing))
         shares = torch.tensor(label_smoothing if len(distinct) > 1 else distinct)
         shares = shares.view(-1, 1, 1)
-        # Targets of other classes, and of the label. A table of targets by label would
-        # have C x C numbers.
+        # Targets of other classes and of the label, since a table by label would have C
+        # x C numbers.
         self.register_buffer("evenly", shares / n_classes)
         self.register_buffer("label", 1 - shares + shares / n_classes)
 
@@ -53,20 +53,20 @@ class StackedCrossEntropy(nn.Module):
 
 
 def softmax(logits: Tensor) -> Tensor:
-    """Softmax over the classes, the last axis of (K, B, C), laid out as (K, C, B)."""
+    """Softmax over classes, the last axis of (K, B, C), with layout (K, C, B)."""
     return logits.mT.softmax(1).mT
 
 
 def log_softmax(logits: Tensor) -> Tensor:
-    """Log-softmax over the classes, as `softmax`."""
+    """Log-softmax over classes, like `softmax`."""
     return logits.mT.log_softmax(1).mT
 
 
-# Residuals, in scales, beyond which gradients of a Gaussian are constant: otherwise one
+# Residuals, in scales, beyond which gradients of a Gaussian are constant. Otherwise one
 # outlier would dominate AdamW's second moment for a thousand steps.
 MAX_RESIDUAL = 5.0
-# The smallest log scale, relative to that of the labels. Equal labels would lead to
-# ever smaller ones, and an outlying row could get one that underflows.
+# The smallest log scale relative to that of the labels. Equal labels would lead to ever
+# smaller scales, and the scale of an outlier could underflow.
 LEAST_LOG_SCALE = -28.0
 FARTHEST = 1e150  # largest residual, in scales, whose square does not overflow
 
@@ -79,10 +79,10 @@ def student_t_loss(z: Tensor, log_scale: Tensor, degrees_of_freedom: Tensor) -> 
     z : Tensor
         Residuals divided by the scale.
     log_scale : Tensor
-        Logarithm of the scale: the Jacobian of that division.
+        Logarithm of the scale, which is the Jacobian of that division.
     degrees_of_freedom : Tensor
-        Infinity is the Gaussian. All three broadcast; log gamma functions are computed
-        before broadcasting.
+        Infinity is the Gaussian. All three arguments broadcast, and log gamma functions
+        are computed before broadcasting.
     """
     gaussian = degrees_of_freedom.isinf()
     dof = torch.where(gaussian, 1.0, degrees_of_freedom)
@@ -99,7 +99,7 @@ def student_t_loss(z: Tensor, log_scale: Tensor, degrees_of_freedom: Tensor) -> 
 
 
 def density_losses(values: Tensor, labels: Tensor) -> Tensor:
-    """Minus log density of labels (n,) in their own units, (K, n), in nats.
+    """Return minus log densities (K, n) of labels (n,) in their units, in nats.
 
     Parameters
     ----------
@@ -110,14 +110,14 @@ def density_losses(values: Tensor, labels: Tensor) -> Tensor:
     location, log_scale, dof = values.unbind(-1)
     z = (labels - location) * in_lanes(torch.exp, -log_scale)
     z = z.clamp(-FARTHEST, FARTHEST)
-    # One number per readout, unless it failed since: only checked on a CPU.
+    # One number per readout unless it has failed since, only checked on a CPU.
     if not dof.is_cuda and (dof == dof[:, :1]).all():
         dof = dof[:, :1]
     return student_t_loss(z, log_scale, dof)
 
 
 def pull(z: Tensor, degrees_of_freedom: Tensor) -> Tensor:
-    """Return the weights ``w`` of residuals: the loss falls by ``w z`` along ``z``."""
+    """Return weights ``w`` of residuals; the loss decreases by ``w z`` along ``z``."""
     gaussian = degrees_of_freedom.isinf()
     dof = torch.where(gaussian, 1.0, degrees_of_freedom)
     return torch.where(gaussian, 1.0, (dof + 1) / (dof + z.square()))
@@ -131,8 +131,8 @@ class StackedStudentT(nn.Module):
     degrees_of_freedom : sequence of float, one per member
         Infinity is the Gaussian.
     heteroscedastic : sequence of float, one per member
-        1 if the scale may depend on the features, otherwise 0: multiply the gradient of
-        its weights by this.
+        Factor of the gradient of the scale's weights: 1 if the scale may depend on the
+        features, otherwise 0.
     """
 
     degrees_of_freedom: Tensor
@@ -159,7 +159,7 @@ class StackedStudentT(nn.Module):
     def gradient(self, outputs: Tensor, y: Tensor) -> Tensor:
         """Return the derivative of :meth:`forward` by the outputs, (K, B, 2).
 
-        Residuals count as at most ``MAX_RESIDUAL`` scales, and scales below
+        Residuals are limited to ``MAX_RESIDUAL`` scales, and scales below
         ``LEAST_LOG_SCALE`` can only grow.
         """
         location, log_scale = outputs.unbind(-1)

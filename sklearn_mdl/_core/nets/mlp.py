@@ -1,4 +1,4 @@
-"""Stacks of perceptrons, their gradients, and moving averages of their weights."""
+"""Stacks of perceptrons, with gradients and moving averages of weights."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class StackedLinear(nn.Module):
 
     @torch.no_grad()
     def draw_weights(self, member: int, generator: torch.Generator) -> None:
-        """Draw one member's weights and bias as in ``nn.Linear``."""
+        """Draw the weights and bias of a member as in ``nn.Linear``."""
         bound = self.weight.shape[-1] ** -0.5
         for tensor in (self.weight[member].T, self.bias[member]):
             values = torch.empty(tensor.shape).uniform_(
@@ -54,15 +54,15 @@ class StackedLinear(nn.Module):
 
 
 class StackedMLP(nn.Module):
-    """``K`` perceptrons of one shape: linear layers with ReLU between them.
+    """``K`` perceptrons of one shape, with ReLU between linear layers.
 
     Parameters
     ----------
     layer_sizes : sequence of int
-        Widths from the input to the output; two widths make linear readouts.
+        Widths from the input to the output. Two widths give linear readouts.
     seeds : sequence of int
-        One seed per member, for its hidden weights. The output layer starts at zero, so
-        that a code is uniform before any label is seen.
+        One seed per member for its hidden weights. The output layer starts at zero, so
+        the code is uniform before any label is seen.
     """
 
     pairs: list[tuple[nn.Parameter, nn.Parameter]]  # weight and bias, layer by layer
@@ -90,8 +90,8 @@ class StackedMLP(nn.Module):
         return self
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits (K, B, C) of rows (B, d), seen by every member, or (K, B, d)."""
-        # Of this class: subclasses only round in training.
+        """Return logits (K, B, C) of rows (B, d) for every member, or (K, B, d)."""
+        # Call this class, since subclasses only round in training.
         return StackedMLP.activations(self, x)[-1]
 
     def activations(self, x: Tensor) -> list[Tensor]:
@@ -126,11 +126,11 @@ class StackedMLP(nn.Module):
 
     @torch.no_grad()
     def bias_outputs(self, n: int) -> None:
-        """Set the bias of the last outputs: probability ``1 / C`` each at zero input.
+        """Set the bias of the last outputs to probability ``1 / C`` at zero input.
 
-        New classes start like all others; ratios of the others stay.
+        New classes start like all others, without changing ratios of the others.
         """
-        for bias in self.pairs[-1][1]:  # one by one: a stack equals its parts
+        for bias in self.pairs[-1][1]:  # one by one, so a stack equals its parts
             known = bias[0, :-n].cpu().double().numpy()
             bias[0, -n:] = float(logsumexp(known)) - math.log(len(known))
 
@@ -143,7 +143,7 @@ class StackedMLP(nn.Module):
 
     @classmethod
     def of_arrays(cls, arrays: Sequence[tuple[np.ndarray, np.ndarray]]) -> Self:
-        """Make perceptrons from the result of :meth:`arrays`, not to be trained."""
+        """Make perceptrons for prediction only from the result of :meth:`arrays`."""
         weights = [weight for weight, _ in arrays]
         sizes = [weights[0].shape[2], *(weight.shape[1] for weight in weights)]
         made = cls(sizes, [0] * len(weights[0]))
@@ -154,7 +154,7 @@ class StackedMLP(nn.Module):
         return made
 
     def pick(self, members: Sequence[int]) -> StackedMLP:
-        """Return a copy of some members, not to be trained."""
+        """Return a copy of some members for prediction only."""
         other = copy.deepcopy(self)
         layers = [cast(StackedLinear, layer) for layer in other.layers]
         index = list(members)
@@ -168,18 +168,18 @@ class StackedMLP(nn.Module):
 class RoundedMLP(StackedMLP):
     """Perceptrons whose steps round the factors of hidden layers to bfloat16.
 
-    Parameters, gradients and sums are float32; so are predictions (:meth:`forward`) and
-    the output layer, whose products are small.
+    Parameters, gradients and sums are float32. Predictions (:meth:`forward`) and the
+    output layer, whose products are small, are also float32.
     """
 
-    _short: list[tuple[Tensor, Tensor]]  # factors of a step: rows and weights
+    _short: list[tuple[Tensor, Tensor]]  # rounded rows and weights of a step
 
     def activations(self, x: Tensor) -> list[Tensor]:
         """Input, hidden activations and logits, for :meth:`backward`."""
         h = x.expand(self.n_members, *x.shape[-2:])
         found, self._short = [h], []
         for weight, bias in self.pairs[:-1]:
-            # Rows that all members share are rounded once.
+            # Round rows that all members share once.
             own = h[:1] if h.stride(0) == 0 else h
             short = own.bfloat16().expand_as(h), weight.bfloat16()
             h = rounded_product(short[0], short[1].mT).add_(bias).relu_()
@@ -209,7 +209,7 @@ class RoundedMLP(StackedMLP):
 
 
 class TensorFloatMLP(StackedMLP):
-    """Perceptrons whose steps round factors to TF32, on a GPU; predictions do not."""
+    """Perceptrons whose training steps round factors to TF32 on a GPU."""
 
     def activations(self, x: Tensor) -> list[Tensor]:
         """Input, hidden activations and logits, for :meth:`backward`."""
@@ -230,12 +230,12 @@ OF_PRECISION: dict[str, type[StackedMLP]] = {
 
 
 def count_parameters(layer_sizes: Sequence[int]) -> int:
-    """Count weights and biases of one perceptron, widths from input to output."""
+    """Count the weights and biases of a perceptron, given widths in order."""
     return sum((i + 1) * o for i, o in pairwise(layer_sizes))
 
 
 def gradient_of(parameter: nn.Parameter) -> Tensor:
-    """Return the parameter's gradient to write into.
+    """Return the gradient of a parameter for writing.
 
     The buffer is never replaced, since :class:`StackedAdamW` keeps views of it.
     """
@@ -245,19 +245,19 @@ def gradient_of(parameter: nn.Parameter) -> Tensor:
 
 
 class StackedAverages:
-    """Exponential moving averages of trained weights, only for prediction.
+    """Exponential moving averages of trained weights, for prediction only.
 
     Parameters
     ----------
     trained : StackedMLP
-        The ``T`` perceptrons that are being trained.
+        The ``T`` perceptrons in training.
     sources : sequence of int
-        For each of ``K`` readouts the training that it follows.
+        The training that each of ``K`` readouts follows.
     step_sizes : sequence of float
-        ``average <- (1 - step) average + step weights`` after every optimiser step; at
-        1 the readout uses the trained weights and has no copy.
+        ``average <- (1 - step) average + step weights`` after every optimiser step.
+        With 1 the readout uses the trained weights without a copy.
     warmup : sequence of bool
-        If True, the ``n``-th step is at least ``1 / (n + 1)``, i.e. a plain mean at
+        If True, the ``n``-th step is at least ``1 / (n + 1)``, which is a plain mean at
         first.
     """
 
@@ -275,7 +275,7 @@ class StackedAverages:
         self.rules = list(dict.fromkeys(rule for _, rule in wanted if rule))
         followed = [sorted({s for s, r in wanted if r == rule}) for rule in self.rules]
         self.copies = [trained.pick(members) for members in followed]
-        # Index of each readout's logits among those of the trainings and the copies.
+        # Index of each readout's logits among those of trainings and copies.
         table: list[tuple[int, tuple[float, bool] | None]]
         table = [(s, None) for s in range(trained.n_members)]
         for rule, members in zip(self.rules, followed, strict=True):
@@ -283,11 +283,11 @@ class StackedAverages:
         device = trained.pairs[0][0].device
         self.places = torch.tensor([table.index(w) for w in wanted], device=device)
         self.followed = [torch.tensor(members, device=device) for members in followed]
-        # The first members are a slice, and need not be copied to be followed.
+        # The first members are a slice, which needs no copy.
         self._copied = [members[-1] >= len(members) for members in followed]
 
     def logits(self, trained: StackedMLP, x: Tensor) -> Tensor:
-        """Logits (K, n, C) of rows (T, n, d)."""
+        """Return logits (K, n, C) of rows (T, n, d)."""
         logits = [trained.forward(x).mT]
         for members, own in zip(self.followed, self.copies, strict=True):
             logits.append(own.forward(x.index_select(0, members)).mT)
@@ -295,7 +295,7 @@ class StackedAverages:
 
     @torch.no_grad()
     def update(self, trained: StackedMLP) -> None:
-        """Follow the weights after an optimiser step."""
+        """Update the averages after an optimiser step."""
         self.n_steps += 1
         for (step, warm), members, copied, own in zip(
             self.rules, self.followed, self._copied, self.copies, strict=True

@@ -1,7 +1,7 @@
 """State of a run on disk, from which another process can resume it.
 
-Only labels, losses and learned states are stored. The rest is computed again from them,
-bit by bit: scaling and replay from the rows and their number, the mixture from the
+Only labels, losses and learned states are stored. Everything else is recomputed
+bitwise: scaling and replay from the rows and their number, and the mixture from the
 losses.
 """
 
@@ -27,13 +27,13 @@ from sklearn_mdl._core.stream.threads import Threads
 from sklearn_mdl._core.stream.trace import PrequentialTrace
 from sklearn_mdl._core.validation import warn_caller
 
-BLOCK = 4096  # rows of losses that are mixed at once
+BLOCK = 4096  # rows of losses mixed at once
 READOUT = "readout."  # prefix of the names of a readout's arrays
 MIXER, CODER = "mixer.", "coder."
 
 
 def progress_of(run: PrequentialRun) -> dict[str, np.ndarray]:
-    """Everything that a run needs to be resumed, except rows and losses.
+    """Return everything needed to resume a run except rows and losses.
 
     Raises
     ------
@@ -44,7 +44,7 @@ def progress_of(run: PrequentialRun) -> dict[str, np.ndarray]:
 
 
 def learned_of(threads: Threads) -> dict[str, np.ndarray]:
-    """Everything that learners need to be resumed; raises as progress_of."""
+    """Return everything needed to resume learners; raise as progress_of."""
     arrays = {
         "labels": threads.labels.cpu().numpy(),
         "diverged_at": threads.diverged_at,
@@ -59,7 +59,7 @@ def learned_of(threads: Threads) -> dict[str, np.ndarray]:
 
 
 def coded_of(run: PrequentialRun) -> dict[str, np.ndarray]:
-    """Everything that the mixture needs, besides losses, to be resumed."""
+    """Return everything needed to resume the mixture besides losses."""
     parts = {MIXER: run.mixer.state_dict(), CODER: run.coder.state_dict()}
     arrays = {head + k: v for head, part in parts.items() for k, v in part.items()}
     return {**run.trace.numbers(), "retired_at": run.retired_at, **arrays}
@@ -75,11 +75,11 @@ def resume(
     Parameters
     ----------
     run : PrequentialRun
-        With its rows added, but not evaluated.
+        A run whose rows were added but not evaluated.
     arrays : mapping
         Arrays of :func:`progress_of`.
     losses : ndarray of shape (n, K) or None
-        None if its trace has already adopted them.
+        None if the trace has already adopted them.
 
     Raises
     ------
@@ -108,7 +108,7 @@ def restore(threads: Threads, arrays: Mapping[str, np.ndarray]) -> None:
         rows.extend(n_rows)
         rows.reveal(0, labels)
         if rows.n_refreshed:
-            # No learner has its own units yet, so none is re-expressed.
+            # Learners have no units yet, so none is re-expressed.
             known = labels[: rows.schedule.known(rows.n_refreshed)]
             outcome.refresh(known, threads.learners)
         for learner, state in zip(threads.learners, threads.states, strict=True):
@@ -140,7 +140,7 @@ def recode(
 ) -> None:
     """Restore mixer, coder, events and trace of a run.
 
-    Weights of readouts are computed again from their losses by the same passes.
+    Weights of readouts are recomputed from losses with the same passes.
     """
     trace, n_rows = run.trace, len(arrays["labels"])
     retired_at = checked_retirement(arrays, run.threads.n_readouts)
@@ -191,32 +191,32 @@ def checked_retirement(arrays: Mapping[str, np.ndarray], n_readouts: int) -> np.
 
 
 NAME = "progress.safetensors"
-TRACE = "trace"  # content of the files of the trace
-ENVIRONMENT = "environment"  # it may change between two calls, with a warning
-SECONDS = 30.0  # seconds between two writes, at least
-SHARE = 0.05  # of the time may be spent writing
+TRACE = "trace"  # content of the trace's files
+ENVIRONMENT = "environment"  # may change between two calls, with a warning
+SECONDS = 30.0  # minimum seconds between two writes
+SHARE = 0.05  # of the time for writing
 
 
 class Checkpoint(Event):
     """A file to which a run is saved from time to time.
 
-    Losses are in the folder of the stream, which grows with every segment; this file
+    Losses are in the folder of the stream and grow with every segment. This file
     contains their number and digests, and the learned states of readouts. It is
     replaced atomically, so it is complete even if the process is killed.
 
     Parameters
     ----------
     root : Path
-        Every run has its own folder in it, so runs of a search or a loop may share the
-        root.
+        Every run has its own folder in the root, so runs of a search or a loop may
+        share it.
     about : mapping
-        Everything that results depend on, as JSON: a run is only resumed if it is
+        Everything on which results depend, as JSON. A run is only resumed if it is
         equal. If only "environment" differs, there is a warning.
 
     Attributes
     ----------
     name : str
-        Name of the folder: a digest of everything that results depend on.
+        Name of the folder, a digest of everything on which results depend.
     path : Path
         The folder.
     """
@@ -232,12 +232,12 @@ class Checkpoint(Event):
         self._arrays: dict[str, np.ndarray] | None = None
 
     def open(self, trace: PrequentialTrace) -> None:
-        """Read the file, if there is one, and let a trace adopt the losses of its rows.
+        """Read the file if there is one, and let a trace adopt the losses of its rows.
 
         Raises
         ------
         ValueError
-            If a file is damaged, or belongs to another run. Nothing is written then.
+            If a file is damaged or belongs to another run. Nothing is then written.
         """
         if self.file.exists():
             arrays, about = read_archive(self.file, "checkpoint")
@@ -246,7 +246,7 @@ class Checkpoint(Event):
             self._arrays = arrays
 
     def restore(self, run: PrequentialRun) -> None:
-        """Restore the state in the file in a run whose rows were added."""
+        """Restore the state from the file in a run whose rows were added."""
         if self._arrays is not None:
             resume(run, self._arrays)
             self._wait(0.0)
@@ -286,7 +286,7 @@ class Checkpoint(Event):
         Raises
         ------
         OSError
-            If the disk is full; the previous file is kept.
+            If the disk is full. The previous file is kept.
         """
         start = time.monotonic()
         about = {**self.about, TRACE: run.trace.record()}

@@ -1,11 +1,11 @@
 """The code of a stream: switching between readouts, and a pool of groups.
 
-Everything after the readouts is a function of their results for each row: a `Block`. A
-coder codes blocks, live or stored, row by row or many at once, to the same bits.
+Everything after the readouts is a function of their results for each row, a `Block`. A
+coder codes live or stored blocks, row by row or many at once, with the same bits.
 
-With a pool there are two predictions: the switching mixture of all readouts, and the
-pool of the groups. A fixed share, at rate ``1 / t``, follows the better one, so a
-useless pool costs next to nothing.
+With a pool there are two predictions: the switching mixture of all readouts and the
+pool of the groups. A fixed share with rate ``1 / t`` follows the better one, so a
+useless pool costs almost nothing.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class Block(NamedTuple):
     losses : ndarray of shape (n, K)
         Cost of the labels under each readout, in nats; NaN where it has retired.
     mixtures : ndarray of shape (n, G, Q)
-        Predictions of the groups' own mixtures: probabilities of classes, or mean,
-        variance and degrees of freedom; NaN where a group has retired. ``G = 0``
+        Predictions of the mixtures within groups: probabilities of classes, or mean,
+        variance and degrees of freedom. NaN where a group has retired. ``G = 0``
         without a pool.
     labels : ndarray of shape (n,)
         Encoded classes, or real numbers.
     known : ndarray of shape (n + 1,)
         Number of rows of the stream whose labels are known when each row is predicted,
-        and after the last of them.
+        and after the last row.
     escapes : ndarray of shape (n,) or float
         Part of the losses that all readouts share, in nats.
     """
@@ -66,8 +66,8 @@ class Coded(NamedTuple):
     Attributes
     ----------
     codes : ndarray of shape (n, 3)
-        Cost of each label in nats: as coded, under the switching mixture of all
-        readouts, and under the pool.
+        Cost of each label in nats, as coded, under the switching mixture of all
+        readouts and under the pool.
     posterior : ndarray of shape (n, K)
         Probability of each readout before each label.
     shares : ndarray of shape (n, 2)
@@ -114,7 +114,7 @@ class Coder:
 
     @property
     def weights(self) -> Floats:
-        """Probabilities of the readouts awake for the incoming row, in their order."""
+        """Probabilities of the readouts awake for the incoming row, in order."""
         return self._forward.weights[self.awake]
 
     @property
@@ -151,8 +151,8 @@ class Coder:
         -------
         proba : ndarray of shape (C,)
         """
-        # Sums over columns, since the order of summation in a matrix product depends on
-        # the machine's threads.
+        # Sum over columns, since the order of summation in a matrix product depends on
+        # threads.
         weights = self.weights[:, np.newaxis]
         found: Floats = np.add.reduce(weights * np.exp(values), axis=0)
         return found
@@ -177,11 +177,11 @@ class Coder:
         return outcome.mix_rows(values, self.weights)
 
     def add_pool(self, outcome: Outcome, mixed: Floats, coded: Coded) -> Floats:
-        """Mix predictions of the readouts' mixture with the pool's, if there is one."""
+        """Mix the predictions of the mixture and of the pool, if there is one."""
         return mixed
 
     def needed(self, slack: float) -> list[NDArray[np.intp]]:
-        """Return columns of each group that the pool needs; none without a pool."""
+        """Return the columns of each group that the pool needs; none without a pool."""
         return []
 
     def retire(self, readouts: Sequence[int]) -> None:
@@ -202,7 +202,7 @@ class Coder:
 
 
 class _Pending(NamedTuple):
-    """A row that is coded and whose label is not known yet."""
+    """A coded row whose label is not known yet."""
 
     mixed: Floats
     label: float
@@ -219,7 +219,7 @@ class PooledCoder(Coder):
     group_pass : GroupPass
         Pass of the pool, before its first row.
     members : sequence of G ndarrays, default=()
-        Columns of the readouts of each group; not needed for blocks that are stored.
+        Columns of the readouts of each group; not needed for stored blocks.
     """
 
     def __init__(
@@ -261,9 +261,9 @@ class PooledCoder(Coder):
     def _code(
         self, mixed: Floats, label: float, escape: float, codes: Floats, in_time: bool
     ) -> Floats:
-        """Code a row into ``codes`` (3,); learn its label if it is known at once."""
+        """Write the codes (3,) of a row, and learn its label if it is known at once."""
         mixed = mixed[self._awake_groups]
-        if not len(mixed):  # of stored blocks, all groups of which may be asleep
+        if not len(mixed):  # in stored blocks all groups may be asleep
             predicted, cost = np.full(mixed.shape[1], np.nan), math.nan
         elif in_time:
             predicted, cost = self._pool.observe(mixed, label)
@@ -313,9 +313,9 @@ class PooledCoder(Coder):
     def needed(self, slack: float) -> list[NDArray[np.intp]]:
         """Columns of each group with readouts awake that the pool needs.
 
-        Groups are dropped one by one, the least useful first, as long as it saves at
-        most ``slack`` nats over all labels so far; the others' weights adapt. To second
-        order, dropping group ``g`` costs ``w_g^2 / (2 (H^-1)_gg)``.
+        Groups are dropped one by one, the least useful first, while a group saves at
+        most ``slack`` nats over all labels so far. The weights of the others adapt. To
+        second order, dropping group ``g`` costs ``w_g^2 / (2 (H^-1)_gg)``.
         """
         weights, hessian = self._pool.weights, self._pool.hessian
         left = np.flatnonzero(self._awake_groups).tolist()
@@ -331,13 +331,13 @@ class PooledCoder(Coder):
         return [np.sort(columns[self.awake[columns]]) for columns in members]
 
     def retire(self, readouts: Sequence[int]) -> None:
-        """Drop some readouts, and groups without any left."""
+        """Drop some readouts, and groups without any."""
         super().retire(readouts)
         gone = [not self.awake[columns].any() for columns in self._members]
         self._retire_groups(np.array(gone))
 
     def _retire_groups(self, asleep: NDArray[np.bool_]) -> None:
-        """Drop groups from the pool, by a mask (G,), as far as it still has them."""
+        """Drop groups, given by a mask (G,), from the pool if it still has them."""
         gone = asleep[self._awake_groups]
         if gone.any():
             self._pool.retire(np.flatnonzero(gone).tolist())
@@ -369,6 +369,6 @@ class PooledCoder(Coder):
 
 
 def under(arrays: Mapping[str, np.ndarray], head: str) -> dict[str, np.ndarray]:
-    """Return the arrays whose names begin with a head, by the rest of their names."""
+    """Return arrays whose names begin with a head, by the rest of their names."""
     names = [name for name in arrays if name.startswith(head)]
     return {name.removeprefix(head): np.array(arrays[name]) for name in names}

@@ -1,4 +1,4 @@
-"""What happens between the segments of a run: readouts retire, progress is shown."""
+"""Events between the segments of a run, such as retiring readouts or progress."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ Floats = NDArray[np.float64]
 
 
 class Event:
-    """An action after each segment; by default nothing."""
+    """An action after each segment, by default none."""
 
     def open(self, trace: PrequentialTrace) -> None:
-        """Read what is needed before rows are added; nothing is changed yet."""
+        """Read what is needed before rows are added, without changing anything."""
 
     def restore(self, run: PrequentialRun) -> None:
         """Restore the interrupted state of a run whose rows were added."""
@@ -34,7 +34,7 @@ class Event:
         """Act before the first segment of a call."""
 
     def observe(self, block: Block) -> None:
-        """Take note of rows that were coded."""
+        """Record rows that were coded."""
 
     def resumed(self) -> None:
         """Continue after rows that were observed again."""
@@ -47,14 +47,14 @@ class Event:
         """Act after a segment."""
 
     def end(self, run: PrequentialRun) -> None:
-        """Act after the last segment of a call, if nothing has failed."""
+        """Act after the last segment of a call if nothing has failed."""
 
     def close(self) -> None:
         """Release resources, even if a call has failed."""
 
 
 class Elimination(Event):
-    """Readouts that cannot win retire, by a race over losses whose labels are known.
+    """Retire hopeless readouts, by a race over losses with known labels.
 
     Losses are compared whenever the number of rows has doubled, over the last half of
     the rows.
@@ -63,10 +63,11 @@ class Elimination(Event):
     ----------
     race : Race
     weights : ndarray of shape (K,) or None
-        Prior weights of the readouts; one with zero weight never keeps another awake.
+        Prior weights of the readouts. A readout with zero weight never keeps another
+        awake.
     n_readouts, batch_size : int
     schedule : Schedule
-        Of the stream.
+        Schedule of the stream.
     """
 
     def __init__(
@@ -100,7 +101,7 @@ class Elimination(Event):
         """Sum losses whose labels are known by the end of a block."""
         losses = np.concatenate([self._pending, block.losses])
         n_new = int(block.known[-1]) - self._n_known
-        for row in losses[:n_new]:  # one order of summation, however rows are cut
+        for row in losses[:n_new]:  # fixed order of summation, however rows are cut
             if self._n_known == self._mark:
                 self._windows = [self._windows[-1], (self._mark, np.zeros(len(row)))]
                 self._mark = self._next_count(self._mark)
@@ -110,7 +111,7 @@ class Elimination(Event):
         self._pending = losses[n_new:]
 
     def resumed(self) -> None:
-        """Compare no losses that were observed: they were compared before."""
+        """Skip observed losses, which were compared before."""
         self._count = self._next_count(self._n_known)
 
     def act(self, run: PrequentialRun) -> None:

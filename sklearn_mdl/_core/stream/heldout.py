@@ -1,6 +1,6 @@
-"""Rows that are not part of a stream: predicted, or evaluated as if they followed.
+"""Prediction of rows outside a stream, and evaluation as if they followed it.
 
-The run does not change: predicting changes no state, and evaluation uses a copy.
+The run does not change, since predicting changes no state and evaluation uses a copy.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from sklearn_mdl._core.stream.steps import shown, usable
 
 
 def predict_rows(run: PrequentialRun, X: np.ndarray) -> np.ndarray:
-    """Predict rows (n, d) by the mixture for the incoming row.
+    """Predict rows (n, d) with the mixture for the incoming row.
 
-    Pending rows of the stream are learned first, by a copy.
+    A copy first learns the pending rows of the stream.
 
     Returns
     -------
@@ -37,7 +37,7 @@ def predict_rows(run: PrequentialRun, X: np.ndarray) -> np.ndarray:
 
 
 def predictions(run: PrequentialRun, X: np.ndarray) -> Iterator[Prediction]:
-    """Predictions of rows (n, d) that are not part of the stream.
+    """Yield predictions of rows (n, d) that are not part of the stream.
 
     Yields
     ------
@@ -65,7 +65,7 @@ def _predicted(run: PrequentialRun, X: np.ndarray) -> Prediction:
 
 
 def flushed_copy(run: PrequentialRun) -> PrequentialRun:
-    """Return a copy that has learned its pending rows too, for prediction only.
+    """Return a copy that has also learned its pending rows, for prediction only.
 
     Delayed labels that are not known yet stay unknown.
     """
@@ -94,7 +94,7 @@ def continued(
     y: np.ndarray,
     groups: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Codelengths of rows that follow, (n,), in nats; evaluated by a copy."""
+    """Return codelengths (n,) of rows that follow in nats, evaluated by a copy."""
     if not len(X):
         return np.empty(0)
     other = branched(run)
@@ -103,6 +103,6 @@ def continued(
 
 
 def branched(run: PrequentialRun) -> PrequentialRun:
-    """Return a copy that can continue; its trace only has the rows that follow."""
+    """Return a copy that can continue, with a trace of only the rows that follow."""
     own = {id(run.samples): run.samples.branch(), id(run.trace): run.trace.branch()}
     return copy.deepcopy(run, own)

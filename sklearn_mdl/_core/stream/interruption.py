@@ -1,4 +1,4 @@
-"""Ctrl-C, deferred to the next place where a computation can stop."""
+"""Deferral of Ctrl-C to the next point at which a computation can stop."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ def deferred_interrupt() -> Iterator[Callable[[], bool]]:
     Yields
     ------
     asked : callable
-        Returns True after a Ctrl-C, so that the computation can stop at the next good
-        place. Always False outside the main thread, and if the program handles Ctrl-C
-        itself.
+        Returns True after a Ctrl-C, so that the computation can stop at a good point.
+        Always False outside the main thread, or if the program handles Ctrl-C itself.
     """
     before = signal.getsignal(signal.SIGINT)
     is_main = threading.current_thread() is threading.main_thread()

@@ -1,4 +1,4 @@
-"""The contract of a learner: one readout, or several of one kind, on a stream."""
+"""The contract of a learner, which is one or more readouts on a stream."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class FeatureView(NamedTuple):
     Attributes
     ----------
     columns : tuple of int or None
-        Columns of X that are used; None is all.
+        Columns of X to use; None is all.
     scalings : sequence of {"standard", "whiten", None}
-        Scalings of the rows; equal for all learners of a run that see the same columns.
+        Scalings of the rows, equal for all learners of a run that see the same columns.
     """
 
     columns: Features = None
@@ -46,9 +46,9 @@ class Replay(NamedTuple):
     n_streams : int
         Number of streams in the first 1,000 rows.
     recency : float
-        Of the streams.
+        Recency of the streams.
     n_last : int or None
-        Number that is left in the end, where replay thins; None keeps all streams.
+        Final number of streams if replay thins; None keeps all streams.
     """
 
     n_streams: int = 0
@@ -57,12 +57,12 @@ class Replay(NamedTuple):
 
     @classmethod
     def requested(cls, n_streams: int | Sequence[int], recency: float = 1.0) -> Replay:
-        """Return what a readout requests: a number of streams, or the first and last.
+        """Return the replay that a readout requests, as a number or (first, last).
 
         Raises
         ------
         ValueError
-            If a pair is not of two numbers that do not grow.
+            If a pair is not two numbers that do not grow.
         """
         match np.atleast_1d(n_streams).tolist():
             case [int(constant)]:
@@ -74,10 +74,10 @@ class Replay(NamedTuple):
         raise invalid("n_replay_streams", required, n_streams, cure)
 
     def at(self, n_rows: int) -> int:
-        """Return how many streams replay after so many rows.
+        """Return how many streams replay after a number of rows.
 
-        The root is between what the first ten thousand rows need, whose code many
-        streams shorten, and a cost of replay that vanishes.
+        The root is a compromise: many streams shorten the code of the first ten
+        thousand rows, but the cost of replay should vanish.
         """
         if self.n_last is None or n_rows <= FULL_REPLAY:
             return self.n_streams
@@ -86,21 +86,21 @@ class Replay(NamedTuple):
 
 
 class RowsAhead(NamedTuple):
-    """Rows that a learner predicts at once: a single one, and more in long streams.
+    """Rows that a learner predicts at once: one, or more in long streams.
 
     Attributes
     ----------
     first : int
-        Row from which on it predicts more, a multiple of ``size``.
+        Row from which on the learner predicts more rows, a multiple of ``size``.
     size : int
-        How many, in blocks counted from the first row of the stream.
+        Number of rows, in blocks counted from the first row of the stream.
     """
 
     first: int
     size: int
 
     def block(self, row: int) -> tuple[int, int]:
-        """Return first row and end of the block that a row lies in."""
+        """Return the first row and the end of the block that contains a row."""
         if row < self.first:
             return row, row + 1
         start = row - row % self.size
@@ -119,8 +119,8 @@ class RowsAhead(NamedTuple):
         return np.where(rows < self.first, rows, rows - rows % self.size)
 
 
-# From some row on a label moves predictions so little that it may wait for others, and
-# a block of rows costs hardly more than a single one.
+# From some row on a label changes predictions so little that it may wait for others,
+# and a block of rows costs hardly more than a single row.
 BY_BLOCKS = RowsAhead(4096, 32)
 BY_ROW = RowsAhead(0, 1)
 
@@ -131,9 +131,9 @@ class Report(NamedTuple):
     Attributes
     ----------
     notes : list of str
-        Its exceptions and warnings.
+        Exceptions and warnings of the estimator.
     failure : str or None
-        If its last fit raised: a text with how the readout predicts instead.
+        If the last fit raised, a text that includes how the readout predicts instead.
     """
 
     notes: list[str]
@@ -143,7 +143,7 @@ class Report(NamedTuple):
 def copy_learned(
     column: int, own: Mapping[str, Tensor], given: Mapping[str, Tensor]
 ) -> None:
-    """Copy what a readout has learned into its tensors.
+    """Copy the learned state of a readout into its tensors.
 
     Raises
     ------
@@ -161,37 +161,36 @@ def copy_learned(
 
 
 class Learner(ABC):
-    """Base class of learners: all methods that a run calls.
+    """Base class of learners, with all methods that a run calls.
 
-    A learner predicts ``rows_ahead`` rows at once, then observes their labels; once a
-    minibatch is full it is updated by it and by replayed ones. Learners that predict
-    whole minibatches only get labels by the update. Rows of a group are predicted
-    before any label of the group is given, whatever their number.
+    A learner predicts ``rows_ahead`` rows at once and then observes their labels. Once
+    a minibatch is full, the learner is updated with it and with replayed minibatches.
+    Learners that predict whole minibatches only get labels in this update. All rows of
+    a group are predicted before any label of the group is given.
 
     Attributes
     ----------
     columns : list of int
-        Places of its ``K`` readouts among all readouts of the run.
+        Positions of its ``K`` readouts among all readouts of the run.
     view : FeatureView
-        Columns of X that it sees, and their scalings.
+        Columns of X that the learner sees, and their scalings.
     replay : Replay
-        Minibatches that it learns again after each new one.
+        Minibatches to learn again after each new minibatch.
     rows_ahead : int, RowsAhead or None
-        Rows that it predicts before it must observe their labels; None is a minibatch,
-        in blocks of at most 1,024 rows. Predictions are made on whole blocks, counted
-        from the beginning of a minibatch, or as `RowsAhead` counts them, with zeros for
-        rows that are not known yet.
-        With delayed labels it predicts later rows in between, and predicts a block
-        again before it observes its labels.
+        Number of rows to predict before observing their labels. None is a minibatch, in
+        blocks of at most 1,024 rows. Predictions are made on whole blocks, counted from
+        the beginning of a minibatch or as in `RowsAhead`, with zeros for unknown rows.
+        With delayed labels the learner predicts later rows in between, and predicts a
+        block again before it observes the labels of the block.
     foreign : bool
-        True if it runs user-defined code. It never sees unknown rows, so its blocks may
-        be shorter, and takes turns with other foreign learners after every block, as in
-        decoding, since they may share state.
+        True if the learner runs user-defined code. It never sees unknown rows, so its
+        blocks may be shorter. Foreign learners may share state, so they take turns
+        after every block, as in decoding.
     is_numbers : bool
-        True if it can be made again from its settings and :meth:`state_dict`, without
-        reading anything else or fitting again.
+        True if the learner can be recreated from its settings and :meth:`state_dict`,
+        without reading anything else or fitting again.
     target : TargetScaling or None
-        Units of real labels; None before it has learned anything.
+        Units of real labels; None before anything is learned.
     reports : mapping of int to Report
         Reports on wrapped estimators that raised or warned, by column.
     """
@@ -206,48 +205,48 @@ class Learner(ABC):
     reports: Mapping[int, Report] = MappingProxyType({})
 
     def attach(self, rows: ScaledRows) -> None:  # noqa: B027
-        """Remember the rows of the run, for learners that read past rows again."""
+        """Remember the rows of the run, if the learner reads past rows again."""
 
     @abstractmethod
     def predict(self, x: Tensor) -> Tensor:
-        """Predict rows (n_scalings, n, d): ``P`` numbers each, (K, n, P), float64.
+        """Predict rows (n_scalings, n, d) by ``P`` numbers each, (K, n, P), float64.
 
-        These are log-probabilities of classes, or location, log scale and degrees of
-        freedom of a density. If a readout has no prediction for a row, the first number
-        is NaN, and a fallback replaces it. Changes no learned state.
+        The numbers are log-probabilities of classes, or location, log scale and degrees
+        of freedom of a density. If a readout has no prediction for a row, the first
+        number is NaN, and a fallback replaces it. Learned states do not change.
         """
 
     def observe(self, labels: Tensor) -> None:  # noqa: B027
-        """Observe the labels of the rows just predicted, as soon as all are known.
+        """Observe the labels of the rows just predicted as soon as all are known.
 
         The rows are a block, or all rows of a group.
         """
 
     def calibrate(self, x: Tensor, y: Tensor) -> None:  # noqa: B027
-        """Calibrate on a full minibatch that is not learned yet.
+        """Calibrate on a full minibatch before learning it.
 
-        If several minibatches are to be learned, all are calibrated on before the first
-        is learned, since they may share groups.
+        If there are several minibatches to learn, calibration uses all of them before
+        the first is learned, since they may share groups.
         """
 
     @abstractmethod
     def update(
         self, x: Tensor, y: Tensor, replayed: Iterator[tuple[Tensor, Tensor]]
     ) -> None:
-        """Learn from a new minibatch, then from the replayed ones.
+        """Learn from a new minibatch, then from replayed minibatches.
 
-        The new minibatch was calibrated on before.
+        Calibration has already used the new minibatch.
         """
 
     def re_express(self, changes: Sequence[ReExpression | None]) -> None:  # noqa: B027
-        """Adapt to rows that are scaled again: one change for each scaling."""
+        """Adapt to rescaled rows, with one change for each scaling."""
 
     def retarget(self, target: TargetScaling) -> None:
-        """Adopt other units of real labels, without changing predictions."""
+        """Adopt other units of real labels without changing predictions."""
         self.target = target
 
     def retire(self, columns: Collection[int]) -> None:
-        """Drop some of its readouts; the others continue with the same bits.
+        """Drop some readouts without changing the others.
 
         The run drops a learner when all its readouts are dropped.
         """
@@ -257,10 +256,10 @@ class Learner(ABC):
         )
 
     def add_classes(self, n: int) -> None:
-        """Predict ``n`` more classes from now on, appended to the others.
+        """Append ``n`` classes to the predictions from now on.
 
-        Probabilities of the others keep their ratios, except for floors that depend on
-        the number of classes.
+        Other probabilities keep their ratios, except for floors that depend on the
+        number of classes.
         """
         raise TypeError(
             f"Readouts must be able to learn classes that were not named, but "
@@ -268,7 +267,7 @@ class Learner(ABC):
         )
 
     def state_dict(self) -> dict[int, dict[str, Tensor]]:
-        """Learned state by column and name, independent of how readouts are grouped.
+        """Return the learned state by column and name, however readouts are grouped.
 
         Raises
         ------
@@ -281,7 +280,7 @@ class Learner(ABC):
         )
 
     def load_state_dict(self, learned: Learned) -> None:
-        """Take over the learned state of learners with the same settings."""
+        """Load the learned state of learners with the same settings."""
         raise TypeError(
             f"Readouts must be able to take over a state, but {type(self).__name__} is "
             "not; unpickle the estimator instead"

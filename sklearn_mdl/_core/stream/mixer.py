@@ -1,4 +1,4 @@
-"""Switching between the readouts of each group: the mixtures that a pool combines."""
+"""Switching between the readouts of each group, for mixtures that a pool combines."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Groups:
 
     @classmethod
     def of(cls, groups: ArrayLike, n_readouts: int, weights: Floats | None) -> Self:
-        """Group readouts by their labels; those without prior weight are left out.
+        """Group readouts by label, leaving out those without prior weight.
 
         Raises
         ------
@@ -58,8 +58,8 @@ class Groups:
 class _Awake(NamedTuple):
     """Groups with at least one readout awake, and the members of each.
 
-    Positions of members are relative to all readouts awake, and to all grouped ones. A
-    group is whole if all its members are awake.
+    Positions of members are relative to all readouts awake, and to all grouped
+    readouts. A group is whole if all its members are awake.
     """
 
     groups: NDArray[np.intp]
@@ -83,7 +83,7 @@ class _Awake(NamedTuple):
 
 
 class NoMixer:
-    """Mixer of a run without a pool: there are no groups."""
+    """Mixer of a run without a pool, which has no groups."""
 
     def mixtures(
         self, values: Iterable[Floats], losses: Floats, known: NDArray[np.intp]
@@ -110,7 +110,7 @@ class NoMixer:
 
 
 class GroupMixer(NoMixer):
-    """Mixer of the readouts of each group, by a fixed share.
+    """Mixer of the readouts of each group with a fixed share.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ class GroupMixer(NoMixer):
         Prior weights of all readouts; None is uniform.
     n_readouts : int
     group_pass : GroupPass
-        Defines how predictions of this kind are mixed, and at which rates.
+        Defines how, and with which rates, to mix predictions of this kind.
     """
 
     def __init__(
@@ -161,13 +161,13 @@ class GroupMixer(NoMixer):
     def mixtures(
         self, values: Iterable[Floats], losses: Floats, known: NDArray[np.intp]
     ) -> Floats:
-        """Mix n rows of predictions (K, P) of readouts awake, one after the other.
+        """Mix n rows of predictions (K, P) of readouts awake in turn.
 
         Parameters
         ----------
         values : iterable of n ndarrays of shape (K, P)
         losses : ndarray of shape (n, K)
-            What the labels cost all readouts, in nats; NaN if asleep.
+            Cost of the labels under all readouts, in nats; NaN if asleep.
         known : ndarray of shape (n + 1,)
             Number of rows whose labels are known at each row, and after the last.
 
@@ -193,7 +193,7 @@ class GroupMixer(NoMixer):
             self._within.observe(self._pending.popleft())
 
     def retire(self, awake: NDArray[np.bool_]) -> None:
-        """Keep only some readouts, by a mask (K,)."""
+        """Keep only the readouts in a mask (K,)."""
         self._awake = _Awake.of(self._groups, awake)
 
     def state_dict(self) -> dict[str, np.ndarray]:

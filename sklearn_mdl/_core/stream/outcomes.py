@@ -1,9 +1,9 @@
 """Outcomes of a stream, classes or real numbers, and the cost of predicting them.
 
-A learner's predictions for ``n`` rows are one tensor (K, n, P): ``P`` numbers that name
-a distribution. The run slices, joins and replaces them without knowing their meaning; a
-:class:`Prediction` does, and an :class:`Outcome` makes one from a learner's numbers,
-and defines the fallback of readouts without a prediction.
+A learner's predictions for ``n`` rows are a tensor (K, n, P) with ``P`` numbers that
+describe a distribution. The run slices, joins and replaces these numbers without
+interpreting them. An :class:`Outcome` turns them into a :class:`Prediction`, and
+defines the fallback for readouts without a prediction.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from sklearn_mdl._core.unsupported import ESCAPE, unsupported
 from sklearn_mdl.metrics import EscapeCode, summarise
 from sklearn_mdl.pooling import DensityPoolPass, GroupPass, LogLinearPool, PoolPass
 
-# Largest cost of a label under a readout, in nats beyond a code without features. So
-# low a floor adds less than rounding errors to the sum of all probabilities.
+# Largest cost of a label under a readout, in nats beyond a code without features. This
+# floor adds less than rounding errors to the sum of all probabilities.
 MOST_LOST = 40.0
 
 
@@ -39,7 +39,7 @@ class Prediction(ABC):
     Attributes
     ----------
     values : Tensor of shape (K, n, P), float64
-        The numbers that name a distribution for each readout and row.
+        The numbers that describe a distribution for each readout and row.
     """
 
     values: Tensor
@@ -59,7 +59,7 @@ class Outcome(ABC):
     Attributes
     ----------
     dtype : torch.dtype
-        Of the labels.
+        Dtype of the labels.
     n_numbers : int
         Number ``P`` of numbers that describe the distribution of a label.
     n_kept : int
@@ -80,7 +80,7 @@ class Outcome(ABC):
     def predict(self, learner: Learner, x: Tensor) -> Prediction:
         """Let a learner predict rows (n_scalings, n, d).
 
-        NaN stands first in ``values`` where a readout has no prediction for a row.
+        If a readout has no prediction for a row, the first of its ``values`` is NaN.
         """
 
     @abstractmethod
@@ -95,9 +95,9 @@ class Outcome(ABC):
 
     @abstractmethod
     def unit_of_loss(self, least: float, n_rows: int) -> float:
-        """Return the nats of which a tolerance is a share; ``least`` is the best cost.
+        """Return the nats of which a tolerance is a share, given the lowest cost.
 
-        Makes tolerances independent of the units of labels.
+        Tolerances are then independent of the units of labels.
         """
 
     @abstractmethod
@@ -120,7 +120,7 @@ class Outcome(ABC):
     def mix_with(
         self, mixed: np.ndarray, pooled: np.ndarray, shares: np.ndarray
     ) -> np.ndarray:
-        """Mix the mixture of readouts with a pool's prediction, by shares (n, 2)."""
+        """Mix the mixture of readouts with a pool's prediction by shares (n, 2)."""
 
     @abstractmethod
     def mix_rows(self, values: Tensor, weights: np.ndarray) -> np.ndarray:
@@ -186,9 +186,9 @@ class ClassPrediction(Prediction):
 
 
 class ClassLabels(Outcome):
-    """Classes, encoded as integers; a readout without prediction predicts uniformly.
+    """Classes encoded as integers, with the uniform fallback.
 
-    No class has less than ``exp(-MOST_LOST)`` of its uniform probability.
+    Every class has at least ``exp(-MOST_LOST)`` of its uniform probability.
 
     Parameters
     ----------
@@ -217,7 +217,7 @@ class ClassLabels(Outcome):
         return -math.log(values.shape[-1])
 
     def unit_of_loss(self, least: float, n_rows: int) -> float:
-        """Return the lowest loss, or its saving over a uniform code if that is less.
+        """Return the lowest loss or, if smaller, its saving over a uniform code.
 
         Losses of readouts are close if labels are nearly certain or hardly predictable.
         """
@@ -255,12 +255,12 @@ class ClassLabels(Outcome):
         return found
 
     def summarise(self, mixed: np.ndarray) -> np.ndarray:
-        """Most probable class, its probability, sum of squared ones, (n, 3)."""
+        """Most probable class, its probability, and sum of squared ones, (n, 3)."""
         return summarise(mixed)
 
 
 class OpenClassLabels(ClassLabels):
-    """Classes of which some may not be named beforehand.
+    """Classes, some of which may not be named beforehand.
 
     Parameters
     ----------
@@ -327,12 +327,12 @@ class OpenClassLabels(ClassLabels):
         return np.append((1.0 - probability) * proba, probability)
 
 
-FIRST_DEGREES_OF_FREEDOM = 1.0  # before anything is known: the heaviest usual tails
+FIRST_DEGREES_OF_FREEDOM = 1.0  # heavy tails before anything is known
 
 
 @dataclass(frozen=True)
 class DensityPrediction(Prediction):
-    """Student-t densities: location, logarithm of the scale, degrees of freedom.
+    """Student-t densities with location, log scale and degrees of freedom.
 
     Infinitely many degrees of freedom are a Gaussian. Densities are at least
     ``exp(-MOST_LOST)`` of the ``fallback`` (3,).
@@ -350,13 +350,13 @@ class RealTargets(Outcome):
     """Labels that are real numbers.
 
     All readouts predict a fixed Student-t with one degree of freedom until the first
-    minibatch is full. The fallback of later missing predictions is a Student-t based on
-    labels only: the prediction of a Gaussian of unknown mean and variance, under
-    Jeffreys' prior, after the rows by which the labels were last scaled, with outliers
+    minibatch is full. The fallback for later missing predictions is a Student-t from
+    labels only. It is the prediction of a Gaussian with unknown mean and variance under
+    Jeffreys' prior, given the rows of the last rescaling of labels, with outliers
     winsorised (:class:`TargetScaling`).
 
-    Scaled features are clipped at 50 deviations: beyond, a readout extrapolates, and
-    each unit of error in its log scale costs a nat.
+    Scaled features are clipped at 50 deviations. Beyond that a readout extrapolates,
+    and each unit of error in its log scale costs a nat.
 
     Parameters
     ----------
@@ -403,7 +403,7 @@ class RealTargets(Outcome):
         return [self.location, math.log(self.scale), FIRST_DEGREES_OF_FREEDOM]
 
     def init_units(self, learner: Learner, y: Tensor) -> None:
-        """Set a learner's units for its first minibatch."""
+        """Set the units of a learner for its first minibatch."""
         if learner.target is None:
             learner.retarget(self._units(TargetScaling.of(y)))
 
@@ -420,7 +420,7 @@ class RealTargets(Outcome):
         return known if known.scale else known._replace(scale=self.scale)
 
     def unit_of_loss(self, least: float, n_rows: int) -> float:
-        """Return a fifth of a nat per example, about what features save.
+        """Return a fifth of a nat per example, which is about what features save.
 
         This does not depend on the units of the labels.
         """

@@ -1,7 +1,7 @@
-"""Some readouts of a pass, evaluated separately from the others.
+"""Separate evaluation of some readouts of a pass.
 
-Learners do not depend on other readouts, and the mixture only needs their losses and
-predictions. These are written to a file, with everything needed to continue.
+Learners do not depend on other readouts, and the mixture only needs losses and
+predictions. A file contains these and everything needed to continue.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class Round(NamedTuple):
     Attributes
     ----------
     columns : list of int
-        Places of its readouts among all.
+        Positions of its readouts among all readouts.
     start, stop : int
-        First row of the round, and its end.
+        First row and end of the round.
     retired : list of int
-        Readouts of the part that have retired before it, by their places in the part.
+        Positions, within the part, of readouts that retired before the round.
     """
 
     columns: list[int]
@@ -41,7 +41,7 @@ class Round(NamedTuple):
 
 
 class PartFile(Checkpoint):
-    """The file of a part: its results of a round, and its state.
+    """The file of a part, with its results of a round and its state.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class PartFile(Checkpoint):
         self._scores: list[Scores] = []
 
     def evaluate(self, threads: Threads, labels: np.ndarray, part: Round) -> None:
-        """Evaluate a round by new learners, continuing the file, and write it.
+        """Evaluate a round with new learners that continue the file, and write it.
 
         Parameters
         ----------
@@ -125,7 +125,7 @@ class PartFile(Checkpoint):
 def state_of_part(
     arrays: Mapping[str, np.ndarray], columns: Sequence[int], n_rows: int
 ) -> dict[str, np.ndarray]:
-    """Return the state of a part, from the arrays of all readouts of a run.
+    """Return the state of a part from the arrays of all readouts of a run.
 
     Parameters
     ----------
@@ -153,7 +153,7 @@ def state_of_part(
 def states_joined(
     parts: Sequence[tuple[Sequence[int], Mapping[str, np.ndarray]]], n_readouts: int
 ) -> dict[str, np.ndarray]:
-    """Return the arrays of all readouts; the inverse of :func:`state_of_part`."""
+    """Return the arrays of all readouts, the inverse of :func:`state_of_part`."""
     diverged_at = np.full(n_readouts, -1)
     found: dict[str, np.ndarray] = {}
     for columns, arrays in parts:
@@ -167,7 +167,7 @@ def states_joined(
 
 
 def _arrays_of(scores: Sequence[Scores]) -> dict[str, np.ndarray]:
-    """Return losses and predictions of a round; classes not known yet are NaN."""
+    """Return losses and predictions of a round, with NaN for unknown classes."""
     if not scores:
         return {}
     values = [torch.stack(each.values, 1).cpu().numpy() for each in scores]

@@ -1,4 +1,4 @@
-"""A prequential run: readouts are evaluated, their blocks coded, and traced."""
+"""A prequential run, which evaluates readouts and codes and traces their blocks."""
 
 from __future__ import annotations
 
@@ -33,25 +33,25 @@ from sklearn_mdl.switching import Race, SwitchingPrior
 
 
 class Evaluator(Protocol):
-    """Evaluator of the readouts of a run: threads of this process, or others."""
+    """Evaluator of the readouts of a run, in threads or processes."""
 
     def arithmetic(self) -> AbstractContextManager[None]:
         """Set up the arithmetic."""
 
     def begin(self, labels: np.ndarray) -> None:
-        """Set the labels of the rows to be evaluated, starting at the incoming one."""
+        """Set the labels of the rows to evaluate, starting at the incoming row."""
 
     def next_stop(self, start: int, limit: int) -> int:
         """Return the end of the segment that begins at a row."""
 
     def evaluate(self, stop: int) -> Iterator[Scores]:
-        """Evaluate and learn the rows of a segment, in one or several pieces."""
+        """Evaluate and learn the rows of a segment in one or more pieces."""
 
     def retire(self, columns: Sequence[int]) -> None:
         """Drop some readouts."""
 
     def end(self) -> None:
-        """End a call, whose rows were evaluated or are forgotten."""
+        """End a call, after its rows were evaluated or forgotten."""
 
 
 class Mixing(NamedTuple):
@@ -63,11 +63,11 @@ class Mixing(NamedTuple):
     weights : ndarray of shape (K,) or None
         Prior weights of the readouts; None is uniform.
     groups : Groups or None
-        Groups to be pooled; None does not pool.
+        Groups to pool; None does not pool.
     pool : LogLinearPool or None
         Pool of the groups.
     race : Race or None
-        Rule by which readouts retire; None keeps all of them.
+        Rule by which readouts retire; None keeps all readouts.
     """
 
     prior: SwitchingPrior
@@ -78,11 +78,11 @@ class Mixing(NamedTuple):
 
     @property
     def group_names(self) -> tuple[Hashable, ...]:
-        """Names of the groups that are pooled; empty without a pool."""
+        """Names of the pooled groups; empty without a pool."""
         return () if self.groups is None else self.groups.names
 
     def parts(self, n_readouts: int, outcome: Outcome) -> tuple[NoMixer, Coder]:
-        """Return mixer of groups and coder of a new stream."""
+        """Return the mixer of groups and the coder of a new stream."""
         prior, weights = self.prior, self.weights
         if self.groups is None or self.pool is None:
             return NoMixer(), Coder(prior, n_readouts, weights)
@@ -94,7 +94,7 @@ class Mixing(NamedTuple):
 
 
 class PrequentialRun:
-    """A run of many readouts on one stream, and its trace.
+    """A run of many readouts on one stream, with its trace.
 
     Parameters
     ----------
@@ -102,25 +102,25 @@ class PrequentialRun:
     mixing : Mixing
     settings : PassSettings
     folder : StreamFolder or None
-        Folder of the trace, and of rows that are not memory-mapped; None is memory.
+        Folder of the trace and of rows that are not memory-mapped; None is memory.
     label_delay : int
-        Rows that are predicted between a row and its label.
+        Number of rows predicted before the label of a row arrives.
     store_mixtures : bool
-        True if predictions of groups are part of the trace.
+        True if the trace includes predictions of groups.
 
     Attributes
     ----------
     samples : SampleStore
-        The rows in their order.
+        The rows in order.
     schedule : Schedule
         Schedule of when their labels are known.
     threads : Threads
         The learners in this process.
     mixer : NoMixer
-        Mixer of the readouts inside groups.
+        Mixer of the readouts within groups.
     coder : Coder
     events : list of Event
-        Events after every segment, besides those of a call.
+        Events after every segment, in addition to those of a call.
     trace : PrequentialTrace
     retired_at : ndarray of shape (K,), int
         Number of rows after which each readout retired; -1 if it has not.
@@ -160,15 +160,15 @@ class PrequentialRun:
         self.is_stopped = False  # by a callback, in this call
         self.can_go_on = True  # False if the last call was interrupted in a segment
         self.first_row = 0  # of the last call
-        self.origin: Any = None  # the settings it was made from, for its owner
+        self.origin: Any = None  # the settings of the run, for its owner
         self._evaluator: Evaluator = self.threads
 
     def __reduce_ex__(self, protocol: object) -> tuple[object, ...]:
-        """Leave out the copy that serves predictions; it is made again."""
+        """Leave out the copy for predictions, which is recreated."""
         return copyreg.__newobj__, (type(self),), {**self.__dict__, "flushed": None}  # type: ignore[attr-defined]
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Raise for other serialisers than pickle, such as skops."""
+        """Raise for serialisers other than pickle, such as skops."""
         raise TypeError(
             "An estimator must consist of settings and numbers to be written without "
             "pickle, as by skops, but this one holds a wrapped classifier, an encoder, "
@@ -179,7 +179,7 @@ class PrequentialRun:
 
     @property
     def is_numbers(self) -> bool:
-        """Return True if settings and arrays in memory are enough to make it again."""
+        """Return True if settings and arrays in memory suffice to recreate the run."""
         is_whole = self.can_go_on and self.trace.folder is None
         return is_whole and all(learner.is_numbers for learner in self.learners)
 
@@ -205,7 +205,7 @@ class PrequentialRun:
 
     @property
     def rows(self) -> ScaledRows:
-        """The rows as readouts see them, and the one copy of the labels."""
+        """The rows as readouts see them, and the only copy of the labels."""
         return self.threads.rows
 
     @property
@@ -224,7 +224,7 @@ class PrequentialRun:
         return self.retired_at < 0
 
     def check_length(self, n_rows: int) -> None:
-        """Raise if the stream may not grow by that many rows.
+        """Raise if the stream may not grow by a number of rows.
 
         Raises
         ------
@@ -237,7 +237,7 @@ class PrequentialRun:
         self.trace.check_room(n_rows, memory_of(torch.device("cpu")))
 
     def check_groups(self, keys: np.ndarray) -> None:
-        """Raise for groups of further rows, (n,), that are invalid.
+        """Raise for invalid groups (n,) of further rows.
 
         Raises
         ------
@@ -263,10 +263,10 @@ class PrequentialRun:
         ----------
         X, y : ndarray
         order : ndarray of shape (n,) or None
-            In which they are taken.
+            Order in which to take the rows.
         groups : ndarray of shape (n,) or None
-            Keys of the groups of X's rows; labels of a group are learned only after all
-            its rows are coded. None learns each row by itself.
+            Keys of the groups of rows. Labels of a group are learned only after all its
+            rows are coded. None has no groups.
         events : sequence of Event
             Events of this call, such as a checkpoint, which follow those of the run.
         evaluator : Evaluator or None
@@ -283,7 +283,7 @@ class PrequentialRun:
             After the segment whose losses could not be written.
         ValueError
             If the prior does not allow a stream of that length, or if rows of a group
-            are not adjacent; nothing is changed then.
+            are not adjacent. Nothing is then changed.
         """
         self.begin(X, order, groups, events)
         evaluator = self.threads if evaluator is None else evaluator
@@ -310,7 +310,7 @@ class PrequentialRun:
         return self._evaluator.next_stop(start, int(min([*due, len(self.samples)])))
 
     def count_segments(self) -> int:
-        """Count the segments that are not yet evaluated, if nothing retires."""
+        """Count the segments left to evaluate if nothing retires."""
         count, start = 0, self.n_scored
         while start < len(self.samples):
             count, start = count + 1, self.next_stop(start)
@@ -323,9 +323,9 @@ class PrequentialRun:
         groups: np.ndarray | None = None,
         events: Sequence[Event] = (),
     ) -> None:
-        """Add rows (n, d) to be evaluated.
+        """Add rows (n, d) to evaluate.
 
-        If this raises, also for the disk, the run does not change.
+        If this raises, even due to the disk, the run does not change.
         """
         if not self.can_go_on:
             raise RuntimeError(
@@ -364,7 +364,7 @@ class PrequentialRun:
     def close_segment(
         self, values: Sequence[Tensor], block: Block, coded: Coded
     ) -> None:
-        """Store costs of rows, and summaries of predictions."""
+        """Store costs of rows and summaries of predictions."""
         weights = torch.as_tensor(coded.posterior.T[self.awake])
         # Summed readout by readout, in an order that does not depend on the stacks.
         mixed = self.outcome.mix(values, weights.to(values[0].device))
@@ -384,13 +384,13 @@ class PrequentialRun:
             self.coder.retire(columns)
 
     def reveal(self) -> None:
-        """Update the mixture by all labels that are known before the incoming row."""
+        """Update the mixture with all labels known before the incoming row."""
         n_known = self.schedule.known(self.coder.n_rows)
         self.mixer.reveal(n_known)
         self.coder.reveal(n_known)
 
     def end(self, events: Sequence[Event] = ()) -> None:
-        """End the call: forget rows that were added but not evaluated.
+        """End the call, and forget rows that were added but not evaluated.
 
         Then the events of the call end, for example by writing a checkpoint.
 

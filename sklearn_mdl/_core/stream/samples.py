@@ -1,4 +1,4 @@
-"""The rows of a run in their order, in memory or on disk."""
+"""The rows of a run in order, in memory or on disk."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ import numpy as np
 from sklearn_mdl._core.io.append_array import GrowingArray
 from sklearn_mdl._core.io.stream_folder import StreamFolder
 
-COPIED_AT_ONCE = 64 * 2**20  # bytes of rows that are gathered in one go
+COPIED_AT_ONCE = 64 * 2**20  # bytes of rows gathered at once
 
 
 def is_mapped(X: Any) -> bool:
     """Return True if an array is a view of a memory-mapped file."""
-    while isinstance(X, np.ndarray):  # not its class, which copies of a map also have
+    while isinstance(X, np.ndarray):  # copies of a map have its class too
         X = X.base
     return isinstance(X, mmap.mmap)
 
 
 class SampleStore:
-    """The rows of a stream, in their order.
+    """The rows of a stream in order.
 
-    Rows are copied, to memory or to a file, since their owner may change them while
-    they are still being replayed. Rows of a memory map are not: they are read from
-    their own file, a few at a time, and converted to float32 then.
+    Rows are copied to memory or to a file, since their owner may change them while they
+    are still being replayed. Rows of a memory map are not copied, but read from their
+    file, a few at a time, and converted to float32.
 
     Parameters
     ----------
     n_features : int
         Width ``d`` of a row.
     path : Path or None
-        A ``.npy`` file for the rows that are copied; None keeps them in memory.
+        A ``.npy`` file for copied rows; None keeps them in memory.
     folder : StreamFolder or None
-        Folder of the stream; the path is then relative to it.
+        Folder of the stream, to which the path is then relative.
     """
 
     def __init__(
@@ -57,15 +57,15 @@ class SampleStore:
         return self._starts[-1]
 
     def check_reuse(self, X: np.ndarray) -> None:
-        """Raise for a writable map of rows at the same place as earlier rows.
+        """Raise for a writable map with rows at the same place as earlier rows.
 
-        It was filled a second time: the earlier rows, which must be read again, are
-        gone.
+        Such a map was filled a second time, so earlier rows, which must be read again,
+        are lost.
 
         Raises
         ------
         ValueError
-            Also if the map holds the same rows as before, which cannot be known.
+            Even if the map still contains the same rows, which cannot be known.
         """
         if not (is_mapped(X) and X.flags.writeable):
             return
@@ -79,14 +79,14 @@ class SampleStore:
                 )
 
     def append(self, X: np.ndarray, order: np.ndarray | None = None) -> None:
-        """Add rows: all or, if there is an error, none.
+        """Add all rows or, if there is an error, none.
 
         Parameters
         ----------
         X : ndarray of shape (n, n_features)
             A memory map must keep its content from now on.
         order : ndarray of shape (n,) or None
-            Order in which the rows of X are added; None is their own order.
+            Order in which to add the rows of X; None keeps their order.
         """
         if is_mapped(X):
             self._parts.append(_Mapped(X, order))
@@ -107,7 +107,7 @@ class SampleStore:
         self._starts[-1] += len(X)
 
     def cut(self, n_rows: int) -> None:
-        """Forget all rows but the first ``n_rows``."""
+        """Forget all rows except the first ``n_rows``."""
         while len(self) > n_rows:
             start, last = self._starts[-2], self._parts[-1]
             if start >= n_rows:
@@ -118,7 +118,7 @@ class SampleStore:
                 self._starts[-1] = n_rows
 
     def rows(self, start: int, stop: int) -> np.ndarray:
-        """Rows from ``start`` up to ``stop``, float32: a view where possible."""
+        """Return float32 rows from ``start`` to ``stop``, as a view if possible."""
         pieces = []
         part = bisect_right(self._starts, start) - 1
         while start < stop:
@@ -189,7 +189,7 @@ class _Copied:
         goes_on = folder is not None and folder.is_begun and not self._kept.n_rows
         parts = [slice(i, i + self._step) for i in range(0, len(X), self._step)]
         pick = X.__getitem__ if order is None else lambda part: X[order[part]]
-        # Of a stream that continues from a checkpoint, they may be in the file already.
+        # Rows of a stream that resumes from a checkpoint may already be in the file.
         if not (goes_on and self._kept.adopt_if_equal(map(pick, parts))):
             self._kept.extend(map(pick, parts))
 

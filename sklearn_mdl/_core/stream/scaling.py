@@ -1,14 +1,14 @@
-r"""Feature scaling learned online: running standardiser and whitener.
+r"""Feature scaling learned online, by a running standardiser or whitener.
 
-A scaling maps a row ``x`` to ``(x - m) T``. It is computed from full minibatches that
-have already been scored, refreshed when their number doubles, and shared by all
-readouts that use it. At a refresh the first layer of a readout is re-expressed,
+A scaling maps a row ``x`` to ``(x - m) T``. It is computed from full minibatches
+already scored, refreshed when their number doubles, and shared by all readouts that use
+it. At a refresh the first layer of a readout is re-expressed,
 
 .. math::
 
     W' = T_{new}^{-1} T_{old} W, \qquad b' = b + (m_{new} - m_{old}) T_{old} W,
 
-so that the function it computes does not jump: encoders should not be penalised for
+so that the function it computes does not jump. Encoders should not be penalised for
 what an affine map can undo.
 """
 
@@ -32,14 +32,14 @@ ReExpression = Callable[[Tensor, Tensor], None]  # changes weight and bias in pl
 Features = tuple[int, ...] | None  # columns of X; None is all of them
 
 MAX_WHITENED_FEATURES = MAX_VALUES
-BLOCK = 1024  # rows that are scaled and predicted at once, at most
-GROWTH = 32  # parts of a size that are learned before the size doubles, at first
-TAKEN_AT_ONCE = 2**21  # numbers of which moments are computed in one go
+BLOCK = 1024  # largest number of rows scaled and predicted at once
+GROWTH = 32  # initial number of parts learned before their size doubles
+TAKEN_AT_ONCE = 2**21  # numbers whose moments are computed at once
 # Cache of scaled minibatches. A segment with 16 streams and 768 features in two
 # scalings reads 110 MB.
 KEPT_BYTES = {"cpu": 128 * 2**20, "cuda": 8 * 2**30}
-LARGEST_FACTOR = 1e30  # of float32 features that are not denormal, nor nearly so
-_EIGENVALUE_FLOOR = 1e-6  # of the mean eigenvalue: precision of float32 rows
+LARGEST_FACTOR = 1e30  # of float32 features that are not nearly denormal
+_EIGENVALUE_FLOOR = 1e-6  # of the mean eigenvalue, the precision of float32 rows
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Scaling:
     ----------
     mean : Tensor of shape (d,), float64
     transform, inverse : Tensor of shape (d,) or (d, d), float64
-        ``T`` and its inverse; one-dimensional where they are diagonal.
+        ``T`` and its inverse, one-dimensional if diagonal.
     """
 
     mean: Tensor
@@ -72,12 +72,11 @@ class Scaling:
         transform = self.transform.to(x)
         if transform.ndim == 1:
             return centred * transform
-        # One product per minibatch: the last bits of a row depend on the product's
-        # shape.
+        # One product per minibatch, since last bits depend on the shape of a product.
         return torch.bmm(centred, transform.expand(len(x), -1, -1))
 
     def re_expression(self, old: Scaling) -> ReExpression:
-        """Make the change of first layers that keeps their function after ``old``.
+        """Return the change of first layers that keeps their function after ``old``.
 
         Returns
         -------
@@ -109,10 +108,10 @@ class Scaling:
 class RunningStandardizer:
     """Running mean and regularised running variance of every feature.
 
-    The median of the positive variances (the lower one) is added to the variance of
-    each feature. Without it, nearly constant features (digits has many) would be scaled
+    The (lower) median of the positive variances is added to the variance of each
+    feature. Otherwise nearly constant features, such as many in digits, would be scaled
     up to noise. The median is used instead of the mean so that one feature on a large
-    scale (wine has one) does not suppress the others.
+    scale, as in wine, does not suppress the others.
 
     Parameters
     ----------
@@ -126,9 +125,9 @@ class RunningStandardizer:
         self.scatter = torch.zeros(n_features, dtype=torch.float64)
 
     def update(self, X: np.ndarray) -> None:
-        """Update by a block of rows, (n, d) (Chan, Golub and LeVeque, 1983)."""
-        # By rows, whatever the memory layout of X, to fix the order of summation.
-        with flushed_denormals(False):  # features may all be as small as that
+        """Update with a block of rows (n, d) (Chan, Golub and LeVeque, 1983)."""
+        # Sum by rows in a fixed order, whatever the memory layout of X.
+        with flushed_denormals(False):  # all features may be that small
             x = torch.from_numpy(np.array(X, dtype=np.float64, order="C"))
         centre = x.mean(0)
         gap = centre - self.mean
@@ -143,11 +142,11 @@ class RunningStandardizer:
 
     @property
     def varies(self) -> bool:
-        """True once some feature has a positive variance; before, there is no unit."""
+        """True once some feature has a positive variance, which defines a unit."""
         return bool((self.scatter > 0).any())
 
     def scaling(self) -> Scaling:
-        """Return the scaling by the rows taken in so far."""
+        """Return the scaling from the rows observed so far."""
         variance = self.scatter / self.n_rows
         positive = variance[variance > 0]
         usual = positive.median() if len(positive) else torch.ones(())
@@ -156,18 +155,18 @@ class RunningStandardizer:
 
 
 class RunningWhitener(RunningStandardizer):
-    """Running mean and shrunk running covariance; symmetric (ZCA) whitening.
+    """Running mean and shrunk covariance, for symmetric (ZCA) whitening.
 
     The covariance is shrunk towards a multiple of the identity by the oracle
     approximating rule (Chen, Wiesel, Eldar and Hero, 2010), whose share decreases with
-    the number of rows. The symmetric inverse root keeps axes where they were, so
-    weights keep their meaning from one refresh to the next.
+    the number of rows. The symmetric inverse root does not rotate axes, so weights keep
+    their meaning at a refresh.
 
     Parameters
     ----------
     n_features : int
-        Width ``d``, at most ``MAX_WHITENED_FEATURES``: the eigendecomposition grows
-        with the third power of it.
+        Width ``d``, at most ``MAX_WHITENED_FEATURES``, since the eigendecomposition
+        grows with its third power.
     """
 
     def __init__(self, n_features: int) -> None:
@@ -178,7 +177,7 @@ class RunningWhitener(RunningStandardizer):
         return centred.T @ centred
 
     def scaling(self) -> Scaling:
-        """Return the scaling by the rows taken in so far."""
+        """Return the scaling from the rows observed so far."""
         covariance = shrunk_covariance(self.scatter / self.n_rows, self.n_rows)
         values, vectors = torch.linalg.eigh(covariance)
         values = values.clamp_min(_EIGENVALUE_FLOOR * values.mean())
@@ -192,7 +191,7 @@ RUNNING = {"standard": RunningStandardizer, "whiten": RunningWhitener}
 
 
 def check_width(scaling: str | None, n_features: int) -> None:
-    """Raise a ValueError if features are too many to be whitened."""
+    """Raise ValueError if there are too many features to whiten."""
     if scaling == "whiten" and n_features > MAX_WHITENED_FEATURES:
         raise ValueError(
             f"scaling='whiten' needs at most {MAX_WHITENED_FEATURES} features, got "
@@ -212,45 +211,45 @@ def shrunk_covariance(covariance: Tensor, n_rows: int) -> Tensor:
 
 
 class ScaledRows:
-    """A stream as readouts see it: rows scaled, by minibatches, and revealed labels.
+    """A stream as readouts see it: scaled minibatches of rows, and revealed labels.
 
     A minibatch is scaled when it is read, in blocks of at most ``BLOCK`` rows. It is
     kept for the next reader (another learner, a replay stream) until the scaling
-    changes or room is needed: so a stream may be larger than memory, and a small one is
-    scaled once. Rows of a block that are not known yet are zero.
+    changes or space is needed. So a stream may exceed memory, and a small stream is
+    scaled once. Unknown rows of a block are zero.
 
     Parameters
     ----------
     store : SampleStore
         The raw rows.
     scalings : sequence of {"standard", "whiten", None}
-        Every minibatch is available in each of them; None does not scale.
+        Every minibatch is available in each scaling; None does not scale.
     batch_size : int
     device : torch.device
     reach : float
-        Scaled features are clipped at this distance from their mean.
+        Distance from the mean at which scaled features are clipped.
     label_dtype : torch.dtype
     first : int or None
-        Rows that are learned at once in the first minibatch, see :meth:`part`; None
-        learns all minibatches whole.
+        Number of rows learned at once in the first minibatch; see :meth:`part`. None
+        learns whole minibatches.
 
     Attributes
     ----------
     labels : Tensor
-        Labels in the order of the rows, with space after those that were revealed. Each
-        learner reads those of the rows that it has scored, and no others.
+        Labels in the order of the rows, with space after the revealed ones. Each
+        learner only reads labels of rows that it has scored.
     schedule : Schedule
-        Schedule of when labels are known; immediately, unless another one is set.
+        Schedule of when labels are known, by default immediately.
     n_refreshed : int
-        Number of rows in the last refresh. Before the first, scaled rows are all zero,
-        since no statistics are known that a code may use. They stay zero until some
-        feature has varied.
+        Number of rows in the last refresh. Before the first refresh there are no
+        statistics that a code may use, so scaled rows are zero. They stay zero until
+        some feature has varied.
     sees : tuple of int or None
         Columns of the stream in these rows.
     views : dict of ScaledRows
-        Itself, and views of some features for learners that only see these. A view only
-        uses statistics of its features, so a learner learns the same as from a stream
-        with only these features. Labels and schedule are shared.
+        The rows, and views with some features for learners that only see these. A view
+        uses only statistics of its features, so a learner learns the same as from a
+        stream with only these features. Labels and schedule are shared.
     """
 
     sees: Features = None
@@ -285,7 +284,7 @@ class ScaledRows:
         self.views: dict[Features, ScaledRows] = {self.sees: self}
 
     def of(self, sees: Features, scalings: Sequence[str | None] = ()) -> ScaledRows:
-        """Return the rows as a learner sees them; its scalings make a new view."""
+        """Return the rows as a learner sees them, adding a view if needed."""
         if sees is not None and sees not in self.views:
             store, first = SomeFeatures(self.store, sees), self.first
             settings = self.batch_size, self.device, self.reach, self.labels.dtype
@@ -297,9 +296,9 @@ class ScaledRows:
         return self.views[sees]
 
     def between(self, start: int, stop: int) -> Tensor:
-        """Rows ``start`` to ``stop`` in every scaling, (n_scalings, stop - start, d).
+        """Return rows ``start`` to ``stop`` in every scaling, (n_scalings, n, d).
 
-        Rows that are not known yet are zero.
+        Unknown rows are zero.
         """
         found = []
         while start < stop:
@@ -323,7 +322,7 @@ class ScaledRows:
         return found
 
     def scaled(self, X: np.ndarray) -> Tensor:
-        """Scale at most a block of raw rows by current scalings, (n_scalings, b, d)."""
+        """Scale at most a block of raw rows in all scalings, (n_scalings, b, d)."""
         padded = np.zeros((1, self.block_size, self.store.n_features), np.float32)
         padded[0, : len(X)] = X
         x = torch.from_numpy(padded).to(self.device)
@@ -341,13 +340,13 @@ class ScaledRows:
         return found
 
     def labelled(self, index: int, stop: int) -> tuple[Tensor, Tensor]:
-        """Rows and labels of a minibatch, of those up to row ``stop``."""
+        """Return rows and labels of a minibatch up to row ``stop``."""
         start = index * self.batch_size
         end = min(start + self.batch_size, stop)
         return self.between(start, end), self.labels[start:end]
 
     def parts(self, stop: int) -> Iterator[tuple[int, int]]:
-        """Yield first row and end of all whole parts up to a row."""
+        """Yield the first row and the end of all whole parts up to a row."""
         start, end = self.part(0)
         while end <= stop:
             yield start, end
@@ -361,7 +360,7 @@ class ScaledRows:
         """Make the store's rows up to ``stop`` readable, with space for labels."""
         if stop > self._n_rows:
             index, place = divmod(self._n_rows, self.batch_size)
-            self._kept.pop((index, place // self.block_size), None)  # it was not full
+            self._kept.pop((index, place // self.block_size), None)  # not full yet
             self._n_rows = stop
         if stop > len(self.labels):
             room = self.labels.new_empty(max(stop, 2 * len(self.labels)))
@@ -375,8 +374,8 @@ class ScaledRows:
     def next_refresh(self, n_rows: int) -> int:
         """Return the next number of rows, f, 2f, 4f, ..., at which scalings are due.
 
-        ``f`` is the number of rows that are learned first. Rows are scaled again
-        whenever their number has doubled.
+        ``f`` is the number of rows learned first. Rows are rescaled whenever their
+        number has doubled.
         """
         return self.first << (n_rows // self.first).bit_length()
 
@@ -395,11 +394,11 @@ class ScaledRows:
             due = self.schedule.closing(self.next_refresh(due) - 1)
 
     def part(self, row: int) -> tuple[int, int]:
-        """Return first row and end of the part of a minibatch that contains a row.
+        """Return the first row and the end of the minibatch part that contains a row.
 
         Parts of a minibatch have ``f`` rows until ``32 f`` rows are known, then twice
-        as many until their number has doubled, and so on, until minibatches are whole:
-        never more than a sixteenth of the rows before.
+        as many until their number has doubled, and so on, until minibatches are whole.
+        A part never has more than a sixteenth of the number of earlier rows.
         """
         begin = row - row % self.batch_size
         doublings = (begin // (GROWTH * self.first)).bit_length()
@@ -408,24 +407,24 @@ class ScaledRows:
         return start, min(start + size, begin + self.batch_size)
 
     def keep_views(self, wanted: Collection[Features]) -> None:
-        """Drop the views that no learner uses any more."""
+        """Drop views that no learner uses any more."""
         views = self.views.items()
         self.views = {k: v for k, v in views if v is self or k in wanted}
 
     def refresh_all(self, n_rows: int) -> dict[Features, list[ReExpression | None]]:
-        """Refresh these rows and all views of them; return the changes of each."""
+        """Refresh these rows and all their views, and return the changes of each."""
         return {sees: view.refresh(n_rows) for sees, view in self.views.items()}
 
     def refresh(self, n_rows: int) -> list[ReExpression | None]:
-        """Update scalings by the rows up to ``n_rows``, and scale all rows again.
+        """Update scalings with the rows up to ``n_rows``, and rescale all rows.
 
         Returns
         -------
         changes : list of callable or None, one per scaling
-            Change of first layers (:meth:`Scaling.re_expression`); None where
-            nothing is scaled, and at the first refresh, before anything was learned.
+            Change of first layers (:meth:`Scaling.re_expression`). None without
+            scaling, and at the first refresh, before anything was learned.
         """
-        # By blocks whose size only depends on the width.
+        # In blocks whose size depends only on the width.
         step = max(self.batch_size, TAKEN_AT_ONCE // max(1, self.store.n_features))
         for start in range(self.n_refreshed, n_rows, step):
             rows = self.store.rows(start, min(start + step, n_rows))
@@ -447,13 +446,13 @@ class ScaledRows:
 
 
 def _unchanged(weight: Tensor, bias: Tensor) -> None:
-    """Do not change a first layer: all rows that it has learned were zero."""
+    """Leave a first layer unchanged, since all rows it has learned were zero."""
 
 
 class _Kept(dict[tuple[int, int], Tensor]):
-    """Cache of blocks, with a limit in bytes; the oldest are dropped first.
+    """Cache of blocks with a limit in bytes, which drops the oldest first.
 
-    Learners in several threads share it.
+    Learners in several threads share the cache.
     """
 
     def __init__(self, n_bytes: int, n_numbers: int) -> None:
@@ -462,7 +461,7 @@ class _Kept(dict[tuple[int, int], Tensor]):
         self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple[type[_Kept], tuple[int, int]]:
-        """Copy only the size: blocks are scaled again."""
+        """Copy only the size, since blocks are rescaled."""
         return _Kept, (4 * self.n_places, 1)
 
     def put(self, place: tuple[int, int], block: Tensor) -> None:

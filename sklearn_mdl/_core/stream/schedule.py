@@ -1,9 +1,9 @@
-"""When labels of a stream are known: at once, after a delay, or after their group.
+"""When labels of a stream become known: at once, after a delay, or after a group.
 
-Labels of a group, such as the images of one patient, are known only after all its rows
-are coded: all its rows are predicted and mixed by what was known before the first one.
-With a delay every label is known that many rows late. With both, a label is known at
-the later of the two.
+Labels of a group, such as the images of one patient, become known only after all its
+rows are coded. All its rows are predicted and mixed from what was known before the
+first row. With a delay every label becomes known that many rows late. With both, a
+label becomes known at the later time.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ Keys = NDArray[np.int64]
 
 
 class Schedule:
-    """Schedule of when the labels of a stream are known; a row may have no group.
+    """Schedule of when the labels of a stream become known, with optional groups.
 
     Parameters
     ----------
     delay : int, default=0
-        Rows that are predicted between a row and its label.
+        Number of rows predicted before the label of a row arrives.
 
     Attributes
     ----------
     starts, ends : list of int
-        First row of each group that was given, and the row after its last.
+        First row of each given group, and the row after its last row.
     keys : list of int
         Keys of the groups, see :func:`keys_of`.
     """
@@ -45,7 +45,7 @@ class Schedule:
         self._names: set[int] = set()
 
     def check(self, keys: Keys) -> None:
-        """Raise for groups of further rows, (n,), that are invalid.
+        """Raise for invalid groups (n,) of further rows.
 
         Raises
         ------
@@ -78,7 +78,7 @@ class Schedule:
             del column[n_left:]
 
     def closing(self, row: int) -> int:
-        """Return the end of the group that a row is in."""
+        """Return the end of the group that contains a row."""
         place = bisect_right(self.starts, row) - 1
         if place >= 0 and row < self.ends[place]:
             return self.ends[place]
@@ -92,7 +92,7 @@ class Schedule:
         return late
 
     def when(self, n_known: int) -> int:
-        """Return the number of predicted rows at which a number of labels is known."""
+        """Return the number of predicted rows at which some labels are known."""
         return max(n_known + self.delay, self.closing(n_known - 1)) if n_known else 0
 
     def known_by_row(self, start: int, stop: int) -> NDArray[np.intp]:
@@ -110,7 +110,7 @@ class Schedule:
         return found
 
     def groups(self, start: int, stop: int) -> NDArray[np.intp]:
-        """Return a number for each row from ``start`` on, the same within a group."""
+        """Return a number for each row from ``start`` on, equal within a group."""
         found = np.arange(start, stop)
         place = bisect_right(self.ends, start)
         for first, end in zip(self.starts[place:], self.ends[place:], strict=True):
@@ -127,12 +127,12 @@ class Schedule:
         return {"row_groups": columns, "group_keys": np.array(self.keys, np.int64)}
 
     def load_state_dict(self, arrays: Mapping[str, np.ndarray], n_rows: int) -> None:
-        """Take over the groups of the first rows, unless they were given already.
+        """Load the groups of the first rows unless they were already given.
 
         Raises
         ------
         ValueError
-            If these are not groups.
+            If these are not valid groups.
         """
         if self.ends or "row_groups" not in arrays:
             return
@@ -149,14 +149,14 @@ class Schedule:
 
 
 def _beginnings(keys: Keys) -> NDArray[np.intp]:
-    """Return the places (G,) of keys (n,) that differ from the one before."""
+    """Return the positions (G,) of keys (n,) that differ from the previous key."""
     return np.flatnonzero(np.r_[np.ones(len(keys[:1]), bool), keys[1:] != keys[:-1]])
 
 
 def keys_of(groups: ArrayLike | None, n_rows: int) -> Keys | None:
-    """Return a number for each row, the same for rows of one group, (n,).
+    """Return a number for each row (n,), equal within a group.
 
-    Names of groups of any type are hashed as text, so that files contain no names of
+    Names of groups of any type are hashed as text, so files do not contain names of
     patients.
 
     Raises
@@ -182,8 +182,9 @@ def keys_of(groups: ArrayLike | None, n_rows: int) -> Keys | None:
 def grouped_order(order: NDArray[np.intp], keys: Keys) -> NDArray[np.intp]:
     """Bring rows of a group together in a random order (n,).
 
-    A group takes the place of its first row as given, so all orders of the groups are
-    equally likely, whatever their sizes. Groups of one row change nothing.
+    A group moves to the random position of its first given row, so all orders of groups
+    are equally likely, whatever their sizes. With groups of one row the order is
+    unchanged.
     """
     place = np.empty_like(order)
     place[order] = np.arange(len(order))

@@ -1,4 +1,4 @@
-"""The trace of a run, by example, in memory or on disk."""
+"""The trace of a run by example, in memory or on disk."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class TraceShape(NamedTuple):
     n_readouts : int
         Number ``K`` of readouts.
     n_groups : int
-        Number ``G`` of groups that are pooled; 0 without a pool.
+        Number ``G`` of pooled groups; 0 without a pool.
     n_kept : int
         Number of numbers stored for every prediction of the mixture.
     n_numbers : int
-        Size ``Q`` of the prediction of a group, if these are stored; otherwise 0.
+        Size ``Q`` of the prediction of a group if it is stored; otherwise 0.
     label_dtype : str
-        Dtype of the labels, which are then stored, too.
+        Dtype of the labels, which are then also stored.
     """
 
     n_readouts: int
@@ -39,13 +39,13 @@ class TraceShape(NamedTuple):
 
 
 class PrequentialTrace:
-    """Losses, codelengths and posterior of a run, all in nats and by example.
+    """Losses, codelengths and posterior of a run by example, in nats.
 
     Parameters
     ----------
     shape : TraceShape
     folder : StreamFolder or None
-        Folder of the files, ``losses.npy`` and so on; None is memory.
+        Folder of the files, such as ``losses.npy``; None is memory.
 
     Attributes
     ----------
@@ -60,9 +60,9 @@ class PrequentialTrace:
     codes, shares, pool_weights : ndarray
         As in :class:`Coded`; always in memory, like `summaries`.
     summaries : ndarray of shape (N, n_kept)
-        Summaries of the mixture's predictions, for the measures: for classes the most
-        probable one, its probability and the sum of squared probabilities; for real
-        labels mean and standard deviation.
+        Summaries of the mixture's predictions for measures. For classes, the most
+        probable class, its probability and the sum of squared probabilities. For real
+        labels, mean and standard deviation.
     refusal : OSError or None
         Why the last rows are still in memory and could not be written.
     """
@@ -71,7 +71,7 @@ class PrequentialTrace:
         self.shape = shape
         self.folder = folder
         self.refusal: OSError | None = None
-        # In the order of writing: if losses exist, so does everything else.
+        # In the order of writing, so if losses exist, everything else does.
         columns: dict[str, tuple[int | tuple[int, ...] | None, str]] = {}
         if shape.n_numbers:
             columns["mixtures"] = (shape.n_groups, shape.n_numbers), "<f8"
@@ -101,13 +101,13 @@ class PrequentialTrace:
         return self._n_before + self._numbers["codes"].n_rows
 
     def branch(self) -> PrequentialTrace:
-        """Return a trace in memory for what follows; it counts these examples, too."""
+        """Return a trace in memory for what follows, which counts these examples."""
         other = PrequentialTrace(self.shape._replace(n_numbers=0))
         other._n_before = len(self)
         return other
 
     def append(self, block: Block, coded: Coded, summaries: np.ndarray) -> None:
-        """Add a block of n rows, its code, and summaries (n, n_kept).
+        """Add a block of n rows with its code and summaries (n, n_kept).
 
         Rows that cannot be written stay in memory, since they were learned.
 
@@ -121,7 +121,7 @@ class PrequentialTrace:
         self.append_files({**given, "known": block.known[:-1]})
 
     def append_files(self, given: Mapping[str, np.ndarray]) -> None:
-        """Add rows to the files, of which the rest is accounted for."""
+        """Add rows to the files after accounting for the rest."""
         self._waiting.append({name: given[name] for name in self._files})
         try:
             self.write_waiting()
@@ -129,12 +129,12 @@ class PrequentialTrace:
             self.refusal = error
 
     def account(self, numbers: Mapping[str, np.ndarray]) -> None:
-        """Add what is always in memory of rows whose files hold the rest."""
+        """Add the part of rows that is always in memory."""
         for name, kept in self._numbers.items():
             kept.append(numbers[name])
 
     def numbers(self) -> dict[str, np.ndarray]:
-        """Return what is always in memory, by name, for :meth:`account`."""
+        """Return the part that is always in memory, by name, for :meth:`account`."""
         return {name: kept.rows for name, kept in self._numbers.items()}
 
     def write_waiting(self) -> None:
@@ -163,7 +163,7 @@ class PrequentialTrace:
         Raises
         ------
         MemoryError
-            If they would need more bytes than are ``available``; None is unknown.
+            If the rows need more bytes than are ``available``; None is unknown.
         """
         n_own = self._files["losses"].n_rows + n_rows
         needed = n_own * sum(file.row_bytes for file in self._files.values())
@@ -176,7 +176,7 @@ class PrequentialTrace:
             )
 
     def record(self) -> Json:
-        """Flush the files, and return what :meth:`adopt` must find in them."""
+        """Flush the files, and return what :meth:`adopt` must find."""
         self.write_waiting()
         for file in self._files.values():
             file.secure()
@@ -186,7 +186,8 @@ class PrequentialTrace:
     def adopt(self, n_rows: int, record: Json) -> None:
         """Adopt the first rows in the files.
 
-        Codelengths and summaries must follow (:meth:`account`). Nothing is written.
+        Call :meth:`account` afterwards for codelengths and summaries. Nothing is
+        written.
 
         Raises
         ------
@@ -226,7 +227,7 @@ class PrequentialTrace:
         return "mixtures" in self._files
 
     def file(self, name: str) -> np.ndarray:
-        """Return the rows of one of the files, such as "losses"."""
+        """Return the rows of a file, such as "losses"."""
         self.write_waiting()
         return self._files[name].rows
 

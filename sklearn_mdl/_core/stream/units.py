@@ -1,4 +1,4 @@
-"""Units in which readouts learn real labels: running mean and scale."""
+"""Units in which readouts learn real labels, from a running mean and scale."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import NamedTuple, Self
 import numpy as np
 from torch import Tensor
 
-EVEN = 2.0**-40  # labels that differ by less, relative to their size, count as equal
-LEAST_SPREAD = 1e-300  # and so do those that differ by less than this
+EVEN = 2.0**-40  # labels whose relative difference is smaller count as equal
+LEAST_SPREAD = 1e-300  # also labels that differ by less than this
 # Nine in ten Gaussian labels are within 1.6 deviations of the median. Labels beyond
 # 8.2, five times that, are outliers.
 CORE = 0.9
@@ -17,17 +17,17 @@ REACH = 5.0
 
 
 class TargetScaling(NamedTuple):
-    """Mean and standard deviation of labels that were seen, outliers winsorised.
+    """Mean and standard deviation of labels seen so far, with outliers winsorised.
 
     Distances from the median are clipped at ``REACH`` times the distance that contains
-    the share ``CORE`` of labels, unless that is zero. So a few outliers change neither
-    much, and without outliers both are exact.
+    the share ``CORE`` of labels, unless that is zero. So a few outliers have little
+    effect, and without outliers both results are exact.
 
     Attributes
     ----------
     n_rows : int
     mean, scale : float
-        In the units of the labels; the scale is 0 if they are all equal.
+        In the units of the labels. The scale is 0 if all labels are equal.
     """
 
     n_rows: int
@@ -49,7 +49,7 @@ class TargetScaling(NamedTuple):
 
 
 def _winsorised(labels: np.ndarray) -> np.ndarray:
-    """Winsorise labels (n,), by distance, unless those of the core are all equal."""
+    """Winsorise labels (n,) by distance unless those of the core are all equal."""
     median = np.median(labels)
     rank = int(CORE * (len(labels) - 1))
     core = np.partition(np.abs(labels - median), rank)[rank]

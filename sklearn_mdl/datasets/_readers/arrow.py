@@ -1,7 +1,7 @@
 """Parquet files and folders of Hugging Face datasets.
 
-A column of lists is an encoder; one of scalars holds labels. A folder saved by
-``datasets`` only needs pyarrow: its Arrow files are memory-mapped.
+A column of lists is an encoder, and a column of scalars holds labels. Reading a folder
+saved by ``datasets`` only needs pyarrow, which memory-maps its Arrow files.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sklearn_mdl.datasets._readers import parts
 
 STATE, SPLITS = "state.json", "dataset_dict.json"
 _NEEDS = "pyarrow", "load_representations", "readers"
-# Names of splits, and of the shards of one.
+# Names of splits and of their shards.
 _SPLIT = re.compile(
     r"(train|validation|valid|val|dev|test)(-\d+-of-\d+)?|.*-\d+-of-\d+"
 )
@@ -33,7 +33,7 @@ _SPLIT = re.compile(
 
 
 def read_saved(folder: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
-    """Read what ``save_to_disk`` of ``datasets`` wrote."""
+    """Read a folder written by ``save_to_disk`` of ``datasets``."""
     folders = {"": folder}
     if (folder / SPLITS).is_file():
         with _written(folder / SPLITS):
@@ -84,7 +84,7 @@ def read_parquet(path: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
 
 
 def read_parquet_folder(folder: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
-    """Read parquet files: splits and shards of one dataset, or one dataset each."""
+    """Read parquet files that are splits and shards of one dataset, or one each."""
     pa = needed(*_NEEDS)
     files = sorted(folder.glob("*.parquet"))
     if not all(_SPLIT.fullmatch(file.stem) for file in files):
@@ -177,7 +177,7 @@ def is_vector(pa: Any, kind: Any) -> bool:
 
 
 def _named(schema: Any, column: str, labels: list[Any]) -> Sequence[object]:
-    """Replace the integers of a ``ClassLabel`` by names; -1 is a missing label."""
+    """Replace the integers of a ``ClassLabel`` by names, where -1 is missing."""
     about = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
     feature = about.get("info", {}).get("features", {}).get(column, {})
     if feature.get("_type") != "ClassLabel":

@@ -1,8 +1,8 @@
 """Embeddings written by kaiko's eva: ``manifest.csv`` and a ``.pt`` file per sample.
 
 The table has the columns ``origin``, ``embeddings`` (path of a file), ``target`` and
-``split``, then optional metadata; a file contains a tensor of shape (d,) or (1, d), or
-a list with one (``eva.core.callbacks.writers.embeddings``).
+``split``, followed by optional metadata. A file contains a tensor of shape (d,) or (1,
+d), or a list with one such tensor (``eva.core.callbacks.writers.embeddings``).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sklearn_mdl.datasets._readers.text_tables import read_csv
 
 MANIFEST = "manifest.csv"
 _OWN = ("origin", "embeddings", "split")
-# Raised by torch for damaged files, and for tensors that are not plain.
+# Raised by torch for damaged files and tensors that are not plain.
 _UNREADABLE = (
     *(RuntimeError, EOFError, pickle.UnpicklingError, ValueError, TypeError),
     *(LookupError, AttributeError, OverflowError, MemoryError, AssertionError),
@@ -32,7 +32,7 @@ _UNREADABLE = (
 
 
 def read_manifest(folder: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
-    """Read the samples of one manifest: an encoder on a dataset."""
+    """Read the samples of a manifest, which are one encoder on one dataset."""
     path = folder / MANIFEST
     table = read_csv(path)
     if not {"origin", "embeddings"} <= set(table):
@@ -69,7 +69,7 @@ def _read_vectors(files: list[Path]) -> np.ndarray:
 
 
 def _check_archive(path: Path) -> None:
-    """Raise for a file for which torch would allocate more memory than it has bytes."""
+    """Raise for a file for which torch would allocate more than its size."""
     with zipfile.ZipFile(path) as archive:  # torch's older format is no longer written
         sizes = [entry.file_size for entry in archive.infolist()]
     if sum(sizes) > path.stat().st_size:
@@ -77,7 +77,7 @@ def _check_archive(path: Path) -> None:
 
 
 def _read_vector(path: Path) -> np.ndarray:
-    """Read the vector of a sample; its pickle may only contain tensors and lists."""
+    """Read the vector of a sample from a pickle of tensors and lists only."""
     if not path.is_file():
         raise FileNotFoundError(
             f"{path} must exist, as manifest.csv names it; move the .pt files with it"

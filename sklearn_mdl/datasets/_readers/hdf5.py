@@ -1,8 +1,8 @@
-"""HDF5 files: embeddings by id with a table of labels, and AnnData files.
+"""HDF5 files with embeddings by id and a table of labels, and AnnData files.
 
 Protein tools write one HDF5 dataset of shape (d,) for each sequence, under its id or
 under a hash with the attribute ``original_id``. AnnData writes ``obsm`` (one array for
-each encoder) and ``obs`` (columns, of which one holds labels).
+each encoder) and ``obs`` (columns, including one of labels).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ HEAP = b"GCOL\1\0\0\0"  # where strings are stored
 
 
 def opened(path: Path) -> h5py.File:
-    """Open an HDF5 file; name what is missing in errors."""
+    """Open an HDF5 file, with errors that name what is missing."""
     library = needed("h5py", "load_representations", "readers")
     with readable(path, "HDF5", "write it again", OSError, ValueError):
         _check_heaps(path)
@@ -40,7 +40,7 @@ def opened(path: Path) -> h5py.File:
 
 
 def _check_heaps(path: Path) -> None:
-    """Raise for an entry of zero bytes in a heap, at which libhdf5 loops forever."""
+    """Raise for a heap entry of zero bytes, on which libhdf5 loops forever."""
     with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
         start = content.find(HEAP)
         while 0 <= start <= len(content) - 16:
@@ -93,7 +93,7 @@ def _reading(path: Path) -> Iterator[None]:
 
 
 def read_by_id(path: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
-    """Read one file of embeddings by id, or all in a folder, and their labels."""
+    """Read embeddings by id from a file or all files in a folder, with labels."""
     folder = path if path.is_dir() else path.parent
     files = [path]
     if path.is_dir():
@@ -114,7 +114,7 @@ def read_by_id(path: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
 
 
 def _labels_file(path: Path, folder: Path) -> Path:
-    """Find the table of labels: named like the file, labels.csv, or the only one."""
+    """Find the table of labels: named like the file, labels.csv, or the only table."""
     named = [path.with_suffix(".csv"), folder / "labels.csv"]
     tables = [file for file in named if file.is_file()] or sorted(folder.glob("*.csv"))
     if not tables or (len(tables) > 1 and tables[0] not in named):
@@ -146,7 +146,7 @@ def _labelled(
 
 
 def _read_vectors(path: Path) -> tuple[list[str], np.ndarray]:
-    """Return ids and their embeddings, in the order of the file."""
+    """Return ids and their embeddings in the order of the file."""
     with _reading(path), opened(path) as file:
         entries = {key: item for key, item in file.items() if hasattr(item, "shape")}
         if not entries:
@@ -229,7 +229,7 @@ def _is_table(item: Any) -> bool:
 
 
 def mapped(item: h5py.Dataset, path: Path) -> np.ndarray:
-    """Memory-map a contiguous array, as AnnData writes it; read others."""
+    """Memory-map a contiguous array, like AnnData's, and read other arrays."""
     offset, elsewhere = item.id.get_offset(), item.is_virtual or item.external
     # A link points to a dataset in another file.
     elsewhere = elsewhere or Path(item.file.filename) != path

@@ -1,7 +1,7 @@
-"""Embeddings written by HEAR's kit: a folder for each model and, in it, each task.
+"""Embeddings written by HEAR's kit, in folders MODEL/TASK.
 
-A task has ``task_metadata.json`` and for every split ``SPLIT.embeddings.npy``, which is
-raw float32 data despite its name, its shape in ``SPLIT.embedding-dimensions.json``, and
+A task has ``task_metadata.json``. Every split has ``SPLIT.embeddings.npy``, which is
+raw float32 data despite its name, the shape in ``SPLIT.embedding-dimensions.json``, and
 labels in ``SPLIT.target-labels.pkl`` (``heareval.embeddings.task_embeddings``).
 """
 
@@ -40,14 +40,14 @@ class _PlainUnpickler(pickle.Unpickler):
 
 
 def _check_places(content: bytes) -> None:
-    """Raise for a memo index beyond the pickle's size: it would be allocated."""
+    """Raise for a memo index beyond the pickle's size, which would be allocated."""
     for code, place, _ in pickletools.genops(content):
         if "PUT" in code.name and int(place or 0) > len(content):
             raise pickle.UnpicklingError(f"it names place {place} of its memo")
 
 
 def read_task(folder: Path, wanted: ReadRequest) -> list[Part]:
-    """Read all splits of one task: an encoder on a dataset."""
+    """Read all splits of a task, which are one encoder on one dataset."""
     if wanted.groups is not None:
         cure = "write DATASET/ENCODER.npy, DATASET/labels.npy and DATASET/groups.npy"
         raise invalid("groups", "None for files of HEAR", wanted.groups, cure)
@@ -104,7 +104,7 @@ def _read_labels(folder: Path, split: str) -> list[object]:
     """Read one label per row from a pickle that cannot run code."""
     path = folder / f"{split}.target-labels.pkl"
     required = "only lists, text and numbers, since other pickles could run code"
-    # Raised by an unpickler for instructions in a senseless order.
+    # Raised by an unpickler for invalid sequences of instructions.
     errors = pickle.UnpicklingError, EOFError, ValueError, MemoryError, TypeError
     others = AttributeError, LookupError, OverflowError, RecursionError
     content = path.read_bytes()

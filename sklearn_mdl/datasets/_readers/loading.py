@@ -1,4 +1,4 @@
-"""Detect the format of a path, and read it."""
+"""Detect the format of a path and read it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Finder = Callable[[Path], list[Path]]
 
 
 class Reader(NamedTuple):
-    """A format: its name, the files or folders to read at a path, and their reader."""
+    """A format: its name, how to find its files at a path, and how to read them."""
 
     kind: str
     find: Finder
@@ -45,7 +45,7 @@ def _files_in(*suffixes: str) -> Finder:
 
 
 def _folder_of(*suffixes: str) -> Finder:
-    """Find a folder to be read as a whole."""
+    """Find a folder to read as a whole."""
     return lambda path: [path] if _files_in(*suffixes)(path) else []
 
 
@@ -55,7 +55,7 @@ def _saved(path: Path) -> list[Path]:
 
 
 def _marked(name: str) -> Finder:
-    """Find the folders that hold a file of this name: MODEL/DATASET or above."""
+    """Find the folders with a file of this name, at MODEL/DATASET or above."""
 
     def find(path: Path) -> list[Path]:
         for pattern in (name, f"*/{name}", f"*/*/{name}"):
@@ -97,10 +97,10 @@ def load_representations(
 ) -> Representations:
     """Read embeddings and labels from the files of other programs.
 
-    The format is detected. It may be an AnnData file ``.h5ad`` (``obsm`` are encoders,
-    a column of ``obs`` has the labels), parquet or a folder saved by ``datasets``
-    (columns of lists are encoders), ``.npz`` (arrays with two axes are encoders), HDF5
-    with an embedding for each id next to a CSV file of labels, folders
+    The format is detected automatically. It may be an AnnData file ``.h5ad`` (``obsm``
+    has the encoders, a column of ``obs`` the labels), parquet or a folder saved by
+    ``datasets`` (columns of lists are encoders), ``.npz`` (arrays with two axes are
+    encoders), HDF5 with an embedding for each id next to a CSV file of labels, folders
     ``MODEL/DATASET`` of kaiko's eva (``manifest.csv``) or of HEAR
     (``task_metadata.json``), a folder of such files, or a directory for
     :func:`load_feature_directory`. Reading never runs code from a file.
@@ -109,17 +109,17 @@ def load_representations(
     ----------
     source : path-like or AnnData
     label : str, default=None
-        Column of labels; by default a column with a usual name, or the only one.
+        Column of labels. By default a column with a usual name, or the only column.
     splits : list of str, default=None
-        Splits to read, if the files have any; by default all, one after the other,
-        since a prequential code holds nothing out.
+        Splits to read, if the files have any. By default all splits are read in turn,
+        since a prequential code needs no held-out data.
     groups : str, default=None
-        Column that names the group of each row, such as a patient: a column of ``obs``,
-        of the manifest or of the table, or an array of the ``.npz``. Labels of a group
-        are then learned only after all its rows are coded. HEAR files have no groups; a
-        directory of features has them in files "groups".
+        Column with the group of each row, such as a patient: a column of ``obs``, of
+        the manifest or of the table, or an array of the ``.npz``. Labels of a group are
+        then learned only after all its rows are coded. HEAR files have no groups. A
+        directory of features has files "groups" instead.
     missing : {"raise", "drop"}, default="raise"
-        Raise for rows without a label or without one of the encoders, or drop them.
+        Whether to raise for rows without a label or an encoder, or drop them.
 
     Returns
     -------

@@ -13,7 +13,7 @@ from sklearn_mdl.datasets._readers import parts
 
 
 def read_npz(path: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
-    """Read arrays with two axes as encoders, and one with one axis as labels."""
+    """Read arrays with two axes as encoders, and an array with one axis as labels."""
     required = "plain arrays, since a pickle could run code"
     cure = "write labels of text as y.astype(str)"
     with (

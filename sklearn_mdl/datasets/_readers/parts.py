@@ -1,4 +1,4 @@
-"""Parts of a study, each one encoder on one dataset, and their combination."""
+"""Parts of a study (one encoder on one dataset each), and their combination."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ LONGEST = 4096  # letters of a label, an id or a group, like a path
 class ReadRequest(NamedTuple):
     """The requested columns and splits.
 
-    None chooses labels and splits by default; without a column of groups there are
-    none.
+    None chooses default labels and splits, and no groups.
     """
 
     label: str | None = None
@@ -36,9 +35,9 @@ class Part(NamedTuple):
     features : ndarray of shape (n_samples, n_features)
     labels : ndarray of shape (n_samples,)
     known : ndarray of bool, shape (n_samples,), or None
-        True for rows with a label; None means all. ``labels`` is undefined elsewhere.
+        True for rows with a label; None means all rows. Other labels are undefined.
     ids : ndarray of shape (n_samples,) or None
-        Names of rows, by which encoders are aligned.
+        Names of rows, used to align encoders.
     note : str
         Remark for the user.
     groups : ndarray of str, shape (n_samples,), or None
@@ -63,13 +62,13 @@ class Representations(NamedTuple):
     kind : str
         Format of the files.
     datasets : dict
-        From the name of a dataset to a pair: a dict from the name of an encoder to its
-        features, of shape (n_samples, n_features), and labels of shape (n_samples,);
-        if there are groups, they are a third part, (n_samples,).
+        Maps the name of a dataset to a pair: a dict from the name of an encoder to its
+        features of shape (n_samples, n_features), and labels of shape (n_samples,).
+        Groups of shape (n_samples,), if there are any, are a third part.
     ids : dict of str to ndarray of shape (n_samples,)
         Names of the rows, for datasets with ids.
     notes : list of str
-        Remarks: rows that were dropped, entries that were not read.
+        Remarks on dropped rows and unread entries.
     """
 
     kind: str
@@ -99,12 +98,12 @@ def _counted(things: Collection[object], name: str) -> str:
 
 
 def label_column(columns: Iterable[str], wanted: ReadRequest, place: object) -> str:
-    """Return the name of the label column: requested, usual, or the only one.
+    """Return the label column that is requested, has a usual name, or is the only one.
 
     Raises
     ------
     ValueError
-        If there is no such column or the choice is ambiguous; lists the columns.
+        If there is no such column or the choice is ambiguous. The error lists columns.
     """
     there = list(columns)
     check_groups(there, wanted, place)
@@ -123,7 +122,7 @@ def label_column(columns: Iterable[str], wanted: ReadRequest, place: object) -> 
 def id_and_label(
     columns: Sequence[str], wanted: ReadRequest, place: object
 ) -> tuple[str | None, str]:
-    """Return the names of the columns of ids, if there is one, and of labels."""
+    """Return the name of the column of ids, if there is one, and of labels."""
     key = next((name for name in ID_NAMES if name in columns), None)
     return key, label_column([n for n in columns if n != key], wanted, place)
 
@@ -134,7 +133,7 @@ def check_groups(columns: Iterable[str], wanted: ReadRequest, place: object) -> 
     Raises
     ------
     ValueError
-        Lists the columns.
+        With a list of the columns.
     """
     there = list(columns)
     if wanted.groups is not None and wanted.groups not in there:
@@ -171,7 +170,7 @@ def masked(values: Iterable[object], known: Iterable[object]) -> list[object]:
 def chosen_splits(
     there: Sequence[str], wanted: ReadRequest, place: object
 ) -> list[str]:
-    """Return the requested splits, all by default."""
+    """Return the requested splits, by default all."""
     if wanted.splits is None:
         return list(there)
     unknown = [name for name in wanted.splits if name not in there]
@@ -182,14 +181,14 @@ def chosen_splits(
 
 
 def labels_of(values: Sequence[object]) -> tuple[np.ndarray, np.ndarray]:
-    """Return labels as a plain array, and which of them are known.
+    """Return labels as a plain array, and a mask of known labels.
 
     None, NaN and empty text are unknown.
 
     Raises
     ------
     ValueError
-        If numbers, text and bools are mixed, or if a label is of another kind.
+        If numbers, text and bools are mixed, or if a label has another type.
     """
     known = np.array([v is not None and v == v and v != "" for v in values], dtype=bool)
     present = [value for value, is_known in zip(values, known, strict=True) if is_known]
@@ -210,12 +209,12 @@ def _name(kind: type) -> str:
 
 
 def texts_of(values: Sequence[object], what: str) -> np.ndarray:
-    """Return text as an array of fixed width; raise if one is too long.
+    """Return text as an array of fixed width, or raise if a text is too long.
 
     Raises
     ------
     ValueError
-        If one is too long to be a name.
+        If a text is too long to be a name.
     """
     found = [str(value) for value in values]
     longest = max(map(len, found), default=0)
@@ -236,7 +235,7 @@ def parsed(texts: Sequence[str]) -> list[object]:
 
 
 def joined(kind: str, parts: Sequence[Part], missing: str) -> Representations:
-    """Combine encoders by dataset, with the same rows for each.
+    """Combine encoders by dataset, with the same rows for all of them.
 
     Parameters
     ----------
@@ -333,7 +332,7 @@ def _same_rows(one: Part, other: Part) -> bool:
 
 
 def _taken(part: Part, rows: np.ndarray) -> Part:
-    """Return some rows of a part; the part itself if they are all rows."""
+    """Return some rows of a part, or the part itself for all rows."""
     if np.array_equal(rows, np.arange(len(part.features))):
         return part
     by_row = ("features", "labels", "known", "ids", "groups")
@@ -369,7 +368,7 @@ def _with_labels(parts: list[Part], missing: str, notes: list[str]) -> list[Part
 
 
 def check_vector(vector: np.ndarray, width: int, what: str, place: Path) -> None:
-    """Raise for an embedding that is not a vector as long as the first one."""
+    """Raise for an embedding that is not a vector of the first one's length."""
     if vector.shape != (width,):
         raise ValueError(
             f"Embeddings in {place} must be vectors of length {width}, like the first, "

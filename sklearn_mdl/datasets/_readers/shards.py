@@ -1,4 +1,4 @@
-"""Shards of features that do not fit into memory, copied to one memory map."""
+"""Copies shards of features that exceed memory to one memory map."""
 
 from __future__ import annotations
 
@@ -33,20 +33,21 @@ def stage_rows(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Copy the rows of shards to one file, in order, and memory-map it.
 
-    Every shard is read once, a few thousand rows at a time, so little memory is needed.
+    Every shard is read once, a few thousand rows at a time, which needs little memory.
     A pass then reads and replays rows of one local file. Download remote files first.
 
     Parameters
     ----------
     shards : sequence of path-like
-        Files of Arrow (``.arrow``) or parquet, with a column of lists of numbers and
-        one of labels; or safetensors files, with a tensor (n, d) and one (n,). All must
+        Arrow (``.arrow``) or parquet files with a column of lists of numbers and a
+        column of labels, or safetensors files with tensors (n, d) and (n,). All must
         have the same width, and be in the order of the rows.
     folder : path-like
-        Folder of ``features.npy``, in float32, i.e. 4 bytes per number. An existing
-        file is replaced if this function wrote it, according to ``.sklearn_mdl`` there.
+        Folder for ``features.npy``, in float32 (4 bytes per number). An existing file
+        is replaced if this function wrote it, according to ``.sklearn_mdl`` in the
+        folder.
     features, label : str, default=None
-        Names of columns or tensors; None takes the only ones, or a column of labels
+        Names of columns or tensors. None uses the only candidate, or a column of labels
         with a usual name.
 
     Returns
@@ -58,14 +59,14 @@ def stage_rows(
     Raises
     ------
     ValueError
-        If there is no shard, a shard has another kind or width, a label is missing or
-        of another type than others, a number is not finite as float32, names of columns
-        are needed, or ``features.npy`` was written by another program. The folder is
-        then unchanged.
+        If there is no shard, if shards differ in kind or width, if a label is missing
+        or its type differs, if a number is not finite as float32, if names of columns
+        are needed, or if another program wrote ``features.npy``. The folder is then
+        unchanged.
     FileNotFoundError
         If a shard is missing.
     ImportError
-        If pyarrow is missing, where it is needed.
+        If pyarrow is needed and missing.
 
     Examples
     --------

@@ -15,8 +15,8 @@ def read_csv(path: Path) -> dict[str, list[str]]:
     Raises
     ------
     ValueError
-        If it is not text, names a column twice, has no rows, or has rows of other
-        lengths than its header.
+        If the file is not text, names a column twice, has no rows, or has rows whose
+        lengths differ from the header's.
     """
     cure = "write it again as UTF-8"  # a ValueError includes a wrong encoding
     with (

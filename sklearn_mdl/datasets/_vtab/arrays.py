@@ -80,7 +80,7 @@ def patch_camelyon(task: data.VtabTask, folder: Path) -> data.VtabData:
 
 
 class _Bits:
-    """Images of zeros and ones, eight pixels in a byte: 0.4 GB instead of 3."""
+    """Images of zeros and ones with eight pixels in a byte, 0.4 GB instead of 3."""
 
     def __init__(self, packed: np.ndarray, shape: tuple[int, int]) -> None:
         self.packed = packed
@@ -111,7 +111,7 @@ def dsprites(task: data.VtabTask, folder: Path) -> data.VtabData:
 
 
 def _read_bits(path: Path) -> _Bits:
-    """Read the images of an .npz a few at a time, without an array of all."""
+    """Read the images of an .npz a few at a time, to save memory."""
     with zipfile.ZipFile(path) as archive, archive.open("imgs.npy") as file:
         check_member(archive, "imgs")
         np.lib.format.read_magic(file)

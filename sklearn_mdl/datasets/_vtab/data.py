@@ -1,4 +1,4 @@
-"""A task's images, labels and parts."""
+"""The images, labels and parts of a task."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ TRAIN, VALIDATION, TEST = "train", "validation", "test"
 class VtabData:
     """Images decoded on demand, and VTAB's labels.
 
-    It is also a torch dataset of pairs (image, label).
+    Objects are also torch datasets of pairs (image, label).
 
     Attributes
     ----------
     task : VtabTask
     images : LazyImages
-        PIL images in colour, as encoders take them.
+        PIL images in colour, for encoders.
     y : ndarray of shape (N,), int64
         Labels from 0 to ``task.n_classes - 1``.
     parts : ndarray of shape (N,) of str, or None
@@ -65,7 +65,7 @@ class VtabData:
         return self.images[i], int(self.y[i])
 
     def take(self, rows: ArrayLike) -> VtabData:
-        """Return some rows, in their order.
+        """Return some rows, in the given order.
 
         Parameters
         ----------
@@ -76,7 +76,7 @@ class VtabData:
         return replace(self, images=self.images.take(rows), y=self.y[rows], parts=parts)
 
     def split(self) -> tuple[VtabData, VtabData]:
-        """Return train and validation part together, and the test part.
+        """Return the train and validation parts together, and the test part.
 
         Raises
         ------
@@ -101,12 +101,12 @@ class VtabData:
         random_state : int, RandomState instance or None, default=None
             Seeds the permutation.
         n_train : int, default=None
-            Rows of the train part; None takes the task's own number.
+            Rows of the train part; None uses the task's number.
 
         Returns
         -------
         train, test : VtabData
-            The paper evaluates online on the first.
+            The paper evaluates online on ``train``.
 
         Raises
         ------

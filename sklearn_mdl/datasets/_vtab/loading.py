@@ -37,9 +37,9 @@ READERS: dict[str, Callable[[VtabTask, Path], VtabData]] = {
 def load_vtab(task: str | VtabTask, data_dir: str | PathLike[str]) -> VtabData:
     """Read a task of VTAB from the files that its owners publish.
 
-    Labels are those of the benchmark's own code (``task_adaptation``), described in
-    :data:`~sklearn_mdl.datasets.VTAB_TASKS`. All images of all parts are returned;
-    methods ``split()`` and ``reshuffled()`` divide them. Images are decoded on demand.
+    Labels are those of the benchmark's code (``task_adaptation``), described in
+    :data:`~sklearn_mdl.datasets.VTAB_TASKS`. All images of all parts are returned, and
+    decoded on demand. Divide them with the methods ``split()`` and ``reshuffled()``.
 
     Parameters
     ----------
@@ -52,13 +52,13 @@ def load_vtab(task: str | VtabTask, data_dir: str | PathLike[str]) -> VtabData:
     Returns
     -------
     data : VtabData
-        ``images`` and ``y``, and in ``parts`` the part of each image if the files
-        define it.
+        ``images``, ``y``, and ``parts`` with the part of each image if the files define
+        it.
 
     Raises
     ------
     FileNotFoundError
-        If a file is missing; names what to download and where to put it.
+        If a file is missing. The error names what to download and where to put it.
     ValueError
         If there is no such task, or files are damaged.
     ImportError

@@ -1,4 +1,4 @@
-"""SmallNORB: the binary matrices of its owners."""
+"""The binary matrices of SmallNORB."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def _there(path: Path) -> Path:
 
 
 def read_matrix(path: Path, *, left: bool = False) -> np.ndarray:
-    """Read a matrix: a type, the number of axes, at least three lengths, the numbers.
+    """Read a matrix: type, number of axes, at least three lengths, and numbers.
 
     Parameters
     ----------
     path : Path
-        A ``.mat`` file (not one of Matlab's), or the same with ``.gz``.
+        A ``.mat`` file (not Matlab's), possibly compressed as ``.gz``.
     left : bool, default=False
-        Of a matrix (N, 2, H, W), only take the first half of each pair.
+        Only read the first half of each pair of a matrix (N, 2, H, W).
 
     Returns
     -------
@@ -56,7 +56,7 @@ def read_matrix(path: Path, *, left: bool = False) -> np.ndarray:
     Raises
     ------
     ValueError
-        If it is not such a file, or too short.
+        If the file has another format or is too short.
     """
     with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
         return _read(cast(BinaryIO, file), path, left)

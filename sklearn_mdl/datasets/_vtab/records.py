@@ -1,8 +1,8 @@
-"""DMLab: TFRecord files of tf.train.Example messages, read without TensorFlow.
+"""DMLab's TFRecord files of tf.train.Example messages, read without TensorFlow.
 
 A record is its length (8 bytes, little endian), a checksum of the length, the message,
-and a checksum of the message. The message is a protocol buffer; of its fields, three
-nested kinds are needed, which a few lines read.
+and a checksum of the message. The message is a protocol buffer, of which only three
+nested kinds of fields are needed.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ def dmlab(task: data.VtabTask, folder: Path) -> data.VtabData:
 
 
 def examples(path: Path) -> Iterator[tuple[FilePart, int]]:
-    """Read the examples of a file: the place of each image, and its label.
+    """Read the position of each image of a file, and its label.
 
     Raises
     ------
     ValueError
-        If it is not such a file, or truncated.
+        If the file has another format or is truncated.
     """
     for offset, record in records(path):
         features = parse_example(record)
@@ -54,7 +54,7 @@ def examples(path: Path) -> Iterator[tuple[FilePart, int]]:
 
 
 def records(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Read the messages of a TFRecord file, and the byte where each begins.
+    """Read the messages of a TFRecord file and the byte where each begins.
 
     Raises
     ------
@@ -79,7 +79,7 @@ def masked_crc(content: bytes) -> int:
 
 
 def crc32c(content: bytes) -> int:
-    """Castagnoli's checksum, bit by bit: it only covers eight bytes per record."""
+    """Compute Castagnoli's checksum bit by bit, for only eight bytes per record."""
     crc = 0xFFFFFFFF
     for byte in content:
         crc ^= byte
@@ -94,7 +94,7 @@ def parse_example(message: bytes) -> dict[str, list[Value]]:
     Returns
     -------
     features : dict of str to list
-        Integers, or places of bytes in the message, as (start, stop).
+        Integers, or positions of bytes in the message as (start, stop).
 
     Raises
     ------
@@ -111,7 +111,7 @@ def parse_example(message: bytes) -> dict[str, list[Value]]:
 
 
 def _spans(message: bytes, span: Span, wanted: int) -> list[Span]:
-    """Find the bytes of the fields of one number in a part of a message."""
+    """Find the bytes of all fields with a number in a part of a message."""
     fields = _fields(message, *span)
     return [f for number, f in fields if number == wanted and isinstance(f, tuple)]
 
@@ -133,7 +133,7 @@ def _values(message: bytes, span: Span) -> list[Value]:
 
 
 def _fields(message: bytes, at: int, stop: int) -> Iterator[tuple[int, int | Span]]:
-    """Read the fields of a message: their numbers, and integers or places of bytes."""
+    """Read the fields of a message: numbers, and integers or positions of bytes."""
     while at < stop:
         key, at = _varint(message, at)
         number, wire = key >> 3, key & 7

@@ -1,7 +1,8 @@
 """Photographs of eyes, processed like the winner of the Kaggle competition of 2015.
 
-VTAB uses the data processed in this way ("btgraham-300" of TensorFlow Datasets): eyes
-of one radius, without their local average, cut at nine tenths of the radius.
+VTAB uses the data after this processing ("btgraham-300" of TensorFlow Datasets): eyes
+scaled to the same radius, without their local average, cut at nine tenths of the
+radius.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ PROCESSING = f"btgraham-{RADIUS}"
 
 
 def open_retina(path: Path) -> Image:
-    """Open a photograph, and process it.
+    """Open a photograph and process it.
 
     Parameters
     ----------
@@ -49,7 +50,7 @@ def scale_to_radius(image: Image, radius: int = RADIUS) -> np.ndarray:
     """Scale an image so that its eye has a given radius.
 
     The radius is half the number of pixels in the middle row that are brighter than a
-    tenth of that row's mean; if there are none, half the height.
+    tenth of that row's mean, or half the height if there are none.
     """
     pil = needed("PIL.Image", "Reading images", "vtab")
     pixels = np.asarray(image)
@@ -57,14 +58,14 @@ def scale_to_radius(image: Image, radius: int = RADIUS) -> np.ndarray:
     found = np.count_nonzero(row > row.mean() / 10) / 2
     scale = radius / (found if found >= 1 else len(pixels) / 2)
     width, height = (max(1, round(n * scale)) for n in image.size)
-    # Only four neighbours, as in OpenCV: no average over pixels in between.
+    # Use only four neighbours, as in OpenCV, without averaging pixels in between.
     steps = (1 / scale, 0, 0, 0, 1 / scale, 0)
     affine, linear = pil.Transform.AFFINE, pil.Resampling.BILINEAR
     return np.asarray(image.transform((width, height), affine, steps, linear))
 
 
 def subtract_local_average(pixels: np.ndarray, radius: int = RADIUS) -> np.ndarray:
-    """Four times the difference from a Gaussian average, around grey."""
+    """Return four times the difference from a Gaussian average, around grey."""
     values = pixels.astype(np.float32)
     sigma = (radius / 30, radius / 30, 0)
     average = gaussian_filter(values, sigma, mode="mirror", truncate=3.0)

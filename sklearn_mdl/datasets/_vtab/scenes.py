@@ -1,4 +1,4 @@
-"""Tasks with labels computed from the objects in an image: CLEVR and KITTI."""
+"""CLEVR and KITTI, whose labels are computed from the objects in an image."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 
 from sklearn_mdl.datasets._vtab import data
 
-# Each class ends at its bound, inclusive. Depths are compared in single precision, as
-# in TensorFlow Datasets.
+# Each class includes its upper bound. Depths are compared in single precision, as in
+# TensorFlow Datasets.
 CLEVR_BOUNDS = (8.0, 8.5, 9.0, 9.5, 10.0)
 KITTI_BOUNDS = (8.0, 20.0, 999.0)  # metres; no vehicle counts as 1000
 FEWEST_OBJECTS = 3
@@ -23,7 +23,7 @@ MAPPING_SEED = 123
 
 
 def clevr(task: data.VtabTask, folder: Path) -> data.VtabData:
-    """Read scenes: the number of objects, or the depth of the nearest."""
+    """Read scenes: the number of objects, or the depth of the nearest object."""
     folder = folder / "clevr" / "CLEVR_v1.0"
     parts = []
     for part, name in ((data.TRAIN, "train"), (data.TEST, "val")):
@@ -55,7 +55,7 @@ def kitti(task: data.VtabTask, folder: Path) -> data.VtabData:
 
 
 def vehicle_class(file: Path) -> int:
-    """Class of the distance of the nearest vehicle in a KITTI label file."""
+    """Return the class of the nearest vehicle's distance in a KITTI label file."""
     depths = [NO_VEHICLE]
     for line in file.read_text(encoding="utf-8").splitlines():
         fields = line.split()
@@ -84,7 +84,7 @@ def video_parts(mapping: Path, numbers: list[int]) -> np.ndarray | None:
     Returns
     -------
     parts : ndarray of str, or None
-        None if there is no such folder.
+        Part of each image; None if there is no such folder.
     """
     if not (mapping / "train_rand.txt").is_file():
         return None
@@ -92,7 +92,7 @@ def video_parts(mapping: Path, numbers: list[int]) -> np.ndarray | None:
     lines = (mapping / "train_mapping.txt").read_text(encoding="utf-8").splitlines()
     videos = [lines[int(number) - 1].split()[1] for number in text.split(",")]
     names = sorted(set(videos))
-    # The legacy generator, whose draws do not change: VTAB's parts depend on them.
+    # VTAB's parts depend on the draws of the legacy generator, which do not change.
     rng = np.random.RandomState(MAPPING_SEED)
     n_test = max(1, TEST_SHARE * len(names) // 100)
     test = set(rng.choice(names, n_test, replace=False).tolist())

@@ -1,1 +1,1 @@
-"""Readouts that look at images: fine-tuned, from scratch, frozen encoders."""
+"""Readouts of images: fine-tuned encoders, networks from scratch, frozen encoders."""

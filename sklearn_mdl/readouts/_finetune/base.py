@@ -1,4 +1,4 @@
-"""Base classes of the readouts that look at images."""
+"""Base classes of readouts of images."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from sklearn_mdl.readouts._finetune.networks import (
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class ImageReadout(BaseReadout):
-    """Base of the readouts of unscaled rows of pixels, as ``image_rows`` makes them."""
+    """Base class of readouts of unscaled rows of pixels from ``image_rows``."""
 
     image_shape: Sequence[int] | None = None
     batch_size: int = 32
     device: str = "auto"
     random_state: RandomState = None
 
-    scaling = None  # of pixels; not a parameter
+    scaling = None  # pixels are not scaled; not a parameter
 
     _parameter_constraints: ClassVar[Constraints] = {
         **BaseReadout._parameter_constraints,
@@ -43,7 +43,7 @@ class ImageReadout(BaseReadout):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class NetworkReadout(ImageReadout):
-    """Base of the readouts that are networks, trained as a whole."""
+    """Base class of readouts that are networks trained as a whole."""
 
     optimizer: str = "sgd"
     lr: float = 0.01
@@ -69,7 +69,7 @@ class NetworkReadout(ImageReadout):
 
     @property
     def net_(self) -> LearningNet:
-        """The skorch net that holds network, criterion and optimiser."""
+        """The skorch net with network, criterion and optimiser."""
         (learner,) = self._run.learners
         net: LearningNet = learner.net  # type: ignore[attr-defined]
         return net

@@ -1,4 +1,4 @@
-"""Readouts of one encoder, where a run is over images."""
+"""Readouts of one encoder in a run over images."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ N_ENCODED = "n_encoded"
 
 
 class EncodingLearner(Learner):
-    """Readouts of one encoder: a pass over features inside a pass over images.
+    """Readouts of one encoder: a pass over features within a pass over images.
 
-    Images are encoded when they are to be predicted, always in whole blocks, with zeros
-    for rows that are not known yet. Once they are learned their features are kept, and
-    scaled and replayed as those of a run over features are: the codes are the same.
+    Images are encoded when they are predicted, always in whole blocks, with zeros for
+    unknown rows. Once learned, their features are kept, scaled and replayed as in a run
+    over features, so the codes are the same.
 
     Parameters
     ----------
     members : sequence of (int, readout)
-        With their places among all readouts.
+        Readouts with their positions among all readouts.
     encoder : TimmEncoder, TorchEncoder or CachedEncoder
-        Fitted.
+        Fitted encoder.
     shape : (H, W, C)
         Of the images.
     context : Context
-        Of the run over images.
+        Context of the run over images.
 
     Attributes
     ----------
     inner : list of Learner
-        The learners of its readouts.
+        Learners of the readouts.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class EncodingLearner(Learner):
         self.inner = learners_in(about, dict(members))
         self.columns = [k for learner in self.inner for k in learner.columns]
         self.foreign = any(learner.foreign for learner in self.inner)
-        self._last: tuple[Tensor, np.ndarray] | None = None  # rows, and features
+        self._last: tuple[Tensor, np.ndarray] | None = None  # rows and features
 
     def attach(self, rows: ScaledRows) -> None:
         """Begin the pass over features."""
@@ -81,11 +81,11 @@ class EncodingLearner(Learner):
         ]
 
     def __getstate__(self) -> dict[str, object]:
-        """Leave out the last features, which can be computed again."""
+        """Leave out the last features, which can be recomputed."""
         return {**self.__dict__, "_last": None}
 
     def __deepcopy__(self, memo: dict[int, object]) -> EncodingLearner:
-        """Copy all that changes: neither the encoder nor features, which stay."""
+        """Copy everything that changes, but neither the encoder nor features."""
         store = self.features.store
         memo[id(store)] = store.branch()
         memo[id(self.encoder)] = self.encoder
@@ -107,7 +107,7 @@ class EncodingLearner(Learner):
         block = rows.new_zeros(self.features.block_size, rows.shape[1])
         block[: len(rows)] = rows
         images = pixels_of(block, self.shape).cpu().numpy()
-        # A copy: an encoder may use the same array each time.
+        # A copy, since an encoder may reuse its array.
         return np.array(self.encoder.transform(images))[: len(rows)]
 
     def predict(self, x: Tensor) -> Tensor:
@@ -125,7 +125,7 @@ class EncodingLearner(Learner):
             self.features.refresh(len(self.features.store))
         for learner, state in zip(self.inner, self.states, strict=True):
             state.n_scored += len(y)
-            # A learner that works row by row: a minibatch is a group of rows to it.
+            # To a learner that works row by row, a minibatch is a group of rows.
             state.reveal_labels(learner, self.features, state.n_scored, (0, 0))
             state.learn(learner, self.features, self.outcome, state.n_scored)
 
@@ -135,7 +135,7 @@ class EncodingLearner(Learner):
         self.features.reveal(len(self.features.store) - len(y), y)
 
     def re_express(self, changes: Sequence[ReExpression | None]) -> None:
-        """Scale features again, when the run does so with its rows."""
+        """Rescale features when the run rescales its rows."""
         own = self.features.refresh(len(self.features.store))
         for learner in self.inner:
             learner.re_express(own)
@@ -148,11 +148,11 @@ class EncodingLearner(Learner):
 
     @property
     def reports(self) -> dict[int, Report]:  # type: ignore[override]
-        """Reports on wrapped estimators, by column."""
+        """Reports on wrapped estimators by column."""
         return {k: report for lr in self.inner for k, report in lr.reports.items()}
 
     def retire(self, columns: Collection[int]) -> None:
-        """Drop some readouts, and inner learners of which none remain."""
+        """Drop some readouts, and inner learners without any."""
         gone = set(columns)
         pairs = zip(self.inner, self.states, strict=True)
         kept = [(lr, state) for lr, state in pairs if not gone.issuperset(lr.columns)]
@@ -164,7 +164,7 @@ class EncodingLearner(Learner):
         self.columns = [k for learner in self.inner for k in learner.columns]
 
     def state_dict(self) -> dict[int, dict[str, Tensor]]:
-        """State of its readouts; features are computed again."""
+        """Return the state of the readouts, without features, which are recomputed."""
         found: dict[int, dict[str, Tensor]] = {self.columns[0]: {}}
         for learner in self.inner:
             for column, own in learner.state_dict().items():
@@ -173,7 +173,7 @@ class EncodingLearner(Learner):
         return found
 
     def load_state_dict(self, learned: Learned) -> None:
-        """Encode the images of all full minibatches again, and take the rest over."""
+        """Encode the images of all full minibatches again, and load the rest."""
         n_rows = int(learned[self.columns[0]][N_ENCODED])
         images = self.images
         refreshed = {images.part(n)[0] for n in images.refreshes(images.n_refreshed)}

@@ -1,4 +1,4 @@
-"""Networks as readouts: fine-tuned encoders, and networks from scratch."""
+"""Networks as readouts: fine-tuned encoders and networks from scratch."""
 
 from __future__ import annotations
 
@@ -31,85 +31,85 @@ from sklearn_mdl.readouts._isolation import net_draws
 
 @dataclass(eq=False, repr=False)
 class FineTunedReadout(NetworkReadout):
-    """A linear readout on an encoder whose own weights are trained as well, online.
+    """Linear readout on an encoder, trained online together with the encoder.
 
-    The network starts from the encoder, with a linear layer of zeros on its features,
-    and all parameters are trained (Li, Bornschein and Hutter, 2023, appendix,
-    "Fine-tuning"). It is a complete classifier of images, and a readout of
-    :class:`~sklearn_mdl.MDLReadoutSwitcher`. Next to frozen readouts, the posterior
-    shows from which example on it pays to train the encoder.
+    The network starts as the encoder with a linear layer of zeros on its features, and
+    all parameters are trained (Li, Bornschein and Hutter, 2023, appendix,
+    "Fine-tuning"). It is a classifier of images on its own, and a readout of
+    :class:`~sklearn_mdl.MDLReadoutSwitcher`. In a list with frozen readouts, the
+    posterior shows from which example on it pays to train the encoder.
 
     Parameters
     ----------
     encoder : TimmEncoder, TorchEncoder or CachedEncoder
-        Layers and pooling are kept, and its own preprocessing. Its network is copied
-        and never changed. Of a cached encoder, the encoder inside is taken.
+        Its layers, pooling and preprocessing are kept. Its network is copied and never
+        changed. For a cached encoder, the inner encoder is used.
     image_shape : (int, int, int) or (int, int), default=None
-        Height, width and channels of the images whose pixels are the rows of X; None
-        takes squares of three channels or of one.
+        Height, width and channels of the images whose pixels are the rows of X. None
+        assumes square images with three channels or one.
     batch_size : int, default=32
-        Rows learned at once. A switcher's value overrides those of its readouts.
+        Number of rows learned at once. A switcher overrides this.
     device : str, default="auto"
-        Torch device; "auto" takes a GPU if there is one. A switcher overrides this.
+        Torch device; "auto" uses a GPU if there is one. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
-        Seeds initial weights and all random numbers of training; torch's own generators
-        are left as they were. None takes the switcher's.
+        Seeds initial weights and all random numbers of training, without changing
+        torch's own generators. None uses the switcher's.
     optimizer : {"sgd", "adamw"}, default="sgd"
         Gradient descent with Nesterov's momentum, as in the paper on VTAB, or AdamW, as
-        on ImageNet.
+        in the paper on ImageNet.
     lr : float, default=0.01
         Learning rate.
     momentum : float, default=0.9
-        Of "sgd".
+        Momentum of "sgd".
     beta1, beta2 : float, default=0.9, 0.999
         Decay of the moments of "adamw".
     eps : float, default=1e-8
         Added to the root of the second moment of "adamw".
     weight_decay : float, default=0.0
-        Decoupled in "adamw"; in "sgd" added to the gradient.
+        Decoupled for "adamw", added to the gradient for "sgd".
     n_replay_streams : int or (int, int), default=10
-        Replay streams ``S``: each new minibatch is followed by one step on each. Of a
-        pair, the first number serves the first 1,000 rows; after ``n`` rows it has
-        fallen by a factor of ``sqrt(1000 / n)``, to the last number at least.
+        Number of replay streams. Each new minibatch is followed by one step on each. A
+        pair is the number for the first 1,000 rows and the smallest number: after ``n``
+        rows the first has fallen by a factor of ``sqrt(1000 / n)``.
     ema_step_size : float, default=1.0
         Predict with averaged weights: ``average <- (1 - step) average + step weights``
-        after every optimiser step. Statistics of batch normalisation are averaged by
-        the same rule. At 1 the weights themselves predict.
+        after every optimiser step. Batch normalisation statistics are averaged in the
+        same way. At 1 the weights themselves predict.
     ema_warmup : bool, default=True
-        Let the ``n``-th averaging step be at least ``1 / (n + 1)``.
+        Make the ``n``-th averaging step at least ``1 / (n + 1)``.
     label_smoothing : float, default=0.01
-        Share of each training target spread over all classes; only in training.
+        Share of each target that is spread over all classes, only in training.
     calibration : bool, default=True
-        Forward calibration: multiply logits by ``softplus(b)``, where the scalar ``b``
-        is learned on each minibatch before the weights see its labels.
+        Forward calibration: multiply logits by ``softplus(b)``. The scalar ``b`` is
+        learned on each minibatch before the weights see its labels.
     augmentation : {"crop", "crop-flip", "randaugment"}, callable or None, default=None
-        Random changes of training images: random crops resized to the whole, these
-        mirrored half of the time, or RandAugment. A callable maps an image, a tensor
-        (C, H, W), uint8, to one like it, and draws only from torch's generator.
-        Predictions are made on unchanged images.
+        Random changes of training images: random crops resized to the full size, the
+        same mirrored half of the time, or RandAugment. A callable maps a uint8 image
+        tensor (C, H, W) to one of the same kind, and draws only from torch's generator.
+        Predictions use unchanged images.
     recency : float, default=1.0
-        With ``t`` minibatches seen, a replay stream jumps back to the first with
-        probability ``recency / t``; 1 is uniform replay.
+        After ``t`` minibatches, a replay stream returns to the first with probability
+        ``recency / t``; 1 is uniform replay.
 
     Attributes
     ----------
     codelength_ : float
         Codelength of all labels seen, in nats.
     codelengths_ : ndarray of shape (n_samples_seen_,)
-        The same by example.
+        Codelength of every example, in nats.
     classes_ : ndarray of shape (n_classes,)
     n_features_in_ : int
-        Numbers of an image.
+        Number of values in an image.
     n_samples_seen_ : int
     order_ : ndarray of shape (n_samples,)
         Order in which ``fit`` evaluated the rows.
 
     Notes
     -----
-    In training, batch normalisation uses the statistics of the minibatch, which holds
-    only past rows; in prediction its running statistics. A minibatch of one
-    row is learned with the running statistics. A network whose loss stops being finite
-    predicts uniformly from then on.
+    Batch normalisation uses the statistics of the minibatch, which holds only past
+    rows, in training, and its running statistics in prediction. A minibatch of one row
+    is learned with the running statistics. If the loss of a network stops being finite,
+    the network predicts uniformly from then on.
 
     Examples
     --------
@@ -142,7 +142,7 @@ class FineTunedReadout(NetworkReadout):
     def learners_of(
         cls, members: Sequence[tuple[int, Self]], context: Context
     ) -> list[Learner]:
-        """One learner each; encoders that are alike are loaded once."""
+        """Make one learner per readout; equal encoders are loaded once."""
         shapes = [image_shape_of(context.n_features, r.image_shape) for _, r in members]
         encoders = distinct_encoders([r.encoder for _, r in members], shapes)
         return [
@@ -157,80 +157,80 @@ class FineTunedReadout(NetworkReadout):
 
 @dataclass(eq=False, repr=False)
 class ScratchReadout(NetworkReadout):
-    """A network with random weights that is trained online, from scratch.
+    """Network with random weights that is trained online from scratch.
 
-    The paper compares pre-trained encoders with it (Li, Bornschein and Hutter, 2023,
-    section 4 and appendix, "Train from Scratch"). A linear layer of zeros stands on
-    the network. It is a complete classifier of images, and a readout of
+    The paper compares pre-trained encoders with such networks (Li, Bornschein and
+    Hutter, 2023, section 4 and appendix, "Train from Scratch"). The network ends in a
+    linear layer of zeros. It is a classifier of images on its own, and a readout of
     :class:`~sklearn_mdl.MDLReadoutSwitcher`.
 
     Parameters
     ----------
     model : str or callable, default="resnet50"
-        As ``timm.list_models()`` gives it, such as "resnet50"; or a class or function
-        that makes a ``torch.nn.Module`` from (n, C, H, W) to vectors (n, width), whose
-        weights are drawn when it is called, from ``random_state``.
+        A name from ``timm.list_models()``, such as "resnet50". Or a class or function
+        that returns a ``torch.nn.Module`` from (n, C, H, W) to vectors (n, width). Its
+        weights are drawn during the call, from ``random_state``.
     image_shape : (int, int, int) or (int, int), default=None
-        Height, width and channels of the images whose pixels are the rows of X; None
-        takes squares of three channels or of one.
+        Height, width and channels of the images whose pixels are the rows of X. None
+        assumes square images with three channels or one.
     batch_size : int, default=32
-        Rows learned at once. A switcher's value overrides those of its readouts.
+        Number of rows learned at once. A switcher overrides this.
     device : str, default="auto"
-        Torch device; "auto" takes a GPU if there is one. A switcher overrides this.
+        Torch device; "auto" uses a GPU if there is one. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
-        Seeds initial weights and all random numbers of training; torch's own generators
-        are left as they were. None takes the switcher's.
+        Seeds initial weights and all random numbers of training, without changing
+        torch's own generators. None uses the switcher's.
     optimizer : {"sgd", "adamw"}, default="sgd"
         Gradient descent with Nesterov's momentum, as in the paper on VTAB, or AdamW, as
-        on ImageNet.
+        in the paper on ImageNet.
     lr : float, default=0.03
         Learning rate.
     momentum : float, default=0.9
-        Of "sgd".
+        Momentum of "sgd".
     beta1, beta2 : float, default=0.9, 0.999
         Decay of the moments of "adamw".
     eps : float, default=1e-8
         Added to the root of the second moment of "adamw".
     weight_decay : float, default=0.0
-        Decoupled in "adamw"; in "sgd" added to the gradient.
+        Decoupled for "adamw", added to the gradient for "sgd".
     n_replay_streams : int or (int, int), default=10
-        Replay streams ``S``: each new minibatch is followed by one step on each. Of a
-        pair, the first number serves the first 1,000 rows; after ``n`` rows it has
-        fallen by a factor of ``sqrt(1000 / n)``, to the last number at least.
+        Number of replay streams. Each new minibatch is followed by one step on each. A
+        pair is the number for the first 1,000 rows and the smallest number: after ``n``
+        rows the first has fallen by a factor of ``sqrt(1000 / n)``.
     ema_step_size : float, default=1.0
         Predict with averaged weights: ``average <- (1 - step) average + step weights``
-        after every optimiser step. Statistics of batch normalisation are averaged by
-        the same rule. At 1 the weights themselves predict.
+        after every optimiser step. Batch normalisation statistics are averaged in the
+        same way. At 1 the weights themselves predict.
     ema_warmup : bool, default=True
-        Let the ``n``-th averaging step be at least ``1 / (n + 1)``.
+        Make the ``n``-th averaging step at least ``1 / (n + 1)``.
     label_smoothing : float, default=0.01
-        Share of each training target spread over all classes; only in training.
+        Share of each target that is spread over all classes, only in training.
     calibration : bool, default=True
-        Forward calibration: multiply logits by ``softplus(b)``, where the scalar ``b``
-        is learned on each minibatch before the weights see its labels.
+        Forward calibration: multiply logits by ``softplus(b)``. The scalar ``b`` is
+        learned on each minibatch before the weights see its labels.
     augmentation : {"crop", "crop-flip", "randaugment"}, callable or None, default=None
-        Random changes of training images: random crops resized to the whole, these
-        mirrored half of the time, or RandAugment. A callable maps an image, a tensor
-        (C, H, W), uint8, to one like it, and draws only from torch's generator.
-        Predictions are made on unchanged images.
+        Random changes of training images: random crops resized to the full size, the
+        same mirrored half of the time, or RandAugment. A callable maps a uint8 image
+        tensor (C, H, W) to one of the same kind, and draws only from torch's generator.
+        Predictions use unchanged images.
     recency : float, default=1.0
-        With ``t`` minibatches seen, a replay stream jumps back to the first with
-        probability ``recency / t``; 1 is uniform replay.
+        After ``t`` minibatches, a replay stream returns to the first with probability
+        ``recency / t``; 1 is uniform replay.
     model_options : mapping, default=None
         Arguments of ``timm.create_model``, or of the callable.
     input_size : int, default=None
-        Images are cropped to the square at their centre and resized to this size; None
-        leaves them as they are. Pixels go from -1 to 1.
+        Images are cropped to the central square and resized to this size; None leaves
+        them unchanged. Pixels are scaled to between -1 and 1.
 
     Attributes
     ----------
     codelength_ : float
         Codelength of all labels seen, in nats.
     codelengths_ : ndarray of shape (n_samples_seen_,)
-        The same by example.
+        Codelength of every example, in nats.
     classes_ : ndarray of shape (n_classes,)
     n_features_in_ : int
-        Numbers of an image.
+        Number of values in an image.
     n_samples_seen_ : int
     order_ : ndarray of shape (n_samples,)
         Order in which ``fit`` evaluated the rows.
@@ -267,7 +267,7 @@ class ScratchReadout(NetworkReadout):
     }
 
     def _sources(self) -> Sources:
-        """Say what ``fit`` reads besides images."""
+        """Describe what ``fit`` reads besides images."""
         return sources_of_name(self.model) if isinstance(self.model, str) else Sources()
 
     @property
@@ -282,7 +282,7 @@ class ScratchReadout(NetworkReadout):
     def learners_of(
         cls, members: Sequence[tuple[int, Self]], context: Context
     ) -> list[Learner]:
-        """Make a learner for each readout, from random weights."""
+        """Make a learner with random weights for each readout."""
         return [readout._learner(column, context) for column, readout in members]
 
     def _learner(self, column: int, context: Context) -> NetworkLearner:

@@ -1,4 +1,4 @@
-"""A network as a learner: it predicts images, observes their labels, and learns."""
+"""A network as a learner that predicts images, observes labels, and learns."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ NETWORK, AVERAGE, OPTIMIZER, SCALE = "network", "average", "optimizer", "logit_s
 
 
 class NetworkLearner(Learner):
-    """One network that learns online.
+    """A network that learns online.
 
-    Its draws in training - dropout, augmentations - depend only on its seed and on
-    the number of steps, so that copies and pickles continue with the same bits.
+    Random numbers in training (dropout, augmentations) depend only on the seed and the
+    number of steps, so copies and pickles continue with the same bits.
 
     Parameters
     ----------
     column : int
-        Its place among all readouts of the run.
+        Position among all readouts of the run.
     expert : FineTunedReadout or ScratchReadout
         The settings.
     trunk : EncoderTrunk or PixelTrunk
-        Owned by the learner from now on.
+        The trunk, which the learner owns from now on.
     shape : (H, W, C)
         Of the images.
     context : Context
@@ -73,7 +73,7 @@ class NetworkLearner(Learner):
             )
         self.calibration = LogitScale() if expert.calibration else None
         self.n_steps = 0
-        self._last: tuple[Tensor, Tensor] | None = None  # rows, and their logits
+        self._last: tuple[Tensor, Tensor] | None = None  # rows and logits
 
     @property
     def network(self) -> HeadedNetwork:
@@ -81,7 +81,7 @@ class NetworkLearner(Learner):
         return cast(HeadedNetwork, self.net.module_)
 
     def __getstate__(self) -> dict[str, object]:
-        """Leave out the last logits, which can be computed again."""
+        """Leave out the last logits, which can be recomputed."""
         return {**self.__dict__, "_last": None}
 
     def predict(self, x: Tensor) -> Tensor:
@@ -97,7 +97,7 @@ class NetworkLearner(Learner):
 
     @torch.no_grad()
     def _logits(self, rows: Tensor) -> Tensor:
-        """Logits (n, C), float64, by the averaged weights, where there are any."""
+        """Return float64 logits (n, C), with averaged weights if there are any."""
         if self._last is None or not torch.equal(self._last[0], rows):
             batch = self.network.prepare(pixels_of(rows, self.shape))
             network = self.network if self.average is None else self.average.network
@@ -108,16 +108,16 @@ class NetworkLearner(Learner):
     def update(
         self, x: Tensor, y: Tensor, replayed: Iterator[tuple[Tensor, Tensor]]
     ) -> None:
-        """Learn from a new minibatch, then from the replayed ones.
+        """Learn from a new minibatch, then from replayed minibatches.
 
-        Where a loss is not finite the weights are lost, and the replay is left out.
+        If a loss is not finite, the weights are lost and replay is skipped.
         """
         for some_x, some_y in chain([(x, y)], replayed):
             if not self._step(some_x[self.place], some_y):
                 break
 
     def add_classes(self, n: int) -> None:
-        """Add outputs to the head, with moments of zero."""
+        """Add outputs to the head with moments of zero."""
         head = self.network.head
         self.network.add_classes(n)
         if self.average is not None:
@@ -132,7 +132,7 @@ class NetworkLearner(Learner):
         self._last = None
 
     def calibrate(self, x: Tensor, y: Tensor) -> None:
-        """Take one step on the logit scale, by the loss of new rows."""
+        """Take one step on the logit scale with the loss of new rows."""
         if self.calibration is not None:
             logits = self._logits(x[self.place])
             proba = torch.softmax(self.calibration.factor * logits, 1)
@@ -140,7 +140,7 @@ class NetworkLearner(Learner):
             self.calibration.learn_factor(float(gaps.mean()))
 
     def _step(self, rows: Tensor, y: Tensor) -> bool:
-        """Take one step on a minibatch; returns whether its loss was finite."""
+        """Take one step on a minibatch, and return whether its loss was finite."""
         self.n_steps += 1
         self._last = None
         images = pixels_of(rows, self.shape)
@@ -148,15 +148,15 @@ class NetworkLearner(Learner):
             if self.augment is not None:
                 images = augmented(images, self.augment)
             batch = self.network.prepare(images).to(rows.device)
-            # A copy of the labels: other threads write some of the same tensor.
+            # Copy the labels, since other threads write to the same tensor.
             loss = self.net.train_step((batch, y.clone()))["loss"]
-        self.net.optimizer_.zero_grad()  # gradients take as much room as weights
+        self.net.optimizer_.zero_grad()  # gradients are as large as weights
         if self.average is not None:
             self.average.update(self.network)
         return bool(loss.isfinite())
 
     def state_dict(self) -> dict[int, dict[str, Tensor]]:
-        """All that it has learned, under its column."""
+        """Return everything learned, under the column."""
         found = {"n_steps": torch.tensor(self.n_steps), **self._tensors()}
         state = self.net.optimizer_.state_dict()["state"]
         for i, own in state.items():
@@ -169,7 +169,7 @@ class NetworkLearner(Learner):
         return {self.columns[0]: found}
 
     def _tensors(self) -> dict[str, Tensor]:
-        """Weights and statistics, by name, as they stand."""
+        """Return the current weights and statistics by name."""
         networks: dict[str, nn.Module] = {NETWORK: self.network}
         if self.average is not None:
             networks[AVERAGE] = self.average.network
@@ -181,7 +181,7 @@ class NetworkLearner(Learner):
 
     @torch.no_grad()
     def load_state_dict(self, learned: Learned) -> None:
-        """Take over the state of such a network.
+        """Load the state of a network with the same settings.
 
         Raises
         ------
@@ -210,7 +210,7 @@ class NetworkLearner(Learner):
 
 
 def drawn_seed(seed: int, step: int) -> int:
-    """Return a seed for one step: 0 draws initial weights."""
+    """Return the seed for a step; step 0 draws initial weights."""
     return int(np.random.SeedSequence([seed, step]).generate_state(1, np.uint64)[0])
 
 

@@ -1,4 +1,4 @@
-"""Networks that are trained as a whole: trunks, augmentation, averaged copies."""
+"""Networks trained as a whole: trunks, augmentation, averaged copies."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ OPTIMIZERS = ("sgd", "adamw")
 
 
 def augment_of(augmentation: str | Augment | None, shape: Shape) -> Augment | None:
-    """Make a random change of an image, (C, H, W) and uint8, to one of its size.
+    """Return a random change of uint8 images (C, H, W) that keeps their size.
 
     Parameters
     ----------
     augmentation : {"crop", "crop-flip", "randaugment"}, callable or None
-        Random crops resized to the whole; these, and half of them mirrored; RandAugment
-        (Cubuk et al., 2020) with two operations of magnitude 9.
+        Random crops resized to the full size; the same, mirrored half of the time;
+        RandAugment (Cubuk et al., 2020) with two operations of magnitude 9.
     shape : (H, W, C)
 
     Raises
@@ -50,7 +50,7 @@ def augment_of(augmentation: str | Augment | None, shape: Shape) -> Augment | No
 
 
 def augmented(images: Tensor, augment: Augment) -> Tensor:
-    """Change images (n, H, W, C), uint8, one after the other.
+    """Change uint8 images (n, H, W, C) one by one.
 
     Raises
     ------
@@ -76,20 +76,20 @@ def _described(image: object) -> str:
 
 
 class AveragedNetwork:
-    """An exponential moving average of the weights of a network.
+    """Exponential moving average of the weights of a network.
 
-    Statistics that layers keep, such as the running means of batch normalisation, are
-    averaged by the same rule: they belong to the weights under which they arose.
-    Counters are copied.
+    Statistics of layers, such as the running means of batch normalisation, belong to
+    the weights that produced them, so they are averaged in the same way. Counters are
+    copied.
 
     Parameters
     ----------
     network : torch.nn.Module
-        It is copied.
+        The network to copy.
     step_size : float
         ``average <- (1 - step) average + step weights`` after every optimiser step.
     warmup : bool
-        Let the ``n``-th step be at least ``1 / (n + 1)``, a plain mean at first.
+        Make the ``n``-th step at least ``1 / (n + 1)``, which is a plain mean at first.
     """
 
     def __init__(self, network: nn.Module, step_size: float, warmup: bool) -> None:
@@ -100,7 +100,7 @@ class AveragedNetwork:
 
     @torch.no_grad()
     def update(self, network: nn.Module) -> None:
-        """Follow the weights after an optimiser step."""
+        """Update the averages after an optimiser step."""
         self.n_steps += 1
         step = self.step_size
         if self.warmup:
@@ -117,15 +117,15 @@ def _numbers(network: nn.Module) -> Iterator[Tensor]:
 
 
 class PixelTrunk(nn.Module):
-    """A module on pixels from -1 to 1.
+    """A module that takes pixels between -1 and 1.
 
     Parameters
     ----------
     module : torch.nn.Module
-        From (n, C, H, W) to vectors (n, width).
+        Maps (n, C, H, W) to vectors (n, width).
     input_size : int or None
-        Images are cropped to the square at their centre and resized to this size; None
-        leaves them as they are.
+        Images are cropped to the central square and resized to this size; None leaves
+        them unchanged.
     """
 
     def __init__(self, module: nn.Module, input_size: int | None) -> None:
@@ -134,8 +134,8 @@ class PixelTrunk(nn.Module):
         self.input_size = input_size
 
     def prepare(self, images: Tensor) -> Tensor:
-        """Scale and resize images (n, H, W, C), uint8."""
-        # One layout in memory for all inputs: it decides the order of random draws.
+        """Scale and resize uint8 images (n, H, W, C)."""
+        # Use the same memory layout for all inputs, since random draws depend on it.
         planes = images.permute(0, 3, 1, 2).clone(memory_format=torch.contiguous_format)
         batch = planes.float() / 127.5 - 1
         if self.input_size is None:
@@ -150,7 +150,7 @@ class PixelTrunk(nn.Module):
         )
 
     def forward(self, batch: Tensor) -> Tensor:
-        """Vectors (n, width) of a minibatch."""
+        """Return vectors (n, width) of a minibatch."""
         return cast(Tensor, self.module(batch))
 
 
@@ -162,15 +162,13 @@ def module_of(
     model_options: Mapping[str, object] | None,
     n_channels: int,
 ) -> nn.Module:
-    """Make a module with random weights, drawn from torch's generator.
+    """Make a module with random weights from torch's generator.
 
     Raises
     ------
     ValueError
-        If timm knows no such name.
-    TypeError
-        If the callable makes no module.
-    ImportError
+        If timm does not know the name. TypeError
+        If the callable does not return a module. ImportError
         If timm is missing.
     """
     options = dict(model_options or {})
@@ -181,7 +179,7 @@ def module_of(
                 "model must make a torch.nn.Module, but it made "
                 f"{type(module).__name__}; return the module"
             )
-        return copy.deepcopy(module)  # a callable may return one module each time
+        return copy.deepcopy(module)  # a callable may return the same module each time
     timm = needed("timm", "ScratchReadout", "images")
     check_name(timm, architecture)
     check_options(options)
@@ -190,16 +188,16 @@ def module_of(
 
 
 class HeadedNetwork(nn.Module):
-    """A trunk, and a linear head on it that starts at zero.
+    """A trunk with a linear head that starts at zero.
 
-    So all labels are equally likely at first. A minibatch of one row is learned with
-    the running statistics of batch normalisation, since it has no others.
+    All labels are therefore equally likely at first. A minibatch of one row is learned
+    with the running statistics of batch normalisation, since it has no statistics.
 
     Parameters
     ----------
     trunk : EncoderTrunk or PixelTrunk
     width : int
-        Of its output.
+        Width of the trunk's output.
     n_classes : int
     """
 
@@ -212,7 +210,7 @@ class HeadedNetwork(nn.Module):
 
     @torch.no_grad()
     def add_classes(self, n: int) -> None:
-        """Add outputs of zero weights, with ``1 / C`` each where features are zero."""
+        """Add outputs with zero weights, each with ``1 / C`` if features are zero."""
         weight, bias = self.head.weight, self.head.bias
         known = torch.logsumexp(bias.double(), 0) - math.log(len(bias))
         weight.data = torch.nn.functional.pad(weight, (0, 0, 0, n))
@@ -224,7 +222,7 @@ class HeadedNetwork(nn.Module):
         return self.trunk.prepare(images)
 
     def forward(self, batch: Tensor) -> Tensor:
-        """Logits (n, C) of a minibatch."""
+        """Return logits (n, C) of a minibatch."""
         with _running_statistics(self, self.training and len(batch) == 1):
             found: Tensor = self.head(self.trunk(batch))
         return found
@@ -244,12 +242,12 @@ def _running_statistics(network: nn.Module, wanted: bool) -> Iterator[None]:
 
 
 def width_of(trunk: Trunk, shape: Shape, device: torch.device) -> int:
-    """Return the width of the output of a trunk, which is on a device.
+    """Return the width of the output of a trunk on a device.
 
     Raises
     ------
     ValueError
-        If its output are not vectors.
+        If the trunk does not return vectors.
     """
     batch = trunk.prepare(torch.zeros(1, *shape, dtype=torch.uint8))
     with torch.no_grad():
@@ -264,10 +262,10 @@ def width_of(trunk: Trunk, shape: Shape, device: torch.device) -> int:
 
 
 class LearningNet(NeuralNet):
-    """The skorch net of a readout, with network, criterion and optimiser."""
+    """The skorch net of a readout with network, criterion and optimiser."""
 
     def __deepcopy__(self, memo: dict[int, object]) -> LearningNet:
-        """Copy networks also of classes that cannot be pickled."""
+        """Copy networks even if their classes cannot be pickled."""
         other = object.__new__(type(self))
         memo[id(self)] = other
         other.__dict__.update(copy.deepcopy(self.__dict__, memo))
@@ -277,7 +275,7 @@ class LearningNet(NeuralNet):
 def make_net(
     readout: Any, trunk: Trunk, shape: Shape, n_classes: int, device: torch.device
 ) -> LearningNet:
-    """Build a net with a readout's loss and optimiser."""
+    """Build a net with the loss and optimiser of a readout."""
     width = width_of(trunk.to(device), shape, device)
     options: dict[str, object]
     options = {"lr": readout.lr, "weight_decay": readout.weight_decay}

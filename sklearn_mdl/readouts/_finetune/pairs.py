@@ -1,4 +1,4 @@
-"""Readouts on frozen encoders, for rows that are images."""
+"""Readouts on frozen encoders for rows that are images."""
 
 from __future__ import annotations
 
@@ -26,40 +26,40 @@ from sklearn_mdl.readouts._finetune.encoding import EncodingLearner
 
 @dataclass(eq=False, repr=False)
 class FrozenReadout(ImageReadout):
-    """A readout on the features of an encoder that is not trained.
+    """Readout on the features of a frozen encoder.
 
     In a list of readouts the pair ``(encoder, readout)`` means the same. The codes are
-    those of the readout on features computed beforehand; but rows are images here, so
-    that networks which learn from images can be in the same list. Kernels, which
-    otherwise learn row by row, learn a minibatch of images as a group of rows. Each
-    image is encoded once, when its minibatch is predicted, for all readouts of an
-    encoder together; replay reads features.
+    those of the readout on precomputed features. But rows are images, so the list can
+    also contain networks that learn from images. Kernels, which otherwise learn row by
+    row, learn a minibatch of images as a group of rows. Each image is encoded only once
+    for all readouts of an encoder, when its minibatch is predicted, and replay reads
+    features.
 
     Parameters
     ----------
     encoder : TimmEncoder, TorchEncoder or CachedEncoder
-        It is not changed.
+        The encoder, which is not modified.
     readout : readout
-        Any readout of a switcher, but those that look at images themselves.
+        Any readout of a switcher except those that take images themselves.
     image_shape : (int, int, int) or (int, int), default=None
-        Height, width and channels of the images whose pixels are the rows of X; None
-        takes squares of three channels or of one.
+        Height, width and channels of the images whose pixels are the rows of X. None
+        assumes square images with three channels or one.
     batch_size : int, default=32
-        Rows encoded and learned at once. A switcher's own value overrides this.
+        Number of rows encoded and learned at once. A switcher overrides this.
     device : str, default="auto"
-        Torch device of the readout; the encoder has its own. A switcher overrides this.
+        Torch device of the readout, not of the encoder. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
-        Replaces, outside a switcher, a readout's own if that is None.
+        Outside a switcher, replaces that of the readout if it is None.
 
     Attributes
     ----------
     codelength_ : float
         Codelength of all labels seen, in nats.
     codelengths_ : ndarray of shape (n_samples_seen_,)
-        The same by example.
+        Codelength of every example, in nats.
     classes_ : ndarray of shape (n_classes,)
     n_features_in_ : int
-        Numbers of an image.
+        Number of values in an image.
     n_samples_seen_ : int
     order_ : ndarray of shape (n_samples,)
         Order in which ``fit`` evaluated the rows.
@@ -113,7 +113,7 @@ class FrozenReadout(ImageReadout):
     def learners_of(
         cls, members: Sequence[tuple[int, Self]], context: Context
     ) -> list[Learner]:
-        """One learner for all readouts of an encoder."""
+        """Make one learner for all readouts of an encoder."""
         shapes = [image_shape_of(context.n_features, r.image_shape) for _, r in members]
         encoders = distinct_encoders([r.encoder for _, r in members], shapes)
         groups = grouped((id(encoder), i) for i, encoder in enumerate(encoders))
@@ -129,13 +129,13 @@ class FrozenReadout(ImageReadout):
 
 
 def as_readout(given: Any) -> Any:
-    """Make a frozen readout of a pair, and return everything else as it is."""
+    """Turn a pair into a frozen readout, and return anything else unchanged."""
     is_pair = isinstance(given, tuple) and len(given) == 2
     return FrozenReadout(*given) if is_pair else given
 
 
 def check_images(X: np.ndarray, readouts: object) -> None:
-    """Raise ValueError if readouts look at images, but rows hold no pixels."""
+    """Raise ValueError if readouts take images but rows are not pixels."""
     given = readouts if isinstance(readouts, list | tuple) else ()
     if any(isinstance(as_readout(readout), ImageReadout) for readout in given):
         check_pixels(X)

@@ -102,7 +102,7 @@ def folder(tmp_path):
 def run(folder, results, **changed):
     benchmark = choice.Choice()
     settings = {"datasets": [], "labels": [20], "draws": 1, "no_run": False}
-    settings["methods"] = []
+    settings |= {"methods": [], "fresh": False}
     given = {"features": folder, "results": results, "keep": False}
     for name, value in {**settings, **given, **changed}.items():
         setattr(benchmark, name, value)
@@ -159,6 +159,18 @@ def test_methods_run_later_stand_beside_what_is_kept(folder, tmp_path, monkeypat
     many = both._replace(scores={**both.scores, "closed-form x 4": other})
     found = many.with_ranking().scores["ranking"]
     assert set(found) == {*ranking, *other}
+
+
+def test_fresh_draws_are_others_and_stand_alone(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(choice, "KEPT", tmp_path / "kept.json")
+    monkeypatch.setattr(choice, "STAGES", [(["logistic"], [0])])
+    first = run(folder, tmp_path / "first").collect()
+    choice.KEPT.write_text(choice.as_text(first.to_json()))
+    options = {"methods": ["logistic"], "fresh": True}
+    fresh = run(folder, tmp_path / "fresh", **options).collect()
+    assert {draw for _, _, draw in first.scores["logistic accuracy"]} == {0}
+    assert {draw for _, _, draw in fresh.scores["logistic accuracy"]} == {5}
+    assert_allclose(fresh.accuracy["one", 20], first.accuracy["one", 20], rtol=1e-4)
 
 
 def test_summaries_are_of_draws_that_all_tasks_have():

@@ -26,15 +26,15 @@ EXAMPLES = """examples:
       FEATURES_DIR contains DATASET/ENCODER.npy and DATASET/labels.npy (.npz and
       .safetensors too), or is one such DATASET
   sklearn-mdl race FEATURES_DIR --labels labels.txt --classes 10 --within 0.1
-      compare encoders while you label, and stop when the answer is certain sklearn-mdl
-  score features.npy labels.npy
+      compare encoders while you label, and stop when the answer is certain
+  sklearn-mdl score features.npy labels.npy
       codelength of one set of labels given one set of features
   sklearn-mdl remix losses.npy --prior bayes --prior fixed-share:m=11
       codelengths under other priors, from losses saved by score
   sklearn-mdl encode features.npy labels.npy --out labels.mdl
   sklearn-mdl decode features.npy labels.mdl --out decoded.npy
-      labels to bytes and back, in a message about as long as the codelength sklearn-mdl
-  shift train.npy train-labels.npy test.npy test-labels.npy
+      labels to bytes and back, in a message about as long as the codelength
+  sklearn-mdl shift train.npy train-labels.npy test.npy test-labels.npy
       test whether the train and test parts have the same distribution
 """
 

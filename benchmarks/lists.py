@@ -26,6 +26,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from scipy.stats import kendalltau
 from sklearn.datasets import load_digits, make_classification
 
 from benchmarks._data import NETS, feature_cells, permuted
@@ -185,28 +186,36 @@ class Cells(_Lists):
         """Print ratios to the results of another version, over cells and by dataset."""
         other = {tuple(key): row for key, row in read(self.against)}
         for name, base in product(self.lists, self.lists):
-            codes, seconds = {}, []
-            for cell in self.cells:
-                own = table[cell, name]
-                before = other[type(self).__name__, cell, base, self.rows]
-                codes[cell] = own["track_codelength"][0] / before["codelength"]
-                seconds.append((own["track_seconds"][0], before["seconds"]))
-            ratio, (now, then) = np.array(list(codes.values())), np.sum(seconds, 0)
+            cells = [table[cell, name] for cell in self.cells]
+            own = np.array([row["track_codelength"][0] for row in cells])
+            seconds = np.sum([row["track_seconds"][0] for row in cells])
+            before = [
+                other[type(self).__name__, c, base, self.rows] for c in self.cells
+            ]
+            codes = np.array([row["codelength"] for row in before])
+            ratio = own / codes
             print(
                 f"{name} over {base} of {self.against.name}: mean {ratio.mean():.4f}, "
                 f"worst {ratio.max():.3f}, shorter in {np.sum(ratio < 1)} of "
-                f"{len(ratio)}; {now / then:.2f} of the CPU seconds"
+                f"{len(ratio)}; {seconds / sum(row['seconds'] for row in before):.2f} "
+                "of the CPU seconds"
             )
             if name == base:
-                sets = dict.fromkeys(cell.split("/")[0] for cell in codes)
-                means = [
-                    np.mean(
-                        [r for cell, r in codes.items() if cell.startswith(f"{d}/")]
-                    )
-                    for d in sets
-                ]
-                by = zip(sets, means, strict=True)
-                print("  " + ", ".join(f"{d} {mean:.3f}" for d, mean in by))
+                self.compare_datasets(own, codes)
+
+    def compare_datasets(self, own, before):
+        """Print mean ratios, and whether the encoders come in the same order."""
+        datasets = np.array([cell.split("/")[0] for cell in self.cells])
+        rows = [datasets == dataset for dataset in dict.fromkeys(datasets)]
+        means = [f"{datasets[r][0]} {np.mean(own[r] / before[r]):.3f}" for r in rows]
+        taus = [kendalltau(own[r], before[r]).statistic for r in rows]
+        same = sum(own[r].argmin() == before[r].argmin() for r in rows)
+        print("  " + ", ".join(means))
+        print(
+            f"  rankings of encoders: Kendall's tau {np.mean(taus):.3f} on average, "
+            f"{np.min(taus):.3f} at least; the same encoder first on {same} of "
+            f"{len(rows)} datasets"
+        )
 
 
 def _problem(n_rows, n_features, n_classes):

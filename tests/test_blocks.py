@@ -97,6 +97,7 @@ def test_every_kind_of_readout_is_in_the_lists():
     assert kinds - OTHERS == {type(r).__name__ for r in CLASSIFIERS + REGRESSORS}
 
 
+@pytest.mark.quick("alone-reals", "in groups-classes")
 @pytest.mark.parametrize("kind", LISTS)
 @pytest.mark.parametrize(
     ("options", "groups"),

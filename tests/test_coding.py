@@ -188,6 +188,7 @@ def test_labels_of_deep_features_come_back_at_their_codelength(name):
     assert_decodes(switcher, features, labels)
 
 
+@pytest.mark.slow
 def test_a_decoder_in_another_process_needs_the_features_alone(tmp_path):
     np.save(tmp_path / "features.npy", X)
     (tmp_path / "message").write_bytes(message_of_iris())

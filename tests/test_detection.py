@@ -131,6 +131,7 @@ def test_what_does_not_fit_is_refused(call, words):
         call()
 
 
+@pytest.mark.quick("64-cancer-standard", "150-wine-centered-unit")
 @pytest.mark.parametrize("scaling", ["standard", "centered-unit"])
 @pytest.mark.parametrize("data", [CANCER, WINE], ids=["cancer", "wine"])
 @pytest.mark.parametrize("n_rows", [64, 150])

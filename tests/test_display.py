@@ -824,6 +824,7 @@ def test_the_map_shows_what_was_given():
     assert display.frame().to_numpy().tolist() == saved
 
 
+@pytest.mark.quick("1-1", "3-3", "19-3")
 @pytest.mark.parametrize("n_encoders", [1, 3, 40])
 @pytest.mark.parametrize("n_datasets", [1, 3, 19])
 def test_texts_of_the_map_are_apart_and_on_the_page(n_encoders, n_datasets):

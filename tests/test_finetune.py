@@ -407,6 +407,7 @@ def test_frozen_pairs_code_as_their_readouts_do_on_features_bit_for_bit():
     )
 
 
+@pytest.mark.slow
 def test_posterior_goes_over_to_a_network_that_learns():
     X, y = digits(400)
     frozen = (encoder(), LinearReadout(lr=0.01))

@@ -125,6 +125,7 @@ def expected(tmp_path_factory):
     return [*numbers, fitted.partial_fit(X[80:], y[80:]).codelengths_]
 
 
+@pytest.mark.quick("float64", "meta", "autocast", "inference")
 @pytest.mark.parametrize("name", SETTINGS)
 def test_settings_of_torch_change_no_bit_and_stay_as_they_were(
     name, expected, tmp_path

@@ -629,6 +629,7 @@ def test_a_search_may_share_one_folder(tmp_path, place):
     assert len(list(tmp_path.iterdir())) == n_folders
 
 
+@pytest.mark.slow
 def test_a_search_that_was_killed_goes_on(tmp_path, monkeypatch, often):
     X, y = data()
     live_again = killed_after(monkeypatch, 7)

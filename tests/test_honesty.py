@@ -31,7 +31,7 @@ pytestmark = pytest.mark.filterwarnings(
 
 laws = settings(
     deadline=None,
-    max_examples=25,
+    max_examples=10,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 
@@ -90,6 +90,7 @@ def assert_same_beginning(one, other, t):
     np.testing.assert_array_equal(one.posterior_[: t + 1], other.posterior_[: t + 1])
 
 
+@pytest.mark.quick("averaged", "kernel", "kernel that forgets", "diverging")
 @pytest.mark.filterwarnings("ignore:all readouts have diverged")
 @pytest.mark.parametrize("kind", READOUTS)
 def test_later_labels_leave_earlier_codelengths_bitwise_unchanged(kind):

@@ -100,6 +100,7 @@ for name in {["sklearn_mdl", *names]}:
     assert 0 < float(codelength) < 40
 
 
+@pytest.mark.slow
 def test_a_fit_imports_neither_extras_nor_the_compiler_of_torch():
     """No extra, that is, but those that come with what it builds on."""
     code = f"""

@@ -92,6 +92,7 @@ def assert_same(one, other, rows=slice(None)):
         np.testing.assert_array_equal(found, wanted, err_msg=name)
 
 
+@pytest.mark.quick("3-classes", "50-reals")
 @pytest.mark.parametrize("kind", ["classes", "reals"])
 @pytest.mark.parametrize("n_known", [3, 50])
 def test_a_row_is_coded_by_labels_before_the_delay_alone(kind, n_known):

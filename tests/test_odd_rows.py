@@ -152,6 +152,7 @@ def list_by_name(name, n_features, *, of_classes):
     return MDLReadoutSwitcherRegressor, named_regressors(name, n_features)
 
 
+@pytest.mark.quick("0-True")
 @pytest.mark.parametrize("of_classes", [True, False])
 @pytest.mark.parametrize("seed", [0, 5])  # none varies before row 16, and before row 9
 def test_lists_by_name_live_on_rare_features_in_whatever_units(seed, of_classes):

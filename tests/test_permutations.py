@@ -41,6 +41,7 @@ def digits(n):
     return X[order], y[order]
 
 
+@pytest.mark.quick("classes-64-block", "numbers-None-row")
 @pytest.mark.parametrize("ahead", [BY_BLOCKS, RowsAhead(32, 16)], ids=["row", "block"])
 @pytest.mark.parametrize("bound", [64, None])
 @pytest.mark.parametrize("numeric", [False, True], ids=["classes", "numbers"])

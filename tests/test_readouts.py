@@ -99,6 +99,7 @@ def test_numbers_follow_their_readouts_through_any_order_bitwise(seed):
     )
 
 
+@pytest.mark.quick("()-7", "(5,)-1", "(5,)-64", "(9, 3)-2", "(9, 3)-7")
 @pytest.mark.parametrize("n_features", [1, 2, 7, 64])
 @pytest.mark.parametrize("sizes", [(), (5,), (9, 3)], ids=str)
 @pytest.mark.filterwarnings("ignore:The best readout should lie")
@@ -549,6 +550,7 @@ def test_presets_are_the_papers_grids(
     assert len({str(vars(readout)) for readout in pool}) == n_readouts
 
 
+@pytest.mark.quick("imagenet-frozen-12-192")
 @pytest.mark.parametrize(
     ("name", "n_stacks", "n_trained"),
     [("vtab-frozen", 8 * 4, 8 * 4 * 48), ("imagenet-frozen", 4 * 3, 4 * 3 * 16)],

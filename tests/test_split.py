@@ -83,6 +83,7 @@ def assert_same(found, expected, X):
     assert_array_equal(found.predict(X), expected.predict(X))
 
 
+@pytest.mark.quick("pooled", "groups", "real")
 @pytest.mark.parametrize(
     "options",
     [
@@ -164,9 +165,8 @@ def test_a_pass_that_was_killed_goes_on(race, n_segments, monkeypatch, tmp_path)
     assert len(counts) - n_segments_run == n_segments_run - 1  # none ran twice
 
 
-@pytest.mark.parametrize(
-    "dies", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["lives", "dies"]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("dies", [False, True], ids=["lives", "dies"])
 def test_workers_are_processes_that_are_replaced(dies, monkeypatch, tmp_path):
     evaluate, marker = split.evaluate, str(tmp_path / "died")
 

@@ -42,6 +42,7 @@ def begun(switcher):
     return switcher._run
 
 
+@pytest.mark.quick("7", "32")
 @pytest.mark.parametrize("batch_size", [1, 7, 32, 500])
 def test_stepwise_leaves_bitwise_the_trace_of_fit(batch_size, monkeypatch):
     # Cuts minibatches, too.

@@ -89,6 +89,7 @@ def test_noise_transfers_nothing_to_noise():
     assert abs(saved.mean()) < abs(raw.mean()) / 2
 
 
+@pytest.mark.slow
 def test_a_sequence_begins_as_its_first_pair(fitted):
     nats = fitted.sequence_codelengths_
     np.testing.assert_array_equal(nats[:, 0], fitted.codelengths_[:, 1])

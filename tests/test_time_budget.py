@@ -109,6 +109,7 @@ def test_with_time_enough_all_have_all_their_orders(n_orders, monkeypatch):
     assert None not in running.run_tasks(tasks, budget=1.0, n_jobs=None)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:time_budget ran out")
 def test_the_clock_ends_the_queue_and_nothing_else(ticking, tmp_path):
     whole = names_of(scorer(n_orders=3).fit(study()))

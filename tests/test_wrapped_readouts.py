@@ -277,6 +277,7 @@ class Remembering(ClassifierMixin, BaseEstimator):
         return np.tile(self.proba_, (len(X), 1))
 
 
+@pytest.mark.quick("90-doubling-[8, 16, 32, 64]", "11-1.5-[8, 16, 24, 40, 64]")
 @pytest.mark.parametrize(
     ("schedule", "ends"),
     [

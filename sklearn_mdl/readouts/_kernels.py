@@ -173,8 +173,7 @@ class KernelReadout(KernelSettings, BaseReadout):
     degree, coef0 : float, default=3, 1.0
         Parameters of "polynomial", :math:`(\gamma x^T x' +
         \mathrm{coef0})^{\mathrm{degree}}`.
-    scaling : {"standard", "centered-unit", "whiten", "within-class", "unit"} or None, \
-            default="standard"
+    scaling : str or None, default="standard"
         Feature scaling, refreshed at rows 8, 16, 32 and so on from the rows before.
         "standard" standardises rows with regularised deviations, clips them at 6
         deviations and divides them by :math:`\sqrt d`. "centered-unit" centres rows and
@@ -369,8 +368,7 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
     degree, coef0 : float, default=3, 1.0
         Parameters of "polynomial", :math:`(\gamma x^T x' +
         \mathrm{coef0})^{\mathrm{degree}}`.
-    scaling : {"standard", "centered-unit", "whiten", "unit"} or None, \
-            default="standard"
+    scaling : str or None, default="standard"
         Feature scaling, refreshed at rows 8, 16, 32 and so on from the rows before.
         "standard" standardises rows with regularised deviations, clips them at 6
         deviations and divides them by :math:`\sqrt d`. "centered-unit" centres rows and

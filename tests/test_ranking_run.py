@@ -1100,6 +1100,6 @@ def test_features_under_the_name_of_others_are_made_again(tmp_path):
     one.write_bytes(other.read_bytes())
     for cell in (tmp_path / "cells").iterdir():
         cell.unlink()
-    with pytest.warns(UserWarning, match=r"recomputed, because .* holds others"):
+    with pytest.warns(UserWarning, match=r"recomputed, because .* holds other feat"):
         small(results=tmp_path).fit(study, encoders)
     assert cells_in(tmp_path) == before

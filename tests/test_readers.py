@@ -480,7 +480,7 @@ def test_a_label_longer_than_a_name_is_refused(tmp_path):
     (path / "deep" / "study" / "train.target-labels.pkl").write_bytes(
         pickle.dumps(rows)
     )
-    assert "at most 4096 letters" in message(path, splits=["train"])
+    assert "at most 4096 characters" in message(path, splits=["train"])
 
 
 @for_each(

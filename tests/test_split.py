@@ -304,8 +304,8 @@ def refused(what, monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("what", "sentence"),
     [
-        ("disk", r"A split pass needs .* GB for rows.*name another disk"),
-        ("blind", r"Workers must share the folder of a split pass, but a does not"),
+        ("disk", r"A split pass needs .* GB for rows.*pass checkpoint=PATH on"),
+        ("blind", r"Workers must share the folder of a split pass, but a cannot read"),
         ("foreign", r"hold numbers, and run no code; leave .* pass n_jobs=None"),
     ],
 )

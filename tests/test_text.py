@@ -97,7 +97,7 @@ def test_texts_of_a_csv_file_are_ranked(tmp_path, capsys):
         ([("one two", "1", "p"), ("two one", "2", "")], ["--groups", "who"], "1 of 2"),
         ([("one two", "high", "p")], ["--targets", "real"], "must hold numbers"),
         ([("", "1", "p"), ("?", "2", "q")], [], "must hold texts of several words"),
-        ([("a b", "x" * 5000, "p")], [], "at most 4096 letters"),
+        ([("a b", "x" * 5000, "p")], [], "at most 4096 characters"),
     ],
 )
 def test_what_is_missing_in_a_csv_file_is_named(rows, more, message, tmp_path, capsys):

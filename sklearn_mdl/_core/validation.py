@@ -29,7 +29,7 @@ GROUPED = (
     "nearly, and the codelength depends on that; pass shuffle=True or permute the rows"
 )
 GROUPED_NATS = 14.0
-SHOWN = 200  # letters of a value in a message
+SHOWN = 200  # characters of a value in a message
 MANY_VALUES = 20  # distinct whole floats beyond which labels may not be classes
 
 
@@ -99,7 +99,7 @@ def check_finite(X: np.ndarray, names: Sequence[str] | None) -> None:
             rows = X[start : start + step].astype(np.float32, copy=False)
             total = rows.sum(dtype=np.float64)
         if np.isfinite(total):
-            continue  # the sum would also be out of range
+            continue  # otherwise the sum would not be finite
         row, column = np.argwhere(~np.isfinite(rows))[0]
         what = "NaN" if np.isnan(rows[row, column]) else "infinity or a value too large"
         where = f"row {start + row}, column {column}"
@@ -136,8 +136,8 @@ def as_labels(y: Any) -> Any:
     if not all(whole):
         if labels.dtype.kind == "f" and any(abs(v) > LARGE for v in large):
             raise ValueError(
-                f"Labels must be whole numbers or real ones, got {max(large, key=abs)} "
-                "together with others, so it would be rounded; pass only whole ones"
+                f"Labels must be whole numbers throughout, got {max(large, key=abs)} "
+                "and real numbers, so it would be rounded; pass only whole numbers"
             )
         return y
     for kind in (np.int64, np.uint64):
@@ -153,8 +153,8 @@ def as_labels(y: Any) -> Any:
 def may_be_real(labels: np.ndarray) -> bool:
     """Return True for whole floats that could be ages, counts or prices.
 
-    They have more than 2 distinct values, and more than 20 or a quarter of the rows. So
-    1.0, 2.0 and 3.0 in 200 rows are classes.
+    Their number of distinct values is above 2, and above either 20 or a quarter of the
+    number of rows. So 1.0, 2.0 and 3.0 in 200 rows are classes.
     """
     if labels.dtype.kind != "f" or not np.array_equal(labels, np.rint(labels)):
         return False
@@ -186,7 +186,7 @@ def refuse_missing(y: object) -> object:
     Raises
     ------
     ValueError
-        If a label is None, NaN, or a missing value of pandas or NumPy. The error has
+        If a label is None, NaN, or a missing value of pandas or NumPy. The error names
         the first such row.
     """
     try:
@@ -246,7 +246,7 @@ def distinct_classes(labels: np.ndarray, name: str) -> np.ndarray:
     Raises
     ------
     ValueError
-        Unless there are two or more classes. The error names the estimator.
+        If there are fewer than two classes. The error names the estimator.
     """
     check_class_labels(labels)
     classes = np.unique(labels)
@@ -283,8 +283,8 @@ def labelled_step(transformer: BaseEstimator) -> str | None:
     """Return the first step that would fit on the labels, or None.
 
     Features must not depend on the labels to be coded: selecting the best of 1,000
-    random features by the labels "compresses" random labels. Frozen steps were fitted
-    before.
+    random features by the labels "compresses" random labels. Frozen steps are not
+    fitted.
     """
     if transformer is None or isinstance(transformer, (FrozenEstimator, str)):
         return None
@@ -310,7 +310,7 @@ def _steps(transformer: BaseEstimator) -> list[BaseEstimator]:
 
 
 def _learns_y(transformer: BaseEstimator) -> bool:
-    """Return True if tags require y, and for PLS and selectors by scores of y."""
+    """Return True if tags or ``fit`` (as in PLS) require y, or a selector scores y."""
     y = inspect.signature(transformer.fit).parameters.get("y")
     return (
         get_tags(transformer).target_tags.required
@@ -328,16 +328,16 @@ def refuse_labelled(transformer: BaseEstimator, name: str) -> None:
     if step is not None:
         raise ValueError(
             f"An encoder must be fitted without the labels that are coded, but {name} "
-            f"holds {step}, which requires y; fit it on other data and pass "
-            "FrozenEstimator(...) around it"
+            f"holds {step}, which requires y; fit it on other data and wrap "
+            "it in FrozenEstimator(...)"
         )
 
 
 def refuse_weights(given: Mapping[str, object], caller: str) -> None:
-    """Raise TypeError for weights of labels by name."""
+    """Raise TypeError if weights of labels are given; the error has their name."""
     for name in given:
         raise TypeError(
             f"{caller} needs labels that all count once, since a weighted sum is not a "
             f"codelength, but got {name}; leave it out, and repeat or "
-            "drop rows to weigh them"
+            "drop rows to weight them"
         )

@@ -49,15 +49,15 @@ class TrainTestShift:
     ----------
     readouts : tuple of str
     test_accuracies, train_accuracies : ndarray of shape (n_readouts, 1 + n_reshuffles)
-        Column 0 is for fits on the original train part, evaluated on the test or the
-        train part. Other columns are for parts of the same sizes after pooling and
+        Accuracies on the test or the train part of fits on the train part. Column 0 is
+        the original split. The others are splits of the same sizes, after pooling and
         shuffling.
     intervals : ndarray of shape (n_readouts, 2)
-        Interval of the test accuracy of one more reshuffled split, with probability
-        ``1 - level``, by Student's t.
+        Prediction interval, with probability ``1 - level`` and by Student's t, for the
+        test accuracy of one more reshuffled split.
     p_value : float
-        Probability that a split differs as much for any readout if the train and test
-        parts have the same distribution.
+        Probability that at least one readout shows so large a difference if the train
+        and test parts have the same distribution.
     level : float
         Largest ``p_value`` that counts as a shift.
     n_train, n_test : int
@@ -118,8 +118,8 @@ def train_test_shift(
 ) -> TrainTestShift:
     """Test whether the train and test parts have the same distribution.
 
-    If they do, the original split is like any other. So classifiers are fitted and
-    evaluated on it and on reshuffled splits of the same sizes. Li, Bornschein and
+    If they do, the original split is like any other. So this function fits and tests
+    classifiers on it and on reshuffled splits of the same sizes. Li, Bornschein and
     Hutter (2023, appendix "Distribution shift between train and test in VTAB") compared
     such results by eye, and found shifts in KITTI, DMLab, PatchCamelyon and SmallNORB.
     This function computes the distance of each split from the others, in standard
@@ -161,7 +161,7 @@ def train_test_shift(
     >>> from sklearn.neighbors import KNeighborsClassifier
     >>> from sklearn_mdl.datasets import train_test_shift
     >>> X, y = load_digits(return_X_y=True)
-    >>> parts = (X[:1200], y[:1200]), (X[1200:], y[1200:])  # other people's hands
+    >>> parts = (X[:1200], y[:1200]), (X[1200:], y[1200:])  # by other writers
     >>> shift = train_test_shift(
     ...     *parts, readouts={"neighbour": KNeighborsClassifier(1)}, random_state=0
     ... )
@@ -192,11 +192,11 @@ def train_test_shift(
 
 def _check_level(n_reshuffles: int, level: float) -> None:
     if not 0 < level < 1:
-        raise invalid("level", "between 0 and 1", level, "try 0.05")
+        raise invalid("level", "between 0 and 1", level, "pass level=0.05")
     if n_reshuffles < 2 or level * (n_reshuffles + 1) < 1 - 1e-9:
         needed = max(2, int(np.ceil(1 / level - 1e-9)) - 1)
-        required = f"at least {needed} for a test at level {level:g}"
-        raise invalid("n_reshuffles", required, n_reshuffles, "draw more splits")
+        required = f"at least {needed} at level {level:g}"
+        raise invalid("n_reshuffles", required, n_reshuffles, f"pass {needed}")
 
 
 def _checked(train: object, test: object) -> tuple[Part, Part]:
@@ -205,7 +205,7 @@ def _checked(train: object, test: object) -> tuple[Part, Part]:
         if not isinstance(part, (tuple, list)) or len(part) != 2:
             raise TypeError(
                 f"The {name} part must be a pair (X, y), got {type(part).__name__}; "
-                "pass features and labels together"
+                f"pass {name}=(X, y)"
             )
         X, y = map(as_array, part)
         of_part = f"X of the {name} part"
@@ -266,7 +266,7 @@ def _accuracies(
 
 
 def _p_value(accuracies: np.ndarray) -> float:
-    """Rank the distance of the first column from the others among all distances."""
+    """Return the share of columns that are at least as far out as the first."""
     distances = _distances(accuracies)
     return float(np.mean(distances >= distances[0] * (1 - 1e-9)))
 

@@ -79,8 +79,8 @@ class FeatureCache:
     -----
     Images are read each time for the key, which is fast compared with encoding them.
     For images, versions of libraries and the device only affect the last digits, so
-    they are in the file but not in the key. The code of ``forward`` of a module in a
-    :class:`~sklearn_mdl.encoders.TorchEncoder` is not in the key either.
+    they are in the file but not in the key. Nor does the key contain the ``forward``
+    code of a module in a :class:`~sklearn_mdl.encoders.TorchEncoder`.
 
     Examples
     --------
@@ -121,12 +121,12 @@ class FeatureCache:
         Returns
         -------
         features : ndarray of shape (N, width), float32
-            A read-only map of the file.
+            A read-only memory map of the file.
 
         Raises
         ------
         TypeError
-            If a transformer or its data cannot be pickled, which the key needs.
+            If a transformer or its data cannot be pickled to compute the key.
         ValueError
             If an image cannot be read.
         OSError
@@ -195,7 +195,7 @@ def _key(encoder: BaseEstimator, X: object, name: Sequence[str]) -> dict[str, ob
         where = f" of {' and '.join(map(repr, name))}" if name else ""
         raise TypeError(
             f"{encoder!r} and its data must be picklable for features{where} to be "
-            "kept; save features with numpy.save and pass them, or keep no results"
+            "cached; save features with numpy.save and pass them, or omit the cache"
         ) from error
     versions = {name: version_of(name) for name in LIBRARIES}
     return {"encoder": kind, "content": digest, "versions": versions}
@@ -243,7 +243,7 @@ def _read(path: Path, key: dict[str, object]) -> tuple[np.ndarray | None, str]:
     except (ValueError, FileNotFoundError) as error:
         return None, str(error)
     if about.get("key") != key or list(arrays) != [FEATURES]:
-        return None, f"{path} holds others"
+        return None, f"{path} holds other features"
     return arrays[FEATURES], ""
 
 
@@ -314,7 +314,7 @@ class CachedEncoder(TransformerMixin, BaseEstimator):
         Returns
         -------
         features : ndarray of shape (N, width), float32
-            A read-only map of a file.
+            A read-only memory map of a file.
         """
         if not hasattr(self, "encoder_"):
             self.fit(X)
@@ -341,7 +341,7 @@ class CachedEncoder(TransformerMixin, BaseEstimator):
         return self.encoder_.view_slices_
 
     def get_feature_names_out(self, input_features: object = None) -> np.ndarray:
-        """Return the encoder's names of features.
+        """Return the names of the encoder's features.
 
         Parameters
         ----------

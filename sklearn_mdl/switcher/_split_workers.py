@@ -77,16 +77,16 @@ def check_workers(workers: Sequence[Worker], folder: Path, token: str) -> None:
     if blind:
         raise ValueError(
             f"Workers must share the folder of a split pass, but {', '.join(blind)} "
-            f"does not see {folder}; name one on a disk that all mount as checkpoint"
+            f"cannot read {folder}; pass checkpoint=PATH on a disk that all mount"
         )
     for worker in workers:
         other = first_difference(workers[0].environment, worker.environment)
         if other is not None:
             name, one, here = other
             warn_caller(
-                f"the parts run where {name} is {one!r} (on {workers[0].name}) and "
-                f"where it is {here!r} (on {worker.name}), so that the last digits may "
-                "differ"
+                f"parts of the pass run with different {name}: {one!r} on "
+                f"{workers[0].name} and {here!r} on {worker.name}, so the last digits "
+                "may differ"
             )
             return
 
@@ -103,6 +103,6 @@ def check_disk(folder: Path, n_bytes: int) -> None:
     if n_bytes > free:
         raise OSError(
             f"A split pass needs {n_bytes / 1e9:.3g} GB for rows, a round and the "
-            f"states of readouts, but there are {free / 1e9:.3g} GB in {folder}; name "
-            "another disk as checkpoint"
+            f"states of readouts, but there are {free / 1e9:.3g} GB in {folder}; pass "
+            "checkpoint=PATH on another disk"
         )

@@ -6,7 +6,7 @@ the best expert, and sharing raises every weight again, so no relevant weight
 underflows. Without sharing a weight can only fall until it is zero, and then never
 recovers. Priors that never share therefore use cumulative sums of logs. Priors that
 share only at some steps use logs from the step at which a weight becomes too small.
-Rows that count draws are each scaled separately.
+If the rows of a state count draws, each row is scaled separately.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ LOW = 1e-200
 
 
 class Followed(NamedTuple):
-    """Weights (m, K) before some losses, and the codelengths (n,) of all in nats."""
+    """Weights (m, K) before some rows, and codelengths (n,) of all rows in nats."""
 
     weights: Floats
     codelengths: Floats
@@ -73,13 +73,13 @@ class MarkovFilter:
         return self._kept is not None and self.scores is None
 
     def rates(self, n_steps: int) -> list[float]:
-        """Return the probabilities of a redraw after each of the next steps."""
+        """Return the probability of a redraw after each of the next steps."""
         steps = range(self.t + 1, self.t + 1 + n_steps)
         return [float(self.prior.transition(t).draw[0]) for t in steps]
 
     @property
     def log_weights(self) -> Floats:
-        """Their logs, which do not underflow."""
+        """Logs of the weights, which do not underflow."""
         if self.scores is None:
             return logs(self.weights)
         return log_sums(self.scores)
@@ -124,7 +124,7 @@ class MarkovFilter:
         return Followed(found, codelengths)
 
     def _moved(self, weights: Floats, kept: Floats | float) -> Floats:
-        """Weights of one row, of which a share is kept and the rest redrawn."""
+        """Return weights of one row after keeping a share and redrawing the rest."""
         moved: Floats = self.w + kept * (weights - self.w)
         return moved
 
@@ -140,8 +140,8 @@ class MarkovFilter:
     ) -> None:
         """Process the rows of `losses`, and write into the other two arrays.
 
-        The logs of the state of every step, conditioned on its label, are appended to
-        the list `states`, if given.
+        If the list `states` is given, append the logs of the state of every step to it,
+        conditioned on the label of the step.
         """
         if self.scores is None:
             begin = self.state, self.t
@@ -200,7 +200,7 @@ class MarkovFilter:
         transition = self.prior.transition(self.t)
         scores = apply_log(conditioned, lambda state: apply(state, self.w, transition))
         self.state = np.exp(scores)
-        # An expert without any weight has none to lose.
+        # Experts whose weight is exactly zero do not need logs.
         lost = self._low(self.weights) & (scores > -np.inf).any(axis=0)
         self.scores = scores if lost.any() else None
         return conditioned
@@ -236,7 +236,7 @@ class CountingFilter(MarkovFilter):
 
     @property
     def log_weights(self) -> Floats:
-        """Their logs, which do not underflow."""
+        """Logs of the weights, which do not underflow."""
         return log_sums(logs(self.state) + self.scales[:, np.newaxis])
 
     def advance(
@@ -309,11 +309,11 @@ class CumulativeFilter:
 
     @property
     def log_weights(self) -> Floats:
-        """Their logs, which do not underflow."""
+        """Logs of the weights, which do not underflow."""
         return self.scores - log_sums(self.scores[:, np.newaxis])
 
     def ahead(self, n_steps: int) -> Floats:
-        """Probability of each expert some steps after the next one: the same."""
+        """Return the weights of the next step: without labels they do not change."""
         return self.weights
 
     def follow(self, losses: Floats, places: Steps, n_ahead: Steps) -> Followed:
@@ -337,7 +337,7 @@ class CumulativeFilter:
         self.scores = scores[-1].copy()
 
     def _impossible_rows(self, losses: Floats) -> list[int]:
-        """Return rows whose label is impossible for all experts with weight left."""
+        """Return rows whose label is impossible for all experts that have weight."""
         alive = self.scores > -math.inf
         dead = np.isinf(losses)
         impossible = []
@@ -369,7 +369,7 @@ class MixtureFilter:
 
     @property
     def log_weights(self) -> Floats:
-        """Their logs, which do not underflow."""
+        """Logs of the weights, which do not underflow."""
         parts = np.stack([part.log_weights for part in self.filters])
         return log_sums(self.odds.log_weights[:, np.newaxis] + parts)
 

@@ -18,7 +18,7 @@ from sklearn_mdl._core.stream.scaling import ScaledRows
 
 Batch = tuple[Tensor, Tensor]  # rows (n_scalings, n, d), labels (n,)
 Steps = Generator[Prediction, Tensor, None]
-NEVER = torch.iinfo(torch.long).max  # a row that no stream has
+NEVER = torch.iinfo(torch.long).max  # larger than every row number
 
 
 class ReplayStreams:
@@ -30,10 +30,10 @@ class ReplayStreams:
         Number of streams ``S``.
     recency : float, default=1.0
         ``c`` in the jump probability ``min(1, c / t)``; 1 is uniform replay, smaller
-        values favour recent minibatches, larger ones the first.
+        values favour recent minibatches, and larger ones early minibatches.
     seed : int, default=0
-        Streams ``1, ..., S`` of one seed and recency are the first ``S`` of one family,
-        whatever ``S``: readouts with different numbers of streams replay alike.
+        For one seed and recency, streams ``1, ..., S`` do not depend on the total, so
+        readouts with different numbers of streams share their first streams.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class ReplayStreams:
         return np.random.Generator(bits).random(self.n_streams)
 
     def draw(self, place: int) -> np.ndarray:
-        """Draw positions for a part of the last minibatch that begins at a place in it.
+        """Draw positions for the part of the last minibatch that begins at ``place``.
 
         The streams do not move: positions are drawn from their limiting distribution, a
         Beta(1, c) distribution of the place.
@@ -71,7 +71,7 @@ class ReplayStreams:
         self.n_records += 1
         uniforms = self._uniforms(0)
         jump = uniforms < min(1.0, self.recency / self.n_records)
-        # The first minibatch is the only place, whatever the recency.
+        # At first there is only one minibatch, whatever the recency.
         jump |= self.n_records == 1
         self.positions = np.where(jump, 0, self.positions + 1)
         return self.positions
@@ -89,11 +89,11 @@ class PassState:
     Attributes
     ----------
     n_scored, n_learned : int
-        Number of rows predicted, and of rows learned, which lag behind by less than a
+        Number of rows predicted, and of rows learned. The second lags by less than a
         part of a minibatch plus the rows of an open group, or the delay of labels.
     n_known : int
-        Number of rows whose labels the learner knows: of complete groups, after the
-        delay.
+        Number of rows whose labels the learner has received: those of complete groups,
+        after the delay.
     failed_at : Tensor of shape (K,)
         First row for which a readout had no prediction, `NEVER` if there is none.
     """
@@ -114,7 +114,7 @@ class PassState:
         return cls(streams, rows.device)
 
     def resume(self, rows: ScaledRows, n_scored: int, failed_at: Tensor) -> None:
-        """Move to a number of scored rows, with all full parts of them learned."""
+        """Resume after ``n_scored`` rows, of which all full parts have been learned."""
         self.n_scored, self.n_known = n_scored, rows.schedule.known(n_scored)
         self.failed_at = failed_at.to(self.failed_at.device)
         self.n_learned, _ = rows.part(self.n_known)
@@ -129,7 +129,7 @@ class PassState:
     def learn(
         self, learner: Learner, rows: ScaledRows, outcome: Outcome, stop: int
     ) -> None:
-        """Learn the pending rows up to one, and replay after each part.
+        """Learn the pending rows before row ``stop``, and replay after each part.
 
         The learner is calibrated on all of them first, since several parts may have
         rows of the same group.
@@ -159,11 +159,11 @@ class PassState:
         return rows.schedule.when(end)
 
     def is_flushed(self, learner: Learner, rows: ScaledRows) -> bool:
-        """Return True if the learner has learned all labels that it knows."""
+        """Return True if the learner has learned all labels that it has received."""
         return self.n_learned == self.n_known and not self._n_waiting(learner, rows)
 
     def flush(self, learner: Learner, rows: ScaledRows, outcome: Outcome) -> None:
-        """Learn all known labels, also of a part or a block that is not full."""
+        """Learn all known labels, including those of incomplete parts and blocks."""
         if n_waiting := self._n_waiting(learner, rows):
             start = self.n_known - n_waiting
             own = rows.of(learner.view.columns)
@@ -205,7 +205,7 @@ class PassState:
 def training_batches(
     rows: ScaledRows, streams: ReplayStreams, start: int, stop: int, n_streams: int
 ) -> tuple[Batch, Iterator[Batch]]:
-    """Return the rows of a part to be learned, and the replay after it.
+    """Return the rows of a part to learn, and the minibatches to replay after it.
 
     Streams replay known minibatches, even after small parts. After a part of a
     minibatch only the same share of the streams replays, so early examples neither
@@ -235,13 +235,13 @@ def prequential_steps(
 ) -> Generator[Prediction, Tensor, None]:
     """Predict, observe, learn: the prequential coroutine over rows up to ``stop``.
 
-    Predictions are always made on whole blocks (a minibatch, or the learner's
-    ``rows_ahead``), with zeros for rows that are not known yet (except for foreign
-    learners): so the pieces in which rows arrive do not change any bit. A readout that
-    has no prediction for a row predicts the outcome's fallback from that row on
-    (uniformly, if these are classes), before its label is seen. Rows of a group are
-    predicted, block after block, before any of their labels is revealed to the learner;
-    so are rows within the delay of labels.
+    Predictions are always made on whole blocks: a minibatch, or the learner's
+    ``rows_ahead``. Rows that have not arrived are zeros, except for foreign learners.
+    So the division of rows into calls does not change any bit. A readout without a
+    prediction for a row gets the outcome's fallback from that row on (for classes, the
+    uniform distribution), before the row's label is seen. Rows of a group are
+    predicted, block after block, before any of their labels is revealed to the learner.
+    The same holds for rows within the delay of labels.
 
     Yields
     ------
@@ -291,7 +291,7 @@ def shown(learner: Learner, x: Tensor, n_known: int) -> Tensor:
 def usable(
     prediction: Prediction, failed: Tensor, outcome: Outcome, rows: slice = slice(None)
 ) -> Prediction:
-    """Return some rows of a prediction, replaced where readouts have failed, (K, B)."""
+    """Return some rows of a prediction, with the fallback where ``failed`` (K, B)."""
     values = prediction.values
     values = torch.where(failed[..., None], outcome.fallback(values), values)
     return prediction.with_values(values[:, rows])
@@ -300,7 +300,7 @@ def usable(
 def segment_jobs(
     learners: Sequence[Learner], steps: Sequence[Steps], labels: Tensor
 ) -> Iterator[object]:
-    """Yield a call for each learner on a segment, and one for all foreign in turn.
+    """Yield a call for each own learner on a segment, and one for all foreign ones.
 
     Foreign learners must come last.
     """
@@ -323,8 +323,8 @@ def score_segment(
     steps : sequence of generator
         Each a :func:`prequential_steps` that has not begun.
     labels : Tensor of shape (n,)
-        Labels of the rows they will predict; a learner is sent each block's own only
-        when all have predicted it.
+        Labels of the rows. A learner receives those of a block only after all learners
+        have predicted its rows.
 
     Returns
     -------

@@ -12,7 +12,7 @@ from sklearn_mdl._core.validation import damaged, invalid, may_be_real
 
 LABEL_NAMES = ("label", "labels", "target", "targets", "y", "class", "cell_type")
 ID_NAMES = ("id", "ids")
-LONGEST = 4096  # letters of a label, an id or a group, like a path
+LONGEST = 4096  # characters of a label, an id or a group, like a path
 
 
 class ReadRequest(NamedTuple):
@@ -64,7 +64,7 @@ class Representations(NamedTuple):
     datasets : dict
         Maps the name of a dataset to a pair: a dict from the name of an encoder to its
         features of shape (n_samples, n_features), and labels of shape (n_samples,).
-        Groups of shape (n_samples,), if there are any, are a third part.
+        If there are groups, they are a third element of shape (n_samples,).
     ids : dict of str to ndarray of shape (n_samples,)
         Names of the rows, for datasets with ids.
     notes : list of str
@@ -115,7 +115,7 @@ def label_column(columns: Iterable[str], wanted: ReadRequest, place: object) -> 
         found = [name for name in LABEL_NAMES if name in there] or there
         if len(found) == 1:
             return found[0]
-    cure = f"{place} has these: name one of them (--label)"
+    cure = f"pass one of these columns of {place} as label (--label)"
     raise invalid("label", f"one of {there}", wanted.label, cure)
 
 
@@ -163,7 +163,7 @@ def groups_of(values: Sequence[object], place: object) -> np.ndarray:
 
 
 def masked(values: Iterable[object], known: Iterable[object]) -> list[object]:
-    """Return values, None where they are not known."""
+    """Return values, with None where they are not known."""
     return [v if k else None for v, k in zip(values, known, strict=True)]
 
 
@@ -175,7 +175,7 @@ def chosen_splits(
         return list(there)
     unknown = [name for name in wanted.splits if name not in there]
     if unknown:
-        cure = f"{place} has these: choose from them"
+        cure = f"pass only splits in {place} (--splits)"
         raise invalid("splits", f"among {list(there)}", unknown[0], cure)
     return [name for name in there if name in wanted.splits]
 
@@ -196,7 +196,7 @@ def labels_of(values: Sequence[object]) -> tuple[np.ndarray, np.ndarray]:
     kinds = {str if issubclass(t, str) else bool if t is bool else float for t in types}
     if len(kinds) > 1 or not all(issubclass(t, str | int | float) for t in types):
         required, found = "all numbers, all text or all bool", sorted(map(_name, types))
-        raise invalid("labels", required, found, "store one label a row")
+        raise invalid("labels", required, found, "store one label of one type per row")
     if not present:
         return np.zeros(len(values), dtype=np.int64), known
     own = iter(present)
@@ -219,7 +219,7 @@ def texts_of(values: Sequence[object], what: str) -> np.ndarray:
     found = [str(value) for value in values]
     longest = max(map(len, found), default=0)
     if longest > LONGEST:
-        required = f"at most {LONGEST} letters long"
+        required = f"at most {LONGEST} characters long"
         raise invalid(what, required, longest, "name another column, or shorten them")
     return np.array(found, dtype=str)
 
@@ -243,7 +243,7 @@ def joined(kind: str, parts: Sequence[Part], missing: str) -> Representations:
         Format of the files.
     parts : sequence of Part
     missing : {"raise", "drop"}
-        Raise for rows without a label or without one of the encoders, or drop them.
+        What to do with rows that lack a label or the features of an encoder.
 
     Raises
     ------
@@ -280,13 +280,13 @@ def _check_part(part: Part) -> None:
     X = part.features
     if X.ndim != 2 or X.dtype.kind not in "biuf" or not X.size:
         found = f"it holds {X.dtype} in shape {X.shape}"
-        raise damaged(_named(part), "rows of real numbers", found, "write it again")
+        raise damaged(_named(part), "rows of real numbers", found, "save such rows")
     lengths = {len(part.features), len(part.labels)}
     lengths |= {len(own) for own in (part.ids, part.groups) if own is not None}
     if len(lengths) > 1:
         raise ValueError(
             f"Every embedding must have a label, got {len(part.features)} embeddings "
-            f"and {len(part.labels)} labels in {_named(part)}; write both again"
+            f"and {len(part.labels)} labels in {_named(part)}; save one for each"
         )
 
 

@@ -13,7 +13,7 @@ from sklearn_mdl.datasets._vtab import data
 # Each class includes its upper bound. Depths are compared in single precision, as in
 # TensorFlow Datasets.
 CLEVR_BOUNDS = (8.0, 8.5, 9.0, 9.5, 10.0)
-KITTI_BOUNDS = (8.0, 20.0, 999.0)  # metres; no vehicle counts as 1000
+KITTI_BOUNDS = (8.0, 20.0, 999.0)  # metres; images without a vehicle get 1000
 FEWEST_OBJECTS = 3
 NO_VEHICLE = 1000.0
 VEHICLES = ("Car", "Van", "Truck")
@@ -23,7 +23,7 @@ MAPPING_SEED = 123
 
 
 def clevr(task: data.VtabTask, folder: Path) -> data.VtabData:
-    """Read scenes: the number of objects, or the depth of the nearest object."""
+    """Read images, labelled with the number of objects or the depth of the nearest."""
     folder = folder / "clevr" / "CLEVR_v1.0"
     parts = []
     for part, name in ((data.TRAIN, "train"), (data.TEST, "val")):
@@ -41,7 +41,7 @@ def clevr(task: data.VtabTask, folder: Path) -> data.VtabData:
 
 
 def kitti(task: data.VtabTask, folder: Path) -> data.VtabData:
-    """Read label files: the depth of the nearest car, van or truck.
+    """Read images, labelled with the depth of the nearest car, van or truck.
 
     Depth is the third coordinate of an object's location, in metres from the camera.
     """

@@ -21,7 +21,7 @@ from sklearn_mdl.readouts._finetune.networks import (
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class ImageReadout(BaseReadout):
-    """Base class of readouts of unscaled rows of pixels from ``image_rows``."""
+    """Base class for readouts of unscaled pixels, as returned by ``image_rows``."""
 
     image_shape: Sequence[int] | None = None
     batch_size: int = 32
@@ -43,7 +43,7 @@ class ImageReadout(BaseReadout):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class NetworkReadout(ImageReadout):
-    """Base class of readouts that are networks trained as a whole."""
+    """Base class for readouts that train a whole network."""
 
     optimizer: str = "sgd"
     lr: float = 0.01
@@ -69,7 +69,7 @@ class NetworkReadout(ImageReadout):
 
     @property
     def net_(self) -> LearningNet:
-        """The skorch net with network, criterion and optimiser."""
+        """The skorch net, with its network, criterion and optimiser."""
         (learner,) = self._run.learners
         net: LearningNet = learner.net  # type: ignore[attr-defined]
         return net

@@ -198,7 +198,14 @@ def assert_same_run(one, other):
     np.testing.assert_array_equal(one.codelengths_, other.codelengths_)
 
 
-@pytest.mark.quick("<f4-C-False", "<f8-F-True", "<f2-C-True", "<f4-F-True", "<i8-C-False", "|i1-F-False")
+@pytest.mark.quick(
+    "<f4-C-False",
+    "<f8-F-True",
+    "<f2-C-True",
+    "<f4-F-True",
+    "<i8-C-False",
+    "|i1-F-False",
+)
 @pytest.mark.parametrize("shuffle", [False, True])
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("dtype", ["<f4", "<f8", "<f2", "<i8", "|i1"])

@@ -183,7 +183,12 @@ def checkpoint(tmp_path):
     return save
 
 
-@pytest.mark.quick("test_vit-0-.safetensors", "test_vit-7-.pth", "test_resnet-1000-.pth", "test_resnet-7-.safetensors")
+@pytest.mark.quick(
+    "test_vit-0-.safetensors",
+    "test_vit-7-.pth",
+    "test_resnet-1000-.pth",
+    "test_resnet-7-.safetensors",
+)
 @pytest.mark.parametrize("suffix", [".safetensors", ".pth"])
 @pytest.mark.parametrize("n_classes", [0, 7, 1000])
 @pytest.mark.parametrize("name", ["test_vit", "test_resnet"])

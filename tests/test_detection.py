@@ -247,6 +247,11 @@ def test_probes_that_cannot_be_exported_are_refused(tmp_path):
     curved = MDLReadoutSwitcher([KernelReadout()], shuffle=True).fit(X, y)
     with pytest.raises(ValueError, match='fit with readouts="linear"'):
         export_probe(curved, X, y)
+    days = np.array(["2026-01-01", "2026-01-02", "2026-01-03"], "datetime64[D]")[y]
+    dated = MDLReadoutSwitcher("linear", shuffle=True, random_state=0).fit(X, days)
+    probe = export_probe(dated, X, days)
+    with pytest.raises(ValueError, match=r"classes must be numbers or text, got"):
+        probe.save(tmp_path / "dated.safetensors")
     path = tmp_path / "other.safetensors"
     path.write_bytes(b"other")
     with pytest.raises(ValueError, match=r"other\.safetensors"):

@@ -5,6 +5,7 @@ import threading
 from xml.etree import ElementTree
 
 import numpy as np
+import pandas as pd
 import pytest
 from each_case import for_each
 from image_cases import network, pixels
@@ -175,6 +176,17 @@ def test_what_is_no_row_or_label_is_refused_and_nothing_is_lost():
     refused(race, good, [], "at least one label")
     refused(race, good, "red", "at least one label")
     assert_same(add(race, N_LABELS), add(race_of(), N_LABELS))
+
+
+def test_columns_of_data_frames_keep_their_names_and_order():
+    frames = {name: pd.DataFrame(X).add_prefix("x") for name, X in FEATURES.items()}
+    race = race_of().update({n: t[:20] for n, t in frames.items()}, LABELS[:20])
+    good = {name: table[20:22] for name, table in frames.items()}
+    other = good | {"half": good["half"][["x1", "x0"]]}
+    refused(race, other, LABELS[20:22], "Columns of 'half' must be those of the first")
+    race.update(good, LABELS[20:22])
+    race.update({name: X[22:] for name, X in FEATURES.items()}, LABELS[22:])
+    assert_same(race, add(race_of(), N_LABELS))
 
 
 def test_parameters_are_refused_before_any_label():

@@ -128,15 +128,20 @@ class ExportedProbe:
         Raises
         ------
         ValueError
-            If there is a file that :meth:`save` did not write.
+            If there is a file that :meth:`save` did not write, or if classes are not
+            numbers, booleans or text.
         """
         refuse_foreign(Path(path), is_archive)
+        classes = self.classes.tolist()
+        if not all(isinstance(c, int | float | str) for c in classes):
+            cure = "fit the switcher to y.astype(str)"
+            raise invalid("classes", "numbers or text", self.classes, cure)
         arrays = {name: np.asarray(getattr(self, name)) for name in ARRAYS}
         about = {
             "probe": self.name,
             "n_features": self.n_features,
             "is_unit": self.is_unit,
-            "classes": self.classes.tolist(),
+            "classes": classes,
             "threshold": self.threshold,
         }
         write_archive(Path(path), "probe", arrays, about)

@@ -229,6 +229,7 @@ class EncoderRace(BaseEstimator):
         self._began_with = self.get_params(deep=False)
         self._fitted: dict[str, Any] = {}  # built-in image encoders, cheap to fit
         self._switchers: dict[str, Switcher] = {}
+        self._columns: dict[str, list[Any]] = {}  # names of those of data frames
         self._steps = steps
         self.encoder_names_ = list(encoders)
         self._publish(classes)
@@ -255,11 +256,13 @@ class EncoderRace(BaseEstimator):
         ------
         ValueError
             If rows of an encoder are missing, not finite, not as many as labels or not
-            as wide as before, if there are more than `n_classes` classes, or if another
+            as wide as before, if columns of a data frame have other names or another
+            order than before, if there are more than `n_classes` classes, or if another
             race has written to the folder. No label is then added.
         """
         self.resume()
         labels, classes = checked_labels(y, self.classes_, self.n_classes)
+        columns = self._checked_columns(X)
         features = self._features(X, len(labels))
         for name, rows in features.items():
             check_features(rows, labels, f"encoder {name!r}")
@@ -282,6 +285,7 @@ class EncoderRace(BaseEstimator):
             self._switchers = {}  # rebuilt from the rows of labels that were added
             raise
         self._race = race
+        self._columns.update(columns)
         self._publish(classes)
         return self
 
@@ -431,6 +435,18 @@ class EncoderRace(BaseEstimator):
                 self._fitted[name] = clone(encoder).fit(X)
             encoder = self._fitted[name]
         return np.array(as_array(encoder.transform(protected(X))))
+
+    def _checked_columns(self, X: Any) -> dict[str, list[Any]]:
+        """Return the names of columns of data frames, which must stay as they were."""
+        tables = X if isinstance(X, Mapping) else {"": X}
+        named = {n: list(t.columns) for n, t in tables.items() if hasattr(t, "columns")}
+        for name, columns in named.items():
+            before = self._columns.get(name, columns)
+            if columns != before:
+                title = f"Columns of {name!r}" if name else "Columns of X"
+                cure = f"pass the columns {before!r}, in this order"
+                raise invalid(title, "those of the first call", columns, cure)
+        return named
 
     def _check_width(self, name: str, rows: np.ndarray) -> None:
         if self._steps:

@@ -174,8 +174,9 @@ def batch_sizes(batch_size: BatchSize, is_by_name: bool) -> tuple[int, int]:
     sizes = batch_size if isinstance(batch_size, tuple) else (batch_size, batch_size)
     whole = len(sizes) == 2 and all(isinstance(size, Integral) for size in sizes)
     if not (whole and 1 <= sizes[0] <= sizes[1]):
-        required = "a positive integer, a pair (first, last) of such, or 'auto'"
-        raise invalid("batch_size", required, batch_size, "pass for example (8, 32)")
+        required = "a positive integer, a pair of two with first <= last, or 'auto'"
+        cure = "pass for example batch_size=(8, 32)"
+        raise invalid("batch_size", required, batch_size, cure)
     first, last = sizes
     return int(first), int(last)
 
@@ -186,10 +187,9 @@ def store_of(store: Store) -> tuple[StorePath, bool]:
         return store, False
     is_pair = len(store) == 2 and store[1] == MIXTURES
     if not (is_pair and isinstance(store[0], str | PathLike)):
-        required = "a path, 'memory', or a pair of one of them and 'mixtures'"
-        raise invalid(
-            "store", required, store, "pass for example ('memory', 'mixtures')"
-        )
+        required = "a path, 'memory', or a pair of either and 'mixtures'"
+        cure = "pass for example store=('memory', 'mixtures')"
+        raise invalid("store", required, store, cure)
     return store[0], True
 
 

@@ -218,10 +218,10 @@ def test_switchers_take_batch_size_and_prior_with_a_preset():
     ("arguments", "settings", "words"),
     [
         (["paper"], {}, "preset must be one of .*'vtab-scratch'.*got 'paper'"),
-        (["vtab-finetune"], {}, "needs the encoder .* got none; pass readout_grid"),
+        (["vtab-finetune"], {}, "needs an encoder .* got none; write readout_grid"),
         ([], {"lr": [1, 2], "n_samples": 3}, "number of combinations, 2, got 3"),
         ([], {"n_samples": 0}, "n_samples must be a positive integer, got 0"),
-        ([], {"lr": loguniform(1, 2)}, "lr must be values to be combined.*n_samples"),
+        ([], {"lr": loguniform(1, 2)}, "lr must be a list unless.*n_samples=20"),
     ],
     ids=["name", "no encoder", "too many", "none", "distribution for a grid"],
 )

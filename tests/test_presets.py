@@ -233,9 +233,9 @@ def test_grids_refuse_in_a_sentence(arguments, settings, words):
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"lrr": [1]}, "parameters of MLPReadout, .*, lr, .*got 'lrr'; .* is 'lr'"),
+        ({"lrr": [1]}, "parameters of MLPReadout, .*, lr, .*got 'lrr'; .* mean 'lr'"),
         ({"learning_rate": 1}, "of MLPReadout, .*got 'learning_rate'; choose one of"),
-        ({"model": "a", "momentun": 0}, "of ScratchReadout, .*; .* is 'momentum'"),
+        ({"model": "a", "momentun": 0}, "of ScratchReadout, .*; .* mean 'momentum'"),
         ({"encoder": ENCODER, "scaling": None}, "of FineTunedReadout, .*got 'scaling'"),
     ],
     ids=["nets", "nothing near", "networks", "encoders"],
@@ -246,5 +246,5 @@ def test_settings_that_readouts_lack_are_refused_with_the_nearest(settings, word
 
 
 def test_grids_of_regressors_refuse_them_too():
-    with pytest.raises(TypeError, match=r"of MLPReadoutRegressor, .* is 'likelihood'"):
+    with pytest.raises(TypeError, match=r"MLPReadoutRegressor, .* mean 'likelihood'"):
         regressor_grid(likelyhood="gaussian")

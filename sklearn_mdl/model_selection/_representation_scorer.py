@@ -146,8 +146,8 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
     ----------
     codelengths_ : ndarray of shape (n_datasets, n_encoders)
         Mean codelength over orders, in nats. For an encoder with fewer orders than
-        others, this is the mean of the others plus the difference from them in the
-        shared orders.
+        others, this is the mean of the encoders with all orders, plus the difference
+        from them in the shared orders.
     order_codelengths_ : ndarray of shape (n_datasets, n_encoders, n_orders)
         Codelength in each order, in nats; NaN where time ran out.
     n_orders_ : ndarray of shape (n_datasets, n_encoders), int

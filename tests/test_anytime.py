@@ -320,7 +320,7 @@ def test_e_values_of_datasets_combine_by_claim():
     assert_array_equal(combined_e_values(values, "on at least one"), [16.0, 2.0])
     assert_array_equal(combined_e_values(values, "on every one"), [2.0, 0.5])
     for bad in ([], [-1.0], [np.nan], 3.0):
-        with pytest.raises(ValueError, match="must be numbers from 0"):
+        with pytest.raises(ValueError, match="must be at least 0"):
             combined_e_values(bad, "on every one")
     with pytest.raises(ValueError, match="claim must be one of"):
         combined_e_values(values, "on some")

@@ -307,8 +307,8 @@ def test_permuted_labels_are_coded_by_the_kernels_of_all_blocks():
         (LinearReadout(), [3, 10], r"got \[3, 10\]"),
         (LinearReadout(), [], "one or more"),
         (LinearReadout(), ["a"], r"got \['a'\]"),
-        (ViewReadout(LinearReadout(), slice(2)), slice(2), "chooses what it looks at"),
-        (LinearReadoutRegressor(), slice(2), "must be one of classes"),
+        (ViewReadout(LinearReadout(), slice(2)), slice(2), "must not be a view itself"),
+        (LinearReadoutRegressor(), slice(2), "must predict classes in ViewReadout"),
         (FrozenReadout(TimmEncoder("a"), LinearReadout()), slice(2), "images"),
         (LinearReadout(lr=-1), slice(2), "'lr' parameter"),
         (3, slice(2), "'readout' parameter"),
@@ -321,9 +321,9 @@ def test_blocks_that_cannot_be_are_refused_in_a_sentence(readout, columns, said)
 
 def test_lists_that_cannot_be_are_refused_in_a_sentence():
     X, y = rows("classes")
-    with pytest.raises(ValueError, match="pass the view to a switcher"):
+    with pytest.raises(ValueError, match="pass the view to MDLReadoutSwitcher"):
         ViewReadout("closed-form", slice(2)).fit(X, y)
-    with pytest.raises(TypeError, match="must look at all features of the encoder"):
+    with pytest.raises(TypeError, match="must use all features of the encoder"):
         FrozenReadout(TimmEncoder("a"), ViewReadout(KernelReadout(), slice(2))).fit(
             X, y
         )

@@ -111,7 +111,7 @@ EXPECTED_FAILURES = {
 }
 
 # Some checks hand over labels sorted by class.
-may_be_grouped = pytest.mark.filterwarnings("ignore:y should come in no particular")
+may_be_grouped = pytest.mark.filterwarnings("ignore:y should be in random order")
 
 
 def estimators():

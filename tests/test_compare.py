@@ -144,7 +144,7 @@ def test_models_that_encode():
     expected = code(Texts().encode(TEXTS))
     found = compare([Texts().encode], TEXTS, Y, **QUICK)
     assert found.scorer.codelengths_.item() == expected
-    line = r"pass the object, SentenceTransformer\('sentence-transformers/all-x'\)"
+    line = r"for a text model pass SentenceTransformer\('sentence-transformers/all-x'\)"
     with pytest.raises(ValueError, match=line):
         compare(["sentence-transformers/all-x"], TEXTS, Y)
 

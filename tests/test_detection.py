@@ -240,9 +240,9 @@ def test_probes_that_cannot_be_exported_are_refused(tmp_path):
     with pytest.raises(ValueError, match="but row 7 differs"):
         export_probe(linear, X, other)
     forgetful = MDLReadoutSwitcher([KernelReadout("linear", window=64)]).fit(*stream())
-    with pytest.raises(ValueError, match="no forgetting"):
+    with pytest.raises(ValueError, match="keeps all rows"):
         export_probe(forgetful, *stream())
-    with pytest.raises(ValueError, match="threshold must be a probability"):
+    with pytest.raises(ValueError, match="threshold must be None, since there are 3"):
         export_probe(linear, X, y, threshold=0.5)
     curved = MDLReadoutSwitcher([KernelReadout()], shuffle=True).fit(X, y)
     with pytest.raises(ValueError, match='fit with readouts="linear"'):

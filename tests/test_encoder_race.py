@@ -165,7 +165,7 @@ def test_what_is_no_row_or_label_is_refused_and_nothing_is_lost():
     bad = np.full((2, 2), np.nan)
     without = {name: good[name] for name in ("whole", "half")}
     refused(race, without, two, "X must be rows of each encoder.*'noise'")
-    refused(race, good | {"other": bad}, two, "check the rows of 'other'")
+    refused(race, good | {"other": bad}, two, "remove 'other'")
     refused(race, good | {"half": good["half"][:1]}, two, "'half' gives shape")
     refused(race, good | {"half": bad}, two, "'half' gives NaN")
     refused(race, good | {"half": good["whole"]}, two, "'half' must be 2 columns wide")
@@ -194,9 +194,9 @@ def test_parameters_are_refused_before_any_label():
     growing = MDLReadoutSwitcher(new_classes="escape")
     lda = LinearDiscriminantAnalysis()
     cases = [
-        (EncoderRace(["a"], 3), "two different names"),
-        (EncoderRace(["a", "a"], 3), "two different names"),
-        (EncoderRace(["a", "b"]), "n_classes must be a number, fixed before"),
+        (EncoderRace(["a"], 3), "at least two encoders with different names"),
+        (EncoderRace(["a", "a"], 3), "at least two encoders with different names"),
+        (EncoderRace(["a", "b"]), "n_classes must be an integer, fixed before"),
         (EncoderRace(["a", "b"], 3, switcher=real), "n_classes must be None"),
         (
             EncoderRace(["a", "b"], switcher=real, method="exact"),
@@ -414,10 +414,10 @@ def test_notebooks_show_who_leads_and_names_are_texts():
 
 def test_forecasts_say_about_how_many_labels_are_missing():
     race = add(race_of(within=0.4, start=5), 14)
-    with pytest.raises(ValueError, match="at least 10 after the start, got 9"):
+    with pytest.raises(ValueError, match="at least 10 after the first 5, got 9"):
         race.forecast()
     for most in (0, 2.5):
-        with pytest.raises(ValueError, match="max_labels must be a number of labels"):
+        with pytest.raises(ValueError, match="max_labels must be an integer"):
             race.forecast(most)
     found = add(race, 20).forecast(100)
     assert 0 < found.low <= found.labels <= found.high

@@ -135,7 +135,7 @@ def test_large_whole_numbers_are_labels_of_their_own(kind):
 
 @for_each("y", [[2**70, 2**70 + 1], [2**63, -1], [2**53 + 1, 0.5]])
 def test_whole_numbers_that_would_be_rounded_are_refused(y):
-    with pytest.raises(ValueError, match="Labels must be whole numbers"):
+    with pytest.raises(ValueError, match=r"Labels must (all )?be whole numbers"):
         switcher().fit(X[:60], y * 30)
 
 
@@ -228,7 +228,7 @@ if HAS_TEXT:
 def test_a_label_that_is_missing_is_named_by_its_row(name):
     y = MISSING[name](pytest.importorskip("pandas"))
     named = re.escape("" if name == "nan" else name)
-    words = f".*{named}.* in row 3; drop rows that lack"
+    words = f".*{named}.* in row 3; drop rows without"
     with pytest.raises(ValueError, match=f"Input y contains {words}"):
         switcher().fit(X[:40], y)
     with pytest.raises(ValueError, match=f"Input y contains {words}"):

@@ -291,7 +291,7 @@ def test_a_constant_column_costs_little_where_its_classes_are_given():
 def test_a_constant_column_is_refused_by_place_before_any_run(monkeypatch):
     labels = np.column_stack([Y[:, 0], np.zeros(150, int)])
     monkeypatch.setattr(MDLReadoutSwitcher, "fit", None)
-    with pytest.raises(ValueError, match=r"In column 1 of y: .* one class only, \[0\]"):
+    with pytest.raises(ValueError, match=r"In column 1 of y: .* only one class, \[0\]"):
         several().fit(X, labels)
 
 
@@ -461,7 +461,7 @@ def test_labels_that_are_none_are_refused_and_nothing_is_lost(labels, words):
         (None, "classes must be passed on the first call"),
         ([0, 1, 2], "a list of the classes of each of 3 columns"),
         ([[0, 1], [0, 1]], "a list of the classes of each of 3 columns"),
-        ([[0, 1], [0], [0, 1, 2]], r"In column 1 of y: .*one class only, \[0\]"),
+        ([[0, 1], [0], [0, 1, 2]], r"In column 1 of y: .*only one class, \[0\]"),
         ([[0, 1], [0, 1], [0, 1]], r"In column 2 of y: .*\[0, 1\], got \[2\]"),
     ],
 )

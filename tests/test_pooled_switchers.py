@@ -91,7 +91,7 @@ class Certain(ClassifierMixin, BaseEstimator):
         return np.tile(np.eye(2)[self.sure] * (1 - 2e-12) + 1e-12, (len(X), 1))
 
 
-@pytest.mark.filterwarnings("ignore:y should come in no particular order")
+@pytest.mark.filterwarnings("ignore:y should be in random order")
 @pytest.mark.parametrize("stream", ["in turn", "halves", "random", "real"])
 def test_a_pool_costs_half_a_logarithm_at_most(stream):
     X, y = rows("classes", 300)

@@ -218,10 +218,10 @@ def test_switchers_take_batch_size_and_prior_with_a_preset():
     ("arguments", "settings", "words"),
     [
         (["paper"], {}, "preset must be one of .*'vtab-scratch'.*got 'paper'"),
-        (["vtab-finetune"], {}, "needs the encoder .* got none; pass readout_grid"),
+        (["vtab-finetune"], {}, "needs an encoder .* got none; write readout_grid"),
         ([], {"lr": [1, 2], "n_samples": 3}, "number of combinations, 2, got 3"),
         ([], {"n_samples": 0}, "n_samples must be a positive integer, got 0"),
-        ([], {"lr": loguniform(1, 2)}, "lr must be values to be combined.*n_samples"),
+        ([], {"lr": loguniform(1, 2)}, "lr must be a list unless.*n_samples=20"),
     ],
     ids=["name", "no encoder", "too many", "none", "distribution for a grid"],
 )
@@ -233,9 +233,9 @@ def test_grids_refuse_in_a_sentence(arguments, settings, words):
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"lrr": [1]}, "parameters of MLPReadout, .*, lr, .*got 'lrr'; .* is 'lr'"),
+        ({"lrr": [1]}, "parameters of MLPReadout, .*, lr, .*got 'lrr'; .* mean 'lr'"),
         ({"learning_rate": 1}, "of MLPReadout, .*got 'learning_rate'; choose one of"),
-        ({"model": "a", "momentun": 0}, "of ScratchReadout, .*; .* is 'momentum'"),
+        ({"model": "a", "momentun": 0}, "of ScratchReadout, .*; .* mean 'momentum'"),
         ({"encoder": ENCODER, "scaling": None}, "of FineTunedReadout, .*got 'scaling'"),
     ],
     ids=["nets", "nothing near", "networks", "encoders"],
@@ -246,5 +246,5 @@ def test_settings_that_readouts_lack_are_refused_with_the_nearest(settings, word
 
 
 def test_grids_of_regressors_refuse_them_too():
-    with pytest.raises(TypeError, match=r"of MLPReadoutRegressor, .* is 'likelihood'"):
+    with pytest.raises(TypeError, match=r"MLPReadoutRegressor, .* mean 'likelihood'"):
         regressor_grid(likelyhood="gaussian")

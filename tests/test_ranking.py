@@ -117,11 +117,14 @@ class TestCriticalDifference:
         [
             (
                 (1, 19),
-                "`n_encoders` must be an integer of at least 2, got n_encoders=1; coun",
+                "`n_encoders` must be an integer of at least 2, got n_encoders=1; pass",
             ),
             ((6.0, 19), "`n_encoders`"),
-            ((6, 0), "integer of at least 1, got n_datasets=0; count the columns or"),
-            ((6, 19, 0), "got alpha=0; give the probability of a false alarm"),
+            (
+                (6, 0),
+                "integer of at least 1, got n_datasets=0; pass the number of",
+            ),
+            ((6, 19, 0), "got alpha=0; pass for example alpha=0.1"),
             ((6, 19, 1.0), "got alpha=1.0"),
             ((6, 19, math.nan), "got alpha=nan"),
         ],

@@ -91,7 +91,7 @@ class TestChoiceOfPairs:
         ({"pairs": [[-1, 2]]}, "columns from 0 to 5, got -1 to 2"),
         ({"pairs": [[2, 2]]}, "distinct pairs of two encoders"),
         ({"pairs": [[0, 1], [1, 0]]}, "distinct pairs of two encoders"),
-        ({"top_k": 1}, "integer of at least 2, got top_k=1; a pair has two enc"),
+        ({"top_k": 1}, "integer of at least 2, got top_k=1; pass top_k=2"),
         ({"top_k": 7}, "at most the number of encoders, 6, got top_k=7"),
         ({"top_k": 2, "pairs": [[0, 1]]}, "got both, with top_k=2"),
     ],

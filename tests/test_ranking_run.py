@@ -322,7 +322,7 @@ def test_an_infinite_codelength_is_no_cell(written, monkeypatch):
             return self
 
     monkeypatch.setattr(cells, "_switcher_of", lambda task, device: Endless())
-    with pytest.raises(ValueError, match="must be finite, got inf; add a readout"):
+    with pytest.raises(ValueError, match="must be finite, got inf; add DummyReadout"):
         score_cell(written[1])
 
 
@@ -564,7 +564,7 @@ def failing(monkeypatch, bad):
 
 def test_a_failed_cell_is_reported_and_the_rest_is_kept(tmp_path, monkeypatch):
     failing(monkeypatch, ("data 0", "b", 1))
-    message = r"1 failed: 'b' on 'data 0', order 1 \(MemoryError: no room\); fix what"
+    message = r"1 failed: 'b' on 'data 0', order 1 \(MemoryError: no room\); fix these"
     scorer = small(n_orders=2, results=tmp_path)
     with pytest.raises(ValueError, match=message):
         scorer.fit(study())

@@ -43,7 +43,7 @@ def switcher(**options):
 )
 def test_rows_without_a_group_are_refused(groups):
     X, y = data()
-    match = "must name the group of every row, but that of row 0 is missing; drop"
+    match = "must name the group of every row, but row 0 has no group; drop"
     with pytest.raises(ValueError, match=f"^groups {match}"):
         switcher(shuffle=True).fit(X, y, groups=groups)
     with pytest.raises(ValueError, match=f"^groups of dataset 'd' {match}"):

@@ -710,7 +710,7 @@ def _bad_inputs():
             {"d": (X, y * 0)},
             {"e": None},
             ValueError,
-            r"'d' needs .* one class only, \[0\]",
+            r"'d' needs .* only one class, \[0\]",
         ),
         "no label": ({"d": (X, lost)}, {"e": None}, ValueError, "'d' holds nan"),
         "a word": ({"d": (X, mixed)}, {"e": None}, ValueError, "'d' holds others"),

@@ -46,7 +46,7 @@ TRACES = [
 ]
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:y should come in no particular order"),
+    pytest.mark.filterwarnings("ignore:y should be in random order"),
     pytest.mark.filterwarnings("ignore:The number of unique classes"),
     pytest.mark.filterwarnings("ignore:The best readout should lie inside"),
 ]

@@ -796,7 +796,7 @@ WEIGHTED = {
 
 @pytest.mark.parametrize("caller", WEIGHTED)
 def test_sample_weights_are_refused_by_name(caller):
-    words = rf"{caller} needs labels that all count once.*got sample_weight"
+    words = rf"{caller} must weight all labels equally.*got sample_weight"
     with pytest.raises(TypeError, match=words) as caught:
         WEIGHTED[caller](np.ones(N))
     assert "\n" not in str(caught.value)

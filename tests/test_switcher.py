@@ -731,13 +731,13 @@ X_OK, Y_OK = np.eye(8, 3), np.arange(8) % 2
 WRONG_DATA = [
     (np.where(X_OK == 1, np.nan, X_OK), Y_OK, "Input X contains NaN"),
     (np.where(X_OK == 1, np.inf, X_OK), Y_OK, "Input X contains infinity"),
-    (X_OK, Y_OK * 0, r"labels of at least two classes, got one class only, \[0\]"),
+    (X_OK, Y_OK * 0, r"labels of at least two classes, got only one class, \[0\]"),
     (X_OK, Y_OK[:-1], r"inconsistent numbers of samples: \[8, 7\]"),
     (X_OK[:0], Y_OK[:0], r"Found array with 0 sample\(s\)"),
     (X_OK[:, :0], Y_OK, r"Found array with 0 feature\(s\)"),
     (X_OK[0], Y_OK, "Expected 2D array, got 1D array"),
     (X_OK, None, "requires y to be passed"),
-    (X_OK, np.linspace(0, 1, 8), "type: continuous, where classes are needed"),
+    (X_OK, np.linspace(0, 1, 8), "type: continuous, but labels must be classes"),
     (X_OK, np.eye(8), "y should be a 1d array"),
     (X_OK, [0, 1, np.nan] * 2 + [0, 1], "Input y contains NaN"),
 ]

@@ -138,9 +138,9 @@ def test_a_table_that_the_clock_ended_is_whole_and_says_how_many(ticking, tmp_pa
 
 
 def test_a_dataset_without_all_encoders_is_left_out(ticking):
-    with pytest.raises(ValueError, match="nothing can be ranked; raise it"):
+    with pytest.raises(ValueError, match="nothing can be ranked; pass a larger"):
         scorer(time_budget=2.5).fit(study())
-    with pytest.warns(UserWarning, match=r"on \['d1'\], which are left out"):
+    with pytest.warns(UserWarning, match=r"on \['d1'\]; these datasets are left out"):
         found = scorer(time_budget=3.5).fit(study())
     assert found.dataset_names_ == ["d0"]
 

@@ -25,8 +25,8 @@ OWN = ("sklearn_mdl", "sklearn", "joblib")  # packages between a warning and its
 CHECKED_AT_ONCE = 2**24  # numbers
 LARGE = 2**53  # beyond this float64 cannot represent all whole numbers
 GROUPED = (
-    "y should come in no particular order, but it is grouped by class, wholly or "
-    "nearly, and the codelength depends on that; pass shuffle=True or permute the rows"
+    "y should be in random order, but it is grouped by class or nearly so, which "
+    "changes the codelength; pass shuffle=True or permute the rows"
 )
 GROUPED_NATS = 14.0
 SHOWN = 200  # characters of a value in a message
@@ -107,7 +107,7 @@ def check_finite(X: np.ndarray, names: Sequence[str] | None) -> None:
             where += f" ({names[column]!r})"
         raise ValueError(
             f"X must hold finite float32 numbers, but Input X contains {what} in "
-            f"{where}; drop or impute what is missing"
+            f"{where}; drop such rows, or impute with SimpleImputer()"
         )
 
 
@@ -136,8 +136,8 @@ def as_labels(y: Any) -> Any:
     if not all(whole):
         if labels.dtype.kind == "f" and any(abs(v) > LARGE for v in large):
             raise ValueError(
-                f"Labels must be whole numbers throughout, got {max(large, key=abs)} "
-                "and real numbers, so it would be rounded; pass only whole numbers"
+                f"Labels must all be whole numbers, got {max(large, key=abs)} and real "
+                "numbers, with which it would be rounded; pass only whole numbers"
             )
         return y
     for kind in (np.int64, np.uint64):
@@ -146,7 +146,7 @@ def as_labels(y: Any) -> Any:
             return np.array(large, dtype=kind).reshape(labels.shape)
     raise ValueError(
         f"Labels must be whole numbers of at most 64 bits, got {min(large)} to "
-        f"{max(large)}; write them as text"
+        f"{max(large)}; pass [str(label) for label in y]"
     )
 
 
@@ -175,8 +175,8 @@ def check_class_labels(y: np.ndarray) -> None:
         if "type: continuous" not in str(error):
             raise
         raise ValueError(
-            "Unknown label type: continuous, where classes are needed; pass real "
-            "numbers to MDLReadoutSwitcherRegressor, or cut them into classes"
+            "Unknown label type: continuous, but labels must be classes; for real "
+            "numbers use MDLReadoutSwitcherRegressor(), or bin them into classes"
         ) from error
 
 
@@ -202,7 +202,7 @@ def refuse_missing(y: object) -> object:
                 what = "NaN" if isinstance(label, float) else repr(label)
                 raise ValueError(
                     "y must hold a label for every row, but Input y contains "
-                    f"{what} in row {row}; drop rows that lack a label"
+                    f"{what} in row {row}; drop rows without a label"
                 )
     return labels if is_text else y
 
@@ -227,8 +227,8 @@ def named_groups(groups: Any, title: str = "groups") -> np.ndarray:
     if missing.any():
         row = np.argwhere(missing)[0][0]
         raise ValueError(
-            f"{title} must name the group of every row, but that of row {row} is "
-            "missing; drop such rows, or give each its own name"
+            f"{title} must name the group of every row, but row {row} has no group; "
+            "drop such rows, or give each its own group"
         )
     return names
 
@@ -252,8 +252,8 @@ def distinct_classes(labels: np.ndarray, name: str) -> np.ndarray:
     classes = np.unique(labels)
     if len(classes) < 2:
         raise ValueError(
-            f"{name} needs labels of at least two classes, got one class only, "
-            f"{classes.tolist()!r}; add rows of another class or leave it out"
+            f"{name} needs labels of at least two classes, got only one class, "
+            f"{classes.tolist()!r}; add rows of another class"
         )
     return classes
 
@@ -328,8 +328,8 @@ def refuse_labelled(transformer: BaseEstimator, name: str) -> None:
     if step is not None:
         raise ValueError(
             f"An encoder must be fitted without the labels that are coded, but {name} "
-            f"holds {step}, which requires y; fit it on other data and wrap "
-            "it in FrozenEstimator(...)"
+            f"holds {step}, which requires y; fit {step} on other data and pass "
+            "FrozenEstimator(...)"
         )
 
 
@@ -337,7 +337,6 @@ def refuse_weights(given: Mapping[str, object], caller: str) -> None:
     """Raise TypeError if weights of labels are given; the error has their name."""
     for name in given:
         raise TypeError(
-            f"{caller} needs labels that all count once, since a weighted sum is not a "
-            f"codelength, but got {name}; leave it out, and repeat or "
-            "drop rows to weight them"
+            f"{caller} must weight all labels equally, since a weighted sum is not a "
+            f"codelength, but got {name}; omit {name}, and repeat or drop rows instead"
         )

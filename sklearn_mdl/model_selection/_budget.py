@@ -101,7 +101,7 @@ def check_budget(budget: float, tasks: Sequence[Task]) -> None:
     if budget < seconds:
         raise ValueError(
             f"time_budget must allow one cell, here about {seconds:.3g} s for "
-            f"{task.encoder} on {task.dataset}, got {budget}; raise it"
+            f"{task.encoder} on {task.dataset}, got {budget}; pass a larger time_budget"
         )
 
 
@@ -120,10 +120,10 @@ def with_all_encoders(
     text = f"time_budget ran out before every encoder had a cell on {left}"
     if len(left) == len(names):
         raise ValueError(
-            f"{text}, so nothing can be ranked; raise it, and pass results=FOLDER to "
-            "keep finished cells"
+            f"{text}, so nothing can be ranked; pass a larger time_budget, and "
+            "results=FOLDER to keep finished cells"
         )
-    warn_caller(f"{text}, which are left out")
+    warn_caller(f"{text}; these datasets are left out")
     return [name for name in names if name not in lacking]
 
 

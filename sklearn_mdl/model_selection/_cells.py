@@ -73,8 +73,8 @@ class TraceFile(NamedTuple):
         """
         arrays, about = read_archive(self.path, "trace")
         if about != {"key": self.key} or arrays.keys() != set(Trace._fields):
-            required, found = "the trace of its cell", "it belongs to another"
-            raise damaged(self.path, required, found, "delete it")
+            required, found = "the trace of its cell", "it holds the trace of another"
+            raise damaged(self.path, required, found, "delete this file")
         return Trace(**arrays)
 
 
@@ -263,7 +263,7 @@ def score_cell(task: Task, device: str | None = None) -> Cell:
     switcher.fit(X, y, **options)
     seconds = time.perf_counter() - start
     if not np.isfinite(switcher.codelength_):
-        cure = "add a readout that gives every class some probability"
+        cure = "add DummyReadout(), which gives every class some probability"
         raise invalid("A codelength", "finite", float(switcher.codelength_), cure)
     trace, mean_posterior = _by_architecture(switcher)
     totals = switcher.readout_codelengths_.tolist()

@@ -159,7 +159,9 @@ def _losses(cells: Sequence[Cell]) -> tuple[Floats, float]:
     """
     n, groups = cells[0].n_samples, cells[0].groups
     if groups is None and "groups" in (cells[0].data or {}):
-        raise FileNotFoundError("Intervals need the groups of rows; fit again")
+        raise FileNotFoundError(
+            "Intervals need the groups of rows, but none were saved; fit again"
+        )
     total, late = np.zeros(n), 0.0
     for cell in cells:
         losses = cell.codelengths

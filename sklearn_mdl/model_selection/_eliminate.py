@@ -73,8 +73,8 @@ def without(tasks: Sequence[Task | Failure], out: Out) -> list[Task | Failure]:
     if tasks and not kept:
         raise ValueError(
             "At least one encoder must stay on every dataset, but each was eliminated "
-            f"on one ({'; '.join(map(' '.join, out_rows(out)))}); leave out eliminate, "
-            "or rank datasets separately"
+            f"on one ({'; '.join(map(' '.join, out_rows(out)))}); pass eliminate=None, "
+            "or rank the datasets separately"
         )
     return kept
 

@@ -198,7 +198,7 @@ def _gather_one(
     title = f"groups of dataset {name!r}"
     groups = None if len(parts) == 2 else named_groups(parts[2], title)
     if groups is not None and groups.shape != labels.shape:
-        cure = "give a group for each row"
+        cure = "pass one group for each row"
         raise invalid(title, f"of shape {labels.shape}", groups.shape, cure)
     if isinstance(data, Mapping):
         check_names(data)
@@ -296,7 +296,7 @@ def checked_targets(labels: np.ndarray, name: str, targets: str) -> bool:
     if labels.ndim != 1 or (is_real and labels.dtype.kind not in "fiu"):
         kind, cure = "classes", "give one label per row"
         if is_real:
-            kind, cure = "real numbers", f"{cure}, or pass a switcher of classes"
+            kind, cure = "real numbers", f"{cure}, or use MDLReadoutSwitcher()"
         raise ValueError(
             f"Labels must be {kind} of shape (n_samples,), but {name} holds "
             f"{labels.dtype} in shape {labels.shape}; {cure}"
@@ -305,7 +305,7 @@ def checked_targets(labels: np.ndarray, name: str, targets: str) -> bool:
         row = int(np.argmin(finite))
         raise ValueError(
             f"Labels must be finite, but {name} holds {labels[row]} in row {row}; "
-            "leave out such rows"
+            "drop such rows"
         )
     if not is_real:
         _check_classes(labels, name)
@@ -329,14 +329,14 @@ def check_features(X: np.ndarray, labels: np.ndarray, name: str) -> None:
         found = f"shape {np.shape(X)}" if np.ndim(X) else type(X.item()).__name__
         raise ValueError(
             "Features must be dense, of shape (n_samples, n_features), but "
-            f"{name} gives {found} for {len(labels)} labels; give a row for each label"
+            f"{name} gives {found} for {len(labels)} labels; give one row per label"
         )
     try:
         assert_all_finite(X)
     except ValueError as error:
         raise ValueError(
             f"Features must be finite, but {name} gives NaN or infinity; impute them "
-            "or leave out those rows"
+            "or drop those rows"
         ) from error
 
 

@@ -167,7 +167,8 @@ class ExportedProbe:
         arrays, about = read_archive(Path(path), "probe")
         named = {"probe", "n_features", "is_unit", "classes", "threshold"}
         if set(arrays) != set(ARRAYS) or not named <= set(about):
-            raise damaged(path, "an exported probe", "it holds others", "export again")
+            cure = "call export_probe again"
+            raise damaged(path, "an exported probe", "its entries differ", cure)
         found = cast(dict[str, Any], dict(about))
         return cls(
             name=found["probe"],
@@ -226,14 +227,17 @@ def export_probe(
     array([0, 0, 0])
     """
     if not isinstance(switcher, MDLReadoutSwitcher):
-        required, cure = "an MDLReadoutSwitcher", "label classes, and fit one"
+        required, cure = "an MDLReadoutSwitcher", "fit one to labels of classes"
         raise invalid("switcher", required, type(switcher).__name__, cure)
     check_is_fitted(switcher)
     rows, labels = _learned(switcher, X, y)
     classes = np.sort(switcher.classes_)  # new classes are appended as they appear
     if threshold is not None and not (len(classes) == 2 and 0 <= threshold <= 1):
-        required = f"a probability, for two classes and not {len(classes)}, or None"
-        raise invalid("threshold", required, threshold, "pass for example 0.9")
+        required, cure = "a probability or None", "pass for example threshold=0.9"
+        if len(classes) != 2:
+            required = f"None, since there are {len(classes)} classes and not two"
+            cure = "omit threshold"
+        raise invalid("threshold", required, threshold, cure)
     place = _best_linear(switcher)
     readout = switcher.readouts_[place]
     n_features = rows.shape[1]
@@ -270,7 +274,7 @@ def _learned(
     n, n_features = switcher.n_samples_seen_, switcher.n_features_in_
     if rows.shape != (n, n_features) or labels.shape != (n,):
         required = f"the {n} rows of {n_features} features of the fit"
-        raise invalid("X and y", required, rows.shape, "pass what fit was given")
+        raise invalid("X and y", required, rows.shape, "pass the X and y of fit")
     first = getattr(switcher, "order_", np.arange(0))
     order = np.concatenate([first, np.arange(len(first), n)])
     rows, labels = rows[order], labels[order]
@@ -280,8 +284,8 @@ def _learned(
     if not is_same.all():
         raise ValueError(
             "X and y must be the rows and labels that were learned, in the order given "
-            f"to the switcher, but row {order[np.argmin(is_same)]} differs; pass what "
-            "fit was given"
+            f"to the switcher, but row {order[np.argmin(is_same)]} differs; pass the "
+            "X and y of fit"
         )
     return rows, labels
 
@@ -319,7 +323,7 @@ def _best_linear(switcher: MDLReadoutSwitcher) -> int:
         ):
             places.append(place)
     if not places:
-        required = "a linear kernel that has no forgetting and has not retired"
+        required = "a list with a linear kernel that keeps all rows and has not retired"
         cure = 'fit with readouts="linear", or view_readouts(columns, "linear")'
         raise invalid("readouts", required, switcher.readout_names_, cure)
     return min(places, key=lambda place: float(costs[place]))
@@ -331,7 +335,7 @@ def _statistics(
     """Return the means and deviations that the readout uses at the end."""
     n_known = last_refresh(min(len(rows), max_exact or len(rows)))
     if not n_known:
-        raise invalid("X", "of 8 rows or more", len(rows), "collect more")
+        raise invalid("X", "at least 8 rows", len(rows), "fit to more rows")
     running = RunningStandardizer(rows.shape[1])
     running.update(rows[:n_known])
     scaling = running.scaling()

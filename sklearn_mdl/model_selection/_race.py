@@ -23,6 +23,7 @@ from sklearn_mdl.model_selection._race_html import html_of_race
 from sklearn_mdl.model_selection._race_input import (
     LEARN_NOTHING,
     base_switcher,
+    checked_columns,
     checked_labels,
     digest_of_encoder,
     encoders_by_name,
@@ -90,8 +91,8 @@ class EncoderRace(BaseEstimator):
 
     A :class:`~sklearn_mdl.MDLReadoutSwitcher` for every encoder predicts each label
     before it is seen. You may look after every label and stop whenever you like: the
-    probability that the race is ever wrong is at most `alpha`. Encoders that are out no
-    longer run.
+    probability that the race is ever wrong is at most `alpha`. An encoder that is
+    clearly behind another one is out, and no longer runs.
 
     A race shows that an encoder has predicted the labels of this stream worse than
     another one, on average from label `start` on. It does not compare accuracies, nor
@@ -100,22 +101,24 @@ class EncoderRace(BaseEstimator):
     Parameters
     ----------
     encoders : mapping of str to transformer, or sequence of str
-        Transformers that are already fitted, without the labels of the race. Give only
+        Transformers that are already fitted, without the labels of the race. Pass only
         names if you pass features to `update`. None or "passthrough" keeps X.
     n_classes : int, default=None
         Number of classes that can occur, fixed before the first label. Their names need
         not be known. None if `switcher` is a regressor.
     alpha : float, default=0.05
-        Probability of an error: that the best encoder is ever out or, with `within`,
-        that the leader is further behind than that when the race stops.
+        Largest probability of an error. An error is that the best encoder is ever out.
+        With `within`, it is also an error if the race stops while the leader is behind
+        by more than `within`.
     within : float, default=None
         Nats per label that you consider negligible. The race also stops once the leader
-        is not behind any other encoder by more than this. None stops when one encoder
-        is left.
+        is not behind any other encoder by more than this. With None, it only stops when
+        one encoder is left.
     method : {"asymptotic", "exact"}, default="asymptotic"
-        "exact" is valid for any labels and any number of them, but takes about twice as
-        many, and its losses are clipped. "asymptotic" relies on a normal approximation
-        from 30 labels on. A race that stops reports whether the exact process agrees.
+        "exact" is valid for any labels, however few. It clips losses and takes about
+        twice as many labels. "asymptotic" relies on a normal approximation from 30
+        labels on. When such a race stops, `certified_` shows whether "exact" would also
+        stop.
     start : int, default=32
         Number of first labels that are learned but not compared.
     switcher : MDLReadoutSwitcher or MDLReadoutSwitcherRegressor, default=None
@@ -134,7 +137,7 @@ class EncoderRace(BaseEstimator):
     leader_ : str
         The encoder in `alive_` with the smallest mean loss.
     eliminated_at_ : dict of str to int
-        Number of labels after which an encoder was out.
+        Number of labels after which each of the other encoders was out.
     e_values_ : ndarray of shape (n_encoders, n_encoders)
         Evidence that the encoder of a row is behind that of a column. An encoder is out
         when a value in its row reaches `threshold_`.
@@ -144,13 +147,13 @@ class EncoderRace(BaseEstimator):
         Bounds of the mean loss minus that of the leader, in nats per label.
     should_stop_ : bool
     certified_ : bool
-        True if the exact process would also let you stop here.
+        True if ``method="exact"`` would also let you stop here.
     n_labels_ : int
     labels_ : ndarray of shape (n_labels,)
     losses_ : ndarray of shape (n_labels, n_encoders)
-        In nats; NaN for encoders that were out.
+        Log-losses in nats; NaN for encoders that were out.
     classes_ : ndarray
-        In the order in which they appeared.
+        Classes in the order in which they appeared.
 
     Examples
     --------
@@ -238,8 +241,8 @@ class EncoderRace(BaseEstimator):
     def update(self, X: Any, y: ArrayLike) -> Self:
         """Add the next labels.
 
-        The result does not depend on how labels are split into calls, except that one
-        call per label lets encoders leave sooner.
+        The result does not depend on how you split labels into calls. With one call per
+        label, however, encoders that are out stop running sooner.
 
         Parameters
         ----------
@@ -255,14 +258,15 @@ class EncoderRace(BaseEstimator):
         Raises
         ------
         ValueError
-            If rows of an encoder are missing, not finite, not as many as labels or not
-            as wide as before, if columns of a data frame have other names or another
-            order than before, if there are more than `n_classes` classes, or if another
-            race has written to the folder. No label is then added.
+            If rows of an encoder are missing or not finite, if their number differs
+            from that of the labels or their width from that of earlier rows, if columns
+            of a data frame have other names or another order than before, if there are
+            more than `n_classes` classes, or if another race has written to the folder.
+            No label is then added.
         """
         self.resume()
         labels, classes = checked_labels(y, self.classes_, self.n_classes)
-        columns = self._checked_columns(X)
+        columns = checked_columns(X, self._columns)
         features = self._features(X, len(labels))
         for name, rows in features.items():
             check_features(rows, labels, f"encoder {name!r}")
@@ -292,9 +296,9 @@ class EncoderRace(BaseEstimator):
     def forecast(self, max_labels: int = 2000) -> RaceForecast:
         """Forecast how many more labels it takes until the race stops.
 
-        Future labels are drawn from the second half of those compared so far. As real
-        races take longer than such draws, the result is scaled up by about two. The
-        forecast is rough and not part of the guarantee.
+        Future labels are drawn from the second half of the labels compared so far. Real
+        races take longer than such draws suggest, so the forecast is multiplied by
+        about two. It is rough and not part of the guarantee.
 
         Parameters
         ----------
@@ -313,13 +317,13 @@ class EncoderRace(BaseEstimator):
         """
         self.resume()
         if not isinstance(max_labels, Integral) or max_labels < 1:
-            raise invalid(
-                "max_labels", "a number of labels, at least 1", max_labels, "pass 2000"
-            )
+            required = "an integer of at least 1"
+            raise invalid("max_labels", required, max_labels, "pass max_labels=2000")
         n_compared = max(self.n_labels_ - self.start, 0)
         if n_compared < 10:
-            cure = f"add {self.start + 10 - self.n_labels_} more labels"
-            raise invalid("labels", "at least 10 after the start", n_compared, cure)
+            cure = f"call update with {self.start + 10 - self.n_labels_} more labels"
+            required = f"at least 10 after the first {self.start}"
+            raise invalid("The number of labels", required, n_compared, cure)
         if self.should_stop_:
             return RaceForecast(0.0, 0.0, 0.0, max_labels)
         low, median, high = forecast_interval(self._race, self.losses_, most=max_labels)
@@ -399,7 +403,8 @@ class EncoderRace(BaseEstimator):
         for name, value in self.get_params(deep=False).items():
             before = self._began_with[name]
             if value is not before and value != before:
-                required, cure = f"{before!r}, as when this race began", "make another"
+                required = f"{before!r}, as when this race began"
+                cure = "create another EncoderRace"
                 raise invalid(name, required, value, cure)
 
     def _about(self, base: Switcher, encoders: Mapping[str, object]) -> dict[str, Any]:
@@ -419,8 +424,8 @@ class EncoderRace(BaseEstimator):
             if not isinstance(self.encoders, Mapping):
                 raise TypeError(
                     "X must be a mapping {encoder: rows} if encoders are names, got "
-                    f"{type(X).__name__}; pass features by name, or make the race with "
-                    "a mapping of transformers"
+                    f"{type(X).__name__}; write update({{name: rows}}, y), or create "
+                    "EncoderRace({name: transformer}, ...)"
                 )
             return {name: self._encoded(name, X) for name in self.alive_}
         return rows_by_name(X, self.encoder_names_, self.alive_)
@@ -436,23 +441,12 @@ class EncoderRace(BaseEstimator):
             encoder = self._fitted[name]
         return np.array(as_array(encoder.transform(protected(X))))
 
-    def _checked_columns(self, X: Any) -> dict[str, list[Any]]:
-        """Return the names of columns of data frames, which must stay as they were."""
-        tables = X if isinstance(X, Mapping) else {"": X}
-        named = {n: list(t.columns) for n, t in tables.items() if hasattr(t, "columns")}
-        for name, columns in named.items():
-            before = self._columns.get(name, columns)
-            if columns != before:
-                title = f"Columns of {name!r}" if name else "Columns of X"
-                cure = f"pass the columns {before!r}, in this order"
-                raise invalid(title, "those of the first call", columns, cure)
-        return named
-
     def _check_width(self, name: str, rows: np.ndarray) -> None:
         if self._steps:
             width = self._steps[0].features[name].shape[1]
             if rows.shape[1] != width:
-                required, cure = f"{width} columns wide, as before", "check the encoder"
+                required = f"{width} columns wide, as before"
+                cure = f"pass the output of the same encoder {name!r}"
                 raise invalid(f"Rows of {name!r}", required, rows.shape[1], cure)
 
     def _losses_of(self, n_labels: int) -> np.ndarray:

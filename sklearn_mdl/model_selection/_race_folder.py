@@ -68,7 +68,7 @@ class RaceFolder:
         """
         if self.path.exists() and not self.path.is_dir():
             raise ValueError(
-                f"folder must be a directory, but {self.path} is a file; choose another"
+                f"folder must be a directory, but {self.path} is a file; pass another"
             )
         self._check_settings()
         self._n_files = n_labels = 0
@@ -88,7 +88,7 @@ class RaceFolder:
         with exclusive(self.path, wait=False):
             if len(self._files()) != self._n_files:
                 required, found = "one race", "another one has written to it"
-                cure = "make this race again to continue from there"
+                cure = "create this EncoderRace again to continue from the folder"
                 raise damaged(self.path, required, found, cure)
             if not self._n_files:
                 text = json.dumps(with_format("race", self.about), indent=1)
@@ -126,8 +126,8 @@ class RaceFolder:
             if (was := found.get(name)) != value:
                 raise ValueError(
                     f"{name} must be {cut_short(was)} as when the race in {self.path} "
-                    f"began, since what changes later voids its guarantee, got "
-                    f"{cut_short(value)}; pass the former, or name another folder"
+                    f"began, since a later change voids the guarantee, got "
+                    f"{cut_short(value)}; pass the first value, or another folder"
                 )
 
     def _read(self, path: Path, n_before: int) -> Step:

@@ -39,14 +39,15 @@ def base_switcher(
     """
     is_real = isinstance(given, MDLReadoutSwitcherRegressor)
     if is_real != (n_classes is None):
-        required = "a number, fixed before the first label, if labels are classes"
-        cure = "pass for example n_classes=10, or for real labels a regressor"
+        required = "an integer, fixed before the first label, if labels are classes"
+        cure = "pass for example n_classes=10, or for real labels "
+        cure += "switcher=MDLReadoutSwitcherRegressor()"
         if is_real:
-            required, cure = "None if labels are real", "leave it out"
+            required, cure = "None if labels are real", "omit n_classes"
         raise invalid("n_classes", required, n_classes, cure)
     if is_real and method == "exact":
         required = "'asymptotic' if labels are real, since losses are unbounded"
-        raise invalid("method", required, method, "leave it out")
+        raise invalid("method", required, method, "omit method")
     if getattr(given, "new_classes", "refuse") != "refuse":
         cure = 'pass new_classes="refuse"'
         raise unsupported(ESCAPE, "a comparison of streams", cure)
@@ -75,7 +76,7 @@ def checked_labels(
     """
     labels = np.asarray(as_labels(refuse_missing(as_array(y))))
     if labels.ndim != 1 or not len(labels):
-        required, cure = "at least one label, of shape (n_labels,)", "pass a list"
+        required, cure = "at least one label, of shape (n_labels,)", "pass [label]"
         raise invalid("y", required, y, cure)
     with warnings.catch_warnings():  # a few rows may well have as many classes
         warnings.filterwarnings("ignore", "The number of unique classes")
@@ -85,9 +86,33 @@ def checked_labels(
     classes = joined(known, labels)
     if len(classes) > n_classes:
         required = f"labels of at most n_classes={n_classes} classes"
-        cure = "correct the label, or begin a new race with more classes"
+        cure = f"correct the label, or begin a race with n_classes={len(classes)}"
         raise invalid("y", required, classes[n_classes:].tolist(), cure)
     return (labels[:, None] == classes).argmax(1), classes
+
+
+def checked_columns(
+    X: Any, before: Mapping[str, Sequence[Any]]
+) -> dict[str, list[Any]]:
+    """Return the names of columns of data frames, which must be those of earlier calls.
+
+    Parameters
+    ----------
+    X : images or array-like, or mapping of str to array-like
+    before : mapping of str to sequence
+        Names of columns in earlier calls.
+    """
+    tables = X if isinstance(X, Mapping) else {"X": X}
+    found = {n: list(t.columns) for n, t in tables.items() if hasattr(t, "columns")}
+    for name, columns in found.items():
+        wanted = before.get(name, columns)
+        if columns != wanted:
+            required, cure = (
+                "those of the first call",
+                f"pass {wanted!r}, in this order",
+            )
+            raise invalid(f"Columns of {name!r}", required, columns, cure)
+    return found
 
 
 def rows_by_name(
@@ -104,7 +129,8 @@ def rows_by_name(
     wrong += [name for name in alive if name not in X]
     if wrong:
         required = f"rows of each encoder that is not out, {list(alive)!r}"
-        raise invalid("X", required, list(X), f"check the rows of {wrong[0]!r}")
+        cure = f"{'remove' if wrong[0] in X else 'add'} {wrong[0]!r}"
+        raise invalid("X", required, list(X), cure)
     return {name: np.array(as_array(X[name])) for name in alive}
 
 
@@ -120,7 +146,8 @@ def encoders_by_name(
     """
     encoders = given if isinstance(given, Mapping) else dict.fromkeys(given)
     if len(encoders) < 2 or len(encoders) < len(given):
-        required, cure = "two different names or more", "give each encoder one"
+        required = "at least two encoders with different names"
+        cure = "pass for example {'clip': encoder, 'raw': None}"
         raise invalid("encoders", required, list(given), cure)
     for name, encoder in checked_encoders(encoders).items():
         if keeps_data(encoder) or isinstance(encoder, LEARN_NOTHING):
@@ -129,8 +156,8 @@ def encoders_by_name(
             check_is_fitted(encoder)
         except NotFittedError as error:
             raise ValueError(
-                f"Encoders must be fitted before a race, but {name!r} is not; fit it "
-                "on rows without labels"
+                f"Encoders must be fitted before a race, but {name!r} is not; call its "
+                "fit(X) on rows without labels"
             ) from error
     return encoders
 
@@ -151,5 +178,6 @@ def digest_of_encoder(name: str, encoder: object) -> str | None:
     except (pickle.PicklingError, TypeError, AttributeError) as error:
         raise TypeError(
             f"Encoders of a race in a folder must be picklable, but {name!r} is not "
-            f"({error}); pass features by name, or omit the folder"
+            f"({error}); pass names of encoders and update({{name: features}}, y), or "
+            "omit folder"
         ) from error

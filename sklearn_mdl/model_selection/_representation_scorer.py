@@ -72,32 +72,36 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
     """Rank encoders by the codelength of labels given their features.
 
     ``fit`` runs the switcher over every encoder on every dataset, with the same
-    readouts for all encoders of a dataset. Default lists depend on the number of
-    features; all encoders get the list for the widest one. An instance is also a scorer
-    for model selection: called with ``(transformer, X, y)`` it returns minus the
-    codelength per example of the transformed X.
+    readouts for all encoders of a dataset. Default lists of readouts depend on the
+    number of features. All encoders get the list for the encoder with the most
+    features. An instance is also a scorer for model selection. Called with
+    ``(transformer, X, y)``, it returns minus the codelength per example of the labels
+    given the transformed X.
 
-    The default readouts differ from those of :class:`~sklearn_mdl.MDLReadoutSwitcher`,
-    whose codes are shorter on average. With few labels, linear kernels find the better
-    encoder more often and in a fraction of the time. With more labels, all kernels find
-    it about as often (``python -m benchmarks choice``).
+    The default readouts differ from those of :class:`~sklearn_mdl.MDLReadoutSwitcher`.
+    The switcher's own defaults give shorter codes on average. With few labels, however,
+    linear kernels find the better encoder more often and in a fraction of the time.
+    With more labels, all kernels find it about as often as the switcher's defaults
+    (``python -m benchmarks choice``).
 
     Parameters
     ----------
     switcher : MDLReadoutSwitcher or MDLReadoutSwitcherRegressor, default=None
-        Copied for every cell. A regressor treats all labels as real numbers. None
-        chooses a classifier or regressor by `targets`, with readouts ``"linear"`` on
-        datasets of at most 500 labels, ``"closed-form"`` up to 2,048 (also for few real
-        labels), and the switcher's default on larger datasets.
+        Copied for every cell, which is one order of one dataset with one encoder. A
+        regressor treats all labels as real numbers. None chooses a classifier or a
+        regressor by `targets`. A classifier then has the readouts ``"linear"`` on
+        datasets of at most 500 labels. Other datasets of at most 2,048 labels get
+        ``"closed-form"``, and larger datasets the default of the switcher.
     targets : {"auto", "classes", "real"}, default="auto"
         Kind of labels, if no switcher is given. "auto" treats floats as real numbers
-        unless all are whole, and integers and text as classes. It raises for whole
-        floats with many distinct values (more than 20, or a quarter of the rows), such
-        as ages or prices.
+        unless all are whole, and integers and text as classes. It raises ValueError for
+        whole floats with many distinct values (more than 20, or a quarter of the rows),
+        such as ages or prices.
     n_orders : int or "auto", default="auto"
         Number of random orders of each dataset, which all encoders share. Codelengths
-        are means over them. "auto" is 4 if no switcher is given and no dataset has more
-        than 500 labels, and 1 otherwise. With `time_budget` this is the maximum.
+        are means over these orders. "auto" is 4 if no switcher is given and no dataset
+        has more than 500 labels, and 1 otherwise. With `time_budget` this is the
+        largest number of orders.
     time_budget : float, default=None
         Seconds after which no cell is started; None is unlimited. Each round scores one
         order of every encoder on every dataset. Encoders whose mean codelength on a
@@ -111,22 +115,22 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         several groups.
     missing : {"raise", "drop"}, default="raise"
         What to do if a dataset lacks features of an encoder or a cell failed on it.
-        "raise", since ranks over unequal sets of datasets are meaningless, or "drop"
-        the dataset with a warning.
+        "raise" raises ValueError, since ranks over unequal sets of datasets are
+        meaningless. "drop" leaves out the dataset with a warning.
     results : path-like, default=None
         A directory in which every cell is saved as soon as it is scored, along with the
         features of transformers. A second ``fit`` only runs missing cells. Cells from
         other settings, data or library versions are never reused.
     n_permutations : int, default=None
         Number of label permutations for a p-value of every cell, as in
-        :meth:`MDLReadoutSwitcher.permutation_test`, which uses only the kernel readouts
-        in the list. Ignored if you call the instance as a scorer.
+        :meth:`MDLReadoutSwitcher.permutation_test`. The test uses only the kernel
+        readouts in the list. Ignored if you call the instance as a scorer.
     eliminate : float, default=None
-        Level of a race between the encoders on each dataset before the ranking, like
-        the ``alpha`` of :class:`EncoderRace`. Encoders that are out on some dataset are
-        not scored. The probability that a race eliminates the best encoder of its
-        dataset is approximately at most this level. Datasets with groups are not raced.
-        None scores all encoders.
+        If given, the encoders first race on each dataset, with this level as the
+        ``alpha`` of :class:`EncoderRace`. Encoders that are out on some dataset are not
+        scored. The probability that a race eliminates the best encoder of its dataset
+        is approximately at most this level. Datasets with groups are not raced. None
+        scores all encoders.
     n_jobs : int, default=None
         Number of cells scored in parallel by joblib, whose backend may be Dask's. On a
         machine with several GPUs each process uses one. No processes are started if all
@@ -142,9 +146,10 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
     ----------
     codelengths_ : ndarray of shape (n_datasets, n_encoders)
         Mean codelength over orders, in nats. For an encoder with fewer orders than
-        others, their mean plus its difference from them in the shared orders.
+        others, this is the mean of the encoders with all orders, plus the difference
+        from them in the shared orders.
     order_codelengths_ : ndarray of shape (n_datasets, n_encoders, n_orders)
-        NaN where time ran out.
+        Codelength in each order, in nats; NaN where time ran out.
     n_orders_ : ndarray of shape (n_datasets, n_encoders), int
         Number of orders scored.
     average_ranks_ : ndarray of shape (n_encoders,)
@@ -156,14 +161,13 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         The ranking on each group.
     encoder_names_, dataset_names_ : list of str
     common_settings_notes_ : dict of str to str
-        Notes, by dataset, if an encoder on its own would have had other readouts,
-        replay streams or scalings than those for the widest encoder, which all encoders
-        get.
+        Notes, by dataset, on encoders that on their own would have had other readouts,
+        replay streams or scalings. All encoders get those for the widest encoder.
     cells_ : list of Cell
         All results, sorted by dataset, encoder and order.
     eliminated_ : dict of str to dict of str to int
-        For each eliminated encoder, the number of labels it took, by dataset.
-        Eliminated encoders are in no other attribute.
+        Number of labels until elimination, by encoder and dataset. Eliminated encoders
+        are in no other attribute.
     failures_ : list of Failure
         Cells and encoders that failed. With ``missing="drop"`` the ranking leaves out
         their datasets.
@@ -333,8 +337,8 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         failed = [found for found in outcomes if isinstance(found, Failure)]
         if failed:
             raise ValueError(
-                f"A score needs all its cells, but {listed(failed)} failed; fix what "
-                "failed and score again"
+                f"A score needs all its cells, but {listed(failed)} failed; fix these "
+                "errors and call the scorer again"
             )
         cells = [cell for cell in outcomes if isinstance(cell, Cell)]
         return -float(np.mean([cell.per_example for cell in cells]))
@@ -373,7 +377,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
 
     def _check_permutable(self) -> None:
         """Raise the errors of a permutation test before any pass runs."""
-        cure = "leave out n_permutations"
+        cure = "pass n_permutations=None"
         if self.dataset_groups:
             raise unsupported(PERMUTATIONS, GROUPS, cure)
         if getattr(self.switcher, "label_delay", 0):
@@ -441,16 +445,16 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         failures = f"{len(failed)} failed: {listed(failed)}"
         if self.missing == "raise":
             raise ValueError(
-                f"Every dataset must hold every encoder, but {failures}; fix what "
-                "failed and fit again, or pass missing='drop'"
+                f"Every dataset must hold every encoder, but {failures}; fix these "
+                "errors and call fit again, or pass missing='drop'"
             )
         lost = list(dict.fromkeys(failure.dataset for failure in failed))
         warn_caller(f"Dropped datasets {lost}, on which {failures}")
         kept = [name for name in names if name not in lost]
         if names and not kept:
             raise ValueError(
-                f"Ranking needs one dataset with all encoders, got none, since "
-                f"{failures}; fix what failed and fit again"
+                "Ranking needs at least one dataset with all encoders, got none, since "
+                f"{failures}; fix these errors and call fit again"
             )
         return kept
 
@@ -479,11 +483,11 @@ def _check_groups(groups: Mapping[str, object], datasets: Datasets) -> None:
         if isinstance(members, str) or not isinstance(members, Sequence | set):
             raise TypeError(
                 "dataset_groups must be a mapping {group: [datasets]}, but group "
-                f"{name!r} is {members!r}; give a list of names"
+                f"{name!r} is {members!r}; pass a list of names of datasets"
             )
         unknown = [member for member in members if member not in datasets]
         if unknown:
             raise ValueError(
                 f"dataset_groups must name datasets among {list(datasets)}, but "
-                f"{name!r} holds {unknown[0]!r}; leave it out"
+                f"{name!r} holds {unknown[0]!r}; correct this name or leave it out"
             )

@@ -286,8 +286,8 @@ def _detach(estimator: OnlineEstimator, seed: int) -> None:
 def _refuse_grouped(caller: str, fitted: OnlineEstimator, n_rows: int) -> None:
     """Raise ValueError for rows without groups that follow a stream with groups."""
     if n_rows and fitted._run.schedule.ends:
-        cure = "call heldout_codelengths(X, y, groups=...), or use codelength_scorer"
-        raise unsupported(GROUPS, "held-out scorers", f"in {caller}, {cure}")
+        cure = "call heldout_codelengths(X, y, groups=...) or codelength_scorer"
+        raise unsupported(GROUPS, "held-out scorers", f"instead of {caller}, {cure}")
 
 
 def _count_returning(fitted: _Fitted) -> int:

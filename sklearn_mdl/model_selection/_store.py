@@ -149,8 +149,8 @@ class CellStore:
     def __init__(self, folder: Path, *switchers: Switcher) -> None:
         if not folder.is_dir() and os.path.lexists(folder):
             raise NotADirectoryError(
-                f"Cells must be kept in a directory, but {folder} is not one; name "
-                "another"
+                f"Cells must be kept in a directory, but {folder} is not one; pass "
+                "another results=FOLDER"
             )
         self.folder = folder
         self._shared = {
@@ -200,7 +200,9 @@ class CellStore:
         except (ValueError, OSError) as error:
             if not os.path.lexists(path):
                 return None
-            warn_caller(f"{path} must be a whole cell, but {error}; it is run again")
+            warn_caller(
+                f"{path} must be a whole cell, but {error}; this cell is run again"
+            )
             return None
         return cell
 
@@ -228,7 +230,7 @@ class CellStore:
         for (dataset, now), was in found.items():
             warn_caller(
                 f"All encoders of {dataset!r} must have the same readouts, now {now}, "
-                f"but {len(was)} kept cells have others ({was[0]}); they are run again"
+                f"but {len(was)} kept cells have others ({was[0]}); these are run again"
             )
 
     def save(self, task: Task, cell: Cell) -> Cell:

@@ -169,7 +169,7 @@ class TaskSequence(BaseEstimator):
         sequence = names if order is None else [str(name) for name in order]
         if sorted(sequence) != sorted(names):
             required = f"a list of {names}, each once"
-            raise invalid("order", required, sequence, "pass None to keep their order")
+            raise invalid("order", required, sequence, "pass order=None")
         found = self._encoded(tasks)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         places = [names.index(name) for name in sequence]
@@ -310,7 +310,9 @@ def _names_of(tasks: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> list[str]:
     if not isinstance(tasks, Mapping) or len(tasks) < 2:
         what = len(tasks) if isinstance(tasks, Mapping) else type(tasks).__name__
         required = "a mapping of at least two names to pairs (X, y)"
-        raise invalid("tasks", required, what, "give all tasks of the sequence")
+        raise invalid(
+            "tasks", required, what, "pass {'first': (X1, y1), 'second': (X2, y2)}"
+        )
     return [str(name) for name in tasks]
 
 

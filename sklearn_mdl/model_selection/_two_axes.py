@@ -72,7 +72,8 @@ def two_axes(
         kinds = [type(one).__name__ for one in (features, label, batch)]
         raise TypeError(
             "features, label and batch must be an AnnData and names of columns, or a "
-            f"mapping and arrays, got {', '.join(kinds)}; pass what belongs together"
+            f"mapping and arrays, got {', '.join(kinds)}; write "
+            "two_axes(adata, 'label', 'batch') or two_axes({'raw': X}, label, batch)"
         )
     given = {"label": (features, label), "batch": (features, batch)}
     datasets = cast(Mapping[str, Any], opened(given))

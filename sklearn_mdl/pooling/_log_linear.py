@@ -47,7 +47,7 @@ class LogLinearPool(BaseEstimator):
         p_t(y) \propto \prod_g q_{gt}(y)^{w_g},
 
     where :math:`q_g` is the prediction of kind ``g``. Weights start at ``1 / G``. They
-    may be negative and need not sum to one. Each label, once coded, moves them by one
+    may be negative and need not sum to one. Once a label is coded, the weights take one
     Newton step on its log-loss. With :math:`F_{gc} = \log q_g(c) - \sum_k p(k) \log
     q_g(k)`,
 
@@ -69,9 +69,9 @@ class LogLinearPool(BaseEstimator):
         kind and of the pool. Without a floor, a single kind that is certain and wrong
         makes the regret grow linearly.
     half_life : float, default=None
-        Number of labels after which a label counts half in :math:`H`. Use it for
-        streams that drift: :math:`H` decays towards :math:`H_0`, so steps stay large
-        enough to follow new labels. None counts all labels equally.
+        Number of labels after which a label counts half in :math:`H`; None counts all
+        labels equally. Use it for streams that drift. :math:`H` then decays towards
+        :math:`H_0`, so steps stay large enough to follow new labels.
     rates : sequence of float, default=None
         Constant rates of the fixed share with which a switcher mixes the readouts of a
         kind. Each kind has its own Bayesian mixture over the rates. None is the single
@@ -120,18 +120,20 @@ class LogLinearPool(BaseEstimator):
         precision, floor = self.prior_precision, self.floor
         if not is_number_in(precision, 0, math.inf) or precision == 0:
             required = "a positive finite number"
-            raise invalid("prior_precision", required, precision, "15 is the default")
+            raise invalid(
+                "prior_precision", required, precision, "pass prior_precision=15"
+            )
         if not is_number_in(floor, 0, 1) or floor == 1:
-            raise invalid("floor", "a number in [0, 1)", floor, "1e-4 is the default")
+            raise invalid("floor", "a number in [0, 1)", floor, "pass floor=1e-4")
         half_life, rates = self.half_life, self.rates
         fades = isinstance(half_life, Real) and half_life > 0
         if half_life is not None and not fades:
-            cure = "give a number of labels"
+            cure = "pass for example half_life=100"
             raise invalid("half_life", "positive or None", half_life, cure)
         if rates is None:
             return
         if not len(rates) or not all(is_number_in(rate, 0, 1) for rate in rates):
-            cure = "give probabilities of a redraw"
+            cure = "pass for example rates=[1 / 16, 1 / 64]"
             raise invalid("rates", "numbers in [0, 1], or None", rates, cure)
 
     def __call__(self, log_proba: ArrayLike, labels: ArrayLike) -> PoolTrace:
@@ -156,7 +158,8 @@ class LogLinearPool(BaseEstimator):
         array = np.asarray(log_proba, dtype=np.float64)
         if array.ndim != 3:
             required = "of shape (n_samples, n_kinds, n_classes)"
-            raise invalid("log_proba", required, array.shape, "stack the predictions")
+            cure = "pass np.stack(predictions_of_kinds, axis=1)"
+            raise invalid("log_proba", required, array.shape, cure)
         return PoolPass(self, *array.shape[1:]).extend(array, labels)
 
 
@@ -183,7 +186,7 @@ class PoolPass(GroupPass):
     def __init__(self, pool: LogLinearPool, n_kinds: int, n_classes: int) -> None:
         pool.check_params()
         for name, value in {"n_kinds": n_kinds, "n_classes": n_classes}.items():
-            check_integer(name, value, 1, "count those of the stream")
+            check_integer(name, value, 1, "pass the number in the stream")
         self._floor = float(pool.floor)
         self._shape = int(n_kinds), int(n_classes)
         super().__init__(pool, n_kinds)

@@ -436,7 +436,7 @@ def combined_e_values(e_values: ArrayLike, claim: str) -> Floats:
         )
     if values.ndim == 0 or not len(values) or not (values >= 0).all():
         raise ValueError(
-            "e_values must be numbers from 0, one for each dataset, got "
-            f"{values.tolist()!r}; pass exp of exact log e-values"
+            "e_values must be at least 0, one for each dataset, got "
+            f"{values.tolist()!r}; pass np.exp(log_e_values)"
         )
     return np.asarray(values.prod(0) if claim == claims[0] else values.min(0))

@@ -134,9 +134,9 @@ def bayesian_signed_rank(
     """
     table, margin = _pairs.checked_codelengths(codelengths), _pairs.log_margin(rope)
     chosen = _pairs.checked_pairs(table, pairs, top_k)
-    _pairs.check_count("n_draws", n_draws, 1, "give the number of draws, such as 50000")
+    _pairs.check_count("n_draws", n_draws, 1, "pass n_draws=50000")
     if not isinstance(prior_strength, Real) or not 0 < float(prior_strength) < np.inf:
-        cure = "pass 0.5 to make the prior count as half a dataset"
+        cure = "pass prior_strength=0.5, which counts as half a dataset"
         required = "a positive finite number"
         raise _pairs.invalid("prior_strength", required, prior_strength, cure)
     concentration = np.append(float(prior_strength), np.ones(len(table)))

@@ -96,7 +96,7 @@ def checked_pairs(table: Floats, pairs: ArrayLike | None, top_k: int | None) -> 
         )
     if pairs is not None and top_k is not None:
         raise ValueError(
-            f"Pass `pairs` or `top_k`, got both, with top_k={top_k!r}; leave one out."
+            f"Pass either `pairs` or `top_k`, got both, with top_k={top_k!r}; omit one."
         )
     if pairs is not None:
         return _checked(pairs, n_encoders)
@@ -116,10 +116,10 @@ def _all_of(encoders: NDArray[np.intp]) -> Pairs:
 
 def _best(table: Floats, top_k: int) -> NDArray[np.intp]:
     """Return the columns with the best average ranks, in the order of the table."""
-    check_count("top_k", top_k, 2, "a pair has two encoders")
+    check_count("top_k", top_k, 2, "pass top_k=2 to compare the best two")
     if top_k > table.shape[1]:
         limit = f"at most the number of encoders, {table.shape[1]}"
-        raise invalid("top_k", limit, top_k, "leave it out to compare all pairs")
+        raise invalid("top_k", limit, top_k, "omit top_k to compare all pairs")
     return np.sort(np.argsort(average_ranks(table), kind="stable")[:top_k])
 
 
@@ -216,7 +216,7 @@ def log_margin(rope: float) -> float:
     """Return the largest log ratio of codelengths that are practically equivalent."""
     if not isinstance(rope, Real) or not 0 <= float(rope) < np.inf:
         required = "a finite number of at least 0"
-        raise invalid("rope", required, rope, "pass 0.01 for one per cent")
+        raise invalid("rope", required, rope, "pass rope=0.01 for one per cent")
     return float(np.log1p(rope))
 
 

@@ -14,7 +14,7 @@ from scipy.stats import chi2, f, rankdata, studentized_range
 from sklearn_mdl.ranking import _pairs
 from sklearn_mdl.ranking._results import NamedResult
 
-_COUNT = "count the columns or rows of the table of scores"
+_COUNT = "pass the number of columns or rows of the table of scores"
 
 
 def nemenyi_critical_difference(
@@ -63,7 +63,7 @@ def nemenyi_critical_difference(
     1.571...
     """
     scale = _scale(n_encoders, n_datasets)
-    cure = "give the probability of a false alarm, such as 0.1"
+    cure = "pass for example alpha=0.1"
     _pairs.check_fraction("alpha", alpha, cure)
     return float(studentized_range.ppf(1 - alpha, n_encoders, np.inf)) * scale
 
@@ -148,7 +148,7 @@ def rank_groups(
     given = np.asarray(average_ranks, dtype=np.float64)
     if given.ndim != 1 or given.size == 0 or not np.isfinite(given).all():
         required = "finite and of shape (n_encoders,), n_encoders > 0"
-        cure = "give one rank per encoder"
+        cure = "pass one rank per encoder"
         raise _pairs.invalid("average_ranks", required, given.tolist(), cure)
     if not critical_difference > 0:
         cure = "take it from nemenyi_critical_difference(...)"
@@ -380,7 +380,7 @@ def rank_intervals(
     table = _pairs.checked_scores(scores)
     _pairs.check_repeats(table, "Resampling of datasets")
     _pairs.check_fraction("level", level, "pass for example level=0.9")
-    _pairs.check_count("n_resamples", n_resamples, 1, "1000 suffice for most tables")
+    _pairs.check_count("n_resamples", n_resamples, 1, "pass n_resamples=1000")
     ranks, n_datasets = rankdata(table, axis=1), len(table)
     rng = np.random.default_rng(random_state)
     chances = np.full(n_datasets, 1 / n_datasets)

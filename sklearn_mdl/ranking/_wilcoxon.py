@@ -54,10 +54,7 @@ class PairwiseWilcoxon(NamedResult):
 
 
 def pairwise_wilcoxon(
-    codelengths: ArrayLike,
-    *,
-    pairs: ArrayLike | None = None,
-    top_k: int | None = None,
+    codelengths: ArrayLike, *, pairs: ArrayLike | None = None, top_k: int | None = None
 ) -> PairwiseWilcoxon:
     """Test pairs of encoders by the signed ranks of their log codelength ratios.
 
@@ -172,7 +169,7 @@ def holm_adjusted(p_values: ArrayLike) -> _pairs.Floats:
     """
     given = np.asarray(p_values, dtype=np.float64)
     if given.ndim != 1 or not ((given >= 0) & (given <= 1)).all():
-        required, cure = "probabilities of shape (n_tests,)", "give one per test"
+        required, cure = ("probabilities of shape (n_tests,)", "pass one per test")
         raise _pairs.invalid("p_values", required, given.tolist(), cure)
     order = np.argsort(given)
     steps = np.arange(len(given), 0, -1) * given[order]

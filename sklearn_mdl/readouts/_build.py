@@ -119,10 +119,10 @@ def check_memory(
     shape = max(needed, key=lambda s: needed[s])
     raise MemoryError(
         f"The readouts need {total / 1e9:.3g} GB for weights, gradients, moments and "
-        f"averages, {needed[shape] / 1e9:.3g} GB of it for the {len(groups[shape])} of "
-        f"hidden layers {shape.hidden_layer_sizes}, {sizes[shape].bytes / 1e9:.3g} GB "
-        f"for a single one, but {device} has {available / 1e9:.3g} GB; take fewer or "
-        "smaller readouts"
+        f"averages, but {device} has {available / 1e9:.3g} GB; pass fewer or smaller "
+        f"readouts (hidden layers {shape.hidden_layer_sizes}: {len(groups[shape])} "
+        f"readouts, {needed[shape] / 1e9:.3g} GB, or {sizes[shape].bytes / 1e9:.3g} GB "
+        "for a single one)"
     )
 
 
@@ -209,7 +209,7 @@ def hidden_widths(sizes: object) -> tuple[int, ...]:
     ):
         raise ValueError(
             "hidden_layer_sizes must be positive integers, one for each hidden layer, "
-            f"got {sizes!r}; give for example (512,)"
+            f"got {sizes!r}; pass for example (512,)"
         )
     return tuple(int(width) for width in widths)
 

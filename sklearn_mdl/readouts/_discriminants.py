@@ -60,13 +60,14 @@ class DiscriminantReadout(MeansReadout):
 
     plus 1e-3 of its mean eigenvalue. Here ``D`` holds these rows minus the means of
     their classes, ``f`` is their number minus the number of classes seen (at least 1),
-    ``T`` is their covariance, shrunk by the oracle approximating rule, and ``h`` is the
-    shrinkage. Class means are updated after every label. In whitened, centred
+    ``T`` is their covariance, shrunk by the oracle approximating rule, and ``h`` is
+    `shrinkage`. Class means are updated after every label. In whitened, centred
     coordinates they are :math:`m_c = \mathrm{sum}_c / (n_c + 1)`, and scores are
     :math:`(m_c^T x - m_c^T m_c / 2) / \|x\|`. Scores become probabilities as in
-    :class:`~sklearn_mdl.KernelReadout`, without variances. Before row 8, and until some
-    feature has varied, rows are divided by their length. Whitening is fixed from row
-    8,192 on, or 2,048 with more than 2,048 features.
+    :class:`~sklearn_mdl.KernelReadout`, but without its variance terms. Before row 8,
+    and until some feature has varied, rows are only divided by their length. Whitening
+    is fixed from row 8,192 on. With more than 2,048 features it is fixed from row 2,048
+    on.
 
     A row costs ``O(d * (d + C))``, computed in blocks of 32 rows. From row 4,096 on,
     labels are also learned block by block, unless rows are forgotten. The readout is
@@ -81,8 +82,9 @@ class DiscriminantReadout(MeansReadout):
     device : str, default="auto"
         Torch device; "auto" uses a GPU if there is one. A switcher overrides this.
     window, restart : int, default=None
-        Whether to forget old rows, as in :class:`~sklearn_mdl.KernelReadout`: the
-        largest number of rows in means and covariance, and where they restart.
+        When to forget old rows, as in :class:`~sklearn_mdl.KernelReadout`. `window`
+        limits the number of rows in the means and the covariance, and `restart` starts
+        both from scratch.
 
     Attributes
     ----------
@@ -135,7 +137,7 @@ class CentroidReadout(MeansReadout):
 
     The score of a class is the cosine of the row with the mean of the class's rows so
     far, or 0 if there are none. Scores become probabilities as in
-    :class:`~sklearn_mdl.KernelReadout`, without variances.
+    :class:`~sklearn_mdl.KernelReadout`, but without its variance terms.
 
     Parameters
     ----------
@@ -144,14 +146,14 @@ class CentroidReadout(MeansReadout):
         and so on up to 8,192. "within-class" also whitens rows by the covariance within
         classes, as in :class:`DiscriminantReadout`.
     shrinkage : float, default=0.1
-        Shrinkage of that covariance.
+        Shrinkage of the covariance within classes; only used with "within-class".
     batch_size : int, default=32
         Size of minibatches, which has no effect, since this readout learns row by row.
     device : str, default="auto"
         Torch device; "auto" uses a GPU if there is one. A switcher overrides this.
     window, restart : int, default=None
-        Whether to forget old rows, as in :class:`~sklearn_mdl.KernelReadout`: the
-        largest number of rows in means, and where they restart.
+        When to forget old rows, as in :class:`~sklearn_mdl.KernelReadout`. `window`
+        limits the number of rows in the means, and `restart` starts them from scratch.
 
     Attributes
     ----------

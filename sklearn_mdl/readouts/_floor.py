@@ -52,9 +52,9 @@ def spread(proba: ArrayLike, classifier: BaseEstimator, n_classes: int) -> Float
     classes = np.asarray(classifier.classes_, dtype=np.intp)
     if given.shape[1] != len(classes):
         raise ValueError(
-            f"predict_proba must have {len(classes)} columns, one for each class of "
-            f"the fit, or {n_classes}, one for each class of all, got "
-            f"{given.shape[1]}; check the output of the classifier"
+            f"predict_proba must have {len(classes)} columns, one for each class in "
+            f"classes_, or {n_classes}, one for each class of the stream, got "
+            f"{given.shape[1]}; fix predict_proba of {type(classifier).__name__}"
         )
     found = np.zeros((len(given), n_classes))
     found[:, classes] = given

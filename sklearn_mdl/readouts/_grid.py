@@ -68,9 +68,7 @@ def build_grid(
     for name in settings:
         if name not in known:
             near = get_close_matches(name, known, n=1)
-            advice = (
-                f"the nearest of them is {near[0]!r}" if near else "choose one of them"
-            )
+            advice = f"did you mean {near[0]!r}?" if near else "choose one of them"
             raise TypeError(
                 f"Settings must be parameters of {kind.__name__}, which are "
                 f"{', '.join(known)}, got {name!r}; {advice}"
@@ -98,7 +96,7 @@ def _values(name: str, given: object) -> Any:
     values = list(given)
     if not values:
         raise ValueError(
-            f"{name} must hold at least one value, got an empty list; add one"
+            f"{name} must hold at least one value, got an empty list; omit {name}"
         )
     return values
 
@@ -113,8 +111,8 @@ def _is_one_shape(sizes: Collection[object]) -> bool:
 def _combined(columns: Mapping[str, Sequence[object]]) -> list[dict[str, Any]]:
     for name, values in columns.items():
         if hasattr(values, "rvs"):
-            cure = "pass n_samples to draw from it"
-            raise invalid(name, "values to be combined", values, cure)
+            cure = "pass for example n_samples=20 to draw from distributions"
+            raise invalid(name, "a list unless n_samples is given", values, cure)
     return [
         dict(zip(columns, values, strict=True)) for values in product(*columns.values())
     ]
@@ -126,12 +124,12 @@ def _drawn(
     random_state: int | RandomState | None,
 ) -> list[dict[str, Any]]:
     if not isinstance(n_samples, Integral) or n_samples < 1:
-        raise invalid("n_samples", "a positive integer", n_samples, "None takes all")
+        raise invalid("n_samples", "a positive integer", n_samples, "pass n_samples=20")
     if all(isinstance(values, list) for values in columns.values()):
         n_all = prod(len(values) for values in columns.values())
         if n_samples > n_all:
             required = f"at most the number of combinations, {n_all}"
-            cure = "give more values or draw fewer combinations"
+            cure = f"pass n_samples={n_all}, or more values"
             raise invalid("n_samples", required, n_samples, cure)
     return list(ParameterSampler(columns, int(n_samples), random_state=random_state))
 

@@ -65,9 +65,9 @@ class LabellingsLearner(KernelLearner):
         """
         if self.memory.forgets:
             raise ValueError(
-                "Labellings that share a factor need readouts of all rows, got one "
-                f"with window={self.memory.window}, restart={self.memory.restart}; "
-                "leave it out"
+                "Labellings that share a factor need readouts that keep all rows, got "
+                f"window={self.memory.window}, restart={self.memory.restart}; leave "
+                "out this readout"
             )
         start = 0
         exact = min(n_rows, self.n_landmarks or n_rows)

@@ -154,7 +154,7 @@ class KernelLearner(RowLearner):
             raise MemoryError(
                 f"Factors of {n_rows} rows and {n_factors} kernel readouts need "
                 f"{needed / 1e9:.3g} GB, but {self.device} has {available / 1e9:.3g} "
-                "GB; set max_exact, for example to 2048"
+                "GB; pass for example max_exact=2048"
             )
 
     def _opened(

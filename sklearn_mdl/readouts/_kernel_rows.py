@@ -100,10 +100,10 @@ class Memory(NamedTuple):
         if scaling in WHITENED and min(n_features, most) > MAX_VALUES:
             raise invalid(
                 "max_exact",
-                f"at most {MAX_VALUES} to whiten {n_features} features (or window, or "
-                "half of it for restart)",
+                f"at most {MAX_VALUES} to whiten {n_features} features (also window "
+                "and twice restart)",
                 None if most == math.inf else most,
-                f"set max_exact={MAX_VALUES}, or reduce the width first",
+                f"pass max_exact={MAX_VALUES}, or reduce the features first",
             )
 
     def first_known(self, n_rows: int) -> int:

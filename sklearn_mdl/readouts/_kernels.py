@@ -16,12 +16,7 @@ from sklearn_mdl._core.base.regressor import OnlineRegressor
 from sklearn_mdl._core.kernels.functions import Kernel
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
 from sklearn_mdl._core.validation import invalid
-from sklearn_mdl.readouts._base import (
-    NOT_NEGATIVE,
-    POSITIVE,
-    BaseReadout,
-    Readout,
-)
+from sklearn_mdl.readouts._base import NOT_NEGATIVE, POSITIVE, BaseReadout, Readout
 from sklearn_mdl.readouts._build import Context, grouped
 from sklearn_mdl.readouts._kernel_groups import Member
 from sklearn_mdl.readouts._kernel_labellings import Labellings
@@ -143,33 +138,36 @@ class KernelReadout(KernelSettings, BaseReadout):
             + a \log(n_c + 1/2) - \mathrm{const},
 
     where :math:`v_t = R_{tt}^2 / \alpha` is the variance, :math:`q_c = s_c + 1 / C` the
-    score as a probability, and :math:`n_c` the count of earlier labels. ``(b, v, u,
-    a)`` take one Newton step on the log-loss after each label, ``v`` and ``u`` from
-    label 64 on. ``p`` is then mixed with a share of 1e-4 of the uniform distribution.
-    There are no random numbers and no minibatches. From row 4,096 on, however, 32 rows
-    are predicted and their labels learned together, unless rows are forgotten.
+    score as a probability, and :math:`n_c` the count of earlier labels. After each
+    label, ``(b, v, u, a)`` take one Newton step on the log-loss, except that ``v`` and
+    ``u`` stay fixed before label 64. ``p`` is then mixed with a share of 1e-4 of the
+    uniform distribution. The readout uses neither random numbers nor minibatches. From
+    row 4,096 on, however, it predicts 32 rows and then learns their labels together,
+    unless it forgets rows.
 
-    All kernel readouts of a switcher are computed together. Those with the same scaling
-    share inner products and distances, and those with the same kernel its matrix.
+    All kernel readouts of a switcher are computed together. Readouts with the same
+    scaling share inner products and distances. If they also have the same kernel, they
+    share its matrix.
 
     Parameters
     ----------
     kernel : str or callable, default="arc-cosine"
-        "arc-cosine", "rbf", "linear" or "polynomial".
-        "arc-cosine" has degree 1, like a network of infinitely many rectified units.
-        Also a kernel of ``sklearn.gaussian_process.kernels``, or any callable of two
-        arrays of rows, but these cannot be written to a file.
+        "arc-cosine", "rbf", "linear" or "polynomial". "arc-cosine" is the kernel of
+        degree 1, which corresponds to a network of infinitely many rectified units. You
+        can also pass a kernel of ``sklearn.gaussian_process.kernels`` or any callable
+        of two arrays of rows. A readout with such a kernel cannot be written to a file.
     alpha : float, default=0.03
-        Noise added to the diagonal.
+        Variance of the noise, added to the diagonal of the kernel matrix.
     depth : int, default=1
         Number of hidden layers of the arc-cosine kernel, at most 100.
     width : float, default=1.0
         Width of "rbf", :math:`e^{-\|x - x'\|^2 / (\mathrm{width} \cdot m)}`, where
-        ``m`` is the median squared distance between rows before the last refresh, or
-        between distinct rows if most are equal.
+        ``m`` is the median squared distance between the rows before the last refresh of
+        the scaling. If most of these rows are equal, ``m`` is the median between
+        distinct rows.
     gamma : float, default=None
-        Factor of squared distances ("rbf"), which replaces the width, or of inner
-        products ("polynomial", where None is 1).
+        With "rbf", the factor of squared distances, which replaces `width`. With
+        "polynomial", the factor of inner products; None is 1.
     degree, coef0 : float, default=3, 1.0
         Parameters of "polynomial", :math:`(\gamma x^T x' +
         \mathrm{coef0})^{\mathrm{degree}}`.
@@ -181,8 +179,8 @@ class KernelReadout(KernelSettings, BaseReadout):
         inverse root of their shrunk covariance and divides them by their length.
         "within-class" does the same with the covariance within classes, from the labels
         known then. All of these append a constant 0.3 and divide the kernel by its mean
-        diagonal; rows have unit length before row 8 and until a feature varies. "unit"
-        divides rows by their length. None changes neither rows nor kernel.
+        diagonal. Before row 8, and until a feature varies, rows have unit length.
+        "unit" divides rows by their length. None changes neither rows nor kernel.
     max_exact : int, default=2048
         Number of rows after which kernels are approximated, rounded down to a multiple
         of 32; None is unlimited. These rows then serve as landmarks, and statistics
@@ -193,16 +191,16 @@ class KernelReadout(KernelSettings, BaseReadout):
     device : str, default="auto"
         Torch device; "auto" uses a GPU if there is one. A switcher overrides this.
     window : int, default=None
-        Largest number of recent rows in the factor, for streams that drift, rounded
-        down to a multiple of 64. Overrides `max_exact`; None keeps all rows. A full
-        window forgets its older half, including the statistics of these rows, and
+        Largest number of recent rows in the factor, rounded down to a multiple of 64.
+        Use it for streams that drift. Overrides `max_exact`; None keeps all rows. A
+        full window forgets its older half, including the statistics of these rows, and
         calibrates again on the other half.
     restart : int, default=None
-        Restart at odd multiples of this number of rows, as if the stream began there,
-        rounded down to 8, 16 or a multiple of 32. Overrides `max_exact`; None never
-        restarts. Among readouts with 32, 64, 128 and so on, exactly one restarts at
-        each multiple of 32 (Hazan and Seshadhri, 2009, Efficient learning algorithms
-        for changing environments, ICML).
+        Number of rows at whose odd multiples the readout restarts, as if the stream
+        began there. It is rounded down to 8, 16 or a multiple of 32. Overrides
+        `max_exact`; None never restarts. Among readouts with `restart` 32, 64, 128 and
+        so on, exactly one restarts at each multiple of 32 (Hazan and Seshadhri, 2009,
+        Efficient learning algorithms for changing environments, ICML).
 
     Attributes
     ----------
@@ -219,9 +217,10 @@ class KernelReadout(KernelSettings, BaseReadout):
     Raises
     ------
     ValueError
-        By ``fit`` and ``partial_fit``, if a callable does not return the kernel of all
-        pairs of rows. If its matrix has no factor from some row on, or if it raises,
-        the readout predicts without features from there on, with a warning.
+        In ``fit`` and ``partial_fit``, if a callable does not return one number for
+        each pair of rows. If the callable raises or its matrix has no Cholesky factor,
+        you only get a warning, and from that row on the readout predicts without
+        features.
     MemoryError
         If ``max_exact`` is None and the factor does not fit into memory.
 
@@ -275,13 +274,14 @@ class KernelReadout(KernelSettings, BaseReadout):
                 "scaling",
                 "independent of labels if one factor serves several labellings",
                 self.scaling,
-                'use "whiten", or fit a copy for each',
+                'pass scaling="whiten", or fit a copy for each labelling',
             )
         rows, labels = self._validated(X, reset=False), np.asarray(labels)
         if labels.ndim != 2 or labels.shape[1] != self.n_samples_seen_:
             raise ValueError(
                 f"labels must have shape (n_labellings, {self.n_samples_seen_}), one "
-                f"for each row that was fitted, got {labels.shape}; stack them"
+                f"for each row that was fitted, got {labels.shape}; pass "
+                "np.stack(labellings)"
             )
         coded = [np.unique(own, return_inverse=True) for own in labels]
         # Labellings by number of classes.
@@ -293,8 +293,7 @@ class KernelReadout(KernelSettings, BaseReadout):
         run, predicted = self._run, np.empty((len(labels), len(rows)), labels.dtype)
         with run.threads.arithmetic():
             (learner,) = self.learners_of(
-                [(0, self)],
-                Context(self.n_features_in_, 1, 0, run.rows.device),
+                [(0, self)], Context(self.n_features_in_, 1, 0, run.rows.device)
             )
             learner.attach(run.rows)
             found = learner.predict_sets(outputs, rows)
@@ -350,21 +349,22 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
     Parameters
     ----------
     kernel : str or callable, default="arc-cosine"
-        "arc-cosine", "rbf", "linear" or "polynomial".
-        "arc-cosine" has degree 1, like a network of infinitely many rectified units.
-        Also a kernel of ``sklearn.gaussian_process.kernels``, or any callable of two
-        arrays of rows, but these cannot be written to a file.
+        "arc-cosine", "rbf", "linear" or "polynomial". "arc-cosine" is the kernel of
+        degree 1, which corresponds to a network of infinitely many rectified units. You
+        can also pass a kernel of ``sklearn.gaussian_process.kernels`` or any callable
+        of two arrays of rows. A readout with such a kernel cannot be written to a file.
     alpha : float, default=0.03
         Variance of the noise, in units of the targets' prior variance.
     depth : int, default=1
         Number of hidden layers of the arc-cosine kernel, at most 100.
     width : float, default=1.0
         Width of "rbf", :math:`e^{-\|x - x'\|^2 / (\mathrm{width} \cdot m)}`, where
-        ``m`` is the median squared distance between rows before the last refresh, or
-        between distinct rows if most are equal.
+        ``m`` is the median squared distance between the rows before the last refresh of
+        the scaling. If most of these rows are equal, ``m`` is the median between
+        distinct rows.
     gamma : float, default=None
-        Factor of squared distances ("rbf"), which replaces the width, or of inner
-        products ("polynomial", where None is 1).
+        With "rbf", the factor of squared distances, which replaces `width`. With
+        "polynomial", the factor of inner products; None is 1.
     degree, coef0 : float, default=3, 1.0
         Parameters of "polynomial", :math:`(\gamma x^T x' +
         \mathrm{coef0})^{\mathrm{degree}}`.
@@ -374,8 +374,8 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
         deviations and divides them by :math:`\sqrt d`. "centered-unit" centres rows and
         divides them by their length. "whiten" centres rows, multiplies them by the
         inverse root of their shrunk covariance and divides them by their length. All of
-        these append a constant 0.3 and divide the kernel by its mean diagonal; rows
-        have unit length before row 8 and until a feature varies. "unit" divides rows by
+        these append a constant 0.3 and divide the kernel by its mean diagonal. Before
+        row 8, and until a feature varies, rows have unit length. "unit" divides rows by
         their length. None changes neither rows nor kernel.
     max_exact : int, default=2048
         Number of rows after which kernels are approximated, rounded down to a multiple
@@ -415,9 +415,10 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
     Raises
     ------
     ValueError
-        By ``fit`` and ``partial_fit``, if a callable does not return the kernel of all
-        pairs of rows. If its matrix has no factor from some row on, or if it raises,
-        the readout predicts without features from there on, with a warning.
+        In ``fit`` and ``partial_fit``, if a callable does not return one number for
+        each pair of rows. If the callable raises or its matrix has no Cholesky factor,
+        you only get a warning, and from that row on the readout predicts without
+        features.
 
     References
     ----------

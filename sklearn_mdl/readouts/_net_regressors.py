@@ -44,7 +44,7 @@ class _RegressorReadout(NetReadout, OnlineRegressor):
 class LinearReadoutRegressor(_RegressorReadout):
     """Linear readout with a Gaussian or Student-t density, learned online with replay.
 
-    A regressor on its own, and a readout of
+    Use it as a regressor by itself or as a readout of
     :class:`~sklearn_mdl.MDLReadoutSwitcherRegressor`. Labels are standardised by
     earlier minibatches, but coded in their own units.
 
@@ -54,8 +54,8 @@ class LinearReadoutRegressor(_RegressorReadout):
         Learning rate of AdamW.
     n_replay_streams : int or (int, int), default=10
         Number of replay streams. Each new minibatch is followed by one step on each. A
-        pair is the number for the first 1,000 rows and the smallest number: after ``n``
-        rows the first has fallen by a factor of ``sqrt(1000 / n)``.
+        pair ``(first, least)`` uses ``first`` streams for the first 1,000 rows. After
+        ``n`` rows it uses ``first * sqrt(1000 / n)`` streams, but at least ``least``.
     beta1, beta2 : float, default=0.9, 0.999
         Decay of AdamW's moments.
     weight_decay : float, default=0.0
@@ -73,19 +73,20 @@ class LinearReadoutRegressor(_RegressorReadout):
     scaling : {"standard", "whiten"} or None, default="standard"
         Feature scaling, learned from full minibatches already scored.
     recency : float, default=1.0
-        After ``t`` minibatches, a replay stream returns to the first with probability
-        ``recency / t``; 1 is uniform replay.
+        After ``t`` minibatches, a replay stream returns to the first minibatch with
+        probability ``recency / t``; 1 is uniform replay.
     batch_size : int, default=32
         Number of rows learned at once. A switcher overrides this.
     first_batch_size : int or None, default=None
-        Rows learned at once at the beginning of a stream. The size doubles after 32
-        times as many rows, and again whenever the rows have doubled, up to
-        `batch_size`. None is `batch_size` from the start, as in the paper. A switcher
-        overrides this.
+        Number of rows learned at once at the beginning of a stream. It doubles after 32
+        times as many rows, and again each time the number of rows has doubled, until it
+        reaches `batch_size`. None is `batch_size` from the start, as in the paper. A
+        switcher overrides this.
     device : str, default="auto"
         Torch device; "auto" uses a GPU if there is one. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
-        Seeds initial weights and, outside a switcher, replay. None uses the switcher's.
+        Seeds initial weights and, outside a switcher, replay. None uses the seed of the
+        switcher.
     likelihood : {"gaussian", "student-t"}, default="gaussian"
         Density of the label. The net predicts its location and log scale.
     degrees_of_freedom : float, default=4.0
@@ -131,7 +132,7 @@ class LinearReadoutRegressor(_RegressorReadout):
 class MLPReadoutRegressor(_RegressorReadout):
     """Multilayer perceptron with a Gaussian or Student-t density, learned online.
 
-    A regressor on its own, and a readout of
+    Use it as a regressor by itself or as a readout of
     :class:`~sklearn_mdl.MDLReadoutSwitcherRegressor`. Labels are standardised by
     earlier minibatches, but coded in their own units.
 
@@ -143,8 +144,8 @@ class MLPReadoutRegressor(_RegressorReadout):
         Learning rate of AdamW.
     n_replay_streams : int or (int, int), default=10
         Number of replay streams. Each new minibatch is followed by one step on each. A
-        pair is the number for the first 1,000 rows and the smallest number: after ``n``
-        rows the first has fallen by a factor of ``sqrt(1000 / n)``.
+        pair ``(first, least)`` uses ``first`` streams for the first 1,000 rows. After
+        ``n`` rows it uses ``first * sqrt(1000 / n)`` streams, but at least ``least``.
     beta1, beta2 : float, default=0.9, 0.999
         Decay of AdamW's moments.
     weight_decay : float, default=0.0
@@ -162,19 +163,20 @@ class MLPReadoutRegressor(_RegressorReadout):
     scaling : {"standard", "whiten"} or None, default="standard"
         Feature scaling, learned from full minibatches already scored.
     recency : float, default=1.0
-        After ``t`` minibatches, a replay stream returns to the first with probability
-        ``recency / t``; 1 is uniform replay.
+        After ``t`` minibatches, a replay stream returns to the first minibatch with
+        probability ``recency / t``; 1 is uniform replay.
     batch_size : int, default=32
         Number of rows learned at once. A switcher overrides this.
     first_batch_size : int or None, default=None
-        Rows learned at once at the beginning of a stream. The size doubles after 32
-        times as many rows, and again whenever the rows have doubled, up to
-        `batch_size`. None is `batch_size` from the start, as in the paper. A switcher
-        overrides this.
+        Number of rows learned at once at the beginning of a stream. It doubles after 32
+        times as many rows, and again each time the number of rows has doubled, until it
+        reaches `batch_size`. None is `batch_size` from the start, as in the paper. A
+        switcher overrides this.
     device : str, default="auto"
         Torch device; "auto" uses a GPU if there is one. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
-        Seeds initial weights and, outside a switcher, replay. None uses the switcher's.
+        Seeds initial weights and, outside a switcher, replay. None uses the seed of the
+        switcher.
     likelihood : {"gaussian", "student-t"}, default="gaussian"
         Density of the label. The net predicts its location and log scale.
     degrees_of_freedom : float, default=4.0

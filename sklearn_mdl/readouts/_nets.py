@@ -134,8 +134,8 @@ class _Readout(NetReadout, OnlineClassifier):
 class LinearReadout(_Readout):
     """Linear softmax readout, learned online with replay.
 
-    A classifier on its own, and a readout of :class:`~sklearn_mdl.MDLReadoutSwitcher`
-    (Li, Bornschein and Hutter, 2023, sec. 3).
+    Use it as a classifier by itself or as a readout of
+    :class:`~sklearn_mdl.MDLReadoutSwitcher` (Li, Bornschein and Hutter, 2023, sec. 3).
 
     Parameters
     ----------
@@ -143,8 +143,8 @@ class LinearReadout(_Readout):
         Learning rate of AdamW.
     n_replay_streams : int or (int, int), default=10
         Number of replay streams. Each new minibatch is followed by one step on each. A
-        pair is the number for the first 1,000 rows and the smallest number: after ``n``
-        rows the first has fallen by a factor of ``sqrt(1000 / n)``.
+        pair ``(first, least)`` uses ``first`` streams for the first 1,000 rows. After
+        ``n`` rows it uses ``first * sqrt(1000 / n)`` streams, but at least ``least``.
     beta1, beta2 : float, default=0.9, 0.999
         Decay of AdamW's moments.
     weight_decay : float, default=0.0
@@ -155,8 +155,8 @@ class LinearReadout(_Readout):
         Predict with averaged weights: ``average <- (1 - step) average + step weights``
         after every optimiser step. With 1 the weights themselves predict.
     ema_warmup : bool, default=True
-        Make the ``n``-th averaging step at least ``1 / (n + 1)``. Otherwise a small
-        step never leaves the initial weights on a short stream.
+        Make the ``n``-th averaging step at least ``1 / (n + 1)``. Otherwise, with a
+        small step on a short stream, the average stays close to the initial weights.
     calibration : bool, default=True
         Forward calibration: multiply logits by ``softplus(b)``. The scalar ``b`` is
         learned on each minibatch before the weights see its labels.
@@ -164,19 +164,20 @@ class LinearReadout(_Readout):
         Feature scaling, learned from full minibatches already scored: regularised
         standardisation, or symmetric whitening with a shrunk covariance.
     recency : float, default=1.0
-        After ``t`` minibatches, a replay stream returns to the first with probability
-        ``recency / t``; 1 is uniform replay.
+        After ``t`` minibatches, a replay stream returns to the first minibatch with
+        probability ``recency / t``; 1 is uniform replay.
     batch_size : int, default=32
         Number of rows learned at once. A switcher overrides this.
     first_batch_size : int or None, default=None
-        Rows learned at once at the beginning of a stream. The size doubles after 32
-        times as many rows, and again whenever the rows have doubled, up to
-        `batch_size`. None is `batch_size` from the start, as in the paper. A switcher
-        overrides this.
+        Number of rows learned at once at the beginning of a stream. It doubles after 32
+        times as many rows, and again each time the number of rows has doubled, until it
+        reaches `batch_size`. None is `batch_size` from the start, as in the paper. A
+        switcher overrides this.
     device : str, default="auto"
         Torch device; "auto" uses a GPU if there is one. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
-        Seeds initial weights and, outside a switcher, replay. None uses the switcher's.
+        Seeds initial weights and, outside a switcher, replay. None uses the seed of the
+        switcher.
     label_smoothing : float, default=0.03
         Share of each training target that is spread over all classes. It only affects
         training; the code is that of the true labels.
@@ -211,8 +212,8 @@ class LinearReadout(_Readout):
 class MLPReadout(_Readout):
     """Multilayer perceptron readout with ReLU, learned online with replay.
 
-    A classifier on its own, and a readout of :class:`~sklearn_mdl.MDLReadoutSwitcher`
-    (Li, Bornschein and Hutter, 2023, sec. 3).
+    Use it as a classifier by itself or as a readout of
+    :class:`~sklearn_mdl.MDLReadoutSwitcher` (Li, Bornschein and Hutter, 2023, sec. 3).
 
     Parameters
     ----------
@@ -222,8 +223,8 @@ class MLPReadout(_Readout):
         Learning rate of AdamW.
     n_replay_streams : int or (int, int), default=10
         Number of replay streams. Each new minibatch is followed by one step on each. A
-        pair is the number for the first 1,000 rows and the smallest number: after ``n``
-        rows the first has fallen by a factor of ``sqrt(1000 / n)``.
+        pair ``(first, least)`` uses ``first`` streams for the first 1,000 rows. After
+        ``n`` rows it uses ``first * sqrt(1000 / n)`` streams, but at least ``least``.
     beta1, beta2 : float, default=0.9, 0.999
         Decay of AdamW's moments.
     weight_decay : float, default=0.0
@@ -234,8 +235,8 @@ class MLPReadout(_Readout):
         Predict with averaged weights: ``average <- (1 - step) average + step weights``
         after every optimiser step. With 1 the weights themselves predict.
     ema_warmup : bool, default=True
-        Make the ``n``-th averaging step at least ``1 / (n + 1)``. Otherwise a small
-        step never leaves the initial weights on a short stream.
+        Make the ``n``-th averaging step at least ``1 / (n + 1)``. Otherwise, with a
+        small step on a short stream, the average stays close to the initial weights.
     calibration : bool, default=True
         Forward calibration: multiply logits by ``softplus(b)``. The scalar ``b`` is
         learned on each minibatch before the weights see its labels.
@@ -243,19 +244,20 @@ class MLPReadout(_Readout):
         Feature scaling, learned from full minibatches already scored: regularised
         standardisation, or symmetric whitening with a shrunk covariance.
     recency : float, default=1.0
-        After ``t`` minibatches, a replay stream returns to the first with probability
-        ``recency / t``; 1 is uniform replay.
+        After ``t`` minibatches, a replay stream returns to the first minibatch with
+        probability ``recency / t``; 1 is uniform replay.
     batch_size : int, default=32
         Number of rows learned at once. A switcher overrides this.
     first_batch_size : int or None, default=None
-        Rows learned at once at the beginning of a stream. The size doubles after 32
-        times as many rows, and again whenever the rows have doubled, up to
-        `batch_size`. None is `batch_size` from the start, as in the paper. A switcher
-        overrides this.
+        Number of rows learned at once at the beginning of a stream. It doubles after 32
+        times as many rows, and again each time the number of rows has doubled, until it
+        reaches `batch_size`. None is `batch_size` from the start, as in the paper. A
+        switcher overrides this.
     device : str, default="auto"
         Torch device; "auto" uses a GPU if there is one. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
-        Seeds initial weights and, outside a switcher, replay. None uses the switcher's.
+        Seeds initial weights and, outside a switcher, replay. None uses the seed of the
+        switcher.
     label_smoothing : float, default=0.03
         Share of each training target that is spread over all classes. It only affects
         training; the code is that of the true labels.

@@ -183,7 +183,9 @@ def preset_settings(name: str) -> Preset:
     ([10, 30, 50], 32, 11)
     """
     if name not in _PRESETS:
-        raise invalid("preset", f"one of {sorted(_PRESETS)}", name, "or name settings")
+        raise invalid(
+            "preset", f"one of {sorted(_PRESETS)}", name, "choose one of these"
+        )
     return deepcopy(_PRESETS[name])
 
 
@@ -242,7 +244,7 @@ def readout_grid(
         table = preset_settings(preset)
         if table.kind == "fine-tuned" and "encoder" not in settings:
             raise ValueError(
-                f"{preset!r} needs the encoder to be tuned, got none; pass "
+                f"{preset!r} needs an encoder to fine-tune, got none; write "
                 f"readout_grid({preset!r}, encoder=TimmEncoder(...))"
             )
         size = {"batch_size": table.batch_size}

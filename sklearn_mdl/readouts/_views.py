@@ -50,8 +50,8 @@ class ViewSettings(Readout):
         super()._validate_params()
         if self.is_list:
             raise ValueError(
-                "readout must be a single one where it is fitted by itself, got the "
-                f"list {self.readout!r}; pass the view to a switcher"
+                "readout must be a single readout if the view is fitted by itself, got "
+                f"the list {self.readout!r}; pass the view to MDLReadoutSwitcher([...])"
             )
         self._check_readout(self.inner)
         self.inner._validate_params()
@@ -66,14 +66,16 @@ class ViewSettings(Readout):
             raise unsupported("images", "views", cure, TypeError)
         if isinstance(readout, ViewSettings):
             raise TypeError(
-                "readout must look at features of a row, but it chooses what it looks "
-                f"at itself, got {readout!r}; pass the readout inside it"
+                f"readout must not be a view itself, got {readout!r}; pass "
+                f"{readout.readout!r}, the readout of that view"
             )
         if not isinstance(readout, own):
-            noun = "classes" if own is OnlineClassifier else "real numbers"
+            noun, other = "classes", "ViewReadoutRegressor"
+            if own is OnlineRegressor:
+                noun, other = "real numbers", "ViewReadout"
             raise TypeError(
-                f"readout must be one of {noun}, as {type(self).__name__} is, got "
-                f"{readout!r}; wrap it in the other class of views"
+                f"readout must predict {noun} in {type(self).__name__}, got "
+                f"{readout!r}; wrap it in {other}(...)"
             )
 
     @property
@@ -125,7 +127,8 @@ class ViewSettings(Readout):
         if not lie:
             name = f"columns of view {self.view!r}"
             required = f"one or more distinct columns of the {n_features} of X"
-            raise invalid(name, required, columns, "name columns that X has")
+            cure = f"pass columns from 0 to {n_features - 1}"
+            raise invalid(name, required, columns, cure)
         return tuple(found)
 
     @classmethod
@@ -299,7 +302,8 @@ def view_readouts(
     if not views or not given:
         raise ValueError(
             "views and readouts must hold at least one entry each, got "
-            f"{len(views)} views and {len(given)} readouts; name columns of X"
+            f"{len(views)} views and {len(given)} readouts; write for example "
+            "view_readouts({'first': slice(0, 6)})"
         )
     return [
         _view(own, columns, name) for name, columns in views.items() for own in given

@@ -110,8 +110,8 @@ class WrappedLearner(Learner):
         if not lines:
             return {}
         if self.failing:
-            instead = "class frequencies" if self.fitted is None else "the fit before"
-            failure = f"raised ({lines[-1]}), so that it predicts by {instead}"
+            instead = "class frequencies" if self.fitted is None else "its previous fit"
+            failure = f"raised ({lines[-1]}), so it predicts by {instead}"
         return {self.columns[0]: Report(lines, failure)}
 
     def predict(self, x: Tensor) -> Tensor:

@@ -300,5 +300,5 @@ def warn_of_failures(reports: Mapping[int, Report], names: Sequence[str]) -> Non
         if report.failure is not None:
             warn_caller(
                 f"The last fit of {names[column]!r} should have succeeded, but it "
-                f"{report.failure}; change its settings or leave it out"
+                f"{report.failure}; change its settings or leave out this readout"
             )

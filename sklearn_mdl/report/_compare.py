@@ -51,8 +51,8 @@ def compare(
     ``compare({"clip": A, "dino": B}, y=y)`` compares arrays, ``compare([encoder, None],
     X, y)`` runs encoders on X, and ``compare(encoders, datasets={"w": (X, y)})``
     compares on several datasets. The function runs the encoders, fits a
-    :class:`~sklearn_mdl.RepresentationScorer`, and puts the answer in words. The scorer
-    has more settings and results.
+    :class:`~sklearn_mdl.RepresentationScorer` and puts the answer into words. The
+    scorer itself has more settings and results.
 
     Parameters
     ----------
@@ -72,18 +72,18 @@ def compare(
     X : array-like of shape (n_samples, ...), default=None
         Rows to encode; None if all encoders are features.
     y : array-like of shape (n_samples,), default=None
-        Labels: classes, or floats that are not all whole. If X is a data frame,
-        possibly the name of a column.
+        Labels: classes, or floats that are not all whole. If X is a data frame, this
+        may be the name of a column.
     datasets : mapping or path-like, default=None
         ``{name: (X, y)}``, or ``{name: ({encoder: features}, y)}`` without `encoders`.
-        A third part is the groups of the rows. A path is read by
+        A third entry is the group of each row. A path is read by
         :func:`~sklearn_mdl.datasets.load_representations`.
     groups : array-like of shape (n_samples,), default=None
         The group of each row, such as its patient. Labels of a group are learned only
         after all its rows are coded.
     top_k : int, default=3
-        Number of best encoders whose features are also coded side by side in pairs, to
-        show what one adds to another. With 0 or 1 there are no pairs.
+        Number of best encoders whose features are also joined in pairs, to show what
+        one encoder adds to another. With 0 or 1 there are no pairs.
     verbose : int, default=1
         If above 0, show a progress bar for steps of more than two seconds.
     **settings
@@ -99,7 +99,7 @@ def compare(
     Raises
     ------
     TypeError, ValueError
-        If an argument has another form. The message shows code that works.
+        If an argument has none of these forms. The message shows code that works.
 
     Examples
     --------
@@ -113,7 +113,7 @@ def compare(
     """
     known = set(RepresentationScorer().get_params(deep=False)) - {"verbose"}
     for name in settings.keys() - known:
-        raise TypeError(f"compare takes {sorted(known)}, got {name!r}; leave it out")
+        raise TypeError(f"compare takes {sorted(known)}, got {name!r}; omit {name}")
     given = _given(encoders, X, y, datasets, groups)
     scorer = RepresentationScorer(verbose=verbose, **settings)
     cache = settings.get("results")
@@ -132,15 +132,15 @@ def _given(encoders: Any, X: Any, y: Any, datasets: Any, groups: Any) -> Given:
         if value is not None:
             raise TypeError(
                 f"{name} must be None if datasets are given, got "
-                f"{type(value).__name__}; compare(encoders, datasets={{'name': (X, y, "
-                "groups)}), in which groups may be left out"
+                f"{type(value).__name__}; write compare(encoders, datasets={{'name': "
+                "(X, y)}), or (X, y, groups) for rows with groups"
             )
     if isinstance(datasets, str | PathLike):
         datasets = load_representations(datasets).datasets
     if not isinstance(datasets, Mapping):
         raise TypeError(
             f"datasets must be a mapping, got {type(datasets).__name__}; "
-            "compare(encoders, datasets={'name': (X, y)})"
+            "write compare(encoders, datasets={'name': (X, y)})"
         )
     return {name: _parts_of(name, own, encoders) for name, own in datasets.items()}
 
@@ -149,10 +149,16 @@ def _parts_of(name: str, parts: Any, encoders: Any) -> tuple[Any, Any, Any]:
     line = f"compare(encoders, datasets={{{name!r}: (X, y)}})"
     if not isinstance(parts, tuple | list) or len(parts) not in (2, 3):
         kind = type(parts).__name__
-        raise TypeError(f"Dataset {name!r} must be data and labels, got {kind}; {line}")
+        raise TypeError(
+            f"Dataset {name!r} must be a pair (X, y), got {kind}; write {line}"
+        )
     if isinstance(parts[0], Mapping) == (encoders is not None):
         arrays = f"compare(datasets={{{name!r}: ({{'encoder': features}}, y)}})"
-        raise TypeError(f"Encoders must be given in one of two ways: {line}, {arrays}")
+        count = "none" if encoders is None else "both"
+        raise TypeError(
+            f"Dataset {name!r} must have either encoders or precomputed features, got "
+            f"{count}; write {line} or {arrays}"
+        )
     return parts[0], parts[1], parts[2] if len(parts) == 3 else None
 
 
@@ -163,28 +169,29 @@ def _one_dataset(encoders: Any, X: Any, y: Any, groups: Any) -> tuple[Any, Any, 
         folder = str(encoders)
         raise TypeError(
             "encoders must be features or models, got the path of a folder; "
-            f"compare(datasets={folder!r})"
+            f"write compare(datasets={folder!r})"
         )
     if encoders is None:
         raise TypeError(
-            "compare must be given encoders, got none; compare({'clip': A, 'dino': B}, "
-            "y=y) for arrays, compare([encoder, None], X, y) for what encodes X"
+            "compare must be given encoders, got none; write compare({'clip': A, "
+            "'dino': B}, y=y) for arrays, or compare([encoder, None], X, y) to encode X"
         )
     if y is None:
         line = "compare({'clip': A, 'dino': B}, y=y)"
         if X is None:
             line += ", or compare([encoder], X, y)"
-        raise TypeError(f"compare must be given labels y, got none; {line}")
+        raise TypeError(f"compare must be given labels y, got none; write {line}")
     if hasattr(encoders, "shape") and X is not None:
         raise TypeError(
-            "Several arrays must have names, got two without; "
-            "compare({'clip': A, 'dino': B}, y=y)"
+            "Arrays must have names if there are several, got two without names; "
+            "write compare({'clip': A, 'dino': B}, y=y)"
         )
     shape = np.shape(y)
     if len(shape) == 2 and shape[1] > 1:
         raise ValueError(
-            f"y must hold one label for each row, got shape {shape}; compare(encoders, "
-            "X, y[:, 0]) takes the first column, MultiOutputSwitcher().fit(A, y) all"
+            f"y must hold one label for each row, got shape {shape}; write "
+            "compare(encoders, X, y[:, 0]) for the first column, or "
+            "MultiOutputSwitcher().fit(X, y) for all columns"
         )
     return X, y, groups
 
@@ -239,7 +246,7 @@ def side_by_side(
         The best encoders and their pairs; None without pairs.
     """
     if top_k < 0:
-        raise invalid("top_k", "at least 0", top_k, "pass 3")
+        raise invalid("top_k", "at least 0", top_k, "pass top_k=3")
     best = np.argsort(scorer.average_ranks_, kind="stable")[:top_k]
     names = [scorer.encoder_names_[e] for e in best]
     pairs: dict[str, Place] = {}

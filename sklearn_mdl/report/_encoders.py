@@ -118,7 +118,9 @@ def _rows_of(
         return X[list(encoder)]
     if X is None:
         line = f'compare({{"{name}": encoder}}, X, y)'
-        raise ValueError(f"Encoder {name!r} needs rows to encode, got none; {line}")
+        raise ValueError(
+            f"Encoder {name!r} needs rows to encode, got none; write {line}"
+        )
     run = _encoder_of(encoder, X, name, verbose)
     if callable(run) and not hasattr(run, "transform"):
         return run(protected(X))
@@ -169,8 +171,8 @@ def _timm_encoder(name: str) -> TimmEncoder:
     """Return the encoder for the name of a timm model."""
     if "/" in name and not name.startswith(("hf-hub:", "hf_hub:", "local-dir:")):
         raise ValueError(
-            f"Names of encoders must be those of timm, got {name!r}; of text models "
-            f"pass the object, SentenceTransformer({name!r})"
+            f"Names of encoders must be names of timm models, got {name!r}; for a text "
+            f"model pass SentenceTransformer({name!r})"
         )
     if find_spec("timm") is None:
         raise ImportError(

@@ -88,8 +88,8 @@ def page_of(
     """
     if len(comparison.curves_by_cell) < len(comparison.scorer.cells_by_encoder()):
         warn_caller(
-            "Curves need the traces of their cells in results, but these are gone, so "
-            "that curves are left out; fit again"
+            "Curves need the traces of all cells in results, but some are missing, so "
+            "their curves are left out; call fit again"
         )
     return _template().render(
         found=comparison, protocols=protocols, view=View(comparison), framed=framed
@@ -258,18 +258,13 @@ class View:
         saved = self.scorer.savings_per_example("labels")
         low, high = saved.min(1, keepdims=True), saved.max(1, keepdims=True)
         shades = (saved - low) / np.where(high > low, high - low, 1.0)
-        names = self.scorer.encoder_names_
-        return [
-            (
-                name,
-                [
-                    (dataset, f"{saved[d, e]:.2f}", round(float(shades[d, e]), 3))
-                    for d, dataset in enumerate(self.datasets)
-                ],
-            )
-            for name in self.encoders
-            for e in [names.index(name)]
-        ]
+        rows = []
+        for name in self.encoders:
+            e = self.scorer.encoder_names_.index(name)
+            shade = shades[:, e].round(3).tolist()
+            cells = zip(self.datasets, saved[:, e], shade, strict=True)
+            rows.append((name, [(d, f"{nats:.2f}", part) for d, nats, part in cells]))
+        return rows
 
     def versus(self) -> list[list[Versus | None]]:
         """Return the datasets on which each encoder is better than each other one."""

@@ -132,7 +132,7 @@ class BaseSwitcher(FittedSwitcher):
 
     def _make_run(self, n_features: int, outcome: Outcome, seed: int) -> PrequentialRun:
         if isinstance(self.readouts, list | tuple) and not self.readouts:
-            cure = "pass None for the default grid"
+            cure = "pass readouts=None for the default list"
             raise invalid("readouts", "at least one readout", self.readouts, cure)
         if self.label_delay:
             outcome.check_schedule(DELAY)
@@ -275,9 +275,9 @@ class BaseSwitcher(FittedSwitcher):
             more = [f"of {len(new) - SHOWN} others"] if len(new) > SHOWN else []
             warn_caller(
                 "Predictions of readouts should be finite, but "
-                f"{', '.join([*shown, *more])} are not, and are replaced by "
-                "predictions without features; lower the learning rate of networks, "
-                "raise the alpha of kernels, or leave them out"
+                f"{', '.join([*shown, *more])} are not, so predictions without "
+                "features replace them; lower the lr of networks, raise the alpha of "
+                "kernels, or leave these readouts out"
             )
 
     @property

@@ -48,14 +48,14 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         ``KNeighborsReadout``, and any classifier in ``IncrementalReadout`` or
         ``RefitReadout``. If rows are images (see
         :func:`~sklearn_mdl.encoders.image_rows`), also ``FineTunedReadout``,
-        ``ScratchReadout`` and pairs ``(encoder, readout)``. None is the list
-        "closed-form" and six networks, chosen by measurement. "closed-form" has
-        kernels, discriminants, class means and class frequencies, which need no seed.
-        "linear" has four linear kernels, which compare encoders best with few labels.
-        "nets" has only networks, which depend on the number of features and classes.
-        "mixed" adds nearest neighbours, a shrunk linear discriminant analysis (up to
-        1,024 features) and a logistic regression to the default list. "drift" has
-        networks, kernels, kernels that forget, and readouts that ignore features. A
+        ``ScratchReadout`` and pairs ``(encoder, readout)``. None is the "closed-form"
+        list plus six networks. "closed-form" contains kernels, discriminants, class
+        means and class frequencies. It needs no seed. "linear" contains four linear
+        kernels, which compare encoders best when labels are few. "nets" contains only
+        networks, chosen by the number of features and classes. "mixed" adds nearest
+        neighbours, a shrunk linear discriminant analysis (up to 1,024 features) and a
+        logistic regression to the default list. "drift" contains networks, kernels,
+        kernels that forget old rows, and readouts that ignore features. A
         ``RepresentationScorer`` without a switcher uses "linear" for at most 500 labels
         and "closed-form" for at most 2,048.
     switching : str or SwitchingPrior, default="learned-share"
@@ -68,84 +68,89 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         architectures and within each, so an architecture with many settings does not
         outweigh one with few.
     pooling : "auto", None, LogLinearPool or array-like, default="auto"
-        How to combine kinds of readouts beyond switching. A fixed share with rate ``1 /
-        t`` mixes the readouts within a kind, and a
+        How to combine kinds of readouts in addition to switching. A fixed share with
+        rate ``1 / t`` mixes the readouts within a kind, and a
         :class:`~sklearn_mdl.pooling.LogLinearPool` combines kinds. "auto" pools if
         `readouts` is None or a name, but not if it is a list. An array-like of shape
-        (n_readouts,) names the kind of each readout. Otherwise kinds differ in
-        architecture, scaling, averaging or the noise of a kernel. With None, or fewer
-        than two kinds, there is only switching, as in the paper. Kinds without prior
-        weight are left out.
+        (n_readouts,) names the kind of each readout. Otherwise, readouts that differ in
+        architecture, scaling, averaging or kernel noise are of different kinds. With
+        None or fewer than two kinds, the readouts are only switched, as in the paper.
+        Kinds without prior weight are left out.
     race : "auto", None or Race, default="auto"
-        The rule (:class:`~sklearn_mdl.switching.Race`) by which hopeless readouts
-        retire, checked each time the number of examples doubles. Retired readouts are
-        no longer trained. They count as asleep, so they predict like the mixture of the
-        others. "auto" is `Race()` if `readouts` is None or a name. It is None, as in
-        the paper, if `readouts` is a list, and for "drift", since a readout that loses
-        now may win later.
+        The rule by which hopeless readouts retire
+        (:class:`~sklearn_mdl.switching.Race`). It is applied each time the number of
+        examples doubles. Retired readouts are no longer trained. They count as asleep,
+        so they predict like the mixture of the others. "auto" is `Race()` if `readouts`
+        is None or a name. It is None if `readouts` is a list, as in the paper. It is
+        also None for "drift", where a readout that loses now may win later.
     batch_size : int, (int, int) or "auto", default="auto"
-        Number of rows learned at once; overrides that of the readouts. An int is
-        constant, as in the paper. A pair is the first and the last size: minibatches
-        grow along the stream, so that readouts already learn from the first few labels.
-        "auto" is ``(8, 32)`` if `readouts` is None or a name, and 32 if it is a list.
+        Number of rows learned at once. Overrides the batch size of the readouts. An int
+        is a constant size, as in the paper. With a pair, minibatches grow along the
+        stream from the first size to the last, so readouts already learn from the first
+        few labels. "auto" is ``(8, 32)`` if `readouts` is None or a name, and 32 if it
+        is a list.
     label_delay : int, default=0
-        Number of rows predicted before the label of a row arrives. Readouts,
-        calibration, posterior, pool and race only see the label of row ``t`` once row
-        ``t + label_delay`` is coded. Cannot be combined with ``groups``.
+        Number of later rows that are predicted before the label of a row arrives.
+        Readouts, calibration, posterior, pool and race only see the label of row ``t``
+        once row ``t + label_delay`` is coded. Cannot be combined with ``groups``.
     shuffle : bool, default=False
         Permute the rows once in ``fit``; the order is kept in ``order_``.
     device : str, default="auto"
-        Torch device, which overrides that of the readouts. "auto" uses a GPU if there
+        Torch device. Overrides the device of the readouts. "auto" uses a GPU if there
         is one.
     precision : {"float32", "bfloat16", "tf32"}, default="float32"
-        Precision of the factors of matrix products while stacks of networks learn.
-        "float32" does not round. "bfloat16" rounds only the factors of hidden layers,
-        and needs a GPU or a CPU with AVX-512 BF16. "tf32" needs a GPU and
+        Precision to which factors in matrix products are rounded while networks learn.
+        "float32" does not round them. "bfloat16" rounds only the factors of hidden
+        layers, and needs a GPU or a CPU with AVX-512 BF16. "tf32" needs a GPU and
         ``n_jobs=None``. Sums, parameters, moments and predictions stay float32, except
         that a CPU rounds finished sums to bfloat16.
     store : "memory", path-like, or a pair of it and "mixtures", default="memory"
-        Where the trace is kept. A directory keeps it in memory-mapped files, for
+        Where to keep the trace, which holds the loss and posterior of each of K
+        readouts at each of N examples. A directory keeps it in memory-mapped files, for
         streams whose ``N x K`` numbers do not fit into memory. Each stream gets its own
-        folder there, ``store_``. You can open its ``losses.npy`` with
+        folder there, whose path is ``store_``. You can open its ``losses.npy`` with
         :func:`~sklearn_mdl.switcher.load_losses`, even during the run. A pair such as
         ``("memory", "mixtures")`` also keeps the labels and the predictions of each
-        group of readouts, N x G x C numbers, for :meth:`repool`.
+        kind of readout for :meth:`repool`. With G kinds and C classes these are ``N x G
+        x C`` numbers.
     checkpoint : path-like, default=None
         A directory in which ``fit`` saves its progress from time to time. If you call
         ``fit`` again with the same settings and data, even in another process, it
-        resumes and reaches the same numbers. Other settings or data get another folder
-        there. The directory also keeps the trace, unless ``store`` names another place.
+        resumes and reaches the same numbers. Each combination of settings and data gets
+        its own folder there. The directory also keeps the trace, unless ``store`` names
+        another place.
     n_jobs : int, "processes" or None, default=None
         How readouts are evaluated in parallel. Results do not depend on it. An int is a
-        number of threads, of which wrapped classifiers use only one, since they may
+        number of threads. Wrapped classifiers use only one of them, since they may
         share state. "processes" evaluates the readouts in parts, each in a process with
         its own device. There are as many processes as the active joblib backend has
         jobs (``joblib.parallel_config(n_jobs=8)``), possibly on a cluster; see
         :doc:`/machines`. The fitted estimator then predicts on the CPU.
     verbose : int, default=0
-        Show a progress bar.
+        If above 0, show a progress bar.
     random_state : int, RandomState instance or None, default=None
         Seeds initial weights, replay and the permutation.
     new_classes : {"refuse", "escape"}, default="refuse"
         What to do with labels that are not in `classes` of ``partial_fit``. "refuse"
         raises ValueError. "escape" codes the first appearance of a class by an escape
         (:func:`~sklearn_mdl.metrics.escape_codelengths`), after which all readouts
-        predict the class. `classes` may then be left out, and ``fit`` assumes no known
-        classes.
+        predict the class. You may then omit `classes`, and ``fit`` begins without any
+        known class.
 
     Attributes
     ----------
     codelength_ : float
-        Codelength of all labels seen, in nats. With a pool, it is that of a fixed share
-        with rate ``1 / t`` over the switching mixture and the pool. Otherwise it is
-        that of the switching mixture.
+        Codelength of all labels seen, in nats. With a pool, the code mixes the
+        switching mixture and the pool by a fixed share with rate ``1 / t``. Otherwise
+        it is the code of the switching mixture.
     codelengths_ : ndarray of shape (n_samples_seen_,)
         Codelength of every example, in nats.
     switching_codelength_ : float
         Codelength of the switching mixture of all readouts (Li et al., 2023), in nats.
-        With a pool ``codelength_`` exceeds it by at most ``0.5 log(pi (n + 1/2))``.
+        With a pool, ``codelength_`` exceeds it by at most ``0.5 log(pi (n + 1/2))``, so
+        a pool that does not help costs only a few nats.
     switching_codelengths_ : ndarray of shape (n_samples_seen_,)
-        The same for every example, in nats.
+        Codelength of every example under the switching mixture, in nats.
     posterior_ : ndarray of shape (n_samples_seen_, n_readouts)
         ``p(readout at t | labels before t)`` of the switching mixture, as in the
         paper's algorithm 1.
@@ -156,15 +161,16 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
     pool_posterior_ : ndarray of shape (n_samples_seen_, 2)
         Probabilities of the switching mixture and the pool before each label.
     readout_losses_ : ndarray of shape (n_samples_seen_, n_readouts)
-        Log-loss of every readout at every example, in nats; NaN once it has retired.
+        Log-loss of every readout at every example, in nats; NaN once the readout has
+        retired.
     reference_codelengths_ : ndarray of shape (n_samples_seen_,)
-        Cost of every label given only the labels before it, in nats, by switching
-        between frequencies, recent frequencies and transitions.
+        Cost of every label given only the labels before it, in nats. The code switches
+        between class frequencies, recent frequencies and transitions.
     store_ : Path or None
-        Folder of the files of this stream; None in memory.
+        Folder with the files of this stream; None if the trace is in memory.
     readout_codelengths_ : ndarray of shape (n_readouts,)
-        Sums of ``readout_losses_``; a retired readout costs as much as the mixture of
-        the readouts awake.
+        Sums of ``readout_losses_``. Once retired, a readout costs as much as the
+        mixture of the readouts that still run.
     retired_at_ : ndarray of shape (n_readouts,)
         Number of examples after which each readout retired; -1 if it has not.
     readout_names_ : list of str
@@ -181,11 +187,11 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         Number of examples after which each readout diverged; -1 if it has not.
     grid_edges_ : dict of str to (float, {"lowest", "highest"})
         Settings of the best readout that are the lowest or highest of at least three
-        tried for its architecture. A wider grid may then contain a better readout.
-        ``fit`` warns about them if ``readouts`` was given.
+        values tried for its architecture. A wider grid may then contain a better
+        readout. ``fit`` warns about them if ``readouts`` was given.
     classes_ : ndarray of shape (n_classes,)
-        Sorted classes. With ``new_classes="escape"``, the named classes and then new
-        ones in order of appearance.
+        Sorted classes. With ``new_classes="escape"``, the named classes come first,
+        then new ones in order of appearance.
     n_features_in_ : int
     n_samples_seen_ : int
     order_ : ndarray of shape (n_samples,)
@@ -228,8 +234,8 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         ----------
         name : str
             Name of a grid, as for :func:`~sklearn_mdl.readout_grid`. The switcher's
-            ``random_state`` seeds its draws. For fine-tuning, pass ``readouts`` with an
-            encoder.
+            ``random_state`` seeds the draws from the grid. A grid for fine-tuning also
+            needs ``readouts=readout_grid(name, encoder=...)``.
         **overrides
             Parameters of the switcher that replace the preset's.
 
@@ -279,9 +285,10 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
     def reference_codelengths_(self) -> np.ndarray:
         """Cost of every label given only the earlier labels, (n_samples_seen_,).
 
-        In nats, from frequencies, recent frequencies and transitions, mixed by a fixed
-        share with rate ``1 / t``. Measure the saving of features relative to this
-        reference, since labels that tend to repeat are cheap without any features.
+        Costs are in nats. The code mixes class frequencies, recent frequencies and
+        transitions by a fixed share with rate ``1 / t``. Measure what features save
+        relative to this reference, since labels that tend to repeat are cheap without
+        any features.
         """
         check_is_fitted(self)
         labels = self._run.labels.cpu().numpy()

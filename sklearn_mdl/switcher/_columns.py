@@ -57,7 +57,7 @@ def check_several(classes: np.ndarray) -> None:
     """Raise if there is only one class."""
     if len(classes) < 2:
         raise ValueError(
-            "each column needs labels of at least two classes, got one class only, "
+            "each column needs labels of at least two classes, got only one class, "
             f"{classes.tolist()!r}; leave it out, or name all classes in partial_fit"
         )
 

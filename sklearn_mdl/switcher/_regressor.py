@@ -55,69 +55,71 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
     readouts : list, readout, or the name of a list, default=None
         ``LinearReadoutRegressor`` and ``MLPReadoutRegressor`` objects (see
         :func:`~sklearn_mdl.readouts.regressor_grid`) and ``KernelReadoutRegressor``
-        objects. None is networks and Gaussian processes. "nets" has only networks,
-        which depend on the number of features. "closed-form" has only Gaussian
-        processes, which need no seed. "drift" adds Gaussian processes that forget, and
-        readouts that ignore features.
+        objects. None is a list of networks and Gaussian processes. "nets" contains only
+        networks, chosen by the number of features. "closed-form" contains only Gaussian
+        processes and needs no seed. "drift" adds Gaussian processes that forget old
+        rows, and readouts that ignore features.
     switching : str or SwitchingPrior, default="learned-share"
         Prior over sequences of readouts, as in ``MDLReadoutSwitcher``.
     readout_weights : "architecture" or array-like of shape (n_readouts,), default=None
         Prior weights of the readouts; None is uniform.
     pooling : "auto", None, LogLinearPool or array-like, default="auto"
-        How to combine the densities of kinds of readouts beyond switching, as in
-        ``MDLReadoutSwitcher``. "auto" pools if `readouts` is None or a name.
+        How to combine the densities of kinds of readouts in addition to switching, as
+        in ``MDLReadoutSwitcher``. "auto" pools if `readouts` is None or a name.
     race : "auto", None or Race, default="auto"
-        The rule (:class:`~sklearn_mdl.switching.Race`) by which hopeless readouts
-        retire, checked each time the number of examples doubles. Retired readouts are
-        no longer trained. They count as asleep, so they predict like the mixture of the
-        others. "auto" is `Race()` if `readouts` is None or a name. It is None, as in
-        the paper, if `readouts` is a list, and for "drift", since a readout that loses
-        now may win later.
+        The rule by which hopeless readouts retire
+        (:class:`~sklearn_mdl.switching.Race`). It is applied each time the number of
+        examples doubles. Retired readouts are no longer trained. They count as asleep,
+        so they predict like the mixture of the others. "auto" is `Race()` if `readouts`
+        is None or a name. It is None if `readouts` is a list, as in the paper. It is
+        also None for "drift", where a readout that loses now may win later.
     batch_size : int, (int, int) or "auto", default="auto"
-        Number of rows learned at once; overrides that of the readouts. An int is
-        constant, as in the paper. A pair is the first and the last size: minibatches
-        grow along the stream, so that readouts already learn from the first few labels.
-        "auto" is ``(8, 32)`` if `readouts` is None or a name, and 32 if it is a list.
+        Number of rows learned at once. Overrides the batch size of the readouts. An int
+        is a constant size, as in the paper. With a pair, minibatches grow along the
+        stream from the first size to the last, so readouts already learn from the first
+        few labels. "auto" is ``(8, 32)`` if `readouts` is None or a name, and 32 if it
+        is a list.
     label_delay : int, default=0
-        Number of rows predicted before the label of a row arrives. Readouts,
-        calibration, posterior, pool and race only see the label of row ``t`` once row
-        ``t + label_delay`` is coded. Cannot be combined with ``groups``.
+        Number of later rows that are predicted before the label of a row arrives.
+        Readouts, calibration, posterior, pool and race only see the label of row ``t``
+        once row ``t + label_delay`` is coded. Cannot be combined with ``groups``.
     shuffle : bool, default=False
         Permute the rows once in ``fit``; the order is kept in ``order_``.
     device : str, default="auto"
-        Torch device, which overrides that of the readouts. "auto" uses a GPU if there
+        Torch device. Overrides the device of the readouts. "auto" uses a GPU if there
         is one.
     precision : {"float32", "bfloat16", "tf32"}, default="float32"
-        Precision of the factors of matrix products while stacks of networks learn.
-        "float32" does not round. "bfloat16" rounds only the factors of hidden layers,
-        and needs a GPU or a CPU with AVX-512 BF16. "tf32" needs a GPU and
+        Precision to which factors in matrix products are rounded while networks learn.
+        "float32" does not round them. "bfloat16" rounds only the factors of hidden
+        layers, and needs a GPU or a CPU with AVX-512 BF16. "tf32" needs a GPU and
         ``n_jobs=None``. Sums, parameters, moments and predictions stay float32, except
         that a CPU rounds finished sums to bfloat16.
     store : "memory", path-like, or a pair of it and "mixtures", default="memory"
-        Where the trace is kept. A directory keeps it in memory-mapped files, for
+        Where to keep the trace, which holds the loss and posterior of each of K
+        readouts at each of N examples. A directory keeps it in memory-mapped files, for
         streams whose ``N x K`` numbers do not fit into memory. Each stream gets its own
-        folder there, ``store_``. You can open its ``losses.npy`` with
+        folder there, whose path is ``store_``. You can open its ``losses.npy`` with
         :func:`~sklearn_mdl.switcher.load_losses`, even during the run. A pair such as
         ``("memory", "mixtures")`` also keeps the labels and the predictions of each
-        group of readouts, N x G x C numbers, for :meth:`repool`.
+        kind of readout for :meth:`repool`.
     checkpoint : path-like, default=None
         A directory from which an interrupted ``fit`` is resumed, as in
         ``MDLReadoutSwitcher``.
     n_jobs : int, "processes" or None, default=None
         How readouts are evaluated in parallel. Results do not depend on it. An int is a
-        number of threads, of which wrapped classifiers use only one, since they may
+        number of threads. Wrapped classifiers use only one of them, since they may
         share state. "processes" evaluates the readouts in parts, each in a process with
         its own device. There are as many processes as the active joblib backend has
         jobs (``joblib.parallel_config(n_jobs=8)``), possibly on a cluster; see
         :doc:`/machines`. The fitted estimator then predicts on the CPU.
     verbose : int, default=0
-        Show a progress bar.
+        If above 0, show a progress bar.
     random_state : int, RandomState instance or None, default=None
         Seeds initial weights, replay and the permutation.
     prior_location, prior_scale : float, default=0.0, 1.0
         Location and scale of the fixed Student-t, in the units of the labels. Choose
         them without looking at the labels to be coded. They affect all encoders and the
-        reference equally, and override those of the readouts.
+        reference equally. They override the values of the readouts.
 
     Attributes
     ----------
@@ -128,7 +130,7 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
     switching_codelength_ : float
         Codelength of the switching mixture of all readouts, without the pool, in nats.
     switching_codelengths_ : ndarray of shape (n_samples_seen_,)
-        The same for every example, in nats.
+        Codelength of every example under the switching mixture, in nats.
     reference_codelengths_ : ndarray of shape (n_samples_seen_,)
         Cost of the same labels under a Gaussian that learns online and uses no
         feature (:func:`~sklearn_mdl.metrics.gaussian_codelengths`), in nats.
@@ -144,10 +146,10 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         Minus log density of every example under every readout, in nats; NaN once the
         readout has retired.
     store_ : Path or None
-        Folder of the files of this stream; None in memory.
+        Folder with the files of this stream; None if the trace is in memory.
     readout_codelengths_ : ndarray of shape (n_readouts,)
-        Sums of ``readout_losses_``; a retired readout costs as much as the mixture of
-        the readouts awake.
+        Sums of ``readout_losses_``. Once retired, a readout costs as much as the
+        mixture of the readouts that still run.
     retired_at_ : ndarray of shape (n_readouts,)
         Number of examples after which each readout retired; -1 if it has not.
     readout_names_ : list of str

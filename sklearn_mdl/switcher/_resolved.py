@@ -21,13 +21,7 @@ from sklearn_mdl._core.stream.run import Mixing
 from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.pooling import LogLinearPool
 from sklearn_mdl.readouts import Readout
-from sklearn_mdl.switching import (
-    PriorLike,
-    Race,
-    as_prior,
-    group_columns,
-    kind_weights,
-)
+from sklearn_mdl.switching import PriorLike, Race, as_prior, group_columns, kind_weights
 
 ReadoutWeights = ArrayLike | Literal["architecture"] | None
 Pooling = LogLinearPool | ArrayLike | Literal["auto"] | None
@@ -174,8 +168,9 @@ def batch_sizes(batch_size: BatchSize, is_by_name: bool) -> tuple[int, int]:
     sizes = batch_size if isinstance(batch_size, tuple) else (batch_size, batch_size)
     whole = len(sizes) == 2 and all(isinstance(size, Integral) for size in sizes)
     if not (whole and 1 <= sizes[0] <= sizes[1]):
-        required = "a positive integer, a pair (first, last) of such, or 'auto'"
-        raise invalid("batch_size", required, batch_size, "pass for example (8, 32)")
+        required = "a positive integer, a pair of two with first <= last, or 'auto'"
+        cure = "pass for example batch_size=(8, 32)"
+        raise invalid("batch_size", required, batch_size, cure)
     first, last = sizes
     return int(first), int(last)
 
@@ -186,10 +181,9 @@ def store_of(store: Store) -> tuple[StorePath, bool]:
         return store, False
     is_pair = len(store) == 2 and store[1] == MIXTURES
     if not (is_pair and isinstance(store[0], str | PathLike)):
-        required = "a path, 'memory', or a pair of one of them and 'mixtures'"
-        raise invalid(
-            "store", required, store, "pass for example ('memory', 'mixtures')"
-        )
+        required = "a path, 'memory', or a pair of either and 'mixtures'"
+        cure = "pass for example store=('memory', 'mixtures')"
+        raise invalid("store", required, store, cure)
     return store[0], True
 
 

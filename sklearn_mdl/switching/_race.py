@@ -17,29 +17,30 @@ Floats = NDArray[np.float64]
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Race(BaseEstimator):
-    """Rule that retires hopeless experts at doubling numbers of examples.
+    """Rule that retires hopeless experts each time the number of examples doubles.
 
     After `min_samples` examples, and whenever their number has doubled, losses over the
     last half of the examples are compared. An expert stays if its loss exceeds the
-    lowest loss by at most `slack` nats plus a share ``tolerance * sqrt(min_samples /
-    n)`` of that loss (or of its saving over a uniform code, if that is less). The share
-    decreases with the number ``n`` of examples, because noise decreases too and
-    learning curves that far behind rarely catch up. With a pool, the best expert of a
-    kind also stays if dropping the kind would lengthen the pool's code of all labels so
-    far by more than `pool_slack` nats. This increase is estimated to second order, with
-    the other weights adapted. All other experts retire. They are no longer evaluated or
-    trained, and count as asleep, which means that they predict like the mixture of the
-    experts awake (Freund et al., 1997). A decoder retires the same experts, since the
-    rule reads only the past.
+    lowest loss by at most `slack` nats plus the share ``tolerance * sqrt(min_samples /
+    n)`` of the lowest loss. If the saving of the lowest loss over a uniform code is
+    smaller, the share is of that saving instead. The share decreases with the number
+    ``n`` of examples, because noise decreases too. A learning curve that is still
+    behind by such a share rarely catches up. With a pool, the best expert of a kind
+    also stays if dropping the kind would lengthen the pool's code of all labels so far
+    by more than `pool_slack` nats. This increase is estimated to second order, with the
+    other weights adapted. All other experts retire. They are no longer evaluated or
+    trained. They count as asleep, so each predicts like the mixture of the experts that
+    still run (Freund et al., 1997). A decoder retires the same experts, since the rule
+    reads only the past.
 
     Parameters
     ----------
     tolerance : float, default=0.075
         Share of the lowest loss, or of its saving, by which a loss may exceed it at
-        `min_samples` examples. Losses of real labels have no zero, so for them it is a
-        share of a fifth of a nat per example.
+        `min_samples` examples. Losses of real labels have no natural zero, so for real
+        labels it is a share of a fifth of a nat per example.
     slack : float, default=10.0
-        Nats by which a loss may exceed the lowest loss in addition.
+        Nats by which a loss may exceed the lowest loss in addition to this share.
     min_readouts : int, default=4
         Smallest number of experts that stay.
     min_samples : int, default=1024
@@ -79,14 +80,15 @@ class Race(BaseEstimator):
         """
         for name in ("tolerance", "slack", "pool_slack"):
             if not is_number_in(value := getattr(self, name), 0, math.inf):
-                required = "a finite number of at least 0"
-                raise invalid(name, required, value, "see Race() for the default")
+                required, default = "a finite number of at least 0", getattr(Race, name)
+                raise invalid(name, required, value, f"pass {name}={default}")
         for name in ("min_readouts", "min_samples"):
-            check_integer(name, getattr(self, name), 1, "see Race() for the default")
+            cure = f"pass {name}={getattr(Race, name)}"
+            check_integer(name, getattr(self, name), 1, cure)
         if n_experts < self.min_readouts:
             raise ValueError(
                 f"A race must begin with the min_readouts={self.min_readouts} readouts "
-                f"that it keeps, got {n_experts}; give more readouts or race=None"
+                f"that it keeps, got {n_experts}; pass more readouts or race=None"
             )
 
     def next_count(self, n_steps: int, batch_size: int) -> int:

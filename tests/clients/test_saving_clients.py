@@ -33,7 +33,7 @@ ESTIMATORS = [
 ]
 pytestmark = [
     pytest.mark.filterwarnings("default"),  # of other libraries
-    pytest.mark.filterwarnings("ignore:y should come in no particular"),
+    pytest.mark.filterwarnings("ignore:y should be in random order"),
 ]
 
 

@@ -239,7 +239,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         if len(classes) < 2:
             raise ValueError(
                 f"{type(self).__name__} needs labels of at least two classes, got "
-                f"one class only, {classes.tolist()!r}; add rows of another class"
+                f"only one class, {classes.tolist()!r}; add rows of another class"
             )
         self.classes_ = classes
         return ClassLabels(len(classes))

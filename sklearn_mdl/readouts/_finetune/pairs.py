@@ -93,15 +93,15 @@ class FrozenReadout(ImageReadout):
         super()._validate_params()
         if isinstance(self.readout, ImageReadout):
             raise TypeError(
-                "readout must look at features, but it looks at images itself, got "
+                "readout must be a readout of features, not of images, got "
                 f"{self.readout!r}; pass it to the switcher without an encoder"
             )
         check_readout(self.readout)
         if self.readout.view is not None:
             raise TypeError(
-                "readout must look at all features of the encoder, but it looks at "
-                f"only {self.readout.view!r}; encode the images first, and pass "
-                "features to the switcher"
+                "readout must use all features of the encoder, but it uses only "
+                f"view {self.readout.view!r}; encode the images first, and fit the "
+                "switcher to encoder.transform(X)"
             )
 
     @property

@@ -58,7 +58,7 @@ def code(features, y=Y, **options):
 def test_arrays():
     assert set(names({"clip": A, "dino": torch.as_tensor(B)}, y=Y)) == {"clip", "dino"}
     assert set(names([A, B], y=Y)) == {"encoder 1", "encoder 2"}
-    with pytest.raises(TypeError, match=r"labels y, got none; compare\(\{'clip': A, "):
+    with pytest.raises(TypeError, match=r"got none; write compare\(\{'clip': A, "):
         compare({"clip": A}, Y)
     line = r"compare\(\{'clip': A, 'dino': B\}, y=y\)"
     for wrong in ((), (A,), (A, B)):
@@ -97,7 +97,7 @@ def test_pipelines():
         compare([classifier], X, Y)
     with pytest.raises(TypeError, match=r"got a class; pass PCA\(\)"):
         compare([PCA], X, Y)
-    with pytest.raises(ValueError, match=r"got none; compare\(\{\"pca\": encoder\}, X"):
+    with pytest.raises(ValueError, match=r"write compare\(\{\"pca\": encoder\}, X"):
         compare({"pca": PCA(2)}, y=Y)
 
 

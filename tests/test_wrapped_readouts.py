@@ -828,7 +828,7 @@ def test_a_failing_fit_leaves_the_one_before_and_is_reported_in_the_end():
         for mood in (None, "raises")
     )
     good.fit(X, y)
-    with pytest.warns(UserWarning, match="'Moody refitted'.* not with 10 .*fit before"):
+    with pytest.warns(UserWarning, match="'Moody refitted'.* with 10 .*previous fit"):
         failing.fit(X, y)
     np.testing.assert_array_equal(good.codelengths_[:96], failing.codelengths_[:96])
     assert np.isfinite(failing.codelengths_).all()

@@ -184,12 +184,12 @@ def test_a_checkpoint_does_not_go_on_over_the_trace_of_another(tmp_path):
     c, d1, d2 = (tmp_path / name for name in ("c", "d1", "d2"))
     whole = small(store=d1, checkpoint=c).fit(*data())
     small(store=d2).fit(*data(1))
-    with pytest.raises(ValueError, match="but holds none; name the folder"):
+    with pytest.raises(ValueError, match="but holds none; pass that folder"):
         small(store=d2, checkpoint=c).fit(*data())
     # Of the same settings and data, but of another stream.
     small(store=d2, checkpoint=tmp_path / "other").fit(*data())
     before = contents(tmp_path)
-    with pytest.raises(ValueError, match="but holds another one; name the folder"):
+    with pytest.raises(ValueError, match="but holds another one; pass that folder"):
         small(store=d2, checkpoint=c).fit(*data())
     assert contents(tmp_path) == before
     assert_same(small(store=d1, checkpoint=c).fit(*data()), whole)

@@ -19,7 +19,7 @@ UNSUPPORTED: dict[tuple[str, str], str] = {
     (ESCAPE, PERMUTATIONS): "permuted classes first appear at other rows",
     (ESCAPE, "a comparison of streams"): "all streams must code the same classes",
     (PERMUTATIONS, GROUPS): "labels are permuted one by one, across groups",
-    (PERMUTATIONS, DELAY): "its one factor serves labels that are known at once",
+    (PERMUTATIONS, DELAY): "it needs labels that are known at once",
     (WRAPPED, 'n_jobs="processes"'): "files of parts hold numbers, and run no code",
     (WRAPPED, "files"): "a file of an estimator holds numbers, and runs no code",
     (GROUPS, "held-out scorers"): "scikit-learn's scorers are given no groups",

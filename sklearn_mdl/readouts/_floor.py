@@ -16,7 +16,7 @@ the remaining mass. All probabilities ``p_c`` are then mixed,
 
     q_c = \Bigl(1 - \frac{1}{n + 2}\Bigr) p_c + \frac{1}{n + 2} f_c .
 
-An example costs at most :math:`\log(n + 2) + \log 1 / f_c`, however confident the
+An example costs at most :math:`\log(n + 2) + \log(1 / f_c)`, however confident the
 classifier was in another class. If it was right, the floor costs at most :math:`\log(1
 + 1/(n + 1))`, which is less than ``1 / n``. Minibatch ``m`` of ``B`` rows is predicted
 with ``n = (m - 1) B`` and so costs at most ``B / n = 1 / (m - 1)``. A whole stream of

@@ -45,7 +45,7 @@ class PermutationTest(NamedTuple):
 def check_permutations(n_permutations: object) -> None:
     """Raise for anything but a positive integer."""
     if not isinstance(n_permutations, Integral) or n_permutations < 1:
-        required, cure = "a positive integer", "99 allow a p-value of 0.01"
+        required, cure = "a positive integer", "pass 99 for p-values of 0.01"
         raise invalid("n_permutations", required, n_permutations, cure)
 
 
@@ -66,7 +66,7 @@ def kernels_of(readouts: Sequence[Any]) -> list[Readout]:
     ]
     if not kernels:
         raise ValueError(
-            "A permutation test needs kernel readouts, whose one factor serves all "
+            "A permutation test needs kernel readouts, factorised once for all "
             'labellings, got none; pass readouts="closed-form" or add a KernelReadout'
         )
     return kernels
@@ -127,7 +127,7 @@ def _codelengths(
         learner.attach(first.rows.of(*learner.view))
         losses.append(learner.null_losses(outputs))  # type: ignore[attr-defined]
     each = [np.concatenate(parts, 2) for parts in zip(*losses, strict=True)]
-    sound = ~np.isnan(each[0]).any((0, 1))  # factorisation fails whatever the labels
+    sound = ~np.isnan(each[0]).any((0, 1))  # failures do not depend on labels
     if not sound.any():
         raise ValueError(
             "A permutation test needs kernels that are positive definite, but none is; "

@@ -94,7 +94,7 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         layers, and needs a GPU or a CPU with AVX-512 BF16. "tf32" needs a GPU and
         ``n_jobs=None``. Sums, parameters, moments and predictions stay float32, except
         that a CPU rounds finished sums to bfloat16.
-    store : "memory", path-like, or a pair of it and "mixtures", default="memory"
+    store : "memory", path-like, or pair (either, "mixtures"), default="memory"
         Where to keep the trace, which holds the loss and posterior of each of K
         readouts at each of N examples. A directory keeps it in memory-mapped files, for
         streams whose ``N x K`` numbers do not fit into memory. Each stream gets its own

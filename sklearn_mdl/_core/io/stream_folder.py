@@ -66,7 +66,7 @@ class StreamFolder:
             held = "another one" if found else "none"
             raise ValueError(
                 f"{self.path} must hold the trace that the checkpoint continues, but "
-                f"holds {held}; name the folder that does, or delete the "
+                f"holds {held}; pass that folder as store=, or delete the "
                 "checkpoint to begin again"
             )
         self.stream, self._writer = stream, found["writer"]

@@ -417,7 +417,7 @@ def outlive(folder):
         FileLock(folder / ".lock").acquire(timeout=0)
 
     def kill_now(message):
-        assert "another call writes to" in message
+        assert "another call that writes to" in message
         sweep(folder)
         kept.append(len(list(folder.glob(".*.part"))))
         os.kill(pid, signal.SIGKILL)

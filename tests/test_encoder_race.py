@@ -183,7 +183,7 @@ def test_columns_of_data_frames_keep_their_names_and_order():
     race = race_of().update({n: t[:20] for n, t in frames.items()}, LABELS[:20])
     good = {name: table[20:22] for name, table in frames.items()}
     other = good | {"half": good["half"][["x1", "x0"]]}
-    refused(race, other, LABELS[20:22], "Columns of 'half' must be those of the first")
+    refused(race, other, LABELS[20:22], "Columns of half must be those of the first")
     race.update(good, LABELS[20:22])
     race.update({name: X[22:] for name, X in FEATURES.items()}, LABELS[22:])
     assert_same(race, add(race_of(), N_LABELS))

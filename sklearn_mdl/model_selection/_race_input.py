@@ -102,7 +102,7 @@ def checked_columns(
     before : mapping of str to sequence
         Names of columns in earlier calls.
     """
-    tables = X if isinstance(X, Mapping) else {"X": X}
+    tables = X if isinstance(X, Mapping) else {"": X}
     found = {n: list(t.columns) for n, t in tables.items() if hasattr(t, "columns")}
     for name, columns in found.items():
         wanted = before.get(name, columns)
@@ -111,7 +111,7 @@ def checked_columns(
                 "those of the first call",
                 f"pass {wanted!r}, in this order",
             )
-            raise invalid(f"Columns of {name!r}", required, columns, cure)
+            raise invalid(f"Columns of {name or 'X'}", required, columns, cure)
     return found
 
 

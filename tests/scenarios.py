@@ -121,6 +121,7 @@ class Scenario:
     real: bool = False
     first: int | None = None
     shuffle: bool = False
+    device: str = "cpu"
 
     def __str__(self):
         kind = "real " if self.real else ""
@@ -144,7 +145,7 @@ class Scenario:
             "label_delay": self.delay,
             "shuffle": self.shuffle,
             "batch_size": 8 if self.first is None else (self.first, 8),
-            "device": "cpu",
+            "device": self.device,
             "random_state": 0,
         }
         if self.escape:

@@ -2,11 +2,11 @@
 
 The default readouts are fitted on digits with seeds 0 to 9, then with seed 0 under
 other instructions, more threads, and with the update that a GPU takes (a formula over
-all members, which torch compiles where it can), each in a process of its own. Products
-of lower precision, an option of torch on GPUs
-(``torch.set_float32_matmul_precision``), are done as those do them: factors rounded to
-10 bits behind the point (TF32) or to 7 (bfloat16), sums in float32. The order of the
-rows is the same throughout, so the seed moves initial weights and replay alone.
+all members), each in a process of its own. Products of lower precision, an option of
+torch on GPUs (``torch.set_float32_matmul_precision``), are done as those do them:
+factors rounded to 10 bits behind the point (TF32) or to 7 (bfloat16), sums in float32.
+The order of the rows is the same throughout, so the seed moves initial weights and
+replay alone.
 """
 
 import os
@@ -27,8 +27,7 @@ from sklearn_mdl._core.nets import adamw
 
 seed, n_threads, n_jobs = map(int, sys.argv[1:4])
 if sys.argv[4] != "fused":
-    adamw._FusedCalls = adamw._Formula
-adamw.can_compile = lambda device: sys.argv[4] == "compiled"
+    adamw._way_of = lambda device: adamw._Formula
 n_bits = int(sys.argv[5])
 
 
@@ -70,7 +69,6 @@ ARITHMETIC = {
     "AVX2 in products": {"MKL_CBWR": "AVX2"},
     "AVX2 in both": {"ATEN_CPU_CAPABILITY": "avx2", "MKL_CBWR": "AVX2"},
     "formula of the GPU": {"update": "formula"},
-    "the same, compiled": {"update": "compiled"},
     "TF32 products": {"n_bits": 10},
     "bfloat16 products": {"n_bits": 7},
     "any processor": {"ATEN_CPU_CAPABILITY": "default", "MKL_CBWR": "COMPATIBLE"},

@@ -68,7 +68,7 @@ def pool():
 
 def calls_of_a_run(monkeypatch, n_rows):
     """Count the operators of a segment of rows behind the first 64."""
-    monkeypatch.setattr(adamw, "_FusedCalls", adamw._Formula)  # as on a GPU
+    monkeypatch.setattr(adamw, "_way_of", lambda device: adamw._Formula)
     X, y = load_digits(return_X_y=True)
     switcher = MDLReadoutSwitcher(pool(), batch_size=16, random_state=0, device="cpu")
     switcher.partial_fit(X[:64], y[:64], classes=np.arange(10))
@@ -112,7 +112,7 @@ def test_the_calls_of_a_step_do_not_grow_with_the_readouts(monkeypatch):
 def fake_gpu(monkeypatch):
     """A GPU whose tensors have no numbers, but mix with those of no other device."""
     monkeypatch.setattr(plan, "memory_of", lambda device: None)
-    monkeypatch.setattr(adamw, "can_compile", lambda device: False)
+    monkeypatch.setattr(adamw, "has_triton", lambda device: False)
     # Fake tensors cannot be swapped; stacks are made on the GPU instead.
     monkeypatch.setattr(nn.Module, "to", lambda module, *args, **kwargs: module)
     with FakeTensorMode(allow_non_fake_inputs=True):

@@ -1,9 +1,10 @@
 """Laws of the stacked modules: gradients, updates and averages, member by member."""
 
 import copy
+import importlib
 import math
 import pickle
-import shutil
+import sys
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from memory_limit import two_gigabytes
 from torch import nn
 
 from sklearn_mdl import LinearReadout, MDLReadoutSwitcher, MLPReadout
+from sklearn_mdl._core import nets
 from sklearn_mdl._core.nets import adamw
 from sklearn_mdl._core.nets.adamw import StackedAdamW
 from sklearn_mdl._core.nets.losses import StackedCrossEntropy, log_softmax, softmax
@@ -243,17 +245,21 @@ def test_written_out_gradients_replace_those_of_the_step_before():
 # The optimiser
 
 
-@pytest.fixture(
-    params=["fused", "formula", pytest.param("compiled", marks=pytest.mark.slow)]
-)
+@pytest.fixture(params=["_FusedCalls", "_Formula", "_Kernels"])
 def update(request, monkeypatch):
-    """Either way of taking a step, on any device: a CPU takes the first."""
-    if request.param != "fused":
-        monkeypatch.setattr(adamw, "_FusedCalls", adamw._Formula)
-    if request.param == "compiled":
-        if shutil.which("g++") is None:
-            pytest.skip("needs a compiler for C++")
-        monkeypatch.setattr(adamw, "can_compile", lambda device: True)
+    """Each way of taking a step: a CPU takes the first, a GPU the last."""
+    name = "sklearn_mdl._core.nets.adamw_kernel"
+    if request.param == "_Kernels":
+        pytest.importorskip("triton")
+        monkeypatch.setenv("TRITON_INTERPRET", "1")  # on a CPU, by numpy
+        monkeypatch.delitem(sys.modules, name, raising=False)
+        monkeypatch.setattr(
+            nets, "adamw_kernel", importlib.import_module(name), raising=False
+        )
+    way = getattr(adamw, request.param)
+    monkeypatch.setattr(adamw, "_way_of", lambda device: way)
+    yield
+    sys.modules.pop(name, None)
 
 
 @sizes_of_every_depth

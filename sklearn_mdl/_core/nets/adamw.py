@@ -54,7 +54,7 @@ class StackedAdamW(torch.optim.Optimizer):
             for p in group["params"]:
                 self.state[p]["exp_avg"] = torch.zeros_like(p)
                 self.state[p]["exp_avg_sq"] = torch.zeros_like(p)
-        self._calls: dict[int, _FusedCalls | _Formula] = {}
+        self._calls: dict[int, _FusedCalls | _Formula | _Kernels] = {}
 
     def add_param_group(self, param_group: Group) -> None:
         """Add parameters like torch, but without importing its compiler."""
@@ -100,8 +100,7 @@ class StackedAdamW(torch.optim.Optimizer):
         for i, group in enumerate(self.param_groups):
             calls = self._calls.get(i)
             if calls is None or not calls.hold(group["params"]):
-                on_cpu = group["params"][0].device.type == "cpu"
-                make = _FusedCalls if on_cpu else _Formula
+                make = _way_of(group["params"][0].device)
                 calls = self._calls[i] = make(group, self.state)
             group["n_steps"] += 1
             calls.run(group["n_steps"])
@@ -150,22 +149,42 @@ class _Formula(_Update):
         super().__init__(group, state)
         device = group["params"][0].device
         table = [[settings[name] for name in SETTINGS] for settings in group["members"]]
-        self.settings = torch.tensor(table, dtype=torch.float64, device=device).T
-        self.n_steps = torch.zeros((), dtype=torch.float64, device=device)
-        self.update = adamw_update
-        if can_compile(device):
-            self.update = torch.compile(adamw_update, dynamic=True)
+        settings = np.array(table, dtype=float).T
+        self.settings = torch.tensor(settings, device=device).contiguous()
 
     def run(self, n_steps: int) -> None:
-        self.n_steps.fill_(n_steps)
-        rates = adamw_rates(self.settings, self.n_steps)
+        rates = adamw_rates(self.settings, n_steps)
         for p, g, m, v in self.tensors:
             per_member = (-1, *[1] * (p.ndim - 1))
-            self.update(p, g, m, v, *(r.to(p.dtype).view(per_member) for r in rates))
+            adamw_update(p, g, m, v, *(r.to(p.dtype).view(per_member) for r in rates))
 
 
-def can_compile(device: torch.device) -> bool:
-    """Return True if torch can compile for a device, with Triton and a C compiler."""
+class _Kernels(_Formula):
+    """The same, as one pass over the memory of each tensor."""
+
+    def __init__(self, group: Group, state: State) -> None:
+        # Triton is there on some systems only, and slow to import.
+        from sklearn_mdl._core.nets import adamw_kernel
+
+        super().__init__(group, state)
+        self.kernel = adamw_kernel
+        self.rates = torch.empty_like(self.settings)
+
+    def run(self, n_steps: int) -> None:
+        with torch.cuda.device_of(self.rates):  # type: ignore[no-untyped-call]
+            self.kernel.launch_rates(self.settings, self.rates, n_steps)
+            for tensors in self.tensors:
+                self.kernel.launch_update(*tensors, self.rates)
+
+
+def _way_of(device: torch.device) -> type[_FusedCalls | _Formula]:
+    if device.type == "cpu":
+        return _FusedCalls
+    return _Kernels if has_triton(device) else _Formula
+
+
+def has_triton(device: torch.device) -> bool:
+    """Return True if Triton, which needs a C compiler, works for a device."""
     compilers = ("gcc", "cc", "clang")
     return (
         device.type == "cuda"
@@ -174,15 +193,14 @@ def can_compile(device: torch.device) -> bool:
     )
 
 
-def adamw_rates(settings: Tensor, n_steps: Tensor) -> tuple[Tensor, ...]:
+def adamw_rates(settings: Tensor, n_steps: int) -> tuple[Tensor, ...]:
     """Return the rates of :func:`adamw_update` at the ``n_steps``-th step, (K,) each.
 
     Parameters
     ----------
     settings : Tensor of shape (5, K)
         Step size, two decay rates of moments, epsilon and weight decay.
-    n_steps : Tensor
-        A scalar, which a GPU updates without the host.
+    n_steps : int
     """
     lr, beta1, beta2, eps, weight_decay = settings
     root = (1 - beta2**n_steps).sqrt()

@@ -15,6 +15,13 @@ from threadpoolctl import threadpool_limits
 
 os.environ["MPLBACKEND"] = "Agg"  # read when matplotlib is first imported: no window
 
+
+def pytest_configure(config):
+    """Hide GPUs from all but ``pytest -m gpu``: the bitwise laws are those of a CPU."""
+    if "gpu" not in config.option.markexpr.replace("not gpu", ""):
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""  # read when CUDA is first used
+
+
 torch.set_num_threads(1)  # bitwise laws hold on one thread
 threadpool_limits(1)
 

@@ -58,30 +58,30 @@ def whole(scenario):
     return scenario.fitted()
 
 
-def equal_of(model):
+def equal_of(model, rtol=1e-9):
     """Return what compares numbers of a model: a GPU sums in orders that vary."""
     if model.device == "cpu":
         return assert_array_equal
-    return partial(assert_allclose, rtol=1e-9, atol=1e-12)
+    return partial(assert_allclose, rtol=rtol, atol=1e-12)
 
 
-def assert_same(found, expected, rows=slice(None)):
-    equal = equal_of(expected)
+def assert_same(found, expected, rows=slice(None), rtol=1e-9):
+    equal = equal_of(expected, rtol)
     for name in TRACES:
         one, other = getattr(found, name)[rows], getattr(expected, name)[rows]
         equal(one, other, err_msg=name)
 
 
-def assert_same_future(found, expected):
+def assert_same_future(found, expected, rtol=1e-9):
     """Two fitted switchers are in one state: they predict and continue alike."""
-    assert_same(found, expected)
-    equal = equal_of(expected)
+    assert_same(found, expected, rtol=rtol)
+    equal = equal_of(expected, rtol)
     assert_array_equal(found.retired_at_, expected.retired_at_)
     equal(found._run.trace.summaries, expected._run.trace.summaries)
     equal(found.readout_codelengths_, expected.readout_codelengths_)
     real, grouped = not hasattr(found, "classes_"), bool(found._run.schedule.ends)
     X, y, groups = Scenario("nets", real=real, grouped=grouped).rows(FURTHER, N)
-    assert_array_equal(found.predict(X), expected.predict(X))
+    (equal if real else assert_array_equal)(found.predict(X), expected.predict(X))
     equal(
         found.heldout_codelengths(X, y, **groups),
         expected.heldout_codelengths(X, y, **groups),
@@ -184,17 +184,18 @@ def law_heldout_rows_leave_no_trace(scenario):
 
 def law_parts_give_the_whole(scenario):
     """Readouts that are evaluated in other processes give the same bits."""
-    equal = equal_of(whole(scenario))
+    rtol = 1e-4  # on a GPU the steps of a network depend on the width of its stack
+    equal = equal_of(whole(scenario), rtol)
     X, y, groups = scenario.rows(FURTHER, N)
     expected = copy.deepcopy(whole(scenario))
     with parallel_config(backend="threading", n_jobs=2):
         found = scenario.fitted(n_jobs="processes")
-        assert_same_future(found, expected)
+        assert_same_future(found, expected, rtol)
         for model in (found, expected):
             model.partial_fit(X, y, **groups)
     measures = [list(model.measures()) for model in (found, expected)]
     equal(*np.array(measures, dtype=float))
-    assert_same(found, expected)
+    assert_same(found, expected, rtol=rtol)
 
 
 def law_readouts_ignore_each_other(scenario):

@@ -15,7 +15,7 @@ from sklearn_mdl._core.kernels.reduced import (
     ExtendedRidge,
     ReducedRidge,
     landmark_root,
-    leading_landmarks,
+    with_root,
 )
 from sklearn_mdl._core.kernels.ridge import Block, ForwardRidge
 from sklearn_mdl._core.stream.learner import RowsAhead
@@ -270,9 +270,10 @@ class KernelGroup:
         learned : sequence of mapping
             The posterior of every readout.
         """
-        leading, names = leading_landmarks(self._root()), ("covariance", "weights")
+        names = ("covariance", "weights")
         own = (torch.stack([one[name] for one in learned]) for name in names)
         covariance, weights = (part.to(self.device) for part in own)
+        leading = with_root(learned[0]["places"].to(self.device), self._root())
         alphas = self.ridge.alphas
         self.ridge = ReducedRidge(leading, alphas, covariance, weights, n_rows)
 
@@ -283,7 +284,10 @@ class KernelGroup:
             errors = ridge.errors if with_errors else ()
             return [{"errors": one} for one in errors] or [{} for _ in ridge.alphas]
         pairs = zip(ridge.covariance, ridge.weights, strict=True)
-        return [{"covariance": one, "weights": other} for one, other in pairs]
+        return [
+            {"covariance": one, "weights": other, "places": ridge.places}
+            for one, other in pairs
+        ]
 
     def _root(self) -> Tensor:
         """Return the root of the kernel of the view's rows."""

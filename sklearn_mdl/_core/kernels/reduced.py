@@ -40,6 +40,7 @@ from sklearn_mdl._core.kernels.ridge import (
 from sklearn_mdl._core.numerics import one_blas_thread
 
 LEFT_OUT = 0.01  # share of the landmarks' kernel that the chosen ones may leave out
+TIE = 1e-12  # of a diagonal, by which a landmark comes before the next one
 JITTERS = (1e-13, 1e-11, 1e-9, 1e-7)  # multiples of the mean diagonal to try in turn
 
 
@@ -89,7 +90,7 @@ class ExtendedRidge(ForwardRidge):
 
     def condensed(self, targets: Tensor) -> ReducedRidge:
         """Return the posterior of the features' weights, given all targets (N, P)."""
-        places, root = leading_landmarks(self._root)
+        leading = places, root = with_root(leading_landmarks(self._root), self._root)
         features = torch.cat([self._root, self._later]) @ self._root[places].mT
         features = torch.linalg.solve_triangular(root, features.mT, upper=False).mT
         products, known = features.mT @ features, features.mT @ targets
@@ -102,7 +103,7 @@ class ExtendedRidge(ForwardRidge):
             weights.append(inverse @ known)  # symmetric
             torch.mul(inverse, alpha, out=own)
         return ReducedRidge(
-            (places, root), self.alphas, covariance, torch.stack(weights), self.n_rows
+            leading, self.alphas, covariance, torch.stack(weights), self.n_rows
         )
 
 
@@ -133,7 +134,7 @@ class ReducedRidge:
         self.covariance = covariance
         self.weights = weights
         self.n_rows = n_rows
-        self._places, self._root = leading
+        self.places, self._root = leading
         self._is_shared = False
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
@@ -201,7 +202,7 @@ class ReducedRidge:
 
     def _features(self, cross: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
         """Return equal features (A, m, M) of rows, and the rest (m,) of the kernel."""
-        cross = cross[:, self._places]
+        cross = cross[:, self.places]
         features, beyond = landmark_features(self._root, cross, own)
         return features.expand(len(self.alphas), -1, -1), beyond
 
@@ -222,7 +223,7 @@ def panels(size: int) -> Iterator[tuple[int, slice]]:
         yield start, slice(start, min(start + PANEL, size))
 
 
-def leading_landmarks(root: Tensor) -> tuple[Tensor, Tensor]:
+def leading_landmarks(root: Tensor) -> Tensor:
     """Choose landmarks that the previous ones explain least, until they suffice.
 
     This is a pivoted Cholesky factorisation (Fine and Scheinberg, 2001, Efficient SVM
@@ -237,19 +238,33 @@ def leading_landmarks(root: Tensor) -> tuple[Tensor, Tensor]:
     Returns
     -------
     places : Tensor of shape (m,)
-    root : Tensor of shape (m, m)
-        Of their kernel.
     """
     products = root @ root.mT
     if products.isnan().any():
-        return torch.arange(len(root), device=root.device), root
+        return torch.arange(len(root), device=root.device)
+    # Of equal rows the earlier comes first, whatever the last digits of the products.
+    products.diagonal().mul_(1 - TIE * torch.arange(len(root)).to(products))
     with one_blas_thread():
-        factor, order, _, _ = dpstrf(products.cpu().numpy(), lower=1)
-    explained = np.cumsum(np.square(np.tril(factor)).sum(0))
+        factor, order, rank, _ = dpstrf(products.cpu().numpy(), lower=1)
+    explained = np.cumsum(np.square(np.tril(factor)[:, :rank]).sum(0))
     n_leading = 1 + int(np.searchsorted(explained, (1 - LEFT_OUT) * explained[-1]))
-    places = torch.from_numpy(order[:n_leading].astype(np.int64) - 1)
-    leading = torch.from_numpy(np.tril(factor[:n_leading, :n_leading]))
-    return places.to(root.device), leading.to(root.device)
+    return torch.from_numpy(order[:n_leading].astype(np.int64) - 1).to(root.device)
+
+
+def with_root(places: Tensor, root: Tensor) -> tuple[Tensor, Tensor]:
+    """Return chosen landmarks (m,) and the root (m, m) of their kernel.
+
+    The choice hangs on the last digits of a kernel, which vary with the machine, so it
+    is part of a fitted readout; the root does not.
+
+    Parameters
+    ----------
+    places : Tensor of shape (m,)
+    root : Tensor of shape (M, M)
+        Root of the kernel of all landmarks.
+    """
+    own = root[places]
+    return places, cholesky((own @ own.mT)[None])[0]
 
 
 def landmark_features(

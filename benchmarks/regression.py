@@ -4,8 +4,12 @@ Every code pays the same for the first minibatch; afterwards the reference predi
 labels alone, and Bayesian ridge regression, refitted after every minibatch, by its
 predictive Gaussian. Data come with scikit-learn; rows are permuted once, or with
 ``--orders 5`` five times. ``outliers`` puts labels of a million deviations into the
-first half, and prints what the others cost more for them.
+first half, and prints what the others cost more for them. ``lists`` compares whole
+lists, raced and pooled: those with a name, and kernels with groups of networks or with
+whitened rows. The default list was chosen on the first three tasks.
 """
+
+import time
 
 import numpy as np
 from scipy import stats
@@ -14,8 +18,12 @@ from sklearn.linear_model import BayesianRidge
 from sklearn.preprocessing import StandardScaler
 
 from benchmarks._data import NETS, permuted
+from benchmarks._kept import OPTION, kept
 from sklearn_mdl import MDLReadoutSwitcherRegressor
 from sklearn_mdl.metrics import gaussian_codelengths
+from sklearn_mdl.readouts import KernelReadoutRegressor
+from sklearn_mdl.readouts._grid import build_grid
+from sklearn_mdl.readouts._lists import named_regressors
 
 B = 32
 # Location and scale that one would guess before seeing labels.
@@ -143,3 +151,87 @@ class Outliers(_Tasks):
 
     def track_per_outlier(self, order, name, n_outliers):
         return self.costs[1][self.places].mean()
+
+
+CHOSEN_ON = ["diabetes", "wine: alcohol", "cancer: texture"]
+NAMED = ("closed-form", "nets", "default")
+WHITENED = {"kernel": "rbf", "scaling": "whiten", "alpha": [0.003, 0.03, 1.0]}
+
+
+def nets_by_shape(n_features):
+    """Networks of the list "nets" by hidden layers, likelihood and scale."""
+    groups = {}
+    for net in named_regressors("nets", n_features):
+        scale = "one scale" if not net.heteroscedastic else "scales"
+        layers = "x".join(map(str, net.hidden_layer_sizes)) or "linear"
+        groups.setdefault(f"{layers}, {net.likelihood}, {scale}", []).append(net)
+    return groups
+
+
+def readouts_of(name, n_features):
+    """Return a list by its name, or "closed-form" with what follows a plus."""
+    if name in NAMED:
+        return None if name == "default" else name
+    kernels = list(named_regressors("closed-form", n_features))
+    for part in name.split(" + ")[1:]:
+        if part == "whitened":
+            kernels += build_grid(KernelReadoutRegressor, WHITENED)
+        else:
+            kernels += nets_by_shape(n_features)[part]
+    return kernels
+
+
+class Lists(_Tasks):
+    """Nats after the first minibatch, and CPU seconds, of lists of regressors."""
+
+    options = {
+        **_Tasks.options,
+        "--lists": {"nargs": "*", "default": list(NAMED), "help": "or with a plus"},
+        **OPTION,
+    }
+    param_names = ["order", "labels", "list"]
+    unit = "nats after the first minibatch, CPU seconds on one thread"
+    formats = {"track_codelength": ".1f", "track_seconds": ".1f"}
+
+    @property
+    def params(self):
+        return [*super().params, self.lists]
+
+    def setup(self, order, name, readouts):
+        key = [order, name, readouts]
+        self.found = kept(self.results, key, lambda: self.measure(*key))
+
+    def measure(self, order, name, readouts):
+        """Fit, and return what is printed."""
+        X, y = permuted(*load(name), order)
+        location, scale = GUESSES[name]
+        start = time.process_time()
+        switcher = MDLReadoutSwitcherRegressor(
+            readouts_of(readouts, X.shape[1]),
+            prior_location=location,
+            prior_scale=scale,
+            random_state=0,
+            device="cpu",
+        ).fit(X, y)
+        return {
+            "codelength": switcher.codelengths_[B:].sum(),
+            "seconds": time.process_time() - start,
+        }
+
+    def track_codelength(self, *row):
+        return self.found["codelength"]
+
+    def track_seconds(self, *row):
+        return self.found["seconds"]
+
+    def report(self, table):
+        """Print what each list costs more than the first, by task, and its seconds."""
+        for name in self.lists:
+            rows = {k[:2]: row for k, row in table.items() if k[2] == name}
+            more = {task: [] for task in GUESSES}
+            for order, task in rows:
+                base = table[order, task, self.lists[0]]["track_codelength"][0]
+                more[task].append(rows[order, task]["track_codelength"][0] - base)
+            by_task = ", ".join(f"{t} {np.mean(nats):+.1f}" for t, nats in more.items())
+            seconds = sum(row["track_seconds"][0] for row in rows.values())
+            print(f"{name}: {by_task}; {seconds:.0f} CPU seconds")

@@ -27,11 +27,11 @@ class Race(BaseEstimator):
     ``n`` of examples, because noise decreases too. A learning curve that is still
     behind by such a share rarely catches up. With a pool, the best expert of a kind
     also stays if dropping the kind would lengthen the pool's code of all labels so far
-    by more than `pool_slack` nats. This increase is estimated to second order, with the
-    other weights adapted. All other experts retire. They are no longer evaluated or
-    trained. They count as asleep, so each predicts like the mixture of the experts that
-    still run (Freund et al., 1997). A decoder retires the same experts, since the rule
-    reads only the past.
+    by more than `pool_slack` nats for every `min_samples` labels. This increase is
+    estimated to second order, with the other weights adapted. All other experts retire.
+    They are no longer evaluated or trained. They count as asleep, so each predicts like
+    the mixture of the experts that still run (Freund et al., 1997). A decoder retires
+    the same experts, since the rule reads only the past.
 
     Parameters
     ----------
@@ -47,7 +47,8 @@ class Race(BaseEstimator):
         Number of examples before which no expert retires. With fewer labels it is
         unclear which kinds a pool needs.
     pool_slack : float, default=0.5
-        Nats of the pooled code that a kind must save for its best expert to stay.
+        Nats of the pooled code of `min_samples` examples that a kind must save for its
+        best expert to stay.
 
     References
     ----------
@@ -97,6 +98,10 @@ class Race(BaseEstimator):
         while count < self.min_samples or count <= n_steps:
             count *= 2
         return int(count)
+
+    def slack_of_pool(self, n_samples: int) -> float:
+        """Return the nats that a kind must save a pool after so many examples."""
+        return self.pool_slack * max(1.0, n_samples / self.min_samples)
 
     def survivors(
         self,

@@ -125,7 +125,7 @@ class Elimination(Event):
         awake = run.awake
         losses = np.where(awake & self._possible, sums, np.inf)
         unit = run.outcome.unit_of_loss(float(losses.min()), self._n_known - start)
-        needed = run.coder.needed(self._race.pool_slack)
+        needed = run.coder.needed(self._race.slack_of_pool(self._n_known))
         survivors = self._race.survivors(losses, needed, unit, self._n_known)
         run.retire(np.flatnonzero(awake & ~survivors).tolist())
 

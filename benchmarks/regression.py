@@ -172,13 +172,13 @@ def readouts_of(name, n_features):
     """Return a list by its name, or "closed-form" with what follows a plus."""
     if name in NAMED:
         return None if name == "default" else name
-    kernels = list(named_regressors("closed-form", n_features))
+    readouts = named_regressors("closed-form", n_features)  # begins as names do
     for part in name.split(" + ")[1:]:
         if part == "whitened":
-            kernels += build_grid(KernelReadoutRegressor, WHITENED)
+            readouts += build_grid(KernelReadoutRegressor, WHITENED)
         else:
-            kernels += nets_by_shape(n_features)[part]
-    return kernels
+            readouts += nets_by_shape(n_features)[part]
+    return readouts
 
 
 class Lists(_Tasks):

@@ -27,8 +27,10 @@ class Race(BaseEstimator):
     ``n`` of examples, because noise decreases too. A learning curve that is still
     behind by such a share rarely catches up. With a pool, the best expert of a kind
     also stays if dropping the kind would lengthen the pool's code of all labels so far
-    by more than `pool_slack` nats for every `min_samples` labels. This increase is
-    estimated to second order, with the other weights adapted. All other experts retire.
+    by more than `pool_slack` nats, or by more than the same share of a longer stream:
+    from ``4 * min_samples`` labels on, the limit grows in proportion to the labels. The
+    increase is estimated to second order, with the other weights adapted. All other
+    experts retire.
     They are no longer evaluated or trained. They count as asleep, so each predicts like
     the mixture of the experts that still run (Freund et al., 1997). A decoder retires
     the same experts, since the rule reads only the past.
@@ -47,8 +49,8 @@ class Race(BaseEstimator):
         Number of examples before which no expert retires. With fewer labels it is
         unclear which kinds a pool needs.
     pool_slack : float, default=0.5
-        Nats of the pooled code of `min_samples` examples that a kind must save for its
-        best expert to stay.
+        Nats of the pooled code of up to ``4 * min_samples`` examples that a kind must
+        save for its best expert to stay.
 
     References
     ----------
@@ -101,7 +103,7 @@ class Race(BaseEstimator):
 
     def slack_of_pool(self, n_samples: int) -> float:
         """Return the nats that a kind must save a pool after so many examples."""
-        return self.pool_slack * max(1.0, n_samples / self.min_samples)
+        return self.pool_slack * max(1.0, n_samples / (4 * self.min_samples))
 
     def survivors(
         self,

@@ -17,7 +17,7 @@ from sklearn_mdl import (
 )
 from sklearn_mdl.baselines import _compare
 from sklearn_mdl.model_selection import _tasks
-from sklearn_mdl.readouts import _lists as grid, default_readouts, terms_of
+from sklearn_mdl.readouts import MLPReadout, _lists as grid, default_readouts, terms_of
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def small_grid(monkeypatch):
     monkeypatch.setattr(
         grid,
         "FEW_NETS",
-        [{"lr": [1e-3, 3e-3, 1e-2]}],
+        {MLPReadout: [{"lr": [1e-3, 3e-3, 1e-2]}]},
     )
     monkeypatch.setattr(grid, "STREAMS", (3, 1, 0))
     monkeypatch.setattr(grid, "UPDATES_PER_EXAMPLE", 4 * 3 * 2 * 3 * (8 + 1))

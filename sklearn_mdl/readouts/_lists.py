@@ -61,6 +61,7 @@ class DefaultGrid(list[Any]):
 STREAMS = (30, 10, 3)
 UPDATES_PER_EXAMPLE = 150_000_000
 MAX_WHITENED_BY_DEFAULT = 1024
+BOTH = ["standard", "whiten"]
 # Kernels with at least two noises each, chosen by measurement on two orders of digits
 # and seven cells of deep features.
 KERNELS: list[dict[str, Any]] = [
@@ -83,16 +84,23 @@ FEW_KERNELS: list[dict[str, Any]] = [
     {"kernel": "linear", "scaling": "within-class"},
 ]
 STRAIGHT: list[dict[str, Any]] = [{"kernel": "linear"}]
-# Networks of the default list; more networks gain nothing up to 2,000 rows.
-FEW_NETS: list[dict[str, object]] = [
-    {"lr": 3e-3, "label_smoothing": 0.03, "weight_decay": 3.0},
-    {
-        "hidden_layer_sizes": (512,),
-        "lr": [3e-4, 1e-3],
-        "label_smoothing": 0.1,
-        "weight_decay": 1.0,
-    },
-]
+# Networks of the default lists; more networks gain nothing up to 2,000 rows. Kernels
+# have no scale that depends on features, and no density with heavy tails.
+FEW_NETS: dict[type, list[dict[str, object]]] = {
+    MLPReadout: [
+        {"lr": 3e-3, "label_smoothing": 0.03, "weight_decay": 3.0},
+        {
+            "hidden_layer_sizes": (512,),
+            "lr": [3e-4, 1e-3],
+            "label_smoothing": 0.1,
+            "weight_decay": 1.0,
+        },
+    ],
+    MLPReadoutRegressor: [
+        {"hidden_layer_sizes": (128, 128), "lr": 3e-3, "scaling": BOTH},
+        {"likelihood": "student-t", "lr": 1e-2, "scaling": BOTH},
+    ],
+}
 # Kernels of the list "linear", for comparing encoders with few labels, chosen on three
 # datasets of ``python -m benchmarks choice``.
 LINEAR_KERNELS: list[dict[str, Any]] = [
@@ -117,7 +125,7 @@ PARTS = {
 REAL_PARTS = {
     "closed-form": ("kernels", "straight"),
     "nets": ("nets",),
-    None: ("nets", "kernels", "straight"),
+    None: ("few nets", "kernels", "straight"),
     "drift": ("nets", "kernels", "forgetful", "labels"),
 }
 # How the kernels of the list "drift" forget. A full window forgets half of its rows. So
@@ -179,9 +187,10 @@ def _listed(
 ) -> DefaultGrid:
     readouts = DefaultGrid()
     if "nets" in parts:
-        readouts += _default_grid(kinds.nets, n_features, n_outputs)
+        grid = [{**own, "scaling": BOTH} for own in DEFAULTS[kinds.nets]]
+        readouts += _nets(grid, kinds.nets, n_features, n_outputs)
     if "few nets" in parts:
-        readouts += _few_nets(n_features, n_outputs)
+        readouts += _nets(FEW_NETS[kinds.nets], kinds.nets, n_features, n_outputs)
     for part, kernels in KERNEL_PARTS.items():
         if part in parts:
             readouts += _kernels(kinds, kernels)
@@ -246,9 +255,10 @@ def default_readouts(n_features: int, n_classes: int) -> list[BaseEstimator]:
 def default_regressors(n_features: int) -> list[BaseEstimator]:
     """Return the default grid of regressors for features of width ``d``.
 
-    The grid has kernels, and linear regressors and MLPs with Gaussian and Student-t
-    densities, on standardised and whitened features, with and without averaged weights.
-    All were chosen by measurement (``python -m benchmarks regression``). The number of
+    The grid has kernels, MLPs with Gaussian densities whose scale depends on the
+    features, and linear regressors with Student-t densities. The networks read
+    standardised and whitened features, with and without averaged weights. All were
+    chosen by measurement (``python -m benchmarks regression lists``). The number of
     replay streams follows the rule of :func:`~sklearn_mdl.readouts.default_readouts`.
 
     Parameters
@@ -271,30 +281,19 @@ def default_regressors(n_features: int) -> list[BaseEstimator]:
     return named_regressors(None, n_features)
 
 
-def _default_grid(kind: type, n_features: int, n_outputs: int) -> list[BaseEstimator]:
-    whitened = n_features <= MAX_WHITENED_BY_DEFAULT
-    shared = {
-        "ema_step_size": [1.0, 0.03],
-        "scaling": ["standard", "whiten"] if whitened else ["standard"],
-    }
-    grid = [
-        readout
-        for settings in DEFAULTS[kind]
-        for readout in build_grid(kind, {**settings, **shared})
-    ]
-    return _replaying(grid, n_features, n_outputs)
-
-
-def _few_nets(n_features: int, n_outputs: int) -> list[BaseEstimator]:
-    """Return the networks of the default list for classes."""
-    grid = [
-        readout
-        for settings in FEW_NETS
-        for readout in build_grid(
-            MLPReadout, {**settings, "ema_step_size": [1.0, 0.03]}
-        )
-    ]
-    return _replaying(grid, n_features, n_outputs)
+def _nets(
+    grid: list[dict[str, object]], kind: type, n_features: int, n_outputs: int
+) -> list[BaseEstimator]:
+    """Return networks of some settings, with and without averaged weights."""
+    nets = []
+    for own in grid:
+        settings = dict(own)
+        scalings = settings.pop("scaling", ["standard"])
+        if n_features > MAX_WHITENED_BY_DEFAULT:
+            scalings = ["standard"]
+        shared = {"ema_step_size": [1.0, 0.03], "scaling": scalings}
+        nets += build_grid(kind, {**settings, **shared})
+    return _replaying(nets, n_features, n_outputs)
 
 
 def _replaying(grid: list[Any], n_features: int, n_outputs: int) -> list[BaseEstimator]:

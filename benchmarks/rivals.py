@@ -26,10 +26,11 @@ from benchmarks._kept import OPTION, kept
 from benchmarks._streams import flights, teacher
 from benchmarks.drift import classifiers, progressive
 from sklearn_mdl import MDLReadoutSwitcher
+from sklearn_mdl.readouts._lists import NAMES
 
 BATCH = 32
 STREAMS = ("flights", "teacher")
-LISTS = {"default": None, "closed-form": "closed-form", "linear": "linear"}
+LISTS = {name: None if name == "default" else name for name in ("default", *NAMES)}
 RIVER = ("adaptive random forest", "logistic regression")
 RIVALS = ("SGDClassifier", "torch loop", *RIVER)
 SETTINGS = [

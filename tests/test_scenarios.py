@@ -292,6 +292,7 @@ def test_every_law_holds_in_all_other_scenarios(law, scenario, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Predictions of readouts should be finite")  # bayes
 @pytest.mark.parametrize("number", range(10))
 def test_every_law_holds_in_scenarios_that_are_drawn_afresh(number, tmp_path):
     seed = np.random.SeedSequence().entropy

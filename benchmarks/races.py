@@ -1,8 +1,8 @@
 """Races: codelength, seconds and training work with and without them.
 
 ``cells`` fits the default list on every encoder and dataset of a directory, rows in the
-order of the files; ``long`` the default list, raced by several rules and not, and the
-networks alone, not raced, on the first rows of long streams; ``grid`` the paper's grid
+order of the files; ``long`` the default list, raced by several rules and not, kernels,
+and networks, raced and not, on the first rows of long streams; ``grid`` the paper's grid
 of readouts or a part of it; all of these are pooled. ``finetuned`` switches between
 fine-tuned networks on small images, in several orders. "ratio" is that to the list that
 is not raced. Work counts optimiser steps, one for a minibatch and one for each replay
@@ -38,7 +38,9 @@ CONTENDERS = {
     "unraced": {"race": None},
     "raced": {"race": Race()},
     "raced hastily": {"race": Race(tolerance=0.05, pool_slack=2)},
+    "closed-form": {"readouts": "closed-form"},
     "nets unraced": {"readouts": "nets", "race": None},
+    "nets raced": {"readouts": "nets"},
 }
 # The rule was sought on these and on the two long streams. The last choice, among five
 # ways to retire kernels, had all cells in sight.
@@ -212,6 +214,7 @@ class Long(_Raced):
         **Cells.options,
         "--rows": {"type": int, "default": 30_000, "help": "the first so many"},
         "--lists": {"nargs": "*", "default": list(CONTENDERS), "choices": CONTENDERS},
+        "--order": {"type": int, "help": "of the rows (default: that of the files)"},
     }
     param_names = ["stream", "list"]
     prepare = Cells.prepare
@@ -222,7 +225,9 @@ class Long(_Raced):
 
     def setup(self, case, name):
         X, y = self.cells[case]
-        self.fit(case, name, X[: self.rows], y[: self.rows])
+        if self.order is not None:
+            X, y = permuted(X, y, self.order)
+        self.fit(case, name, X[: self.rows], y[: self.rows], self.order or "")
 
 
 class Grid(_Raced):

@@ -1,14 +1,14 @@
 """Races: codelength, seconds and training work with and without them.
 
 ``cells`` fits the default list on every encoder and dataset of a directory, rows in the
-order of the files; ``long`` the default list, raced by several rules and not, kernels,
-and networks, raced and not, on the first rows of long streams; ``grid`` the paper's grid
-of readouts or a part of it; all of these are pooled. ``finetuned`` switches between
-fine-tuned networks on small images, in several orders. "ratio" is that to the list that
-is not raced. Work counts optimiser steps, one for a minibatch and one for each replay
-stream, weighted by parameters, as a share of that without a race; readouts that differ
-in averaging alone are one training. Seconds are CPU seconds on one thread. With
-``--results FILE`` an interrupted table goes on where it ended.
+order of the files; ``long`` the default list, raced by several rules and not, kernels
+by themselves, and networks, raced and not, on the first rows of long streams; ``grid``
+the paper's grid of readouts or a part of it; all of these are pooled. ``finetuned``
+switches between fine-tuned networks on small images, in several orders. "ratio" is that
+to the list that is not raced. Work counts optimiser steps, one for a minibatch and one
+for each replay stream, weighted by parameters, as a share of that without a race;
+readouts that differ in averaging alone are one training. Seconds are CPU seconds on one
+thread. With ``--results FILE`` an interrupted table goes on where it ended.
 """
 
 import time

@@ -148,7 +148,8 @@ def test_widths_that_say_nothing_change_no_rank_of_linear_readouts(change, toler
 @pytest.mark.slow
 @pytest.mark.parametrize("change", [padded, halved])
 def test_widths_that_say_nothing_change_no_rank_by_default(change):
-    # Hidden layers begin with weights of the order of 1 / sqrt(width), and whitening
-    # shrinks towards the mean variance of all columns, constant ones too. Another width
+    # Hidden layers begin with weights of the order of 1 / sqrt(width). Whitening and
+    # discriminants shrink towards the mean variance of all columns, constant ones too,
+    # and the direction of a row with a constant column shows its length. Another width
     # draws other initial weights, which four orders average out.
-    check_law(None, change, 0.02, n_orders=4)
+    check_law(None, change, 0.04, n_orders=4)

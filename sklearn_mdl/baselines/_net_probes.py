@@ -61,7 +61,7 @@ class LinearProbe(Probe):
         Decoupled weight decays to try.
     ema_step_size : float or sequence of float, default=(1e-4, 1e-2, 1)
         Steps of the averaged weights to try: ``average <- (1 - step) average + step
-        weights``. With 1 the weights themselves predict.
+        weights``. With 1 there is no averaging.
     ema_warmup : bool, default=True
         Make the ``n``-th averaging step at least ``1 / (n + 1)``. Otherwise, with a
         step of 1e-4, averages stay close to the initial weights for 1,000 steps.

@@ -290,7 +290,7 @@ class KernelGroup:
         ]
 
     def _root(self) -> Tensor:
-        """Return the Cholesky factor of the kernel of the view's rows."""
+        """Return a root of the kernel matrix of the view's rows."""
         scale = float(self.diagonal(self.view.rows).mean())
         return landmark_root(self._gram, self.view.n_rows, scale, self.view.rows.device)
 

@@ -43,7 +43,7 @@ def eliminated(tasks: Sequence[Task | Failure], alpha: float) -> Out:
 
 
 def _raced(tasks: Sequence[Task], alpha: float) -> dict[str, int]:
-    """Return after how many labels encoders of a dataset are eliminated."""
+    """Return the number of labels until each encoder is eliminated on a dataset."""
     first, features = tasks[0], {task.encoder: task.X for task in tasks}
     race = EncoderRace(
         list(features),

@@ -386,7 +386,7 @@ class EncoderRace(BaseEstimator):
         return RaceHistory(parts[:, 0], parts[:, 1], parts[:, 2])
 
     def _html_repr(self) -> str:
-        """Return what a notebook shows; once the race has begun, with its leader."""
+        """Return HTML for notebooks, including the leader once the race has begun."""
         begun = hasattr(self, "_race")
         return html_of_race(self) if begun else str(super()._html_repr())
 

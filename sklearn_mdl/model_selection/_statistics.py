@@ -114,7 +114,7 @@ class RankStatistics(CellArrays):
         return self._named(differences.extrapolations(curves, n, level, best))
 
     def friedman_test(self) -> ranking.FriedmanTest:
-        """Test if any encoders differ; :func:`~sklearn_mdl.ranking.friedman_test`."""
+        """Test if encoders differ; see :func:`~sklearn_mdl.ranking.friedman_test`."""
         return ranking.friedman_test(self.codelengths_)
 
     def rank_groups(self) -> list[tuple[int, ...]]:

@@ -97,7 +97,7 @@ class Task(NamedTuple):
         return {**terms.as_json(), "sha256": digest}
 
     def terms_alone(self, terms: Terms) -> dict[str, object]:
-        """Return the encoder's settings without the others, if they differ."""
+        """Return the settings of the encoder on its own, if they differ."""
         if self.readouts is None:
             return {}
         name, _, n_classes = self.readouts

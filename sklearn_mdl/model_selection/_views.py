@@ -1,4 +1,4 @@
-"""Comparison of views, such as layers and positions, and their joint saving."""
+"""Comparison of views, such as layers and positions, and the gain from all views."""
 
 from __future__ import annotations
 

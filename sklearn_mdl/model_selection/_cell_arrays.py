@@ -85,7 +85,7 @@ class CellArrays:
 
         Codelengths of real labels may be negative and depend on the unit of the labels.
         Ratios of densities do not depend on the unit. So this is the exponential of the
-        mean codelength over examples.
+        mean codelength over examples, relative to the best encoder.
         """
         found = self.codelengths_.copy()
         for row, cell in zip(found, self.first_cells_, strict=True):

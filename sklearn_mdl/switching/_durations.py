@@ -25,9 +25,9 @@ class SwitchDistribution(MarkovPrior):
     for the last block. A block that will end does so with probability ``1 / t`` on
     entering step ``t``.
 
-    The cost of a sequence no longer grows after its last switch. If the last block
-    begins after ``t`` outcomes, the cost is bounded in terms of ``t`` and of the
-    experts, but not of the length of the stream.
+    The cost of a sequence stays bounded after its last switch. If the last block begins
+    after ``t`` outcomes, the bound depends on ``t`` and on the experts, but not on the
+    length of the stream.
 
     Parameters
     ----------

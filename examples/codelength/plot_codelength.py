@@ -3,8 +3,8 @@ A first codelength: what it is and how it grows
 ===============================================
 
 Every digit is predicted by all readouts before its label is seen. The total log-loss of
-the mixture is the codelength. How it grows shows how fast the features pay off, and the
-posterior over readouts shows which readout predicts best at which number of labels.
+the mixture is the codelength. Its growth shows how fast the features pay off. The
+posterior over readouts shows which readout predicts best at each number of labels.
 """
 
 # %%

@@ -4,20 +4,20 @@ Replay or block-wise refits at equal compute
 
 Block-wise codes (Voita and Titov, 2020) fit a classifier from scratch on all rows seen
 at the end of each block. Bornschein, Li and Hutter (2022) claim that continued training
-with replay of observed examples gives shorter codes for the same compute. Here one
-network with one optimiser and one learning rate is trained either way on 1,000 digits,
-with increasing compute.
+with replay of observed examples gives shorter codes for the same compute. Here the same
+network, with the same optimiser and learning rate, is trained in both ways on 1,000
+digits, with increasing compute.
 
 Result, by the number of examples visited in gradient steps (which does not depend on
 the machine): up to some 30,000, replay and doubling blocks need the same number of nats
 up to the variation over seeds, 462 and 450 at 10,000, 317 and 320 at 30,000. With more
-compute replay gains, 271 nats against 288 at 100,000: most of a block is predicted by a
-fit to little more than half of the examples observed. Blocks that grow by a half use
-more recent fits, which do not repay their cost. So the claim holds here, by 6 %, if
-enough compute is spent.
+compute, replay is ahead, with 271 nats against 288 at 100,000. The reason is that most
+of a doubling block is predicted by a fit to little more than half of the examples
+observed. Blocks that grow by a half use more recent fits, which do not repay their
+cost. So the claim holds here, by 6 %, if enough compute is spent.
 
-Seconds are measured where this example runs. They compare two programs, not two
-principles: the refits run a plain loop of torch.
+Seconds are measured where this example runs. They compare two programs rather than two
+principles, since the refits run a plain torch loop.
 """
 
 # %%

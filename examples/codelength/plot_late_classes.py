@@ -2,15 +2,16 @@
 Classes that appear one after the other
 =======================================
 
-A stream may have classes that were not named. With ``new_classes="escape"`` the first
-row of each class pays for an escape, and then all readouts predict the class. Here
-images of handwritten digits are in an order in which one digit after the other appears,
-and no digit is named.
+A stream may contain classes that you did not name in advance. With
+``new_classes="escape"`` the first row of each class pays for an escape, and then all
+readouts predict the class. Here, images of handwritten digits are ordered so that one
+digit after the other appears, and no digit is named in advance.
 
 Result: kernels need 143 nats, 61 of them for the positions of the ten first
 appearances. The same readouts need 204 nats if all ten digits are named in advance.
-These give some probability to digits that have not appeared, and are confident in the
-wrong digits when they do. Labels alone, with the same escapes, cost 3,592 nats.
+They then give some probability to digits that have not appeared yet, and are confident
+in wrong digits when a new one appears. Labels alone, with the same escapes, cost 3,592
+nats.
 """
 
 # %%

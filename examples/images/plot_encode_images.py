@@ -28,8 +28,8 @@ digits = load_digits()
 images, labels = digits.images / 16, digits.target
 
 # %%
-# Is the last third of the images, by other writers, like the rest? It is not: a nearest
-# neighbour among the first images is less often right than after shuffling.
+# Is the last third of the images, by other writers, like the rest? No: a nearest
+# neighbour among the first images is right less often than after shuffling.
 n_first = 1200
 rows = images.reshape(len(images), -1)
 shift = train_test_shift(

@@ -9,9 +9,9 @@ before the evaluation. This example tests three datasets: the digits, whose last
 was written by other people; the digits reshuffled; and breast cancer, split after two
 thirds.
 
-Result: the digits are shifted, by two points of accuracy for a nearest neighbour
-and by almost five for a logistic regression. Reshuffled they are not, nor is breast
-cancer as far as this test can see.
+Result: the digits are shifted, by two points of accuracy for a nearest neighbour and by
+almost five for a logistic regression. The reshuffled digits are not, and this test
+finds no shift in breast cancer.
 """
 
 # %%

@@ -40,9 +40,9 @@ tables = {
 }
 
 # %%
-# Friedman's test asks whether encoders differ at all; the critical difference, which of
-# them. The paper prints 1.894 and 3.65, with the constant of 14 encoders; these belong
-# to the encoders compared.
+# Friedman's test asks whether encoders differ at all, and the critical difference shows
+# which of them differ. The paper prints 1.894 and 3.65, with the constant of 14
+# encoders; these belong to the encoders compared.
 for title, names in tables.items():
     scores = np.transpose([codelengths[name] for name in names])
     n_datasets, n_encoders = scores.shape

@@ -2,9 +2,9 @@
 Compare with probes, LogME and other codes
 ==========================================
 
-Four encoders of digits under the usual protocols: accuracies of probes, several codes,
-evidence, sample complexity. Two references are added: random features, and features
-with shuffled labels.
+This example compares four encoders of digits by the usual protocols: accuracies of
+probes, several codes, evidence, sample complexity. Two references are added: random
+features, and features with shuffled labels.
 
 Result: the kernel map is first by both trained probes, by LogME, by all codes and by
 the numbers derived from them; the pixels share its first place once. Nearest neighbours

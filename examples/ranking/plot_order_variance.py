@@ -5,8 +5,8 @@ Variance over orders of the examples
 A codelength depends on the order of the rows. The paper evaluates one encoder in five
 orders of CIFAR-100 and finds a standard deviation of 134 nats in 55,906, 0.24 %, far
 less than the distance to the encoders ranked next to it (its appendix, "Data ordering
-and Variance of MDL score"). Here is the same for 900 digits, three encoders and five
-orders.
+and Variance of MDL score"). This example does the same for 900 digits, three encoders
+and five orders.
 
 Result: a standard deviation of 5 to 7 % of these short codes, twenty to thirty
 times the paper's, since it falls with the number of examples. The ranking is not in

@@ -2,8 +2,9 @@
 Rank encoders over datasets
 ===========================
 
-Three unsupervised encoders on two datasets, in two random orders of the rows each. The
-orders are the same for all encoders, so their codelengths are paired.
+This example ranks three unsupervised encoders on two datasets, each in two random
+orders of its rows. The orders are the same for all encoders, so their codelengths are
+paired.
 """
 
 # %%

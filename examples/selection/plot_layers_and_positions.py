@@ -66,7 +66,7 @@ for _ in range(N_STEPS):
 print(f"{loss.item():.2f} nats a byte, {math.log(256):.2f} before training")
 
 # %%
-# The labelled texts are different ones: are they about text or about numbers?
+# The labelled texts are different from these: are they about text or about numbers?
 found = [
     (inspect.getdoc(thing), topic)
     for topic, home in {"text": str, "numbers": math}.items()
@@ -90,7 +90,7 @@ comparison = compare_views(probe)
 print(comparison)
 
 # %%
-# The probability of each view to be the best one, as layers by positions.
+# The probability that each view is the best one, by layer and position.
 ViewPosteriorDisplay.from_comparison(comparison)
 plt.show()
 

@@ -2,9 +2,10 @@
 Which layer? One code over all of them
 ======================================
 
-Every layer of a network is a representation. Here all layers of a small one stand on
-one list of readouts, each of which looks at the columns of one layer: one code, and a
-posterior over layers that says which of them serves best, and from how many labels on.
+Every layer of a network is a representation. Here one list contains readouts on all
+layers of a small network. Each readout uses the columns of one layer. So there is one
+code, and its posterior over layers shows which layer is best, and from how many labels
+on.
 """
 
 # %%
@@ -43,8 +44,9 @@ for _ in range(300):
     optimizer.step()
 
 # %%
-# The features of all layers lie side by side, and the encoder says which columns are
-# whose. On each layer stand the readouts of the list "closed-form".
+# The features of all layers are side by side in one table, and the encoder records
+# which columns belong to which layer. Each layer gets the readouts of the list
+# "closed-form".
 encoder = TorchEncoder(network, layer=["1", "3", "5", "8", "last"], pool="flatten")
 features = encoder.transform(images[:N_DIGITS])
 readouts = view_readouts(encoder.view_slices_)
@@ -52,8 +54,8 @@ switcher = MDLReadoutSwitcher(readouts, random_state=0)
 switcher.fit(features, labels[:N_DIGITS])
 
 # %%
-# The code over layers is compared with that of each layer by itself, which is known
-# here as well, and takes as many passes.
+# The code over all layers is compared with the code of each layer on its own, which
+# takes one more pass per layer.
 alone = {
     name: MDLReadoutSwitcher("closed-form", random_state=0)
     .fit(features[:, columns], labels[:N_DIGITS])
@@ -67,6 +69,6 @@ for (name, nats), weight in zip(
 print(f"all layers    {switcher.codelength_:8.1f} nats")
 
 # %%
-# The last layer has thrown away what its task did not need.
+# The last layer has discarded what its own task did not need.
 PosteriorDisplay.from_estimator(switcher, by="view")
 plt.show()

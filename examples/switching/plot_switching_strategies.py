@@ -41,8 +41,8 @@ else:
     losses = switcher.readout_losses_
 
 # %%
-# Every strategy, with the best readout in hindsight and the best sequence of three
-# blocks of one readout each.
+# Every strategy is compared with the best readout in hindsight, and with the best
+# sequence of three blocks, each with one readout.
 strategies = {
     "fixed share, m = 2": FixedShare(m=2),
     "fixed share, m = 11": FixedShare(m=11),
@@ -74,7 +74,7 @@ RegretSplitDisplay.from_losses(losses, others, n_blocks=3)
 
 # %%
 # The paper's figure: regret to fixed share. Below zero a strategy is better. The
-# elementwise mixture leaves the figure: it never learns which readouts are good.
+# elementwise mixture is out of range, since it never learns which readouts are good.
 display = CodelengthDisplay.from_codelengths(curves, reference="fixed share, m = 2")
 gaps = [np.cumsum(c - curves["fixed share, m = 2"]) for c in curves.values()]
 display.ax_.set_ylim(1.3 * np.min(gaps), 1.3 * np.max(gaps[:-1]))

@@ -1,4 +1,4 @@
-"""The block-wise code, with any classifier fitted from scratch at block ends."""
+"""The block-wise code: any classifier, refitted from scratch at block ends."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class BlockwiseCode(LabelledEstimator):
 
         t_1 log C - sum_i log p_i(y of block i + 1 | x of block i + 1) ,
 
-    all in nats. This is a code only if you fixed the settings of the classifier before
+    all in nats. This is only a code if you fix the settings of the classifier before
     seeing the labels, instead of choosing the best of several in hindsight.
 
     :class:`~sklearn_mdl.RefitReadout` is the same idea as a readout of a switcher.
@@ -45,7 +45,7 @@ class BlockwiseCode(LabelledEstimator):
         A classifier with ``fit`` and ``predict_proba``, which is copied and not
         modified. None is ``LogisticRegression(max_iter=1000)``.
     schedule : {"fractions", "doubling"} or array-like, default="fractions"
-        Where blocks end. "fractions" ends blocks at 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.25,
+        Where blocks end. "fractions" ends them at 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.25,
         12.5, 25, 50 and 100 per cent of the rows (Voita and Titov). "doubling" ends
         them after ``first_block`` rows, twice as many, four times as many and so on. Or
         pass increasing percentages up to 100.
@@ -58,7 +58,7 @@ class BlockwiseCode(LabelledEstimator):
     scaling : {"standard"} or None, default="standard"
         Standardise features with the rows of each fit.
     shuffle : bool, default=True
-        Permute the rows first.
+        Permute the rows before coding.
     random_state : int, RandomState instance or None, default=None
         Seeds the permutation, and the estimator if its ``random_state`` is None.
 
@@ -85,12 +85,13 @@ class BlockwiseCode(LabelledEstimator):
 
     Notes
     -----
-    No label is impossible: classes that a fit has not seen get the Krichevsky-Trofimov
-    estimate, which is mixed into all probabilities with weight ``1 / (n + 2)`` after
-    ``n`` labels, as in :class:`~sklearn_mdl.RefitReadout`. If blocks double, this costs
-    at most about a nat per block. If a fit raises, as many do for a single class, the
-    previous fit predicts. Class frequencies predict if there is no previous fit, or if
-    it gives no probabilities.
+    No label has probability zero. Classes that a fit has not seen get the
+    Krichevsky-Trofimov estimate, a smoothed class frequency. It is mixed into all
+    probabilities with weight ``1 / (n + 2)`` after ``n`` labels, as in
+    :class:`~sklearn_mdl.RefitReadout`. If blocks double, this costs at most about a nat
+    per block. If a fit raises, as many do for a single class, predictions are those of
+    the previous fit. If there is no previous fit, or if it gives no probabilities,
+    predictions are class frequencies.
 
     References
     ----------

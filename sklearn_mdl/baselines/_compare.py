@@ -1,4 +1,4 @@
-"""One call that measures encoders by several protocols."""
+"""A function that measures encoders by several protocols."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ ROWS_PER_TYPE = 10
 
 
 class Encoded(NamedTuple):
-    """Features of an encoder or the reason why there are none, and encoding time."""
+    """Features of an encoder, or the reason why they are missing, and encoding time."""
 
     X: Array | None
     reason: str = ""
@@ -113,9 +113,9 @@ def compare_protocols(  # noqa: PLR0913, named options of one public call
 ) -> ProtocolComparison:
     """Measure encoders by several protocols on the same rows.
 
-    Rows are permuted once and split. All protocols learn or code the same train rows,
-    and accuracies are on the test rows. Encoders are fitted on all rows without labels,
-    as in :class:`~sklearn_mdl.RepresentationScorer`.
+    Rows are permuted once and split. All protocols learn or code the same train rows.
+    Accuracies are measured on the test rows. Encoders are fitted on all rows without
+    labels, as in :class:`~sklearn_mdl.RepresentationScorer`.
 
     Parameters
     ----------
@@ -148,10 +148,11 @@ def compare_protocols(  # noqa: PLR0913, named options of one public call
           that run, relative to its loss on test rows and to its loss at the end
         * "mdl": the codelength of :class:`~sklearn_mdl.MDLReadoutSwitcher`
 
-        A mapping gives each name an estimator, or None for the default. A classifier
-        for "blockwise" is refitted by blocks. A classifier for "sdl" or "esc" is fitted
-        on subsamples (:func:`~sklearn_mdl.baselines.subsampled_losses`). Any other name
-        needs a classifier and reports its accuracy.
+        A mapping assigns an estimator to each name, or None for the default. A
+        classifier for "blockwise" is refitted by blocks. A classifier for "sdl" or
+        "esc" is fitted on subsamples
+        (:func:`~sklearn_mdl.baselines.subsampled_losses`). For any other name, pass a
+        classifier, whose accuracy is reported.
     types : array-like of shape (n_samples,) or mapping of dataset to such, default=None
         Types of the rows for control tasks. None uses clusters of X.
     references : sequence of {"random", "shuffled"}, default=()
@@ -169,8 +170,8 @@ def compare_protocols(  # noqa: PLR0913, named options of one public call
     random_state : int, RandomState instance or None, default=0
         Seeds split, references, and every estimator whose ``random_state`` is None.
     n_jobs : int, default=None
-        Number of measurements in parallel processes, which make wall times longer. On a
-        machine with several GPUs each process uses one.
+        Number of measurements to run in parallel processes, which makes wall times
+        longer. On a machine with several GPUs each process uses one.
     verbose : int, default=0
         Show a progress bar over measurements, with the time left.
 
@@ -340,7 +341,7 @@ def _split(
     epsilon: float | None,
     seed: int,
 ) -> Study:
-    """Draw the train rows, the same for every encoder."""
+    """Draw the train rows, which are the same for every encoder."""
     data, y, features = gathered
     order = np.random.default_rng(seed).permutation(len(y))
     n_train = max(0, len(y) - int(np.ceil(test_size * len(y))))
@@ -402,7 +403,7 @@ def _assembled(
     measured: Sequence[tuple[Measurement, Measured | Failure]],
     n_references: int,
 ) -> ProtocolComparison:
-    """Collect values, times and reasons in a comparison."""
+    """Collect values, times and reasons into a comparison."""
     splits, encoders = [study.split for study in studies], list(studies[0].features)
     places = list(product([study.name for study in studies], encoders, wanted))
     reasons = {

@@ -40,19 +40,19 @@ class ProtocolComparison:
     Attributes
     ----------
     dataset_names, encoder_names : tuple of str
-        References come last among encoders, and have values but no ranks.
+        References are listed after the encoders. They have values but no ranks.
     protocols : tuple of Protocol
         Each with ``name``, ``title``, ``unit`` and ``greater_is_better``.
     values : ndarray of shape (n_datasets, n_encoders, n_protocols)
         NaN where a protocol could not be computed.
     is_bound : ndarray of shape (n_datasets, n_encoders, n_protocols), bool
-        True where a value is a lower bound, since its curve ends too early.
+        True where a value is only a lower bound, because its curve ends too early.
     seconds : ndarray of shape (n_datasets, n_encoders, n_protocols)
         Wall time. Protocols that share one run have the time of that run.
     encoding_seconds : ndarray of shape (n_datasets, n_encoders)
         Wall time of encoding; 0 for precomputed features.
     reasons : dict of (dataset, encoder, protocol) to str
-        Why there is no value.
+        Why a value is missing.
     notes : dict of (dataset, encoder, protocol) to list of str
         Warnings of the computation.
     n_train, n_test, n_classes : tuple of int
@@ -184,8 +184,8 @@ class ProtocolComparison:
         frame : DataFrame
             One row per encoder. Each protocol has the average rank in column NAME and
             the place in "NAME #". Accuracies also have a mean over datasets in "NAME
-            mean". It may order encoders differently, since accuracies of different
-            tasks are not comparable.
+            mean". This mean may order encoders differently, since accuracies of
+            different tasks are not comparable.
         """
         return self._frame(self._average_columns())
 
@@ -278,8 +278,8 @@ class Column(NamedTuple):
 def best_first(ranks: Floats) -> list[int]:
     """Return indices of encoders, sorted by ranks (n_encoders, n_protocols).
 
-    Encoders are sorted by the first protocol, then by the second. Those without a rank
-    come last.
+    Encoders are sorted by the first protocol, then by the second. Encoders without a
+    rank are last.
     """
     order: list[int] = np.lexsort(ranks.T[::-1]).tolist()
     return order

@@ -1,9 +1,9 @@
 """Control tasks and selectivity, which show how much a probe memorises.
 
-A control task gives every *type* of rows a random label, which only a probe that
-memorises types can predict. Selectivity is the accuracy on a task minus the accuracy on
-a control task (Hewitt and Liang, 2019). The random encoder is a control for trained
-encoders.
+A control task assigns a random label to every *type* of rows. Only a probe that
+memorises types can predict these labels. Selectivity is the accuracy on a task minus
+the accuracy on a control task (Hewitt and Liang, 2019). The random encoder is a control
+for trained encoders.
 """
 
 from __future__ import annotations
@@ -134,8 +134,9 @@ def selectivity(
     Parameters
     ----------
     probe : classifier
-        Copied and fitted once for each task. A :class:`~sklearn_mdl.KernelReadout`
-        learns all control tasks with a single factorisation.
+        The probe, which is copied and fitted once for each task. A
+        :class:`~sklearn_mdl.KernelReadout` learns all control tasks with a single
+        factorisation.
     train, test : (X, y)
         Features of shape (n, d) and labels of shape (n,).
     types : (array-like, array-like)

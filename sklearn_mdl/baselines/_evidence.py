@@ -39,8 +39,8 @@ class LogEvidence(NamedTuple):
     ----------
     value : float
         Mean over classes of the log evidence per example, in nats; higher is better. It
-        is a density of zeros and ones, so it may have either sign and is not a
-        codelength of labels.
+        is the log of a density at zeros and ones. So it may have either sign, and is
+        not a codelength of labels.
     by_class : ndarray of shape (n_classes,)
         Log evidence per example of each class.
     alphas, betas : ndarray of shape (n_classes,)
@@ -73,8 +73,8 @@ def log_evidence(X: ArrayLike, y: ArrayLike) -> LogEvidence:
     ------
     ValueError
         If there is a single class, or if rows are not finite or all zero. Also if the
-        features reproduce the labels without error on fewer dimensions than examples,
-        since the evidence then grows without bound.
+        features have fewer dimensions than there are examples and reproduce the labels
+        without error, since the evidence is then infinite.
 
     References
     ----------

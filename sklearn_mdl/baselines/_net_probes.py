@@ -51,7 +51,8 @@ Values = float | Sequence[float]
 class LinearProbe(Probe):
     """Linear evaluation: a softmax classifier with settings chosen on held-out rows.
 
-    Linear evaluation reports the accuracy of this classifier on test rows.
+    The protocol of linear evaluation reports the accuracy of this classifier on test
+    rows.
 
     Parameters
     ----------
@@ -61,7 +62,7 @@ class LinearProbe(Probe):
         Decoupled weight decays to try.
     ema_step_size : float or sequence of float, default=(1e-4, 1e-2, 1)
         Steps of the averaged weights to try: ``average <- (1 - step) average + step
-        weights``. With 1 the weights themselves predict.
+        weights``. With 1 there is no averaging.
     ema_warmup : bool, default=True
         Make the ``n``-th averaging step at least ``1 / (n + 1)``. Otherwise, with a
         step of 1e-4, averages stay close to the initial weights for 1,000 steps.
@@ -70,8 +71,9 @@ class LinearProbe(Probe):
     batch_size : int, default=1024
         Largest number of rows in a minibatch.
     max_steps : int, default=1000
-        Steps of the optimiser. Weights are evaluated on the held-out rows after all
-        steps, a half, a quarter and so on, so the number of steps is also chosen there.
+        Number of optimiser steps. Weights are evaluated on the held-out rows after all
+        steps, a half, a quarter and so on. So the number of steps is also chosen on
+        these rows.
     validation_fraction : float, default=0.1
         Share of the rows, drawn at random, for comparing settings.
     scaling : {"standard"} or None, default="standard"
@@ -100,7 +102,7 @@ class LinearProbe(Probe):
     -----
     Settings of one shape are trained as stacks, and settings that differ only in their
     averaging step share one training. As in the paper (appendix "Accuracy-based
-    evaluations"), the winner is not trained again on all rows.
+    evaluations"), the best setting is not retrained on all rows.
 
     References
     ----------

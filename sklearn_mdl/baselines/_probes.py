@@ -82,10 +82,10 @@ class Probe(ClassifierMixin, LabelledEstimator):
 class KNeighborsProbe(Probe):
     """Nearest-neighbour evaluation with votes weighted by cosine and validated ``k``.
 
-    A neighbour at cosine distance ``d`` has weight ``exp(-d / temperature)``. The
-    classifier is scikit-learn's, which gives some classes probability zero, so it has
-    an accuracy but no finite codelength. Use :class:`~sklearn_mdl.KNeighborsReadout`
-    for codelengths.
+    A neighbour at cosine distance ``d`` has weight ``exp(-d / temperature)``.
+    Scikit-learn's classifier gives some classes probability zero, so it has an accuracy
+    but no finite codelength. Use :class:`~sklearn_mdl.KNeighborsReadout` for
+    codelengths.
 
     Parameters
     ----------
@@ -102,7 +102,8 @@ class KNeighborsProbe(Probe):
     Attributes
     ----------
     best_params_ : dict
-        The number of neighbours with the highest accuracy, or the smallest of ties.
+        The number of neighbours with the highest accuracy; the smallest one if several
+        tie.
     settings_ : list of dict, n_settings
         All numbers tried, in ascending order.
     validation_scores_ : ndarray of shape (n_settings,)

@@ -163,7 +163,7 @@ class Measured(NamedTuple):
         computation failed.
     seconds : float
     reason : str
-        Why there are no values; empty if there are any.
+        Why values are missing; empty if there are values.
     notes : list of str
         Warnings of the computation.
     """

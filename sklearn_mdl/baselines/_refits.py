@@ -53,7 +53,7 @@ def check_classifier(estimator: object, caller: str) -> None:
 class Refits:
     """Predictions from the last of several fits from scratch.
 
-    Before the first fit, class frequencies predict.
+    Before the first fit, predictions are class frequencies.
 
     Parameters
     ----------
@@ -237,8 +237,8 @@ def subsampled_losses(
 
     :func:`~sklearn_mdl.metrics.surplus_description_length` and
     :func:`~sklearn_mdl.metrics.sample_complexity` take ``losses`` and ``sizes`` of such
-    a curve. A switcher gives a curve of its mixture without further fits. This function
-    accepts any classifier, but needs a fit for every size and repeat.
+    a curve. For a switcher, you get such a curve of its mixture without further fits.
+    This function accepts any classifier, but needs a fit for every size and repeat.
 
     Parameters
     ----------

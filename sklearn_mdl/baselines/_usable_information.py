@@ -43,9 +43,9 @@ def usable_information(
 ) -> UsableInformation:
     """Estimate the predictive V-information from features to labels.
 
-    ``I_V(X -> Y) = H_V(Y) - H_V(Y | X)`` is the difference of the lowest expected
-    log-losses of the family without and with the features. Predictors are fitted on the
-    train rows, and losses are means over test rows.
+    ``I_V(X -> Y) = H_V(Y) - H_V(Y | X)`` is the lowest expected log-loss of the family
+    without the features minus the lowest with the features. Predictors are fitted on
+    the train rows, and losses are means over test rows.
 
     Parameters
     ----------

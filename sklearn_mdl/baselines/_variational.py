@@ -49,10 +49,11 @@ class VariationalCode(LabelledEstimator):
 
         KL(q || p) + E_q[-log p(y | X, w)]
 
-    nats, which is minus the evidence lower bound. Under the Gaussian prior it is an
-    upper bound of minus the log evidence, i.e. of the codelength of the Bayesian
-    mixture of all weights, for this probe and prior only. It includes the cost of the
-    prior's scales. It is a single number for all labels, without a learning curve.
+    nats, which is minus the evidence lower bound. Under the Gaussian prior, this is an
+    upper bound on minus the log evidence, i.e. on the codelength of the Bayesian
+    mixture over all weights of this probe under this prior. It includes the cost of the
+    scales of the prior. The code gives a single number for all labels and no learning
+    curve.
 
     Parameters
     ----------
@@ -62,8 +63,8 @@ class VariationalCode(LabelledEstimator):
         With "gaussian", the weights and the biases of a layer have one scale each, a
         power of two that is sent. "normal-jeffreys" is Voita and Titov's prior, with a
         scale for every input and the improper prior ``1 / |z|`` on it. The divergence
-        is then only known up to a constant per input. So it is not strictly a
-        codelength, and only comparable between features of equal width.
+        is then only known up to a constant per input. So the result is not strictly a
+        codelength, and you can only compare it between features of equal width.
     lr : float, default=0.03
         Step size of Adam, which decreases linearly to zero.
     n_steps : int, default=1000
@@ -71,7 +72,7 @@ class VariationalCode(LabelledEstimator):
     batch_size : int, default=1024
         Largest number of rows in a minibatch.
     n_draws : int, default=32
-        Number of draws of the weights to measure the final expected loss.
+        Number of draws of the weights for measuring the final expected loss.
     scaling : {"standard"} or None, default="standard"
         Standardise features with all rows, which the receiver has.
     device : str, default="auto"
@@ -345,7 +346,7 @@ class BayesianPerceptron(nn.Module):
         last = len(layer_sizes) - 2
         self.layers: list[BayesianLayer] = []
         for i, (n_inputs, n_outputs) in enumerate(pairwise(layer_sizes)):
-            # Gates multiply, so a layer that begins at zero would never learn.
+            # Gates are factors, so a layer that begins at zero would never learn.
             is_zero = i == last and prior == "gaussian"
             spread = 0.0 if is_zero else n_inputs**-0.5
             self.layers.append(LAYERS[prior](n_inputs, n_outputs, spread, generator))
@@ -385,8 +386,9 @@ def best_log_scale(mean: Tensor, log_variance: Tensor) -> Tensor:
 def log_uniform_kl(log_alpha: Tensor) -> Tensor:
     """Return the divergence of ``N(m, s^2)`` from ``1 / |z|``.
 
-    It depends on ``alpha = s^2 / m^2``, up to a constant such that it tends to zero as
-    alpha grows: an approximation by Molchanov, Ashukha and Vetrov (2017).
+    It only depends on ``alpha = s^2 / m^2``. The constant is chosen so that it tends to
+    zero as alpha grows. This is an approximation by Molchanov, Ashukha and Vetrov
+    (2017).
     """
     fitted = K1 * torch.sigmoid(K2 + K3 * log_alpha) - 0.5 * softplus(-log_alpha) - K1
     return -fitted

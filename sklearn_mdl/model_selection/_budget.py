@@ -1,7 +1,7 @@
-"""The queue of a ranking with a time budget: cells in as many orders as possible.
+"""The queue of a ranking with a time budget: as many orders as time allows.
 
-The queue depends only on the finished cells, and the clock only ends it. So a resumed
-run scores the same cells in the same order.
+The queue depends only on the finished cells; the clock only decides when it ends. So a
+resumed run scores the same cells in the same order.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sklearn_mdl.model_selection._encoding import Failure
 from sklearn_mdl.model_selection._forecast import shortest_cell
 from sklearn_mdl.model_selection._tasks import Task
 
-CLEARLY = 1.1  # times the dataset's shortest codelength, over shared orders
+CLEARLY = 1.1  # times the shortest codelength on the dataset, over shared orders
 
 Outcomes = dict[int, Cell | Failure]
 
@@ -26,7 +26,7 @@ def rounds(tasks: Sequence[Task], found: Outcomes) -> Iterator[list[int]]:
     """Yield the due cells round by round while the caller adds outcomes.
 
     All orders of an encoder on a dataset are adjacent in ``tasks``. The generator ends
-    when all cells have an outcome, apart from datasets on which a cell failed.
+    when all cells have an outcome, except on datasets with a failed cell.
     """
     number = 0
     while len(found) < len(tasks):
@@ -37,7 +37,7 @@ def rounds(tasks: Sequence[Task], found: Outcomes) -> Iterator[list[int]]:
         elif _none_left(tasks, found):
             return
         else:
-            number = (1 << number.bit_length()) - 1  # the next round for all encoders
+            number = (1 << number.bit_length()) - 1  # next round for all encoders
 
 
 def in_round(
@@ -45,10 +45,10 @@ def in_round(
 ) -> list[int]:
     """Return the cells that are due in a round, counted from 0.
 
-    In each round every encoder gets its next order on every dataset, with two
+    In each round, the next order of every encoder on every dataset is due, with two
     exceptions. If the codelength of an encoder on a dataset is more than ``CLEARLY``
-    times the shortest, it only gets an order in rounds 0, 1, 3, 7, .... A dataset on
-    which a cell failed gets none.
+    times the shortest, an order is only due in rounds 0, 1, 3, 7, .... On a dataset
+    with a failed cell, no order is due.
     """
     groups: dict[str, dict[str, list[int]]] = {}
     for i, task in enumerate(tasks):

@@ -19,7 +19,7 @@ from sklearn_mdl.readouts import Terms
 class CellArrays:
     """Results of cells by dataset, encoder and order, or as means over orders.
 
-    Subclasses have ``alpha``, and ``cells_`` sorted by dataset, encoder and order.
+    Subclasses define ``alpha``, and ``cells_`` sorted by dataset, encoder and order.
     """
 
     cells_: list[Cell]
@@ -45,7 +45,7 @@ class CellArrays:
     def order_codelengths_(self) -> np.ndarray:
         """Codelengths in nats, (n_datasets, n_encoders, n_orders).
 
-        NaN where an encoder has fewer orders than another.
+        NaN if an encoder has fewer orders than another.
         """
         return self._by_order("codelength")
 
@@ -84,7 +84,8 @@ class CellArrays:
         """Positive codelengths for ratios, (n_datasets, n_encoders).
 
         Codelengths of real labels may be negative and depend on the unit of the labels.
-        Ratios of densities do not, so the geometric mean over examples is used.
+        Ratios of densities do not depend on the unit. So this is the exponential of the
+        mean codelength over examples, relative to the best encoder.
         """
         found = self.codelengths_.copy()
         for row, cell in zip(found, self.first_cells_, strict=True):
@@ -94,7 +95,7 @@ class CellArrays:
 
     @property
     def codelength_samples_(self) -> Iterator[Sample]:
-        """Codelengths by dataset with their variation over rows and shared orders."""
+        """Codelengths by dataset, with their variation over rows and shared orders."""
         for nats, cells in zip(self.codelengths_, self._groups(), strict=True):
             yield replace(sample_of(cells), codelengths=nats)
 
@@ -126,7 +127,7 @@ class CellArrays:
 
     @property
     def common_settings_notes_(self) -> dict[str, str]:
-        """Notes on datasets where common settings change an encoder; see the class."""
+        """Notes on datasets where common settings affect an encoder; see the class."""
         notes = {
             name: _terms_note([c for c in self._ranked if c.dataset == name])
             for name in self.dataset_names_
@@ -139,7 +140,7 @@ class CellArrays:
         Returns
         -------
         shares : list of list of dict
-            By dataset and encoder; each maps architectures to probabilities.
+            By dataset and encoder, each a mapping from architectures to probabilities.
         """
         groups = self.cells_by_encoder()
         return [
@@ -153,9 +154,9 @@ class CellArrays:
         Parameters
         ----------
         reference : {"uniform", "frequency", "labels"}, default="uniform"
-            The code without features: uniform, label frequencies so far, or the best
-            code given the earlier labels in the same orders. For real labels all three
-            are a Gaussian that learns online.
+            The code without features: the uniform code, the code of label frequencies
+            so far, or the best code given the earlier labels in the same orders. For
+            real labels all three are a Gaussian that learns online.
 
         Returns
         -------
@@ -182,18 +183,18 @@ class CellArrays:
 
 
 def paired_means(table: Floats) -> Floats:
-    """Average over orders if some encoders only have the first orders.
+    """Average over orders, even if some encoders only have the first orders.
 
     Parameters
     ----------
     table : ndarray of shape (n_datasets, n_encoders, n_orders)
-        NaN where there is no order.
+        NaN for missing orders.
 
     Returns
     -------
     means : ndarray of shape (n_datasets, n_encoders)
-        For an encoder with fewer orders than others, the mean of complete encoders over
-        all orders plus its difference from them in the shared orders.
+        For an encoder with fewer orders than others, this is the mean of the complete
+        encoders over all orders, plus its difference from them in the shared orders.
     """
     means: Floats = table.mean(-1)
     for own, found in zip(table, means, strict=True):
@@ -210,12 +211,12 @@ def paired_means(table: Floats) -> Floats:
 
 
 def _terms_note(cells: Sequence[Cell]) -> str:
-    """Describe where common settings change an encoder, or return an empty note.
+    """Describe where common settings affect an encoder, or return an empty note.
 
     Parameters
     ----------
     cells : sequence of Cell
-        Of one dataset.
+        Cells of one dataset.
     """
     bound = {cell.encoder: cell for cell in cells if cell.alone}
     if not bound:

@@ -25,7 +25,7 @@ from sklearn_mdl.switcher import (
     stored_below,
 )
 
-KEPT_ROWS = 2000  # of a posterior, at most
+KEPT_ROWS = 2000  # maximum number in a posterior
 NOT_IN_JSON = ("source", "groups")  # fields that are not in a cell's JSON
 
 
@@ -92,7 +92,7 @@ class Cell:
     n_samples, n_features, n_classes : int
         Sizes of the data; ``n_classes`` is 0 for real labels.
     codelength : float
-        Nats for all labels, with the pool if there is one.
+        Nats for all labels, including the pool if there is one.
     switching_codelength : float
         Nats by switching only, as in the paper (Li et al., 2023).
     pool_kinds : list of str
@@ -104,8 +104,8 @@ class Cell:
         Nats under the code of label frequencies, which uses no features. For real
         labels, nats under a Gaussian that learns online.
     labels_alone : float
-        Nats under the best code given only earlier labels, as in the switcher's
-        ``reference_codelengths_``. For real labels this is `frequency`.
+        Nats under the best code given only earlier labels, as in
+        ``reference_codelengths_`` of the switcher. For real labels this is `frequency`.
     readouts : dict of str to float
         Codelength of every readout, in nats.
     streams : list of int
@@ -204,7 +204,7 @@ class Cell:
 
     @property
     def permutation_p_value(self) -> float | None:
-        """P-value of the kernel readouts' code; None without a permutation test."""
+        """P-value under the kernel readouts; None without a permutation test."""
         return self.permutations.get("p_value")
 
     @property
@@ -233,7 +233,7 @@ class Cell:
         return {name: getattr(self, name) for name in names}
 
     def record(self) -> dict[str, object]:
-        """Return all results except the trace, and derived measures, for JSON."""
+        """Return all results but the trace, plus derived measures, for JSON."""
         saved = ("savings_per_example", "savings_over_labels")
         derived = ("uniform", "per_example", *saved)
         return {**self.kept(), **{name: getattr(self, name) for name in derived}}
@@ -250,9 +250,8 @@ def score_cell(task: Task, device: str | None = None) -> Cell:
 
     Raises
     ------
-    ValueError
-        If the codelength is not finite, if X or y changed after their digest was
-        computed, or if the fit raises.
+    ValueError If the codelength is not finite, if X or y have changed since their
+        digest was computed, or if the fit raises.
     """
     start = time.perf_counter()
     switcher = _switcher_of(task, device)
@@ -323,7 +322,7 @@ def _permuted(
 @lru_cache(maxsize=8)
 def environment(device: torch.device) -> dict[str, object]:
     """Describe the environment of this process, which is determined once."""
-    with fixed_arithmetic():  # as the run does
+    with fixed_arithmetic():  # in the same way as the run
         return environment_of(device)
 
 

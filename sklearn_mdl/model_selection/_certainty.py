@@ -1,18 +1,18 @@
 """Variation of the codelengths of a dataset over fresh draws of equal size.
 
-Both rows and orders are samples. The losses of two encoders on the same row are paired.
-Prequential losses depend on each other in two ways:
+Both rows and orders are treated as samples. The losses of two encoders on the same row
+are paired. Prequential losses are dependent in two ways:
 
 * Neighbouring rows share training rows and lie on the same learning curve. So the
-  stream is cut into blocks, which keep groups whole. The variance comes from
+  stream is cut into blocks, without splitting groups. The variance is estimated from
   differences between neighbouring blocks, which slow trends do not affect (von Neumann,
   1941).
-* All losses of a draw depend on which rows were learned. Resampling losses cannot show
-  this, but disjoint draws can: standard deviations over them are ``TRAINING`` times as
-  large (``python -m benchmarks certainty spread``).
+* All losses of a draw depend on which rows were learned. Resampling losses cannot
+  reveal this variation, but disjoint draws can: standard deviations over them are
+  ``TRAINING`` times as large (``python -m benchmarks certainty spread``).
 
-With several orders, the loss of an example is its mean loss over orders. The variance
-of the mean over orders is added.
+With several orders, the loss of an example is its mean over orders, and the variance of
+this mean is added.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from sklearn_mdl.ranking import shares_best
 
 Floats = NDArray[np.float64]
 
-N_BLOCKS = 50  # of a stream, or up to twice as many
-TRAINING = 1.35  # over draws of caltech101, cifar10 and gtsrb
+N_BLOCKS = 50  # blocks of a stream, or up to twice as many
+TRAINING = 1.35  # from draws of caltech101, cifar10 and gtsrb
 N_DRAWS = 1000
-MOST_TIMES = 100  # times the labels given, beyond which the answer is infinity
+MOST_TIMES = 100  # times the given labels; beyond, infinity
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +51,7 @@ class Sample:
     by_order : ndarray of shape (n_orders, n_encoders)
         Codelengths minus their means, in nats.
     rates : ndarray of shape (n_encoders,)
-        Nats per label in the later half of the stream.
+        Nats per label in the second half of the stream.
     n_samples : int
     """
 
@@ -84,7 +84,7 @@ class Sample:
     def draws(self, rng: np.random.Generator) -> Floats:
         """Draw codelengths of fresh labels, (n_draws, n_encoders).
 
-        Draws are from Student's distributions, joint over encoders, so variation that
+        Draws are from Student's distributions, jointly over encoders. So variation that
         two encoders share cancels in their difference.
         """
         n_pairs, n_orders = len(self.contrasts), len(self.by_order)
@@ -97,16 +97,16 @@ class Sample:
         return found
 
     def more_labels(self, winner: int, rival: int, tail: float) -> float:
-        """Count the labels until a rival is best only with probability `tail`.
+        """Count the labels after which a rival is best only with probability `tail`.
 
-        The margin ``D`` grows at the rate ``r`` of the later half. Its standard
-        deviation ``s`` grows as the square root of the number of labels. So ``x`` times
-        as many labels suffice if ``D + r n (x - 1) >= z s sqrt(x)``.
+        The margin ``D`` is assumed to grow at the rate ``r`` of the second half. Its
+        standard deviation ``s`` grows as the square root of the number of labels. So
+        ``x`` times as many labels suffice if ``D + r n (x - 1) >= z s sqrt(x)``.
 
         Returns
         -------
         more : float
-            0 if the labels given suffice, infinity if `MOST_TIMES` as many do not.
+            0 if the given labels suffice; infinity if `MOST_TIMES` as many do not.
         """
         n = self.n_samples
         variance, freedom = self.variance(winner, rival)
@@ -117,7 +117,7 @@ class Sample:
             return 0.0 if margin >= doubt else math.nan
         if gain <= 0:
             return math.inf
-        # The margin is below the line at x = 1, so both roots are real.
+        # At x = 1 the margin is smaller than required, so both roots are real.
         root = doubt + math.sqrt(doubt**2 - 4 * gain * (margin - gain))
         times = (root / (2 * gain)) ** 2
         return math.inf if times > MOST_TIMES else math.ceil(n * (times - 1))
@@ -147,10 +147,10 @@ def sample_of(encoders: Sequence[Sequence[Cell]]) -> Sample:
 
 
 def _losses(cells: Sequence[Cell]) -> tuple[Floats, float]:
-    """Return losses of rows averaged over orders, in the first order, and a rate.
+    """Return losses averaged over orders, sorted as in the first order, and a rate.
 
-    Losses within a group are summed. The rate is the mean loss in the later half of the
-    streams.
+    Losses within a group are summed. The rate is the mean loss in the second half of
+    the streams.
 
     Raises
     ------
@@ -176,9 +176,9 @@ def _losses(cells: Sequence[Cell]) -> tuple[Floats, float]:
 
 
 def chances_of_best(scores: Floats) -> Floats:
-    """Return how often each encoder has the lowest score in draws (n_draws, n_enc.).
+    """Return how often each encoder is lowest in scores (n_draws, n_encoders).
 
-    NaN where a score is NaN because traces are gone.
+    NaN if a score is NaN because traces are gone.
     """
     if np.isnan(scores).any():
         return np.full(scores.shape[1], np.nan)

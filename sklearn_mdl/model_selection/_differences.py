@@ -61,10 +61,11 @@ class PairedDifferences(NamedResult):
         Standard deviation over the orders that all encoders share; NaN for a single
         order.
     error : ndarray of shape (n_pairs, n_datasets)
-        Standard error of the mean, with rows and orders as samples; NaN if traces of
-        cells are missing.
+        Standard error of the mean, treating rows and orders as samples; NaN if traces
+        of cells are missing.
     lower, upper : ndarray of shape (n_pairs, n_datasets)
-        Bounds of the interval of the mean difference over fresh draws of equal size.
+        Bounds of a confidence interval for the mean difference over fresh draws of
+        equal size.
     level : float
         Level of each interval.
     n_orders : int
@@ -122,7 +123,7 @@ class PreferredReadouts(NamedResult, Sequence[list[str]]):
         }
 
 
-FORESEEABLE = 2  # times the labels given, beyond which predictions are guesses
+FORESEEABLE = 2  # times the given labels; beyond, predictions are guesses
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -136,12 +137,12 @@ class Extrapolations(NamedResult):
     values, lower, upper : ndarray of shape (n_datasets, n_encoders)
         Codelengths of `n` labels in nats, and their intervals.
     margins, margins_lower, margins_upper : ndarray of shape (n_datasets, n_encoders)
-        Predicted codelengths minus that of the encoder whose code of the given labels
-        is shortest. Below zero, an encoder would overtake it.
+        Predicted codelengths minus that of the encoder with the shortest code of the
+        given labels. If a margin is negative, its encoder would overtake that encoder.
     best : ndarray of int of shape (n_datasets,)
         Column of that encoder.
     level : float
-        Level of each single interval.
+        Level of each interval.
     n_given : ndarray of int of shape (n_datasets,)
         Number of labels given.
     """
@@ -159,14 +160,14 @@ class Extrapolations(NamedResult):
 
     @property
     def is_precise(self) -> NDArray[np.bool_]:
-        """True where an interval reaches at most 10 % of its value to either side."""
+        """True where an interval extends at most 10 % of the value to either side."""
         return is_narrow(self.values, self.lower, self.upper)
 
     def sentences(self) -> list[str]:
         """Return a sentence per dataset on which encoder would have the shortest code.
 
-        Beyond twice the number of labels given the sentence is marked as a guess, since
-        flat curves may start to fall and falling curves may flatten.
+        Beyond twice the number of given labels, the sentence is marked as a guess,
+        since flat curves may start to fall and falling curves may flatten.
         """
         return [
             self._sentence(d) + ", at a guess" * bool(self.n > FORESEEABLE * n_given)
@@ -224,7 +225,7 @@ def order_spread(codelengths: ArrayLike) -> OrderSpread:
     Parameters
     ----------
     codelengths : array-like of shape (n_datasets, n_encoders, n_orders)
-        In nats, with at least two orders. NaN after the last order of an encoder.
+        In nats, for at least two orders. NaN after the last order of an encoder.
 
     Raises
     ------
@@ -250,15 +251,16 @@ def _deviations(table: Floats) -> Floats:
 def paired_differences(
     samples: Sequence[Sample], pairs: Pairs, level: float
 ) -> PairedDifferences:
-    """Compare pairs of encoders on the rows and orders that they share.
+    """Compare pairs of encoders on the rows and orders that they have in common.
 
     The common effect of a row or an order on both encoders cancels in their difference.
-    The interval is Student's, with degrees of freedom after Welch and Satterthwaite.
+    The interval is a Student-t interval with degrees of freedom by Welch and
+    Satterthwaite.
 
     Parameters
     ----------
     samples : sequence of Sample
-        One for each dataset.
+        One sample for each dataset.
     pairs : ndarray of int of shape (n_pairs, 2)
     level : float
         Level of the intervals, between 0 and 1 exclusive.

@@ -1,4 +1,4 @@
-"""Elimination of encoders that lose a race on a dataset before the ranking."""
+"""Elimination, before the ranking, of encoders that lose a race on a dataset."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def eliminated(tasks: Sequence[Task | Failure], alpha: float) -> Out:
     Returns
     -------
     out : dict of str to dict of str to int
-        For each eliminated encoder, the number of labels it took, by dataset.
+        For each eliminated encoder, the number of labels until elimination, by dataset.
     """
     races: dict[str, list[Task]] = {}
     for task in tasks:
@@ -43,7 +43,7 @@ def eliminated(tasks: Sequence[Task | Failure], alpha: float) -> Out:
 
 
 def _raced(tasks: Sequence[Task], alpha: float) -> dict[str, int]:
-    """Return after how many labels encoders of a dataset are eliminated."""
+    """Return the number of labels until each encoder is eliminated on a dataset."""
     first, features = tasks[0], {task.encoder: task.X for task in tasks}
     race = EncoderRace(
         list(features),
@@ -62,7 +62,7 @@ def _raced(tasks: Sequence[Task], alpha: float) -> dict[str, int]:
 
 
 def without(tasks: Sequence[Task | Failure], out: Out) -> list[Task | Failure]:
-    """Return the tasks of encoders that no dataset eliminated.
+    """Return the tasks of encoders that were not eliminated on any dataset.
 
     Raises
     ------
@@ -80,7 +80,7 @@ def without(tasks: Sequence[Task | Failure], out: Out) -> list[Task | Failure]:
 
 
 def out_rows(out: Mapping[str, Mapping[str, int]]) -> list[tuple[str, str]]:
-    """Return eliminated encoders and what happened; those that stayed longest first."""
+    """Return eliminated encoders and when they were eliminated, the last one first."""
     longest = sorted(out, key=lambda encoder: -max(out[encoder].values()))
     return [
         (encoder, "out at " + ", ".join(f"{n} labels on {d}" for d, n in where.items()))

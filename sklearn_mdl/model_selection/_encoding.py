@@ -40,7 +40,7 @@ from sklearn_mdl.model_selection._given import (
     refuse_arrays,
 )
 
-LONGEST = 300  # characters of a message to show
+LONGEST = 300  # characters of a message that are shown
 
 
 class Failure(NamedTuple):
@@ -50,7 +50,7 @@ class Failure(NamedTuple):
     ----------
     dataset, encoder : str
     order : int or None
-        None if the encoder failed, which affects all orders.
+        None if the encoder itself failed, which affects all orders.
     error : str
         The exception, in one line.
     details : str
@@ -81,7 +81,7 @@ class Failure(NamedTuple):
 
 
 def listed(failures: Sequence[Failure], n_shown: int = 5) -> str:
-    """Name the first failures, and how many more there are."""
+    """List the first failures, and count the others."""
     text = "; ".join(map(str, failures[:n_shown]))
     more = len(failures) - n_shown
     return f"{text}; and {more} more" if more > 0 else text
@@ -106,7 +106,7 @@ def gather(
     targets: str = "classes",
     verbose: int = 0,
 ) -> dict[str, Dataset]:
-    """Return features of all encoders on all datasets, which share the encoders.
+    """Return the features of every encoder on every dataset.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def gather(
     encoders : mapping or None
         ``{name: transformer}``.
     missing : {"raise", "drop"}
-        Whether to raise for a dataset without features of an encoder, or drop it.
+        Whether to raise for a dataset that lacks features of an encoder, or to drop it.
     cache : FeatureCache or None
         Cache for the features of transformers.
     grouped : bool
@@ -237,10 +237,10 @@ def _encoded(
 
 
 def protected(data: object) -> object:
-    """Return data that encoders cannot modify in place.
+    """Protect data from encoders that would modify it in place.
 
-    Arrays, also in lists, become read-only views. Frames and tensors have no such
-    views and are copied.
+    Arrays, including those in lists, become read-only views. Frames and tensors have no
+    such views, so they are copied.
     """
     if isinstance(data, np.ndarray):
         view = data.view()
@@ -254,9 +254,10 @@ def protected(data: object) -> object:
 
 
 def _owned(features: np.ndarray) -> np.ndarray:
-    """Copy features that their encoder could overwrite by reusing a buffer.
+    """Copy features that the encoder could overwrite by reusing a buffer.
 
-    Features on disk stay there. Views of the data are read-only, so they need no copy.
+    Features on disk are not copied. Views of the data are read-only, so they need no
+    copy.
     """
     if is_mapped(features) or not features.flags.writeable:
         return features
@@ -315,7 +316,7 @@ def checked_targets(labels: np.ndarray, name: str, targets: str) -> bool:
 def _check_classes(labels: np.ndarray, name: str) -> None:
     try:
         check_class_labels(labels)
-    except (TypeError, ValueError) as error:  # some labels cannot even be compared
+    except (TypeError, ValueError) as error:  # some labels cannot be compared
         kind = f"others ({' '.join(str(error).split())}); store only numbers or text"
         if labels.dtype.kind == "f":
             kind = "continuous ones; pass an MDLReadoutSwitcherRegressor, or bin them"

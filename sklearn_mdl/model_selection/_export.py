@@ -31,7 +31,7 @@ Floats = NDArray[np.float64]
 SCALINGS = ("standard", "centered-unit")
 ARRAYS = "columns", "mean", "deviation", "weights", "intercepts"  # of a file
 SLOPES = (-7.0, 7.0)  # bounds of the log of the probe's slope
-SMALL = 0.25  # share of rows' distances from the mean; keeps probabilities above 0
+SMALL = 0.25  # share of rows' distances to the mean; keeps probabilities positive
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,9 +46,9 @@ class ExportedProbe:
     name : str
         Name of the readout.
     columns : ndarray of shape (d,), int
-        Columns of the features given that the probe uses.
+        Columns of the features that the probe uses.
     n_features : int
-        Number of the features given.
+        Number of features given.
     mean, deviation : ndarray of shape (d,)
         Columns are centred by the mean, then divided by the deviation.
     is_unit : bool
@@ -82,7 +82,8 @@ class ExportedProbe:
         """
         d = len(self.columns)
         chosen = [("view", "passthrough", self.columns.tolist())]
-        # Fitting on zeros sets what scikit-learn checks; the numbers follow.
+        # Fitting on zeros sets the attributes that scikit-learn checks; the numbers are
+        # set next.
         select = ColumnTransformer(chosen).fit(np.zeros((2, self.n_features)))
         scaler = StandardScaler().fit(np.zeros((2, d)))
         scaler.mean_, scaler.scale_ = self.mean, self.deviation
@@ -190,17 +191,17 @@ def export_probe(
     """Export the linear readout with the shortest code as plain weights.
 
     The readout is fitted once more on the same rows in the same order. Its weights are
-    recovered from its scores, exactly up to rounding. The readout also uses the
-    variance of each prediction for calibration, which a linear probe cannot do. So all
-    rows share one slope, chosen so that probabilities over the given rows are closest
-    to those of the readout.
+    recovered from its scores, up to rounding. For calibration, the readout also uses
+    the variance of each prediction, which a linear probe cannot do. So the probe has
+    the same slope for all rows. The slope is chosen so that probabilities for the given
+    rows are as close as possible to those of the readout.
 
     Parameters
     ----------
     switcher : MDLReadoutSwitcher
-        Fitted with linear kernels, such as those of the list "linear".
+        A switcher fitted with linear kernels, such as those in the list "linear".
     X : array-like of shape (n_samples, n_features)
-        The rows that the switcher was fitted on, in the order given to it.
+        The rows on which the switcher was fitted, in the same order.
     y : array-like of shape (n_samples,)
     threshold : float, default=None
         Smallest probability at which the second of two classes is predicted, such as
@@ -346,10 +347,10 @@ def _statistics(
 def _weights(
     readout: KernelReadout, rows: Floats, mean: Floats, deviation: Floats, is_unit: bool
 ) -> tuple[Floats, Floats]:
-    """Return weights (C, d) and intercepts (C,) of scaled rows.
+    """Return weights (C, d) and intercepts (C,) for scaled rows.
 
-    Scores are linear in scaled rows and weights are sums of rows, so the least-squares
-    solution with the smallest norm is exact.
+    Scores are linear in scaled rows, and the weights are linear combinations of rows.
+    So the least-squares solution with the smallest norm is exact.
     """
     near = rows if is_unit else mean + SMALL * (rows - mean)
     scaled = (near - mean) / deviation
@@ -358,7 +359,7 @@ def _weights(
         scaled /= np.where(lengths > 0, lengths, 1.0)
     else:
         np.clip(scaled, -REACH, REACH, out=scaled)
-    # Use opposite rows, since rounding may leave the mean itself without a direction.
+    # Use opposite rows, since the mean itself may have no direction due to rounding.
     (scores, _), (opposite, _) = map(
         readout.uncalibrated_scores, (near, 2 * mean - near)
     )

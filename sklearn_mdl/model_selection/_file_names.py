@@ -11,13 +11,13 @@ LONGEST = 100  # bytes of a user's name in a file name
 
 
 def _plain(name: str, longest: int = LONGEST) -> str:
-    """Return a name for any text that stays inside its directory."""
+    """Turn any text into a file name that cannot lead out of its directory."""
     text = re.sub(r"[^\w .-]", "_", name).lstrip(". ")
     return text.encode()[:longest].decode(errors="ignore") or "_"
 
 
 def file_stems(names: Iterable[str]) -> list[str]:
-    """Return plain names that differ even if case is ignored."""
+    """Return file names that differ even if case is ignored."""
     stems: list[str] = []
     for name in names:
         stem = _plain(name)
@@ -28,7 +28,7 @@ def file_stems(names: Iterable[str]) -> list[str]:
 
 
 def stem_of(*parts: object, key: str | None = None) -> str:
-    """Return a readable name unique to these parts.
+    """Return a readable file name that is unique to these parts.
 
     Parameters
     ----------

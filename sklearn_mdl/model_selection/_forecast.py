@@ -23,9 +23,9 @@ from sklearn_mdl.switcher import (
 )
 
 WARM, TIMED = 2, 4  # minibatches of a trial
-START_SECONDS = 3.0  # for a worker to import torch and scikit-learn
-FEW_ROWS = 2048  # up to this, a trial predicts kernels within a factor of 3
-FEW_NUMBERS = 2**24  # numbers in the features of all cells that take little memory
+START_SECONDS = 3.0  # for a worker process to import torch and scikit-learn
+FEW_ROWS = 2048  # up to here, a trial predicts kernels within a factor of 3
+FEW_NUMBERS = 2**24  # total size of features, in numbers, that takes little memory
 OURS = {
     *(MDLReadoutSwitcher, MDLReadoutSwitcherRegressor, readouts.KNeighborsReadout),
     *(readouts.DummyReadout, readouts.DummyReadoutRegressor),
@@ -86,7 +86,7 @@ class Forecast:
 
     @property
     def seconds(self) -> float:
-        """Time for the missing cells if jobs share the work evenly."""
+        """Time for the missing cells if work is spread evenly over jobs."""
         total = sum((row.n_cells - row.n_done) * row.seconds for row in self.rows)
         return total / self.n_jobs
 
@@ -111,7 +111,7 @@ class Forecast:
 def forecast(
     tasks: Sequence[Task], *, n_jobs: int | None, store: CellStore | None
 ) -> Forecast:
-    """Try each kind of cell on its first minibatches and add up the results.
+    """Time each kind of cell on its first minibatches and add up the results.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ def forecast(
 
 
 def shortest_cell(tasks: Sequence[Task]) -> tuple[Task, float]:
-    """Return the smallest cell and its seconds in a trial."""
+    """Return the smallest cell and its time, in seconds, as estimated in a trial."""
     task = min(tasks, key=lambda one: one.X.size)
     per_row, _, _ = _trial(task)
     return task, per_row * len(task.y)
@@ -149,15 +149,16 @@ def shortest_cell(tasks: Sequence[Task]) -> tuple[Task, float]:
 def jobs_for(tasks: Sequence[Task], n_jobs: int | None) -> int | None:
     """Return 1 if all cells take less time than starting workers.
 
-    The estimate comes from a trial on the largest cell, if cells are few and small.
-    Cells with user-defined classifiers are not tried, since they could end this
+    If cells are few and small, the time is estimated from a trial on the largest cell.
+    Cells with user-defined classifiers are not tried, since they could crash this
     process.
 
     Parameters
     ----------
     tasks : sequence of Task
     n_jobs : int or None
-        Returned for backends other than joblib's own, and if cells take longer.
+        Number of jobs, returned unchanged for backends other than joblib's own, or if
+        cells take longer.
     """
     backend = type(get_active_backend()[0]).__name__
     if backend != "LokyBackend" or effective_n_jobs(n_jobs) == 1:
@@ -167,16 +168,16 @@ def jobs_for(tasks: Sequence[Task], n_jobs: int | None) -> int | None:
         return n_jobs
     largest = max(tasks, key=lambda task: task.X.size)
     try:
-        with kept_warnings():  # the cell itself will issue them
+        with kept_warnings():  # the cell itself will issue these warnings
             per_row, _, _ = _trial(largest)
-    except Exception:  # the cell itself will raise
+    except Exception:  # the cell itself will raise this error
         return n_jobs
     n_rows = sum(len(task.y) for task in tasks)
     return 1 if per_row * n_rows < START_SECONDS else n_jobs
 
 
 def _is_short_and_ours(task: Task) -> bool:
-    """Return True if a cell has few rows and runs only built-in code in one process."""
+    """Return True if a cell has few rows and only runs built-in code in one process."""
     if len(task.y) > FEW_ROWS or task.n_permutations is not None:
         return False
     switcher = switcher_of(task)
@@ -191,7 +192,7 @@ def _is_short_and_ours(task: Task) -> bool:
 def _is_kept(store: CellStore | None, task: Task) -> bool:
     try:
         return store is not None and store.load(task) is not None
-    except OSError:  # a directory has its name; fit reports a failure
+    except OSError:  # its file name is a directory; fit reports this failure
         return False
 
 
@@ -214,7 +215,7 @@ def _trial(task: Task) -> tuple[float, int, int]:
     _, d = task.X.shape
     n_outputs = 2 if task.is_real else len(classes)  # location and scale
     state = sum(readouts.state_bytes(r, d, n_outputs) for r in switcher.readouts_)
-    # Features as float32, and a loss and a probability for every readout.
+    # Features as float32, plus a loss and a probability for every readout.
     return seconds, 4 * d + 2 * 8 * len(switcher.readouts_), state
 
 

@@ -1,4 +1,4 @@
-"""Checks of the arguments of a ranking, with errors that show the correct form."""
+"""Checks of the arguments of a ranking; errors show the correct form."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def checked_datasets(
 
 
 def _brief(value: object) -> str:
-    """Describe a value in a few words without its content."""
+    """Describe a value in a few words, without its content."""
     kind = type(value).__name__
     shape = getattr(value, "shape", None)
     if isinstance(shape, tuple):
@@ -154,8 +154,8 @@ def _cure_of(given: object) -> str:
 
 
 def _code_for(module: nn.Module) -> str:
-    """Return the code of an encoder with a network."""
-    config = getattr(module, "pretrained_cfg", None)  # timm's models have one
+    """Return code that makes an encoder from a network."""
+    config = getattr(module, "pretrained_cfg", None)  # timm's models have this
     if isinstance(config, Mapping) and config.get("architecture"):
         tag = f".{config['tag']}" if config.get("tag") else ""
         return f'encoders.TimmEncoder("{config["architecture"]}{tag}")'

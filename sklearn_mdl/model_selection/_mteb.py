@@ -1,8 +1,8 @@
-"""Codelengths next to accuracies in the results of mteb.
+"""Codelengths in the results of mteb.
 
 mteb repeatedly fits a classifier on a few rows of the train split and scores it on the
 evaluation split. A codelength needs no such split. The labels of the evaluation split
-are coded once given their embeddings, and the results are added to the scores of every
+are coded once, given their embeddings. The results are added to the scores of every
 experiment.
 """
 
@@ -32,22 +32,23 @@ def with_codelength(
     ``mteb.evaluate(model, with_codelength(task))`` writes the usual result file with
     the same main score. It adds ``codelength`` (nats for all labels of the evaluation
     split) and ``nats_per_label``. For classes it also adds
-    ``frequency_nats_per_label``, from a code of label frequencies without embeddings.
-    Predictions still come from the task's ``evaluator_model``.
+    ``frequency_nats_per_label``, the cost under a code of label frequencies that
+    ignores embeddings. The task's ``evaluator_model`` still makes the predictions.
 
     Parameters
     ----------
     task : mteb.AbsTaskClassification or AbsTaskRegression
         The task, which is not modified.
     switcher : MDLReadoutSwitcher or MDLReadoutSwitcherRegressor, default=None
-        Switcher to copy. By default one with ``"closed-form"`` readouts and
+        Switcher to copy. The default is a switcher with ``"closed-form"`` readouts and
         ``shuffle=True``.
 
     Returns
     -------
     task : object
-        A task of the same class and name. mteb would reuse cached results, so pass
-        another ``cache`` or ``overwrite_strategy="always"`` to ``mteb.evaluate``.
+        A task of the same class and name. Because of the same name, mteb would reuse
+        cached results without codelengths. To avoid this, pass another ``cache`` or
+        ``overwrite_strategy="always"`` to ``mteb.evaluate``.
 
     Raises
     ------
@@ -72,7 +73,7 @@ def with_codelength(
 
 
 class _Experiment:
-    """The method ``_run_experiment`` of a task, extended by codelengths."""
+    """The method ``_run_experiment`` of a task, extended with codelengths."""
 
     def __init__(self, task: Any, switcher: OnlineEstimator) -> None:
         self.task, self.switcher = task, switcher

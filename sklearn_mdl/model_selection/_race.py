@@ -1,4 +1,4 @@
-"""A race of encoders: labels arrive one by one, and clear losers leave."""
+"""A race of encoders, from which clear losers are removed as labels arrive."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class RaceForecast(NamedTuple):
     Attributes
     ----------
     labels, low, high : float
-        Median and 80 % interval; infinity beyond `max_labels`.
+        Median and bounds of an 80 % interval; infinity beyond `max_labels`.
     max_labels : int
         Largest number of labels considered.
     """
@@ -75,9 +75,10 @@ class RaceHistory(NamedTuple):
     Attributes
     ----------
     log_e_values : ndarray of shape (n_labels, n_encoders)
-        Log of the largest e-value of being behind a rival.
+        Log of the largest e-value against each encoder, over its rivals.
     lower, upper : ndarray of shape (n_labels, n_encoders)
-        Bounds of the mean loss minus that of the current leader, in nats per label.
+        Bounds on the mean loss of each encoder minus that of the current leader, in
+        nats per label.
     """
 
     log_e_values: np.ndarray
@@ -90,24 +91,24 @@ class EncoderRace(BaseEstimator):
     """Compare encoders while you label, and stop as soon as the answer is certain.
 
     A :class:`~sklearn_mdl.MDLReadoutSwitcher` for every encoder predicts each label
-    before it is seen. You may look after every label and stop whenever you like: the
-    probability that the race is ever wrong is at most `alpha`. An encoder that is
-    clearly behind another one is out, and no longer runs.
+    before it is seen. You may look at the results after every label and stop whenever
+    you like: the probability that the race is ever wrong is at most `alpha`. An encoder
+    that is clearly behind another one is out: it no longer runs.
 
     A race shows that an encoder has predicted the labels of this stream worse than
-    another one, on average from label `start` on. It does not compare accuracies, nor
-    does its result extend to other draws.
+    another one, on average over all labels after the first `start`. It does not compare
+    accuracies, and its result does not extend to other draws of labels.
 
     Parameters
     ----------
     encoders : mapping of str to transformer, or sequence of str
-        Transformers that are already fitted, without the labels of the race. Pass only
-        names if you pass features to `update`. None or "passthrough" keeps X.
+        Transformers that are already fitted, without the labels of the race. Pass a
+        list of names if you pass features to `update`. None or "passthrough" keeps X.
     n_classes : int, default=None
-        Number of classes that can occur, fixed before the first label. Their names need
-        not be known. None if `switcher` is a regressor.
+        Number of classes that can occur. It must be known before the first label, but
+        the names of the classes need not be. None if `switcher` is a regressor.
     alpha : float, default=0.05
-        Largest probability of an error. An error is that the best encoder is ever out.
+        Largest probability of an error. It is an error if the best encoder is ever out.
         With `within`, it is also an error if the race stops while the leader is behind
         by more than `within`.
     within : float, default=None
@@ -120,12 +121,12 @@ class EncoderRace(BaseEstimator):
         labels on. When such a race stops, `certified_` shows whether "exact" would also
         stop.
     start : int, default=32
-        Number of first labels that are learned but not compared.
+        Number of labels, at the beginning, that are learned but not compared.
     switcher : MDLReadoutSwitcher or MDLReadoutSwitcherRegressor, default=None
         Copied for each encoder. None is ``MDLReadoutSwitcher("linear")``.
     folder : path-like, default=None
-        Folder in which every update is saved at once. A new race with the same settings
-        continues from there.
+        Folder in which every update is saved immediately. A new race with the same
+        settings resumes from there.
     random_state : int, default=0
         Seed of all switchers.
 
@@ -137,21 +138,22 @@ class EncoderRace(BaseEstimator):
     leader_ : str
         The encoder in `alive_` with the smallest mean loss.
     eliminated_at_ : dict of str to int
-        Number of labels after which each of the other encoders was out.
+        Number of labels after which each eliminated encoder was out.
     e_values_ : ndarray of shape (n_encoders, n_encoders)
-        Evidence that the encoder of a row is behind that of a column. An encoder is out
-        when a value in its row reaches `threshold_`.
+        Evidence that the encoder in a row is behind the encoder in a column. An encoder
+        is out once a value in its row reaches `threshold_`.
     threshold_ : float
         ``(n_encoders - 1) / alpha``, or twice that with `within`.
     bounds_ : ndarray of shape (n_encoders, 2)
-        Bounds of the mean loss minus that of the leader, in nats per label.
+        Bounds on the mean loss of each encoder minus that of the leader, in nats per
+        label.
     should_stop_ : bool
     certified_ : bool
         True if ``method="exact"`` would also let you stop here.
     n_labels_ : int
     labels_ : ndarray of shape (n_labels,)
     losses_ : ndarray of shape (n_labels, n_encoders)
-        Log-losses in nats; NaN for encoders that were out.
+        Log-losses in nats; NaN once an encoder was out.
     classes_ : ndarray
         Classes in the order in which they appeared.
 
@@ -206,9 +208,9 @@ class EncoderRace(BaseEstimator):
 
         Raises
         ------
-        ValueError, TypeError
-            If a parameter is invalid, if an encoder is not fitted, or if this race or
-            the folder's began with other settings, which would void the guarantee.
+        ValueError, TypeError If a parameter is invalid, if an encoder is not fitted, or
+            if this race or the one in the folder began with other settings, which would
+            void the guarantee.
         """
         if hasattr(self, "_race"):
             self._check_unchanged()
@@ -230,9 +232,9 @@ class EncoderRace(BaseEstimator):
                 classes = step.classes
         self._race, self._folder, self._base = race, folder, base
         self._began_with = self.get_params(deep=False)
-        self._fitted: dict[str, Any] = {}  # built-in image encoders, cheap to fit
+        self._fitted: dict[str, Any] = {}  # built-in image encoders are cheap to fit
         self._switchers: dict[str, Switcher] = {}
-        self._columns: dict[str, list[Any]] = {}  # names of those of data frames
+        self._columns: dict[str, list[Any]] = {}  # names of columns of data frames
         self._steps = steps
         self.encoder_names_ = list(encoders)
         self._publish(classes)
@@ -241,8 +243,8 @@ class EncoderRace(BaseEstimator):
     def update(self, X: Any, y: ArrayLike) -> Self:
         """Add the next labels.
 
-        The result does not depend on how you split labels into calls. With one call per
-        label, however, encoders that are out stop running sooner.
+        The result does not depend on how you split labels into calls. However, with one
+        call per label, encoders stop running as soon as they are out.
 
         Parameters
         ----------
@@ -286,7 +288,7 @@ class EncoderRace(BaseEstimator):
                 self._folder.append(n_before, step)
         except BaseException:
             self._steps.pop()
-            self._switchers = {}  # rebuilt from the rows of labels that were added
+            self._switchers = {}  # rebuilt from the rows that were added
             raise
         self._race = race
         self._columns.update(columns)
@@ -294,11 +296,11 @@ class EncoderRace(BaseEstimator):
         return self
 
     def forecast(self, max_labels: int = 2000) -> RaceForecast:
-        """Forecast how many more labels it takes until the race stops.
+        """Forecast how many more labels the race needs before it stops.
 
-        Future labels are drawn from the second half of the labels compared so far. Real
-        races take longer than such draws suggest, so the forecast is multiplied by
-        about two. It is rough and not part of the guarantee.
+        Future labels are simulated by draws from the second half of the labels compared
+        so far. Real races take longer than such draws suggest, so the forecast is
+        multiplied by about two. It is rough and not covered by the guarantee.
 
         Parameters
         ----------
@@ -330,7 +332,7 @@ class EncoderRace(BaseEstimator):
         return RaceForecast(median, low, high, max_labels)
 
     def verdict(self) -> str:
-        """Summarise whether to stop, which encoder leads, and what is certified."""
+        """Say whether you can stop, which encoder leads, and what is certified."""
         self.resume()
         n, alive = self.n_labels_, [e for e in self.alive_ if e != self.leader_]
         out = [f"{e!r} (at {self.eliminated_at_[e]})" for e in self.eliminated_at_]
@@ -384,7 +386,7 @@ class EncoderRace(BaseEstimator):
         return RaceHistory(parts[:, 0], parts[:, 1], parts[:, 2])
 
     def _html_repr(self) -> str:
-        """Return what a notebook shows; once the race has begun, with its leader."""
+        """Return HTML for notebooks, including the leader once the race has begun."""
         begun = hasattr(self, "_race")
         return html_of_race(self) if begun else str(super()._html_repr())
 
@@ -399,7 +401,7 @@ class EncoderRace(BaseEstimator):
         )
 
     def _check_unchanged(self) -> None:
-        """Reject parameters that were changed after the race began."""
+        """Raise if parameters were changed after the race began."""
         for name, value in self.get_params(deep=False).items():
             before = self._began_with[name]
             if value is not before and value != before:
@@ -411,7 +413,7 @@ class EncoderRace(BaseEstimator):
         """Return everything that must be the same when a race is resumed."""
         names = ("n_classes", "alpha", "within", "method", "start", "random_state")
         return {
-            "encoders": [  # in order, since losses are stored without names
+            "encoders": [  # in this order, since losses are stored without names
                 [name, digest_of_encoder(name, one)] for name, one in encoders.items()
             ],
             **{name: getattr(self, name) for name in names},
@@ -450,7 +452,7 @@ class EncoderRace(BaseEstimator):
                 raise invalid(f"Rows of {name!r}", required, rows.shape[1], cure)
 
     def _losses_of(self, n_labels: int) -> np.ndarray:
-        """Predict and learn the last step with the encoders that are not out."""
+        """Run the encoders that are not out over the labels of the last step."""
         losses = np.full((n_labels, len(self.encoder_names_)), np.nan)
         for i, name in enumerate(self.encoder_names_):
             if not self._race.alive[i]:

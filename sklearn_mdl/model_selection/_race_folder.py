@@ -21,18 +21,18 @@ NAME = "race.json"
 
 
 class Step(NamedTuple):
-    """What one update added.
+    """The data that one update added.
 
     Attributes
     ----------
     labels : ndarray of shape (n_labels,)
-        Numbers of classes, or real labels.
+        Indices of classes, or real labels.
     losses : ndarray of shape (n_labels, n_encoders)
-        In nats; NaN for encoders that were out.
+        Losses in nats; NaN for encoders that were out.
     features : dict of str to ndarray of shape (n_labels, width)
-        Rows by encoder, for those that were not out before the update.
+        Rows by encoder, without encoders that were out before the update.
     classes : ndarray of shape (n_classes,)
-        Classes that had appeared by then.
+        Classes that had appeared after the update.
     """
 
     labels: np.ndarray
@@ -55,7 +55,7 @@ class RaceFolder:
     def __init__(self, path: Path, about: Json) -> None:
         self.path, self.about = path, about
         self._key = digest_of(about)
-        self._n_files = 0  # read or written by this race
+        self._n_files = 0  # number of steps read or written by this race
 
     def steps(self) -> Iterator[Step]:
         """Yield the stored updates.
@@ -112,7 +112,7 @@ class RaceFolder:
         return sorted(self.path.glob("labels-*.safetensors"))
 
     def _check_settings(self) -> None:
-        """Reject the folder of a race with other settings."""
+        """Raise if the folder belongs to a race with other settings."""
         path = self.path / NAME
         if not path.exists():
             return

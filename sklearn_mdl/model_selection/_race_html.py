@@ -1,4 +1,4 @@
-"""A race as shown in notebooks: the answer, and a table with a small figure."""
+"""The display of a race in notebooks: the answer, and a table with a small figure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COLUMNS = (
 
 
 class Race(Protocol):
-    """The part of a race that is shown."""
+    """The attributes of a race that are shown."""
 
     encoder_names_: list[str]
     leader_: str
@@ -86,7 +86,7 @@ def _cells(tag: str, texts: Sequence[str]) -> str:
 
 
 def _bar(one: float, other: float, low: float, high: float) -> str:
-    """Draw an interval and mark zero."""
+    """Draw an interval, and mark zero."""
     zero, start, end = (
         round(4 + (WIDTH - 8) * (x - low) / (high - low), 1) for x in (0, one, other)
     )

@@ -24,7 +24,7 @@ from sklearn_mdl.model_selection._given import checked_encoders
 from sklearn_mdl.model_selection._tasks import Switcher
 from sklearn_mdl.switcher import MDLReadoutSwitcher, MDLReadoutSwitcherRegressor
 
-LEARN_NOTHING = (ImageEncoder, CachedEncoder)  # need no earlier fit
+LEARN_NOTHING = (ImageEncoder, CachedEncoder)  # these need not be fitted
 
 
 def base_switcher(
@@ -59,7 +59,7 @@ def base_switcher(
 def checked_labels(
     y: ArrayLike, known: np.ndarray, n_classes: int | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return labels, encoded if they are classes, and the classes.
+    """Return the labels, encoded if they are classes, and the classes.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def checked_labels(
     if labels.ndim != 1 or not len(labels):
         required, cure = "at least one label, of shape (n_labels,)", "pass [label]"
         raise invalid("y", required, y, cure)
-    with warnings.catch_warnings():  # a few rows may well have as many classes
+    with warnings.catch_warnings():  # a few rows may have as many classes as rows
         warnings.filterwarnings("ignore", "The number of unique classes")
         checked_targets(labels, "y", "real" if n_classes is None else "classes")
     if n_classes is None:
@@ -94,7 +94,7 @@ def checked_labels(
 def checked_columns(
     X: Any, before: Mapping[str, Sequence[Any]]
 ) -> dict[str, list[Any]]:
-    """Return the names of columns of data frames, which must be those of earlier calls.
+    """Return the column names of data frames; they must be the same in every call.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def rows_by_name(
 def encoders_by_name(
     given: Mapping[str, object] | Sequence[str],
 ) -> Mapping[str, object]:
-    """Return encoders by name, with None if only names are given.
+    """Return encoders by name; each is None if only names are given.
 
     Raises
     ------
@@ -163,7 +163,7 @@ def encoders_by_name(
 
 
 def digest_of_encoder(name: str, encoder: object) -> str | None:
-    """Return a hash of a fitted encoder; None keeps X.
+    """Return a hash of a fitted encoder, or of None, which keeps X.
 
     Raises
     ------

@@ -26,9 +26,9 @@ class PrintedRanking(RankStatistics):
             Columns dataset, encoder, order, n_samples, n_features, n_classes,
             codelength, switching_codelength, per_example and savings_per_example
             (nats), accuracy (of predictions made before the label was seen), p-value of
-            permutations (under kernel readouts only), rank within the dataset, best
-            readout, number of readouts, their replay streams and scalings, and seconds.
-            Both codelengths are equal without a pool.
+            a permutation test (under only the kernel readouts), rank within the
+            dataset, best readout, number of readouts, their replay streams and
+            scalings, and seconds. Both codelengths are equal without a pool.
 
         Raises
         ------
@@ -43,14 +43,14 @@ class PrintedRanking(RankStatistics):
         Parameters
         ----------
         table : {"ranking", "codelengths", "switching", "readouts"}, default="ranking"
-            Average ranks with intervals ("ranking"), nats per example with the best in
-            bold ("codelengths", or "switching" for switching only), or preferred
-            readouts.
+            "ranking" gives average ranks with intervals. "codelengths" gives nats per
+            example with the best in bold, and "switching" the same for switching only.
+            "readouts" gives preferred readouts.
 
         Returns
         -------
         text : str
-            A ``tabular`` without ``table`` and caption.
+            A ``tabular`` without a surrounding ``table`` or caption.
         """
         return as_latex(self, table)
 
@@ -63,8 +63,8 @@ class PrintedRanking(RankStatistics):
 class Ranking(PrintedRanking):
     """The ranking of encoders on some of the datasets.
 
-    It has the statistics of a fitted :class:`RepresentationScorer`, and displays accept
-    it like a scorer.
+    It has the statistics of a fitted :class:`RepresentationScorer`. You can pass it to
+    displays in place of a scorer.
 
     Attributes
     ----------

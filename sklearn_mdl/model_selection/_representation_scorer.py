@@ -61,8 +61,9 @@ Datasets = Mapping[str, tuple[object, ArrayLike]]
 Encoders = Mapping[str, object]
 
 # Default lists for few labels, chosen by ``python -m benchmarks choice``. Up to the
-# first number, which lies between the measured 300 and 1,000 labels, four orders of
-# linear kernels. Up to the second, where kernels stop being exact, all kernels.
+# first number of labels, which is between the measured 300 and 1,000, the default is
+# linear kernels in four orders. Up to the second, where kernels stop being exact, it is
+# all kernels.
 LINEAR_LABELS, FEW_LABELS = 500, 2048
 SEVERAL_ORDERS = 4
 
@@ -71,27 +72,27 @@ SEVERAL_ORDERS = 4
 class RepresentationScorer(PrintedRanking, BaseEstimator):
     """Rank encoders by the codelength of labels given their features.
 
-    ``fit`` runs the switcher over every encoder on every dataset, with the same
-    readouts for all encoders of a dataset. Default lists of readouts depend on the
-    number of features. All encoders get the list for the encoder with the most
+    ``fit`` runs the switcher over the features of every encoder on every dataset. On a
+    dataset, all encoders get the same readouts. Default lists of readouts depend on the
+    number of features, so all encoders get the list for the encoder with the most
     features. An instance is also a scorer for model selection. Called with
     ``(transformer, X, y)``, it returns minus the codelength per example of the labels
     given the transformed X.
 
-    The default readouts differ from those of :class:`~sklearn_mdl.MDLReadoutSwitcher`.
-    The switcher's own defaults give shorter codes on average. With few labels, however,
-    linear kernels find the better encoder more often and in a fraction of the time.
-    With more labels, all kernels find it about as often as the switcher's defaults
-    (``python -m benchmarks choice``).
+    The default readouts differ from those of :class:`~sklearn_mdl.MDLReadoutSwitcher`,
+    which give shorter codes on average. With few labels, however, linear kernels find
+    the better encoder more often and in a fraction of the time. With more labels, the
+    list of all kernels finds it about as often as the switcher's defaults (``python -m
+    benchmarks choice``).
 
     Parameters
     ----------
     switcher : MDLReadoutSwitcher or MDLReadoutSwitcherRegressor, default=None
-        Copied for every cell, which is one order of one dataset with one encoder. A
-        regressor treats all labels as real numbers. None chooses a classifier or a
-        regressor by `targets`. A classifier then has the readouts ``"linear"`` on
-        datasets of at most 500 labels. Other datasets of at most 2,048 labels get
-        ``"closed-form"``, and larger datasets the default of the switcher.
+        Copied for every cell: one encoder on one dataset in one order. A regressor
+        treats all labels as real numbers. None chooses a classifier or a regressor by
+        `targets`. A classifier then has the readouts ``"linear"`` on datasets of at
+        most 500 labels. Other datasets of at most 2,048 labels get ``"closed-form"``,
+        and larger datasets the default of the switcher.
     targets : {"auto", "classes", "real"}, default="auto"
         Kind of labels, if no switcher is given. "auto" treats floats as real numbers
         unless all are whole, and integers and text as classes. It raises ValueError for
@@ -104,10 +105,10 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         largest number of orders.
     time_budget : float, default=None
         Seconds after which no cell is started; None is unlimited. Each round scores one
-        order of every encoder on every dataset. Encoders whose mean codelength on a
-        dataset is more than 1.1 times the shortest are only scored there in rounds 1,
-        2, 4, 8, .... The clock decides when to stop but not which cells come next.
-        Datasets on which an encoder has no cell at the end are left out.
+        order of every encoder on every dataset. If the mean codelength of an encoder on
+        a dataset is more than 1.1 times the shortest, it is only scored there in rounds
+        1, 2, 4, 8, .... The clock decides when to stop, but not which cells are next.
+        Datasets that still lack a cell of some encoder at the end are left out.
     alpha : float, default=0.1
         Level of the critical difference; intervals have level ``1 - alpha``.
     dataset_groups : mapping of str to list of str, default=None
@@ -119,7 +120,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         meaningless. "drop" leaves out the dataset with a warning.
     results : path-like, default=None
         A directory in which every cell is saved as soon as it is scored, along with the
-        features of transformers. A second ``fit`` only runs missing cells. Cells from
+        features of transformers. Another ``fit`` only runs missing cells. Cells with
         other settings, data or library versions are never reused.
     n_permutations : int, default=None
         Number of label permutations for a p-value of every cell, as in
@@ -127,15 +128,15 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         readouts in the list. Ignored if you call the instance as a scorer.
     eliminate : float, default=None
         If given, the encoders first race on each dataset, with this level as the
-        ``alpha`` of :class:`EncoderRace`. Encoders that are out on some dataset are not
+        ``alpha`` of :class:`EncoderRace`. Encoders that are out on any dataset are not
         scored. The probability that a race eliminates the best encoder of its dataset
         is approximately at most this level. Datasets with groups are not raced. None
         scores all encoders.
     n_jobs : int, default=None
         Number of cells scored in parallel by joblib, whose backend may be Dask's. On a
-        machine with several GPUs each process uses one. No processes are started if all
-        readouts are built in and a short trial finds that all cells take less time than
-        starting processes (3 s).
+        machine with several GPUs each process uses one. If all readouts are built in
+        and a short trial shows that all cells take less time than starting processes (3
+        s), no processes are started.
     verbose : int, default=0
         If above 0, show progress bars over images and over cells, with the time left.
     random_state : int, default=0
@@ -149,7 +150,8 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         others, this is the mean of the encoders with all orders, plus the difference
         from them in the shared orders.
     order_codelengths_ : ndarray of shape (n_datasets, n_encoders, n_orders)
-        Codelength in each order, in nats; NaN where time ran out.
+        Codelength in each order, in nats; NaN for orders that were not scored because
+        time ran out.
     n_orders_ : ndarray of shape (n_datasets, n_encoders), int
         Number of orders scored.
     average_ranks_ : ndarray of shape (n_encoders,)
@@ -161,13 +163,14 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         The ranking on each group.
     encoder_names_, dataset_names_ : list of str
     common_settings_notes_ : dict of str to str
-        Notes, by dataset, on encoders that on their own would have had other readouts,
-        replay streams or scalings. All encoders get those for the widest encoder.
+        Notes, by dataset, on encoders that would have had other readouts, replay
+        streams or scalings if they had been scored on their own. All encoders get the
+        settings for the encoder with the most features.
     cells_ : list of Cell
         All results, sorted by dataset, encoder and order.
     eliminated_ : dict of str to dict of str to int
-        Number of labels until elimination, by encoder and dataset. Eliminated encoders
-        are in no other attribute.
+        Number of labels until elimination, by encoder and dataset. No other attribute
+        includes eliminated encoders.
     failures_ : list of Failure
         Cells and encoders that failed. With ``missing="drop"`` the ranking leaves out
         their datasets.
@@ -226,12 +229,12 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         Parameters
         ----------
         datasets : mapping
-            ``{name: (X, y)}`` to be run through ``encoders``, or
-            ``{name: ({encoder: features}, y)}`` with precomputed features of shape
-            (n_samples, width). A third part, ``groups`` of shape (n_samples,), names
-            the group of each row, such as a patient. Labels of a group are learned only
-            after all its rows are coded. An AnnData, or ``{name: (adata, column)}``,
-            provides the arrays in its ``obsm`` and the labels in a column of ``obs``.
+            ``{name: (X, y)}`` to be run through ``encoders``, or ``{name: ({encoder:
+            features}, y)}`` with precomputed features of shape (n_samples, width). A
+            third part, ``groups`` of shape (n_samples,), gives the group of each row,
+            such as a patient. The labels of a group are only learned once all of its
+            rows are coded. An AnnData, or ``{name: (adata, column)}``, provides the
+            arrays in its ``obsm`` and the labels in a column of ``obs``.
         encoders : mapping of str to transformer, default=None
             Fitted on each X without labels, except ``FrozenEstimator(...)``. None or
             "passthrough" keeps X.
@@ -285,8 +288,8 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
     def dry_run(self, datasets: Datasets, encoders: Encoders | None = None) -> Forecast:
         """List the cells that ``fit`` would run, with their memory and time.
 
-        This method runs the encoders, or reads their features from ``results``, and
-        tries switchers on the first minibatches.
+        This method runs the encoders, or reads their features from ``results``. It then
+        times switchers on the first minibatches.
 
         Parameters
         ----------
@@ -305,7 +308,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         return forecast(tasks, n_jobs=self.n_jobs, store=self._store())
 
     def __call__(self, transformer: TransformerMixin, X: object, y: ArrayLike) -> float:
-        """Score a fitted transformer: minus the codelength per example, in nats.
+        """Return minus the codelength per example, in nats, for a fitted transformer.
 
         Parameters
         ----------
@@ -362,7 +365,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         return MDLReadoutSwitcher("linear" if n_labels <= LINEAR_LABELS else few)
 
     def _orders_for(self, n_labels: int) -> int:
-        """Return the number of orders, given the labels of the largest dataset."""
+        """Return the number of orders, given the size of the largest dataset."""
         if self.n_orders != "auto":
             return self.n_orders
         few = self.switcher is None and n_labels <= LINEAR_LABELS
@@ -376,7 +379,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         return CellStore(Path(self.results) / "cells", *given)
 
     def _check_permutable(self) -> None:
-        """Raise the errors of a permutation test before any pass runs."""
+        """Raise the errors of a permutation test before running any pass."""
         cure = "pass n_permutations=None"
         if self.dataset_groups:
             raise unsupported(PERMUTATIONS, GROUPS, cure)
@@ -412,7 +415,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
             switcher = self._switcher_for(dataset)
             readouts = _equal_readouts(switcher, dataset)
             for encoder, X in dataset.features.items():
-                if isinstance(X, Failure):  # one failure for all orders
+                if isinstance(X, Failure):  # one failure counts for all orders
                     yield X
                     continue
                 y, groups, is_real = dataset[1:]
@@ -462,7 +465,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
 def _equal_readouts(
     switcher: Switcher, dataset: Dataset
 ) -> tuple[str | None, int, int] | None:
-    """Return the default list for the widest encoder, which all encoders get."""
+    """Return the default list for the encoder with the most features."""
     name = switcher.readouts
     usable = [X for X in dataset.features.values() if isinstance(X, np.ndarray)]
     if not usable or not isinstance(name, str | None):

@@ -1,7 +1,7 @@
 """Detection of rows that reappear, reordered or with some columns changed.
 
-Rows are compared by hashes of all columns, and of all columns except one group at a
-time, which finds rows in which a few columns were permuted.
+Rows are compared by hashes of all columns, and by hashes of all columns except one
+group at a time. The latter find rows in which a few columns were permuted.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-GROUPS = 8  # of columns
-SHARE = 0.1  # of rows that may reappear beyond repetition within the stream
+GROUPS = 8  # groups of columns
+SHARE = 0.1  # tolerated share of rows, beyond repetition within the stream
 FEWEST = 3
 HASHED_AT_ONCE = 2**22  # numbers
 
@@ -20,7 +20,7 @@ def count_returning(rows: np.ndarray, stream: Iterable[np.ndarray]) -> int:
     """Count reappearing rows; 0 if repetition within the stream may explain them.
 
     New rows from the same source repeat earlier rows about as often as rows within the
-    stream do. So rows count as reappearing only if their share exceeds twice the share
+    stream do. So rows only count as reappearing if their share exceeds twice the share
     of repeated rows in the stream by more than a tenth.
 
     Parameters
@@ -52,7 +52,8 @@ def _blocks(rows: np.ndarray) -> Iterator[np.ndarray]:
 def _hashes(rows: np.ndarray) -> np.ndarray:
     """Hash rows (n, d) with all columns and without each group, (n, groups + 1)."""
     d = rows.shape[1]
-    # Sums of words times odd numbers modulo 2^64. Adding zero makes -0 equal to 0.
+    # A hash is the sum of words times odd numbers modulo 2^64. Adding zero makes -0
+    # equal to 0.
     words = np.ascontiguousarray(rows, dtype=np.float32) + np.float32(0)
     odd = np.random.default_rng(0).integers(2**63, size=d, dtype=np.uint64) * 2 + 1
     terms = words.view(np.uint32) * odd

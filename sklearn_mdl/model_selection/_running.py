@@ -30,12 +30,12 @@ from sklearn_mdl.model_selection._forecast import jobs_for
 from sklearn_mdl.model_selection._store import CellStore
 from sklearn_mdl.model_selection._tasks import Task
 
-LATE = 2.0  # seconds until a bar appears
+LATE = 2.0  # seconds before a bar appears
 PORTION = 4  # tasks per job, if all outcomes arrive together
 
 
 class Measurable(Protocol):
-    """A named tuple with the names, device and data of a task of a study."""
+    """A task of a study: a named tuple with its names, device and data."""
 
     @property
     def dataset(self) -> str: ...
@@ -70,9 +70,9 @@ def run_tasks(
     n_jobs : int or None
         Number of cells scored in parallel, as in joblib.
     store : CellStore or None
-        Store in which cells are looked up and, once scored, saved at once.
+        Store in which cells are looked up, and saved as soon as they are scored.
     verbose : int
-        If above 0, show a bar once tasks take long.
+        If above 0, show a progress bar if tasks take long.
     budget : float or None
         Seconds after which no cell is started; running cells are finished. With a
         budget, cells are scored round by round; see ``in_round``.
@@ -112,7 +112,7 @@ def _kept_cells(store: CellStore | None, tasks: Mapping[int, Task]) -> Outcomes:
     for i, task in tasks.items():
         try:
             cell = store.load(task)
-        except OSError as error:  # file name taken; the others can still run
+        except OSError as error:  # its file name is taken; other tasks can still run
             kept[i] = Failure.of(error, task.dataset, task.encoder, task.order)
         else:
             if cell is not None:
@@ -167,7 +167,7 @@ def run_side_by_side(
     tasks : mapping of int to task
     n_jobs : int or None
     verbose : int
-        If above 0, show a bar once tasks take long.
+        If above 0, show a progress bar if tasks take long.
     n_done : int
         Number of finished tasks, for the bar.
     desc : str
@@ -185,8 +185,8 @@ def run_side_by_side(
             yield i, task
 
     n_all = n_done + len(missing)
-    causes: dict[str, list[tuple[str, T]]] = {}  # of warnings from all processes
-    # No hidden bar, since it would also take tqdm's lock.
+    causes: dict[str, list[tuple[str, T]]] = {}  # warnings from all processes
+    # Do not create a hidden bar, since it would also take tqdm's lock.
     said_of = {"total": n_all, "initial": n_done, "desc": desc, "delay": LATE}
     bar = tqdm(**said_of) if verbose > 0 else None
     with nullcontext() if bar is None else bar:
@@ -210,7 +210,7 @@ def run_side_by_side(
 
 
 def _warn_once(found: Sequence[tuple[str, Measurable]]) -> None:
-    """Warn about one cause at the caller's line, naming the affected tasks."""
+    """Warn about one cause, at the caller's line, and name the affected tasks."""
     message, task = found[0]
     where = f"dataset {task.dataset!r}, encoder {task.encoder!r}"
     if task.order is not None:
@@ -264,7 +264,8 @@ def _portable(task: T) -> T:
 class RemoteMap(NamedTuple):
     """A view of a file that is only opened where it is needed.
 
-    joblib opens maps while it unpickles a task, and an exception then ends the pool.
+    joblib would open the map while it unpickles a task, and an exception at that point
+    would end the pool.
     """
 
     path: str

@@ -35,27 +35,28 @@ def codelength_scorer(
     """Score a fitted switcher by the codelength of its training rows.
 
     Use this scorer in searches and cross-validation with ``cv=PrequentialSplit()``.
-    Under any other ``cv``, such as the default of a search, held-out rows are scored as
-    in :func:`heldout_codelength_scorer`, with a warning. Only compare scores at equal
+    With any other ``cv``, such as the default of a search, held-out rows are scored as
+    in :func:`heldout_codelength_scorer`, with a warning. Only compare scores for equal
     ``n_samples``. Nats per example decrease with more examples, since the cost of
     learning is spread over all of them.
 
-    Rows and labels must be exactly those of the stream. In a pipeline, rows also match
-    if copies of the earlier steps, refitted on X, return the stream, since
-    ``fit_transform`` and ``transform`` of a PCA differ by rounding. So set the
-    ``random_state`` of steps that draw random numbers.
+    Rows and labels must be exactly those of the stream. In a pipeline,
+    ``fit_transform`` and ``transform`` of a step such as a PCA may differ by rounding.
+    So rows also match if copies of the earlier steps, refitted on X, return the stream.
+    For this to work, set the ``random_state`` of steps that draw random numbers.
 
     Parameters
     ----------
     estimator : MDLReadoutSwitcher, LinearReadout, MLPReadout, or a pipeline or search
-        Fitted estimator; regressors are accepted, too. Pass a Pipeline that ends in
-        one, or a search with such a ``best_estimator_``. Columns of a
-        MultiOutputSwitcher are summed.
+        A fitted switcher or readout, for classes or real labels. You can also pass a
+        Pipeline that ends in one, or a search with such a ``best_estimator_``.
+        Codelengths of the columns of a MultiOutputSwitcher are summed.
     X : array-like of shape (n_samples, n_features)
     y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-        The training rows and labels in the same order, or a held-out fold.
+        The training rows and labels, in the same order, or a held-out fold.
     sample_weight : None
-        Weights raise TypeError, since a weighted sum is not a codelength.
+        Not supported: weights raise TypeError, since a weighted sum is not a
+        codelength.
 
     Returns
     -------
@@ -118,26 +119,26 @@ def codelength_scorer(
 def heldout_codelength_scorer(
     estimator: object, X: ArrayLike, y: ArrayLike, *, sample_weight: object = None
 ) -> float:
-    """Score a fitted switcher by the code of rows that follow its stream.
+    """Score a fitted switcher by the codelength of rows that follow its stream.
 
     A copy of the switcher continues over these rows: each is predicted from all rows
     before it, and then learned. The estimator itself does not change. If X and y begin
     with the stream, like the training rows of ``learning_curve``, the codelengths of
-    these rows are looked up, so they cost as much as in the fit. Other rows are
-    evaluated in the order given, which should be random. Only compare scores at equal
-    numbers of fitted and scored rows.
+    these rows are those of the fit. Other rows are evaluated in the order given, which
+    should be random. Only compare scores for equal numbers of fitted and scored rows.
 
     Parameters
     ----------
     estimator : MDLReadoutSwitcher, LinearReadout, MLPReadout, or a pipeline or search
-        Fitted estimator; regressors are accepted, too. Pass a Pipeline that ends in
-        one, or a search with such a ``best_estimator_``. Columns of a
-        MultiOutputSwitcher are summed.
+        A fitted switcher or readout, for classes or real labels. You can also pass a
+        Pipeline that ends in one, or a search with such a ``best_estimator_``.
+        Codelengths of the columns of a MultiOutputSwitcher are summed.
     X : array-like of shape (n_samples, n_features)
     y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-        Labels, all of classes seen in the fit.
+        Labels. All classes must have been seen in the fit.
     sample_weight : None
-        Weights raise TypeError, since a weighted sum is not a codelength.
+        Not supported: weights raise TypeError, since a weighted sum is not a
+        codelength.
 
     Returns
     -------
@@ -191,7 +192,7 @@ def _later_codelengths(caller: str, fitted: _Fitted) -> np.ndarray:
 
 
 def _is_heldout(fitted: _Fitted) -> bool:
-    """Return True if the rows are a held-out fold.
+    """Return True if the rows seem to be a held-out fold.
 
     Steps that draw random numbers make rows of the stream look new, but a fold is
     smaller than the stream.
@@ -203,22 +204,23 @@ def _is_heldout(fitted: _Fitted) -> bool:
 def refit_codelength_scorer(
     estimator: object, X: ArrayLike, y: ArrayLike, *, sample_weight: object = None
 ) -> float:
-    """Score a copy of an estimator by the codelength of the rows it is refitted on.
+    """Score a copy of an estimator, refitted on the given rows, by its codelength.
 
     Use this scorer for :func:`sklearn.inspection.permutation_importance` on the rows of
     the stream. The importance of a feature is then the increase of the codelength, in
     nats per example, if that feature is permuted. Any other scorer would compare
-    prequential predictions with predictions of rows that have been learned.
+    prequential predictions with predictions for rows that have already been learned.
 
     Parameters
     ----------
     estimator : MDLReadoutSwitcher, LinearReadout, MLPReadout, or a pipeline or search
-        Fitted estimator to copy. The copy has the same settings, and also the seed if
-        ``random_state`` is not an integer.
+        Fitted estimator to copy. The copy has the same settings. If ``random_state`` is
+        not an integer, it also has the same seed.
     X : array-like of shape (n_samples, n_features)
     y : array-like of shape (n_samples,) or (n_samples, n_outputs)
     sample_weight : None
-        Weights raise TypeError, since a weighted sum is not a codelength.
+        Not supported: weights raise TypeError, since a weighted sum is not a
+        codelength.
 
     Returns
     -------
@@ -275,7 +277,7 @@ def refit_codelength_scorer(
 
 
 def _detach(estimator: OnlineEstimator, seed: int) -> None:
-    """Remove file parameters from an estimator, and set a seed if there is none."""
+    """Remove parameters that name files, and set the seed if there is none."""
     own = {"store": "memory", "checkpoint": None, "verbose": 0}
     names = estimator.get_params(deep=False)
     estimator.set_params(**{k: value for k, value in own.items() if k in names})
@@ -311,7 +313,7 @@ def _refuse_returning(fitted: _Fitted) -> None:
 
 
 class _Fitted(NamedTuple):
-    """A fitted estimator, the steps before it, its rows and its labels.
+    """A fitted estimator with the steps before it, its rows and its labels.
 
     ``given`` and ``labels`` are the input of the first step.
     """
@@ -373,7 +375,7 @@ def _opened(
 
 
 def _unfit(caller: str, estimator: object) -> TypeError:
-    """Return the error for an estimator without a codelength."""
+    """Return the error for an estimator that has no codelength."""
     return TypeError(
         f"{caller} needs an MDLReadoutSwitcher, or a Pipeline or a fitted search that "
         f"ends in one, got {estimator!r}; use RepresentationScorer() for a transformer"
@@ -383,7 +385,7 @@ def _unfit(caller: str, estimator: object) -> TypeError:
 def _difference(switcher: OnlineEstimator, X: np.ndarray, y: np.ndarray) -> str:
     """Describe how rows and labels differ from the stream's; "" if equal."""
     order = np.arange(len(X))
-    shuffled = getattr(switcher, "order_", order[:0])  # partial_fit added rows
+    shuffled = getattr(switcher, "order_", order[:0])  # if partial_fit added rows
     if np.any(shuffled >= len(X)):
         return "its fit was interrupted before all rows had been scored"
     order[: len(shuffled)] = shuffled
@@ -402,12 +404,13 @@ def _difference(switcher: OnlineEstimator, X: np.ndarray, y: np.ndarray) -> str:
 class PrequentialSplit:
     """A single split in which all rows are both train and test rows.
 
-    A prequential code predicts each label before learning it, so every row is first
-    test and then training data, and holding out rows would only waste them. Use the
-    split as ``GridSearchCV(..., cv=PrequentialSplit())``. Groups do not need a split
-    either. With scikit-learn's metadata routing and ``set_fit_request(groups=True)``,
-    ``GridSearchCV.fit(X, y, groups=...)`` passes groups to ``fit``, which learns labels
-    of a group only after all its rows are coded.
+    A prequential code predicts each label before learning it. So every row first serves
+    as test data and then as training data, and holding out rows would only waste them.
+    Use the split as ``GridSearchCV(..., cv=PrequentialSplit())``. Groups do not need
+    another split. With scikit-learn's metadata routing and
+    ``set_fit_request(groups=True)``, ``GridSearchCV.fit(X, y, groups=...)`` passes
+    groups to ``fit``. The labels of a group are then only learned once all of its rows
+    are coded.
 
     Examples
     --------

@@ -22,7 +22,8 @@ Names = Sequence[tuple[str, str]] | None
 class RankStatistics(CellArrays):
     """Statistics of a ranking of encoders, with codelengths averaged over orders.
 
-    Subclasses have ``cells_`` and ``alpha``. Pass pairs of encoders by name.
+    Subclasses define ``cells_`` and ``alpha``. Methods take pairs of encoders as pairs
+    of names.
     """
 
     @property
@@ -37,16 +38,16 @@ class RankStatistics(CellArrays):
         """Summarise the winner, its margin, ties and clearly worse encoders.
 
         On a dataset, encoders are compared row by row with Bonferroni's correction.
-        Over datasets, Wilcoxon's test with Holm's correction compares encoders with the
-        one of the best average rank. If there are too few datasets for that test, an
-        encoder is clearly worse if it differs significantly from the winner on every
-        dataset.
+        Over datasets, Wilcoxon's test with Holm's correction compares each encoder with
+        the one that has the best average rank. If there are too few datasets for that
+        test, an encoder is clearly worse if it differs significantly from the winner on
+        every dataset.
 
         Returns
         -------
         verdict : Verdict
-            Prints as sentences. Has ``best``, ``equivalent``, ``out``, and ``datasets``
-            with the winner and margin in nats on each.
+            Prints as sentences. Has ``best``, ``equivalent`` and ``out``, and
+            ``datasets`` with the winner on each dataset and its margin in nats.
         """
         return verdict_of(self)
 
@@ -56,7 +57,7 @@ class RankStatistics(CellArrays):
         Parameters
         ----------
         dataset : str, default=None
-            None is for all datasets.
+            Name of a dataset; None is for all datasets together.
 
         Returns
         -------
@@ -79,10 +80,10 @@ class RankStatistics(CellArrays):
     def extrapolate(
         self, n: int, *, level: float | None = None
     ) -> differences.Extrapolations:
-        """Predict codelengths of more labels, and which encoders would be overtaken.
+        """Predict codelengths of more labels, and which encoders would overtake others.
 
-        The curves of all encoders are extrapolated together, since they share rows and
-        orders. See :func:`~sklearn_mdl.metrics.extrapolate`.
+        The learning curves of all encoders are extrapolated together, since they share
+        rows and orders. See :func:`~sklearn_mdl.metrics.extrapolate`.
 
         Parameters
         ----------
@@ -90,7 +91,7 @@ class RankStatistics(CellArrays):
             Number of labels of every dataset, including those given. Must exceed the
             size of every dataset.
         level : float, default=None
-            Level of the intervals; None takes ``1 - alpha``.
+            Level of the intervals; None is ``1 - alpha``.
 
         Returns
         -------
@@ -113,7 +114,7 @@ class RankStatistics(CellArrays):
         return self._named(differences.extrapolations(curves, n, level, best))
 
     def friedman_test(self) -> ranking.FriedmanTest:
-        """Test if any encoders differ; :func:`~sklearn_mdl.ranking.friedman_test`."""
+        """Test if encoders differ; see :func:`~sklearn_mdl.ranking.friedman_test`."""
         return ranking.friedman_test(self.codelengths_)
 
     def rank_groups(self) -> list[tuple[int, ...]]:
@@ -137,7 +138,7 @@ class RankStatistics(CellArrays):
         Parameters
         ----------
         level : float, default=None
-            None takes ``1 - alpha``.
+            None is ``1 - alpha``.
         n_resamples : int, default=1000
         random_state : int, Generator or None, default=0
         """
@@ -157,9 +158,9 @@ class RankStatistics(CellArrays):
         Parameters
         ----------
         pairs : sequence of (str, str), default=None
-            Names of encoders; None takes all pairs, of at most 40 encoders.
+            Names of encoders; None is all pairs, for at most 40 encoders.
         top_k : int, default=None
-            Compare only this many encoders, those with the best average ranks.
+            Only compare this many encoders: those with the best average ranks.
         """
         found = ranking.pairwise_wilcoxon(
             self.positive_codelengths_, pairs=self._columns(pairs), top_k=top_k
@@ -180,11 +181,11 @@ class RankStatistics(CellArrays):
         Parameters
         ----------
         pairs : sequence of (str, str), default=None
-            Names of encoders; None takes all pairs, of at most 40 encoders.
+            Names of encoders; None is all pairs, for at most 40 encoders.
         rope : float, default=0.01
-            Share by which equivalent codelengths may differ.
+            Relative difference up to which codelengths count as equivalent.
         top_k : int, default=None
-            Compare only this many encoders, those with the best average ranks.
+            Only compare this many encoders: those with the best average ranks.
         n_draws : int, default=50000
         random_state : int, Generator or None, default=0
         """
@@ -209,7 +210,7 @@ class RankStatistics(CellArrays):
         return self._named(ranking.win_table(self.positive_codelengths_, rope=rope))
 
     def order_spread(self) -> differences.OrderSpread:
-        """Means and standard deviations over at least two orders."""
+        """Means and standard deviations of codelengths over at least two orders."""
         return self._named(differences.order_spread(self.order_codelengths_))
 
     def paired_differences(
@@ -221,24 +222,24 @@ class RankStatistics(CellArrays):
     ) -> differences.PairedDifferences:
         """Differences of the codelengths of pairs on each dataset.
 
-        Intervals are for the mean difference over fresh draws of equal size. Both rows,
-        in blocks of the stream, and orders are treated as samples.
+        Intervals are for the mean difference over fresh draws of equal size. Both rows
+        (in blocks of the stream) and orders are treated as samples.
 
         Parameters
         ----------
         pairs : sequence of (str, str), default=None
-            Names of encoders; None takes all pairs, of at most 40 encoders.
+            Names of encoders; None is all pairs, for at most 40 encoders.
         level : float, default=None
-            None takes ``1 - alpha``.
+            None is ``1 - alpha``.
         top_k : int, default=None
-            Compare only this many encoders, those with the best average ranks.
+            Only compare this many encoders: those with the best average ranks.
 
         Returns
         -------
         differences : PairedDifferences
             Has ``pairs``, and ``mean``, ``std``, ``error``, ``lower`` and ``upper`` of
-            shape (n_pairs, n_datasets). Differences are first minus second encoder in
-            nats, so negative if the first has the shorter code.
+            shape (n_pairs, n_datasets). Differences are first minus second encoder, in
+            nats. They are negative if the first has the shorter code.
         """
         table = self.codelengths_
         chosen = ranking.checked_pairs(table, self._columns(pairs), top_k)
@@ -256,7 +257,8 @@ class RankStatistics(CellArrays):
         Returns
         -------
         readouts : PreferredReadouts
-            A sequence with a list of names, by encoder, for each dataset.
+            A sequence with one list for each dataset, which contains a name for each
+            encoder.
         """
         names = [
             [max(shares, key=shares.__getitem__) for shares in row]
@@ -268,7 +270,7 @@ class RankStatistics(CellArrays):
         return found.named(self.encoder_names_, self.dataset_names_)
 
     def _columns(self, pairs: Names) -> list[list[int]] | None:
-        """Return pairs of names as pairs of columns."""
+        """Turn pairs of names into pairs of columns."""
         if pairs is None:
             return None
         places = {name: i for i, name in enumerate(self.encoder_names_)}

@@ -26,7 +26,7 @@ from sklearn_mdl.model_selection._tasks import (
 )
 from sklearn_mdl.readouts import Terms
 
-MOST_BYTES = 2**26  # of the text of one cell
+MOST_BYTES = 2**26  # format of the text of one cell
 
 _KINDS = {
     name: get_origin(kind) or kind
@@ -117,7 +117,7 @@ def _other_terms(path: Path, identity: Mapping[str, object]) -> Terms | None:
     try:
         with path.open("rb") as file:
             was = _content(file.read(MOST_BYTES + 1), path)["identity"]
-    except (ValueError, OSError):  # reported where the cell itself is needed
+    except (ValueError, OSError):  # reported when the cell itself is needed
         return None
     if not isinstance(was, dict) or not isinstance(was.get("terms"), dict):
         return None
@@ -135,7 +135,7 @@ class CellStore:
     folder : Path
         Directory, created with the first cell.
     *switchers : MDLReadoutSwitcher or MDLReadoutSwitcherRegressor
-        One switcher for each kind of labels. Their settings are part of a cell's
+        One switcher for each kind of labels. Its settings are part of a cell's
         identity.
 
     Raises
@@ -172,14 +172,14 @@ class CellStore:
     def load(self, task: Task) -> Cell | None:
         """Return the cell if it exists, is complete and belongs to this task.
 
-        Damaged or unreadable cells give a warning.
+        A damaged or unreadable cell only causes a warning.
 
         Raises
         ------
         NewerFormat
             If a later version of this package wrote the cell.
-        IsADirectoryError
-            If a directory has the name of a file, which could then not be written.
+        IsADirectoryError If a directory has the name of the file, so that the cell
+            could not be written.
         """
         identity, path, source = self.entry(task)
         for place in (path, source.path):
@@ -207,7 +207,7 @@ class CellStore:
         return cell
 
     def warn_of_other_terms(self, tasks: Sequence[Task]) -> None:
-        """Warn about stored cells whose settings are no longer equal.
+        """Warn about stored cells whose shared settings are no longer the same.
 
         Parameters
         ----------
@@ -219,7 +219,7 @@ class CellStore:
             kept.setdefault(path.stem[: -DIGITS - 1], []).append(path)
         found: dict[tuple[str, Terms], list[Terms]] = {}
         for task in tasks:
-            if task.readouts is None:  # a user's list is a setting
+            if task.readouts is None:  # a user's list is part of the settings
                 continue
             identity, own, _ = self.entry(task)
             others = kept.get(own.stem[: -DIGITS - 1], ())

@@ -21,15 +21,15 @@ COLUMNS = (
     *("rank", "best_readout", "n_readouts", "streams", "scalings", "seconds"),
 )
 P_VALUE = "p, kernels"  # of permutation tests
-# Names of the two codelengths, if readouts are pooled.
+# Names of the two codelengths if readouts are pooled.
 POOLED, SWITCHING = "pooled", "switching (Li et al. 2023)"
 IN_RESAMPLES = "best in resamples"
 OVER_LABELS = "saved over labels alone"  # nats per example
-FEW = 5  # with fewer datasets resampled intervals are too short (docs/how-sure.md)
+FEW = 5  # with fewer datasets, intervals are too short (docs/how-sure.md)
 
 
 def columns_of(ranking: RankStatistics) -> list[str]:
-    """Return ``COLUMNS``, without p-values if nothing was permuted."""
+    """Return ``COLUMNS``, without p-values if there were no permutation tests."""
     left_out = set() if permutation_text(ranking) else {"permutation_p_value"}
     return [name for name in COLUMNS if name not in left_out]
 
@@ -59,7 +59,7 @@ def cell_table(
     ----------
     ranking : RankStatistics
     heldout : mapping of str to mapping
-        Other accuracies by dataset and encoder, for each column title.
+        Other accuracies, by dataset and encoder, for each column title.
     """
     groups = ranking.cells_by_encoder()
     cells = list(groups.values())
@@ -88,7 +88,7 @@ def cell_table(
 def _table(
     columns: Mapping[str, Sequence[str]], order: Iterable[int], n_left: int = 1
 ) -> Table:
-    """Return columns as a table with rows in the order given."""
+    """Return columns as a table, with rows in the given order."""
     rows = list(zip(*columns.values(), strict=True))
     return Table(list(columns), [rows[i] for i in order], n_left=n_left)
 
@@ -109,7 +109,7 @@ def _shares(values: Iterable[float]) -> list[str]:
 
 
 def permutation_text(ranking: RankStatistics) -> str:
-    """Return a note on the p-values of permutations, if there are any."""
+    """Return a note on the p-values of permutation tests, if there are any."""
     numbers = {int(c.permutations["n"]) for c in ranking.cells_ if c.permutations}
     if not numbers:
         return ""
@@ -128,7 +128,7 @@ def _p_value(cells: Sequence[Cell]) -> str:
 
 
 def has_tests(ranking: RankStatistics) -> bool:
-    """Return True if there are enough datasets for any ranks to differ."""
+    """Return True if there are enough datasets for ranks to differ significantly."""
     n_encoders = len(ranking.encoder_names_)
     return bool(ranking.critical_difference_ <= n_encoders - 1)
 
@@ -182,7 +182,7 @@ def codelength_table(
     nats = ranking.switching_codelengths_ if switching else ranking.codelengths_
     nats = (nats / sizes[:, None])[:, _best_first(ranking)]
     printed = np.array([[f"{x:.{digits}f}" for x in row] for row in nats]).T
-    # Values printed like the best one are bold too.
+    # Values that are printed like the best one are bold too.
     best = printed[nats.argmin(axis=1), np.arange(len(nats))]
     bold = {(i, j + 1) for i, j in np.argwhere(printed == best).tolist()}
     rows = [
@@ -221,9 +221,9 @@ def as_latex(ranking: RankStatistics, table: str) -> str:
 
 
 def as_text(ranking: RankStatistics) -> str:
-    """Return verdict, cells by dataset and encoders by average rank as aligned text.
+    """Return the verdict, cells by dataset and encoders by average rank as text.
 
-    With a single dataset average ranks are left out, since cells show the ranks.
+    Average ranks are left out for a single dataset, since cells show the ranks.
     """
     n_datasets, _, n_orders = ranking.order_codelengths_.shape
     blocks = [_dataset_text(ranking, i) for i in range(n_datasets)]

@@ -1,4 +1,4 @@
-"""Several tasks of one encoder in sequence, and what each saves the next."""
+"""Several tasks of one encoder in sequence, and the transfer between them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 Floats = NDArray[np.float64]
-LEAST = 1e-300  # added to each class of a task, so that none is impossible
+LEAST = 1e-300  # added to each class of a task, so that no class is impossible
 
 
 class _Task(NamedTuple):
@@ -53,24 +53,26 @@ class _Task(NamedTuple):
 class TaskSequence(BaseEstimator):
     """Codelengths of tasks in sequence, and the transfer between tasks.
 
-    All tasks have the same kind of features, from one encoder or as images. ``L(B)`` is
-    the codelength of task B on its own, and ``L(B | A)`` the codelength of its rows
-    after those of A. So ``L(A) + L(B | A)`` is the codelength of both. If readouts
-    start above the uniform code, any earlier task may shorten the code of B, even
-    noise. So the transfer from A to B is ``L(B | A permuted) - L(B | A)`` in nats,
-    where the first term permutes the labels of A. Transfer counts only what was learned
-    from the labels of A, and its mean is 0 if they are noise.
+    All tasks have the same kind of input: features from one encoder, or images.
+    ``L(B)`` is the codelength of task B on its own, and ``L(B | A)`` the codelength of
+    its rows after those of A. So ``L(A) + L(B | A)`` is the codelength of both. If
+    readouts start out worse than the uniform code, any earlier task may shorten the
+    code of B, even a task with random labels. So the transfer from A to B is ``L(B | A
+    permuted) - L(B | A)`` in nats, where the labels of A are permuted in the first
+    term. Transfer only counts what was learned from the labels of A. Its mean is 0 if
+    these labels are noise.
 
     Parameters
     ----------
     switcher : MDLReadoutSwitcher or readout, default=None
-        Cloned for every stream. None is a switcher with ``"closed-form"`` readouts.
+        Switcher to clone for every stream. None is a switcher with ``"closed-form"``
+        readouts.
     heads : {"separate", "shared"}, default="separate"
         With "shared", equal labels are the same class in all tasks. With "separate",
-        every task has its own classes. The stream then has the classes of all tasks,
-        and the prediction for each label is restricted to the classes of its task.
+        every task has its own classes, and the prediction for each label is restricted
+        to the classes of its task.
     n_orders : int, default=3
-        Random orders of the rows of every task.
+        Number of random orders of the rows of every task.
     level : float, default=0.9
         Coverage of the intervals over orders.
     random_state : int, RandomState instance or None, default=None
@@ -89,10 +91,10 @@ class TaskSequence(BaseEstimator):
         ``L(B | A permuted) - L(B | A)``, in nats, averaged over orders; NaN on the
         diagonal.
     raw_transfer_ : ndarray of shape (n_tasks, n_tasks)
-        ``L(B) - L(B | A)`` in nats, which any earlier task may make positive.
+        ``L(B) - L(B | A)`` in nats. It may be positive for any earlier task.
     transfer_intervals_ : ndarray of shape (n_tasks, n_tasks, 2)
-        Student's intervals of ``transfer_`` over orders; NaN for a single order. They
-        are not intervals over tasks.
+        Student-t intervals of ``transfer_`` over orders (not over tasks); NaN for a
+        single order.
     sequence_ : list of str
         Tasks in the order of the sequence.
     sequence_codelengths_ : ndarray of shape (n_orders, n_tasks)
@@ -101,11 +103,12 @@ class TaskSequence(BaseEstimator):
 
     Notes
     -----
-    What is carried over depends on the readouts. With frozen features and separate
-    heads, linear and kernel readouts only carry over the posterior over readouts,
-    calibration and scaling, since their heads are independent. With shared classes they
-    also carry over rows. To measure transfer use networks, which carry over hidden
-    layers, or ``FineTunedReadout`` and ``ScratchReadout``, which carry over a trunk.
+    What is carried over from task to task depends on the readouts. With frozen features
+    and separate heads, linear and kernel readouts only carry over calibration, scaling
+    and the posterior over readouts, since their heads are independent. With shared
+    classes they also carry over rows. To measure transfer, use networks, which carry
+    over hidden layers, or ``FineTunedReadout`` and ``ScratchReadout``, which carry over
+    all layers below the head.
 
     References
     ----------
@@ -145,12 +148,12 @@ class TaskSequence(BaseEstimator):
         tasks: Mapping[str, tuple[ArrayLike, ArrayLike]],
         order: Sequence[str] | None = None,
     ) -> Self:
-        """Evaluate each task on its own and after each other task, and the sequence.
+        """Evaluate each task on its own and after each other task, then the sequence.
 
         Parameters
         ----------
         tasks : mapping of str to (X, y)
-            Features (n_samples, n_features), with equal ``n_features``, and labels
+            Features (n_samples, n_features), with the same ``n_features``, and labels
             (n_samples,).
         order : sequence of str, default=None
             All names in the order of the sequence. None keeps the order of `tasks`.
@@ -231,7 +234,7 @@ class TaskSequence(BaseEstimator):
     def _evaluate(
         self, tasks: list[_Task], sequence: list[int], i: int, seed: int
     ) -> None:
-        """Evaluate one order of the rows, pairs first and then the sequence."""
+        """Evaluate one order of the rows: pairs first, then the sequence."""
         for a, first in enumerate(tasks):
             run = self._run_of(tasks, seed)
             self.codelengths_[i, a] = _cost(run, first)
@@ -248,7 +251,7 @@ class TaskSequence(BaseEstimator):
                 self.sequence_codelengths_[i] = [self.codelengths_[i, a], *rest]
 
     def _run_of(self, tasks: list[_Task], seed: int) -> PrequentialRun:
-        """Begin a stream with the classes of all tasks."""
+        """Begin a stream that has the classes of all tasks."""
         estimator = self._estimator()
         _detach(estimator, seed)
         classes = np.arange(max(task.classes.stop for task in tasks))
@@ -295,7 +298,7 @@ class TaskSequence(BaseEstimator):
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Where to draw. By default a new figure.
+            Axes to draw on. By default a new figure is created.
 
         Returns
         -------

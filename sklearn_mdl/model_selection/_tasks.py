@@ -1,4 +1,4 @@
-"""Tasks of a ranking: what to score, and everything on which the results depend.
+"""Tasks of a ranking: what to score, and what the results depend on.
 
 A task is one prequential run of an encoder on a dataset in an order. Its files are
 named after its identity.
@@ -22,7 +22,7 @@ from sklearn_mdl.readouts import Terms, named_readouts, named_regressors, terms_
 from sklearn_mdl.switcher import MDLReadoutSwitcher, MDLReadoutSwitcherRegressor
 
 Switcher = MDLReadoutSwitcher | MDLReadoutSwitcherRegressor
-OVERRULED = frozenset({"random_state", "shuffle"})  # since a cell has its own seed
+OVERRULED = frozenset({"random_state", "shuffle"})  # a cell has its own seed
 
 
 class Task(NamedTuple):
@@ -40,12 +40,13 @@ class Task(NamedTuple):
     data : dict of str to str
         SHA-256 of the X and y that the run reads.
     readouts : (name, n_features, n_classes) or None
-        If the switcher uses a default list, the list for the widest encoder, which all
-        encoders share on this dataset.
+        If the switcher uses a default list, the list for the encoder with the most
+        features, which all encoders share on this dataset.
     groups : ndarray of shape (n_samples,) or None
-        Groups of rows. Labels of a group are learned only after all its rows are coded.
+        Groups of rows. The labels of a group are only learned once all of its rows are
+        coded.
     n_permutations : int or None
-        Number of permutations of a test of the kernel readouts.
+        Number of permutations in the permutation test.
     """
 
     dataset: str
@@ -96,7 +97,7 @@ class Task(NamedTuple):
         return {**terms.as_json(), "sha256": digest}
 
     def terms_alone(self, terms: Terms) -> dict[str, object]:
-        """Return the encoder's settings without the others, if they differ."""
+        """Return the settings of the encoder on its own, if they differ."""
         if self.readouts is None:
             return {}
         name, _, n_classes = self.readouts
@@ -172,8 +173,8 @@ def fingerprints(
 ) -> dict[str, str]:
     """Return SHA-256 of features, labels and groups as the run reads them.
 
-    Features are hashed as float32. Labels are hashed as indices of sorted classes,
-    since class names are not coded, and real labels as float64.
+    Features are hashed as float32 and real labels as float64. Other labels are hashed
+    as indices of sorted classes, since class names are not coded.
     """
     kind = "<f8" if is_real else "<i8"
     labels = y if is_real else np.unique(y, return_inverse=True)[1]

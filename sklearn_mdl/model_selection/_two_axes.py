@@ -1,4 +1,4 @@
-"""Codelengths of labels that embeddings should keep and of batches to remove."""
+"""Codelengths of labels to keep in embeddings and of batches to remove from them."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ def two_axes(
 ) -> TwoAxesDisplay:
     """Codelengths of labels and batches given the embeddings of each encoder.
 
-    Integrated embeddings of cells should predict the type of a cell but not its batch,
-    so the code of the label should be short and that of the batch long. Both are in
-    nats, and need neither a neighbourhood size nor a weight between them.
+    Integrated embeddings of cells should predict the type of a cell but not its batch.
+    So the code of the label should be short and that of the batch long. Both are in
+    nats. They require neither a neighbourhood size nor a weight of one against the
+    other.
 
     Parameters
     ----------
@@ -36,7 +37,7 @@ def two_axes(
     label, batch : str or array-like of shape (n_samples,)
         Classes of the rows; for an AnnData the names of columns in ``obs``.
     switcher : MDLReadoutSwitcher, default=None
-        By default one with ``"closed-form"`` readouts.
+        The default is a switcher with ``"closed-form"`` readouts.
     **options : optional
         Parameters of :class:`RepresentationScorer`: ``n_orders``, ``results``,
         ``n_jobs``, ``random_state``.

@@ -13,8 +13,8 @@ from sklearn_mdl.model_selection._cell_arrays import CellArrays
 from sklearn_mdl.model_selection._certainty import Floats, Sample, chances_of_best
 from sklearn_mdl.ranking import pairwise_wilcoxon
 
-MOST_NAMES = 4  # names in a sentence
-SURE = 0.95  # probability at which a choice is settled
+MOST_NAMES = 4  # maximum number of names in a sentence
+SURE = 0.95  # probability from which a choice is settled
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,8 @@ class Best:
 
     The best encoder on a dataset has the shortest expected code over fresh draws of
     equal size from the same source. The best encoder over datasets has the best average
-    rank of these expectations. This holds for the given datasets; for others, see the
-    tests over datasets.
+    rank of these expectations. This is a statement about the given datasets; for other
+    datasets, see the tests over datasets.
 
     Attributes
     ----------
@@ -39,11 +39,11 @@ class Best:
     rival : str or None
         The most probable other encoder; None for a single encoder.
     more_labels : float or None
-        Number of further labels that would settle the choice against the rival at a
+        Number of further labels that would settle the choice against the rival with a
         probability of 0.95. This assumes that the difference keeps growing as in the
-        later half and other probabilities do not change. 0 if the choice is settled,
-        infinity if a hundred times as many labels do not suffice. None over several
-        datasets.
+        second half of the stream, and that other probabilities do not change. 0 if the
+        choice is settled; infinity if a hundred times as many labels do not suffice.
+        None over several datasets.
     dataset : str or None
         None over several datasets.
     """
@@ -99,8 +99,8 @@ class DatasetVerdict:
         Codelength of the winner, its margin over the runner-up, and half the width of
         the margin's interval, in nats. NaN if traces are missing.
     ties, worse : list of str
-        Other encoders that do not differ significantly, and those that do. Shortest
-        code first.
+        Other encoders that do not differ significantly from the winner, and those that
+        do. Both are sorted by codelength.
     best : Best
         The probability that the winner is best.
     """
@@ -154,13 +154,13 @@ class Verdict:
         The other encoders, which are clearly worse.
     datasets : list of DatasetVerdict
     alpha : float
-        Probability of a false alarm in each comparison of all others with the best
-        encoder.
+        Probability of a false alarm in the comparison of all other encoders with the
+        best one.
     n_needed : int
         Smallest number of datasets with which Wilcoxon's test with Holm's correction
         can find any difference from the best encoder.
     answer : Best
-        The probability that the best encoder is best on these datasets.
+        The best encoder on these datasets and its probability.
     """
 
     best: str
@@ -225,7 +225,7 @@ def names_of(names: Sequence[str]) -> str:
 
 
 def rounded(value: float, error: float) -> str:
-    """Return a number and its error, rounded to one or two digits of the error.
+    """Round a number and its error to one or two digits of the error.
 
     >>> rounded(123.456, 7.89), rounded(0.1234, 0.0156), rounded(1234.5, 678.9)
     ('123 ± 8', '0.123 ± 0.016', '1200 ± 700')
@@ -278,7 +278,7 @@ def verdict_of(ranking: CellArrays) -> Verdict:
 
 
 def _best(names: list[str], shares: Floats, ties: list[str]) -> Best:
-    """Return the best encoder over datasets; the first of the names is best."""
+    """Return the best encoder over datasets, which is the first of the names."""
     return Best(
         encoder=names[0],
         probability=float(shares[0]),
@@ -297,7 +297,7 @@ def _on_dataset(
     order = np.argsort(totals, kind="stable").tolist()
     names = [ranking.encoder_names_[e] for e in order]
     margins = (totals[order] - totals[order[0]]).tolist()
-    # Bonferroni's correction over the others, since the winner is best of all.
+    # Bonferroni's correction over all others, since the winner was selected.
     tail = ranking.alpha / (2 * max(1, len(order) - 1))
     halves = [0.0, *(sample.half_width(order[0], e, tail) for e in order[1:])]
     apart = [margin > half for margin, half in zip(margins, halves, strict=True)]

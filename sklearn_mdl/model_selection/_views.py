@@ -1,4 +1,4 @@
-"""Comparison of views, such as layers and positions, and their joint saving."""
+"""Comparison of views, such as layers and positions, and the gain from all views."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sklearn_mdl.model_selection._certainty import Floats, chances_of_best, samp
 from sklearn_mdl.model_selection._tasks import Switcher
 from sklearn_mdl.model_selection._verdict import SURE, names_of
 
-MOST_ROWS = 10  # of the printed table
+MOST_ROWS = 10  # rows of the printed table
 
 
 class _View(NamedTuple):
@@ -39,7 +39,7 @@ class _View(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ViewComparison:
-    """The best of several views, its certainty, and the gain of the pool.
+    """The best of several views, its certainty, and the gain from all views together.
 
     Prints as a few lines.
 
@@ -48,7 +48,7 @@ class ViewComparison:
     names : list of str
         Views, such as ``layer 3|last``.
     codelengths : ndarray of shape (n_views,)
-        Code of each view on its own, switching between its readouts, in nats.
+        Codelength of each view on its own, by switching between its readouts, in nats.
     probabilities : ndarray of shape (n_views,)
         Probability that each view has the shortest expected code over fresh draws of
         equal size. NaN with too few labels.
@@ -57,14 +57,15 @@ class ViewComparison:
         describes which view predicted *these* labels best, so it is more certain than
         ``probabilities``.
     codelength : float
-        Code of all views together in nats, with the pool if there is one.
+        Codelength of all views together, in nats, with the pool if there is one.
     switching_codelength : float
         `codelength` without the pool.
     reference_codelength : float
-        Code of the labels without features, in nats.
+        Codelength of the labels without features, in nats.
     more_labels : float
-        Further labels that would settle the choice with a probability of 0.95. 0 if it
-        is settled, infinity if a hundred times as many labels would not suffice.
+        Number of further labels that would settle the choice with a probability of
+        0.95. 0 if it is settled; infinity if a hundred times as many labels would not
+        suffice.
     n_samples : int
     """
 
@@ -85,12 +86,12 @@ class ViewComparison:
 
     @property
     def layers(self) -> dict[str, float]:
-        """Probability that each layer, the first part of names, has the best view."""
+        """Probability that each layer (the first part of names) has the best view."""
         return self._summed(0)
 
     @property
     def positions(self) -> dict[str, float]:
-        """Probability that each position, the last part of names, has the best view."""
+        """Probability that each position (the last part of names) has the best view."""
         return self._summed(-1)
 
     @property
@@ -121,7 +122,7 @@ class ViewComparison:
         return "\n".join([table, "", *self.sentences()])
 
     def sentences(self) -> list[str]:
-        """Describe the best view, its certainty, and the gain of all views."""
+        """Describe the best view, its certainty, and the gain from all views."""
         change = "fewer" if self.gain >= 0 else "more"
         least = min(self.codelength, float(self.codelengths.min()))
         alone = f"labels alone: {self.reference_codelength:.1f} nats"
@@ -153,19 +154,19 @@ class ViewComparison:
 
 
 def compare_views(switcher: Switcher) -> ViewComparison:
-    """Find the best layer and position, its certainty, and the gain of a pool.
+    """Find the best layer and position, its certainty, and the gain from all views.
 
     Parameters
     ----------
     switcher : MDLReadoutSwitcher or MDLReadoutSwitcherRegressor
-        Fitted with readouts from :func:`~sklearn_mdl.readouts.view_readouts` on two
-        views or more, with rows in random order.
+        A switcher fitted with readouts from :func:`~sklearn_mdl.readouts.view_readouts`
+        on two or more views, with rows in random order.
 
     Returns
     -------
     comparison : ViewComparison
-        Results in nats. Readouts are not trained again. Once all readouts of a view
-        have retired in a race, the view costs as much as the mixture of the others.
+        Results in nats. Readouts are not retrained. Once all readouts of a view have
+        retired in a race, the view costs as much as the mixture of the others.
 
     Raises
     ------
@@ -194,7 +195,7 @@ def compare_views(switcher: Switcher) -> ViewComparison:
     if len(names) < 2:
         cure = "pass view_readouts(views.columns)"
         raise invalid("readouts", "of two views or more", names, cure)
-    # Rows of a group count as one, since they were predicted from the same labels.
+    # Rows of a group count as one row, since they were predicted from the same labels.
     starts = np.flatnonzero(np.diff(trace.known, prepend=-1))
     losses = np.add.reduceat(trace.view_losses, starts, axis=0)
     sample = sample_of([[cast(Cell, _View(own))] for own in losses.T])

@@ -1,7 +1,8 @@
-"""Pools: predictions of kinds of experts, combined with weights learned online.
+"""Pools, which combine predictions of kinds of experts with weights learned online.
 
-A switching mixture follows one expert at a time. Kinds of experts that make different
-errors are better combined. A log-linear pool multiplies powers of their predictions:
+A switching mixture follows one expert at a time. If kinds of experts make different
+errors, it is better to combine them. A log-linear pool multiplies powers of their
+predictions:
 
     p_t(y)  ~  prod_g q_gt(y) ^ w_g,
 

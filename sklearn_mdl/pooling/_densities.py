@@ -1,4 +1,4 @@
-"""The pool of densities of real labels, which are combined like Gaussians."""
+"""The pool for real labels, which combines densities as if they were Gaussian."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sklearn_mdl.pooling._groups import GroupPass, Members, newton_step
 from sklearn_mdl.pooling._log_linear import LogLinearPool
 
 Floats = NDArray[np.float64]
-NONE = np.full(3, np.nan)  # the prediction where kinds cannot be pooled
+NONE = np.full(3, np.nan)  # the prediction if kinds cannot be pooled
 
 
 class _Pooled(NamedTuple):
@@ -32,14 +32,15 @@ class DensityPoolPass(GroupPass):
 
     A product of powers of Gaussians is a Gaussian. If the kinds' mixtures have means
     :math:`\mu_g` and variances :math:`v_g`, its precision is :math:`\sum_g w_g / v_g`
-    and its mean is :math:`\sum_g w_g \mu_g / v_g` divided by the precision. Readouts
-    predict Student-t densities, and a Gaussian would be too costly at an outlier. So
-    the pool is the Student-t with that mean and variance and with the fewest degrees of
-    freedom of all kinds. Each label moves the weights by one Newton step on its
-    log-loss, with the Fisher information of that density as the Hessian. Weights are
-    non-negative and sum to at least one, so a pool is never wider than its widest kind.
+    and its mean is :math:`\sum_g w_g \mu_g / v_g` divided by the precision. A Gaussian
+    prediction would make outliers too costly, and readouts predict Student-t densities.
+    So the pool is a Student-t with that mean and variance. It has as many degrees of
+    freedom as the kind with the fewest. After each label, the weights take one Newton
+    step on its log-loss, with the Fisher information of that density as the Hessian.
+    Weights are non-negative and sum to at least one, so a pool is never wider than its
+    widest kind.
 
-    There is no pool until every kind has a finite variance.
+    The pool predicts NaN until every kind has a finite variance.
 
     Parameters
     ----------
@@ -114,8 +115,8 @@ class DensityPoolPass(GroupPass):
             pull = (pooled.dof + 1) / (pooled.dof + scaled)
             location = (pooled.dof + 1) / (pooled.dof + 3)
             fisher = location, 0.5 * pooled.dof / (pooled.dof + 3)
-        # Derivatives with respect to the weights: of the mean in scales, of the log
-        # variance.
+        # Derivatives of the mean (in units of the scale) and of the log variance with
+        # respect to the weights.
         by_variance = -pooled.variance / variance
         by_mean = by_variance * (pooled.mean - mean) / math.sqrt(square)
         gradient = by_mean * (pull * residual / math.sqrt(square))
@@ -141,7 +142,7 @@ class DensityPoolPass(GroupPass):
 
 
 def _named(pooled: _Pooled) -> Floats:
-    """Return the three numbers with which readouts describe a density."""
+    """Return the three numbers by which readouts describe a density."""
     return np.array([pooled.mean, 0.5 * math.log(pooled.squared_scale), pooled.dof])
 
 

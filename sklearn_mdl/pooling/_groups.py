@@ -22,10 +22,11 @@ class PoolSettings(Protocol):
 
 
 class Members:
-    """Sums over the members of each group, in an order that depends only on the group.
+    """Sums over groups, in an order that depends only on the members of each group.
 
-    The first members of all groups are added first, then the second members of the
-    groups that have two, and so on. Each of these ranks takes a single addition.
+    The first members of all groups are added in one operation, then the second members
+    of all groups that have two, and so on. The rank of a member is its position in its
+    group.
 
     Parameters
     ----------
@@ -66,7 +67,7 @@ def newton_step(hessian: Floats, gradient: Floats) -> Floats:
     """Solve for a step (G,), given a positive definite Hessian (G, G)."""
     step: Floats
     _, step, failed = dposv(hessian, gradient)
-    if failed:  # rounding can make it indefinite
+    if failed:  # rounding can make the Hessian indefinite
         step = np.linalg.solve(hessian, gradient).astype(np.float64)
     return step
 
@@ -74,10 +75,10 @@ def newton_step(hessian: Floats, gradient: Floats) -> Floats:
 def without(
     weights: Floats, hessian: Floats, groups: Sequence[int]
 ) -> tuple[Floats, Floats]:
-    """Return weights and Hessian of the groups that stay when others are dropped.
+    """Return the weights and Hessian of the remaining groups when others are dropped.
 
     The new weights minimise a loss that is quadratic around the old ones: ``w += H^-1
-    H[:, gone] w[gone]``, where ``H`` is the Hessian of the groups that stay.
+    H[:, gone] w[gone]``, where ``H`` is the Hessian of the remaining groups.
     """
     gone = np.isin(np.arange(len(weights)), groups)
     rows = hessian[~gone]
@@ -158,7 +159,7 @@ class GroupPass(ABC):
         """Cost of a label, in nats; NaN where the groups cannot be pooled yet."""
 
     def retire(self, groups: Sequence[int]) -> None:
-        """Drop some groups and transfer their weights to the others where possible."""
+        """Drop some groups, and transfer their weights to the others if possible."""
         weights, self.hessian = without(self.weights, self.hessian, groups)
         self.weights = self._allowed(weights)
 

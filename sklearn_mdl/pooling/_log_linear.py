@@ -63,15 +63,15 @@ class LogLinearPool(BaseEstimator):
         architecture, scaling, averaging and kernel noise of readouts. Not used if you
         call the pool with predictions of kinds.
     prior_precision : float, default=15.0
-        :math:`\lambda`, which holds the weights near ``1 / G`` at first.
+        :math:`\lambda`, which keeps the weights near ``1 / G`` at first.
     floor : float, default=1e-4
         Share of the uniform distribution that is mixed into the prediction of every
         kind and of the pool. Without a floor, a single kind that is certain and wrong
         makes the regret grow linearly.
     half_life : float, default=None
-        Number of labels after which a label counts half in :math:`H`; None counts all
-        labels equally. Use it for streams that drift. :math:`H` then decays towards
-        :math:`H_0`, so steps stay large enough to follow new labels.
+        Number of labels after which the weight of a label in :math:`H` has halved; None
+        counts all labels equally. Use it for streams that drift. :math:`H` then decays
+        towards :math:`H_0`, so steps stay large enough to follow new labels.
     rates : sequence of float, default=None
         Constant rates of the fixed share with which a switcher mixes the readouts of a
         kind. Each kind has its own Bayesian mixture over the rates. None is the single
@@ -259,7 +259,7 @@ class PoolPass(GroupPass):
         self._shape = self._shape[0], int(state["n_classes"][0])
 
     def extend(self, log_proba: ArrayLike, labels: ArrayLike) -> PoolTrace:
-        """Process more rows.
+        """Code the labels of more rows.
 
         Parameters
         ----------
@@ -294,7 +294,7 @@ class PoolPass(GroupPass):
         return mixed
 
     def _pooled(self, scores: Floats) -> Floats:
-        """Probabilities (C,) of the pool, without its own floor."""
+        """Probabilities (C,) of the pool before its own floor is applied."""
         pooled: Floats = self.weights @ scores
         pooled -= pooled.max()
         np.exp(pooled, out=pooled)

@@ -10,12 +10,11 @@ Learning Research 7).
 
 The constant of the test depends on the number of encoders compared. The paper always
 uses q = 3.12, which is the constant for 14 encoders. This package computes the constant
-for the number at hand.
+for the actual number of encoders.
 
 Tables have shape (n_datasets, n_encoders). Each cell is a score averaged over orders;
-lower is better. Tests of pairs take codelengths and use their log ratios, which are
-comparable across tasks. Unlike average ranks, their results do not depend on other
-encoders.
+lower is better. Pairwise tests use log ratios of codelengths, which are comparable
+across tasks. Unlike average ranks, their results do not depend on other encoders.
 """
 
 from sklearn_mdl.ranking._anytime import (

@@ -1,13 +1,13 @@
 """Tests of differences of losses that you may check after every label.
 
-There are two processes, each for all pairs of encoders at once. The exact process (Choe
-and Ramdas, 2021, Comparing Sequential Forecasters, arXiv 2110.00115; its bound is from
-Howard, Ramdas, McAuliffe and Sekhon, 2021, Time-uniform, nonparametric, nonasymptotic
-confidence sequences, Annals of Statistics 49) needs bounded losses and makes no
-assumption about the labels. The asymptotic process (Waudby-Smith, Arbour, Sinha,
-Kennedy and Ramdas, 2021, Time-uniform central limit theory, arXiv 2103.06476) accepts
-any losses and needs about half as many labels. :class:`LossRace` removes encoders with
-either process.
+There are two processes. Each tests all pairs of encoders at once. The exact process
+(Choe and Ramdas, 2021, Comparing Sequential Forecasters, arXiv 2110.00115; its bound is
+from Howard, Ramdas, McAuliffe and Sekhon, 2021, Time-uniform, nonparametric,
+nonasymptotic confidence sequences, Annals of Statistics 49) needs bounded losses and
+makes no assumption about the labels. The asymptotic process (Waudby-Smith, Arbour,
+Sinha, Kennedy and Ramdas, 2021, Time-uniform central limit theory, arXiv 2103.06476)
+accepts any losses and needs about half as many labels. :class:`LossRace` removes
+encoders with either process.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ COSTS = -np.log1p(-LAMBDAS) - LAMBDAS
 # The asymptotic process is tuned for the first number of labels. It uses the normal
 # approximation from the second number on.
 TUNED_FOR, LEAST = 200, 30
-# Races on real features take this many times the labels of draws from their past,
-# because encoders become more similar as they learn.
+# Races on real features take this many times as many labels as simulated from past
+# losses, because encoders become more similar as they learn.
 SLOWER = 2.0
 
 
@@ -66,7 +66,7 @@ def exact_log_values(totals: Floats, squares: Floats) -> Floats:
 
 
 def exact_half_widths(squares: Floats, level: float) -> Floats:
-    """Return how far totals may exceed their expectation at a one-sided level.
+    """Return how far totals may exceed their expectations at a one-sided level.
 
     At these totals the e-value is ``1 / level``. The log of an e-value is convex in the
     total, so Newton's method converges from the right.
@@ -86,7 +86,7 @@ def exact_half_widths(squares: Floats, level: float) -> Floats:
 
 
 def asymptotic_log_values(n: Floats, totals: Floats, variances: Floats) -> Floats:
-    """Return logs of asymptotic e-values; no evidence before the 30th difference.
+    """Return logs of asymptotic e-values, without evidence before the 30th difference.
 
     Parameters
     ----------
@@ -181,7 +181,7 @@ class LossRace:
     method : {"asymptotic", "exact"}
         The process that removes encoders and stops the race.
     start : int
-        Number of labels at the beginning that do not count.
+        Number of labels, at the beginning, that do not count.
 
     Attributes
     ----------
@@ -349,7 +349,7 @@ def forecast_stop(
     losses : ndarray of shape (n_labels, n_encoders)
         In nats.
     most : int
-        Labels to look ahead.
+        Number of labels to look ahead.
     n_draws : int
     random_state : int
 
@@ -375,8 +375,8 @@ def forecast_interval(
 ) -> tuple[float, float, float]:
     """Forecast how many more labels a race takes: low end, median and high end.
 
-    Draws of :func:`forecast_stop` are too small on real streams, so their median and
-    high end are multiplied by ``SLOWER``. The interval is designed to cover 80 %.
+    Draws of :func:`forecast_stop` are too optimistic for real streams, so their median
+    and high end are multiplied by ``SLOWER``. The interval is designed to cover 80 %.
 
     Parameters
     ----------
@@ -404,16 +404,16 @@ def combined_e_values(e_values: ArrayLike, claim: str) -> Floats:
         One exact e-value for each dataset, each from a separate race. Values of the
         asymptotic process are not e-values and must not be combined.
     claim : {"on at least one", "on every one"}
-        "on at least one" multiplies the e-values. A single dataset can decide, so each
-        of two encoders can be shown to be better on a different dataset. "on every one"
+        "on at least one" multiplies the e-values. A single dataset can be decisive. So,
+        of two encoders, each may turn out to be better on some dataset. "on every one"
         takes the smallest e-value. For "better on average over all rows", run one race
         over the rows of all datasets in an order fixed beforehand.
 
     Returns
     -------
     combined : ndarray
-        An e-value. If the claim is false, it ever reaches ``1 / alpha`` with
-        probability at most ``alpha``.
+        An e-value. If the claim is false, the probability that it ever reaches ``1 /
+        alpha`` is at most ``alpha``.
 
     Raises
     ------

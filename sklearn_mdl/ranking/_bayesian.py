@@ -1,4 +1,4 @@
-"""Pairs of encoders: the Bayesian signed-rank test with practical equivalence."""
+"""The Bayesian signed-rank test of pairs of encoders, with practical equivalence."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class BayesianSignedRank(NamedResult):
     p_second : ndarray of shape (n_pairs,)
         Posterior probability that the second encoder's code is practically shorter.
     rope : float
-        Share by which equivalent codelengths may differ.
+        Relative difference up to which codelengths count as equivalent.
     n_draws : int
         Number of draws from the posterior. The standard error of a probability ``p`` is
         ``sqrt(p (1 - p) / n_draws)``.
@@ -74,8 +74,9 @@ def bayesian_signed_rank(
         second     sum of w_i w_j over i, j with z_i + z_j > +2 log(1 + rope)
         equivalent the rest,
 
-    A sum on a bound counts half for either side. The largest region wins the draw, and
-    equal regions share it. The probabilities are the shares of draws won.
+    If a sum equals a bound, half of it counts on either side. The largest region wins
+    the draw, and equally large regions share it. The probabilities are the shares of
+    draws won.
 
     Parameters
     ----------
@@ -83,15 +84,15 @@ def bayesian_signed_rank(
         Positive codelengths, in the same unit within each row.
     rope : float, default=0.01
         Region of practical equivalence. Codelengths are equivalent if their ratio is at
-        most ``1 + rope``, so by default if they differ by at most one per cent. With 0
-        none are.
+        most ``1 + rope``, so by default if they differ by at most one per cent. With 0,
+        no two different codelengths are equivalent.
     pairs : array-like of int of shape (n_pairs, 2), optional
         The pairs to compare, as columns; by default all, of at most 40 encoders.
     top_k : int, optional
-        Compare only this many encoders, those with the best average ranks. Ties go to
+        Only compare this many encoders: those with the best average ranks. Ties go to
         the first columns.
     prior_strength : float, default=0.5
-        Weight ``s`` of the prior, in datasets, positive.
+        Weight ``s`` of the prior as a number of datasets, positive.
     n_draws : int, default=50000
         Number of draws from the posterior. All pairs share the draws, so the
         probabilities of a pair depend neither on other encoders nor on its position.

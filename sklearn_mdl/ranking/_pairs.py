@@ -14,7 +14,7 @@ from sklearn_mdl.ranking._results import NamedResult, Pairs
 
 Floats = NDArray[np.float64]
 
-# With more encoders you must choose pairs, since 40 already make 780 tests.
+# With more encoders you must choose pairs, since 40 encoders already make 780 tests.
 MOST_ENCODERS = 40
 
 
@@ -81,7 +81,7 @@ def win_table(codelengths: ArrayLike, *, rope: float = 0.0) -> WinTable:
     table, margin = checked_codelengths(codelengths), log_margin(rope)
     n_datasets, n_encoders = table.shape
     wins = np.zeros((n_encoders, n_encoders), dtype=np.intp)
-    # Without a margin, compare codelengths themselves, as their logarithms may tie.
+    # Without a margin, compare the codelengths, since their logarithms may tie.
     for row in np.log(table) if margin > 0 else table:
         wins += row[:, None] < row - margin
     return WinTable(wins=wins, ties=n_datasets - wins - wins.T)

@@ -1,4 +1,4 @@
-"""Pairs of encoders: Wilcoxon's signed-rank test with Holm's correction."""
+"""Wilcoxon's signed-rank test of pairs of encoders, with Holm's correction."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ def pairwise_wilcoxon(
 ) -> PairwiseWilcoxon:
     """Test pairs of encoders by the signed ranks of their log codelength ratios.
 
-    The differences of a pair are ranked across datasets, so they must have the same
-    scale. Codelengths do not, since tasks differ in classes and length, but their
-    ratios do, so this test ranks ``log(first / second)``. Unlike in the Nemenyi test,
+    The test ranks the differences of a pair across datasets, so they must have the same
+    scale. Differences of codelengths do not, since tasks differ in classes and length.
+    Ratios do, so this test ranks ``log(first / second)``. Unlike in the Nemenyi test,
     other encoders only affect the result of a pair through the number of pairs in
     Holm's correction.
 
@@ -71,7 +71,7 @@ def pairwise_wilcoxon(
     pairs : array-like of int of shape (n_pairs, 2), optional
         The pairs to compare, as columns; by default all, of at most 40 encoders.
     top_k : int, optional
-        Compare only this many encoders, those with the best average ranks. Ties go to
+        Only compare this many encoders: those with the best average ranks. Ties go to
         the first columns. The correction counts only their pairs and does not account
         for this selection.
 
@@ -95,8 +95,8 @@ def pairwise_wilcoxon(
     Up to 100 datasets the p-value is exact, even with ties and zeros. Given the ranks,
     all ``2^n`` combinations of signs of the ``n`` nonzero differences are equally
     likely. Splitting the ranks of zeros evenly between the sides (Demsar, 2006) would
-    give the same p-value. With more datasets the p-value comes from the normal
-    approximation to this distribution.
+    give the same p-value. With more datasets, this distribution is approximated by a
+    normal distribution.
 
     The smallest possible p-value is ``2^(1 - n)``. With 4 datasets it is 0.125, so no
     pair can differ significantly at 0.1. With 15 pairs and Holm's correction at least 9
@@ -214,6 +214,6 @@ def _approximate(ranks: _pairs.Floats, rank_sums: _pairs.Floats) -> _pairs.Float
     """Return two-sided p-values from a normal distribution with the same variance."""
     deviation = np.sqrt((ranks**2).sum(axis=1))
     gap = np.abs(rank_sums[:, 0] - rank_sums[:, 1])
-    # Nonzero ranks are at least 1; if all ranks are 0, so is the gap.
+    # Nonzero ranks are at least 1. If all ranks are 0, the gap is also 0.
     p_values: _pairs.Floats = 2 * norm.sf(gap / np.maximum(deviation, 1.0))
     return p_values

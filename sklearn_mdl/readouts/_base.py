@@ -1,4 +1,4 @@
-"""Readouts as estimators, fitted on their own or together by a switcher."""
+"""Base classes of readouts, which you can fit on their own or in a switcher."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SHARE = Interval(Real, 0, 1, closed="left")
 class Readout(OnlineEstimator):
     """Base class of all readouts: settings for learners from ``learners_of``."""
 
-    stack: ClassVar[type[NetStack] | None] = None  # kind of stack, for networks
+    stack: ClassVar[type[NetStack] | None] = None  # for networks, the kind of stack
     family: ClassVar[type | None] = None  # base class, for kinds that share learners
     takes_raw_rows: ClassVar[bool] = False  # the learner scales rows itself
     view: ClassVar[str | None] = None  # name of the columns it uses, if not all
@@ -83,7 +83,7 @@ class Readout(OnlineEstimator):
 
     @property
     def computation(self) -> str:
-        """Name of its computation; readouts with the same name share the work."""
+        """Name of the computation; readouts with the same name share its work."""
         return self.pool_kind
 
     @property
@@ -116,7 +116,7 @@ class Readout(OnlineEstimator):
     def learners_of(
         cls, members: Sequence[tuple[int, Any]], context: Context
     ) -> Sequence[Learner]:
-        """Make learners for readouts of this class or stack, each with its column."""
+        """Make learners for readouts, given by column, of this class or stack."""
 
     def seed_or(self, seed: int) -> int:
         """Return a seed from the random state, or the given seed if there is none."""
@@ -151,8 +151,9 @@ def build_learners(
     Parameters
     ----------
     readouts : sequence of readouts, or mapping of int to readout
-        In any order. A learner's ``columns`` are positions in the sequence, or the keys
-        of the mapping if these are only some readouts of a run.
+        A sequence in any order, or a mapping from columns to readouts if these are only
+        some readouts of a run. A learner's ``columns`` are positions in the sequence or
+        keys of the mapping.
     n_features, n_classes : int
     **settings
         As in :class:`Context`.
@@ -163,7 +164,7 @@ def build_learners(
         Stacks of networks, the most expensive first, and then the other learners.
         Networks of one shape share a stack. On a CPU, stacks are cut if their state
         would not stay in cache, or if one job would wait for another. The results of a
-        readout depend neither on its neighbours in a stack nor on their order.
+        readout do not depend on the other readouts in its stack or on their order.
 
     Raises
     ------
@@ -176,7 +177,7 @@ def build_learners(
 
 
 def learners_in(context: Context, by_place: Mapping[int, Readout]) -> list[Learner]:
-    """Make the learners of readouts in a context, with the scalings they need."""
+    """Make the learners of readouts in a context with the scalings that they need."""
     for readout in by_place.values():
         readout.check_width(context.n_features)
     scalings = list(dict.fromkeys(readout.row_scaling for readout in by_place.values()))
@@ -205,7 +206,7 @@ def last_restart(n_rows: int, period: int) -> int:
 
 
 def check_readout(readout: object) -> None:
-    """Reject anything but a readout for classes, with advice on how to wrap it.
+    """Raise for anything but a readout for classes, with advice on how to wrap it.
 
     Raises
     ------

@@ -17,12 +17,13 @@ from sklearn_mdl._core.numerics import last_level_cache, memory_of
 from sklearn_mdl._core.stream.learner import FeatureView
 from sklearn_mdl.readouts._stack import Member, NetStack, Shape
 
-# Largest state in bytes of a stack on a CPU, unless it is a single training: a third of
-# the cache, which also holds averages and activations, or the size beyond which stacks
-# gain nothing (measured by python -m benchmarks stacks cache).
+# Largest state, in bytes, of a stack on a CPU, unless it is a single training. The
+# first limit is a third of the cache, which also holds averages and activations. The
+# second is the size beyond which larger stacks are no faster (measured by python -m
+# benchmarks stacks cache).
 CACHE = min((last_level_cache() or 2**25) // 3, 50_000_000)
-# Smallest state of a stack that is cut so that jobs need not wait for each other. With
-# smaller stacks calls are so short that threads contend for the interpreter.
+# Stacks with smaller states are not cut to balance jobs. Their calls are so short that
+# threads would contend for the interpreter.
 WORTH_A_JOB = 10_000_000
 FLOAT = 4
 
@@ -31,7 +32,7 @@ Value = TypeVar("Value")
 
 
 class StackSize(NamedTuple):
-    """Size and cost of one training of a shape.
+    """Size and cost of one training of a network shape.
 
     Attributes
     ----------
@@ -81,7 +82,7 @@ def plan_stacks(
             n_parts = min(counts[shape], n_parts)
         parts = _cut(members, n_parts)
         plan += [(whole / n_parts, shape, part) for part in parts]
-    plan.sort(key=lambda entry: -entry[0])  # stable: keeps the order of equals
+    plan.sort(key=lambda entry: -entry[0])  # the sort is stable
     return [(shape, part) for _, shape, part in plan]
 
 
@@ -104,7 +105,7 @@ def check_memory(
     sizes: Mapping[Shape, StackSize],
     device: torch.device,
 ) -> None:
-    """Reject readouts whose states do not fit into memory before making any.
+    """Raise if the states of readouts do not fit into memory, before making any.
 
     Raises
     ------
@@ -143,19 +144,19 @@ class Context(NamedTuple):
     ----------
     n_features : int
     n_classes : int
-        Numbers that describe the distribution of a label: one per class, or 3 for
-        densities.
+        Length of the vector that describes the distribution of a label: the number of
+        classes, or 3 for densities.
     seed : int
         Used where a ``random_state`` is None.
     device : torch.device
     n_jobs : int
         Number of learners evaluated in parallel.
     precision : str
-        Precision of the factors with which stacks of networks learn.
+        Precision of the factors in matrix products while stacks of networks learn.
     may_grow : bool
         True if unnamed classes may be added.
     view : FeatureView
-        Columns of X that learners see, and their scalings.
+        Columns of X that the learners see, and the scalings of these columns.
     """
 
     n_features: int
@@ -201,7 +202,7 @@ def build_stacks(
 
 
 def hidden_widths(sizes: object) -> tuple[int, ...]:
-    """Return widths of hidden layers as a tuple, from an int or a sequence."""
+    """Return the widths of hidden layers, an int or a sequence, as a tuple."""
     array = np.atleast_1d(np.asarray(sizes, dtype=object))
     widths = array.tolist()
     if array.ndim != 1 or not all(

@@ -1,7 +1,9 @@
 """Readouts that compare a row with the mean of every class, updated label by label.
 
-A block of rows needs one product with the sums of the classes and one with itself. A
-label adds its row to a sum, and so adds products with that row to those of later rows.
+For a block of rows, only two matrix products are needed: of the rows with the sums of
+the classes, and of the rows with each other. When a label arrives, its row is added to
+the sum of its class. Its products with later rows are then added to their products with
+that sum.
 """
 
 from __future__ import annotations
@@ -29,9 +31,9 @@ from sklearn_mdl.readouts._row_learners import CalibratedLearner, Opened
 
 Mapping = Callable[[Tensor], Tensor]  # from rows (n, d) to rows to compare
 
-LAST = 8192  # rows after which statistics are fixed; a quarter for wide rows
+LAST = 8192  # rows until statistics are fixed; a quarter for wide rows
 TINY = 1e-150
-ROUNDING = 1e-6  # relative lengths of sums up to this are rounding errors
+ROUNDING = 1e-6  # shorter sums (relatively) are rounding errors
 
 
 class Reference(NamedTuple):
@@ -53,7 +55,7 @@ class Reference(NamedTuple):
     is_cosine: bool
 
     def mapping(self, rows: Tensor, labels: Tensor) -> Mapping:
-        """Return the transformation by statistics of rows (n, d) and their labels."""
+        """Return the transformation from statistics of rows (n, d) and their labels."""
         if self.scaling == WITHIN:
             if bool((rows == rows[0]).all()):  # no unit yet
                 return unit_rows
@@ -164,11 +166,11 @@ class MeansLearner(CalibratedLearner):
         return ForwardSoftmax(len(self.columns), n_classes, has_variances=False)
 
     def _forget(self) -> None:
-        """Know no row."""
+        """Reset to a state without any rows."""
         counts, d = self.calibration.counts, self.n_features
         shape = len(self.members), len(counts), d
         self._sums = torch.zeros(shape, dtype=torch.float64, device=self.device)
-        self._counts = np.zeros(len(counts))  # of the rows in the sums
+        self._counts = np.zeros(len(counts))  # numbers of the rows in the sums
         self._maps: list[Mapping]
         self._maps = [
             unit_rows if member.scaling == WITHIN else _as_is for member in self.members
@@ -180,7 +182,7 @@ class MeansLearner(CalibratedLearner):
         return found[:, None, None]
 
     def targets(self, labels: Tensor) -> Tensor:
-        """Labels themselves."""
+        """Return the labels unchanged."""
         return labels
 
     def _mapped(self, raw: np.ndarray) -> Tensor:
@@ -209,12 +211,12 @@ class MeansLearner(CalibratedLearner):
             self._add(block.rows, n_rows - block.rows.shape[1])
 
     def _refreshed(self, n_rows: int) -> int:
-        """Return the number of rows used for statistics after ``n_rows`` rows."""
+        """Return how many of the first ``n_rows`` rows are used for statistics."""
         is_wide = self.n_features > MAX_VALUES
         return last_refresh(min(n_rows, LAST // 4 if is_wide else LAST))
 
     def _refresh(self, n_rows: int) -> None:
-        """Transform rows by statistics of the first rows, and sum them again."""
+        """Transform the rows with statistics of the first rows, and sum them again."""
         raw = np.array(self.stream.store.rows(0, n_rows), np.float64)
         x = torch.from_numpy(raw).to(self.device)
         labels = self.stream.labels[:n_rows]
@@ -245,7 +247,7 @@ class MeansLearner(CalibratedLearner):
         return found, torch.ones(found.shape[:2], dtype=torch.float64)
 
     def _recompute(self) -> None:
-        """Sum the known rows again, in the same steps as the first time."""
+        """Repeat the sums over the known rows in the same steps as the first time."""
         self._forget()
         complete, _ = self._ends(self.n_observed)
         start = self._refreshed(complete)
@@ -256,7 +258,7 @@ class MeansLearner(CalibratedLearner):
             start = self._ends(start)[1]
 
     def _begin_again(self) -> None:
-        """Also calibrate again with the current maps, starting from the old factors."""
+        """Learn the known rows, and calibrate again, starting from the old factors."""
         self._recompute()
         labels, before = self.stream.labels[: self.n_observed], self.calibration
         own = self._calibration(len(before.counts))
@@ -281,7 +283,7 @@ class MeansLearner(CalibratedLearner):
         self.calibration.add_classes(n)
         self._sums = torch.nn.functional.pad(self._sums, (0, 0, 0, n))
         self._counts = np.append(self._counts, np.zeros(n))
-        self._block = None  # reopened when needed
+        self._block = None  # opened again when needed
 
     def retire(self, columns: Collection[int]) -> None:
         """Drop some readouts without changing the others."""
@@ -294,7 +296,7 @@ class MeansLearner(CalibratedLearner):
         self._keep(kept)
 
     def state_dict(self) -> dict[int, dict[str, Tensor]]:
-        """Return the number of rows and calibration; rows and labels give the sums."""
+        """Return the number of rows and the calibration; the sums can be recomputed."""
         n_observed = torch.tensor(self.n_forgotten + self.n_observed)
         return {
             column: {"n_observed": n_observed, **own}
@@ -302,7 +304,7 @@ class MeansLearner(CalibratedLearner):
         }
 
     def load_state_dict(self, learned: Learned) -> None:
-        """Load the state of readouts with the same settings, and sum again."""
+        """Load the state of readouts with the same settings, and recompute the sums."""
         own = [learned[column] for column in self.columns]
         self._begin_at(int(own[0]["n_observed"]))
         with one_thread(), flushed_denormals():

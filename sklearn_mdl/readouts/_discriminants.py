@@ -1,4 +1,4 @@
-"""Linear discriminants and nearest class means as row-by-row readouts."""
+"""Linear discriminants and nearest class means that learn row by row."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class MeansReadout(BaseReadout):
 class DiscriminantReadout(MeansReadout):
     r"""Calibrated linear discriminant analysis, updated at every row.
 
-    At rows 8, 16, 32 and so on, whitening is refreshed with the covariance within
+    At rows 8, 16, 32 and so on, the whitening is recomputed from the covariance within
     classes of the earlier rows,
 
     .. math::
@@ -66,19 +66,19 @@ class DiscriminantReadout(MeansReadout):
     :math:`(m_c^T x - m_c^T m_c / 2) / \|x\|`. Scores become probabilities as in
     :class:`~sklearn_mdl.KernelReadout`, but without its variance terms. Before row 8,
     and until some feature has varied, rows are only divided by their length. Whitening
-    is fixed from row 8,192 on. With more than 2,048 features it is fixed from row 2,048
-    on.
+    no longer changes from row 8,192 on, or from row 2,048 on with more than 2,048
+    features.
 
-    A row costs ``O(d * (d + C))``, computed in blocks of 32 rows. From row 4,096 on,
-    labels are also learned block by block, unless rows are forgotten. The readout is
-    strongest with many classes and few rows per class.
+    A row takes time ``O(d * (d + C))``, and predictions are computed in blocks of 32
+    rows. From row 4,096 on, labels are also learned block by block, unless the readout
+    forgets rows. The readout works best with many classes and few rows per class.
 
     Parameters
     ----------
     shrinkage : float, default=0.1
-        Weight ``h`` of the covariance of all rows, which counts as ``d * h`` rows.
+        Weight ``h`` of the total covariance ``T``, which counts as ``d * h`` rows.
     batch_size : int, default=32
-        Size of minibatches, which has no effect, since this readout learns row by row.
+        Has no effect, since this readout learns row by row.
     device : str, default="auto"
         Torch device; "auto" uses a GPU if there is one. A switcher overrides this.
     window, restart : int, default=None
@@ -135,8 +135,8 @@ class DiscriminantReadout(MeansReadout):
 class CentroidReadout(MeansReadout):
     """Calibrated nearest class mean by cosine, updated at every row.
 
-    The score of a class is the cosine of the row with the mean of the class's rows so
-    far, or 0 if there are none. Scores become probabilities as in
+    The score of a class is the cosine between the row and the mean of the class so far,
+    or 0 if the class has no rows yet. Scores become probabilities as in
     :class:`~sklearn_mdl.KernelReadout`, but without its variance terms.
 
     Parameters
@@ -148,7 +148,7 @@ class CentroidReadout(MeansReadout):
     shrinkage : float, default=0.1
         Shrinkage of the covariance within classes; only used with "within-class".
     batch_size : int, default=32
-        Size of minibatches, which has no effect, since this readout learns row by row.
+        Has no effect, since this readout learns row by row.
     device : str, default="auto"
         Torch device; "auto" uses a GPU if there is one. A switcher overrides this.
     window, restart : int, default=None

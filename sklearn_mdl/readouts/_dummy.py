@@ -1,4 +1,4 @@
-"""Readouts that ignore features and predict labels from labels alone."""
+"""Readouts that ignore features and predict labels from earlier labels."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class DummyLearner(Learner):
         self.stream = rows
 
     def predict(self, x: Tensor) -> Tensor:
-        """Predict the next label of the stream, ignoring the rows."""
+        """Predict the next labels of the stream, ignoring the rows."""
         found = np.stack([self._prediction(code) for code in self.codes.values()])
         return torch.from_numpy(found)[:, None].repeat(1, x.shape[1], 1).to(self.device)
 
@@ -81,7 +81,7 @@ class DummyLearner(Learner):
         self.codes = {column: self.codes[column] for column in self.columns}
 
     def state_dict(self) -> dict[int, dict[str, Tensor]]:
-        """Return the number of labels counted, since the run keeps the labels."""
+        """Return only the number of labels counted, since the run keeps the labels."""
         return {
             column: {"n_observed": torch.tensor(self.n_observed)}
             for column in self.columns
@@ -111,7 +111,7 @@ class DummySettings(Readout):
         return [cls.learner(dict(members), context)]
 
     def __sklearn_tags__(self) -> Tags:
-        """Tell scikit-learn not to expect any accuracy."""
+        """Return tags by which scikit-learn expects no accuracy."""
         tags = super().__sklearn_tags__()
         for own in (tags.classifier_tags, tags.regressor_tags):
             if own is not None:
@@ -125,12 +125,12 @@ class DummySettings(Readout):
 
     @property
     def pool_kind(self) -> str:
-        """The single kind of all readouts that see labels alone."""
+        """The same kind for all readouts that ignore features."""
         return "labels alone"
 
     @abstractmethod
     def code(self, n_numbers: int) -> Any:
-        """Return a new code of labels."""
+        """Return a new code for labels."""
 
     def begins_at(self, n_rows: int) -> bool:
         """Return True if the readout restarts after this number of rows."""
@@ -143,23 +143,25 @@ class DummySettings(Readout):
 class DummyReadout(DummySettings, BaseReadout):
     """Readout that ignores features and predicts labels from earlier labels.
 
-    Add it to a list to see whether features help. If labels of a stream depend on each
-    other, even a readout that ignores features looks good. It learns label by label.
+    Add it to a list to see whether features help. If successive labels of a stream are
+    dependent, even a readout that ignores features can look good. This readout learns
+    label by label.
 
     Parameters
     ----------
     strategy : {"frequency", "decayed", "transition"}, default="frequency"
-        "frequency" is the code of Krichevsky and Trofimov, as in
-        :func:`~sklearn_mdl.metrics.frequency_codelengths`. "decayed" uses decaying
-        counts, as in :func:`~sklearn_mdl.metrics.decayed_frequency_codelengths`.
-        "transition" is a first-order Markov chain, as in
+        "frequency" predicts smoothed class frequencies (the estimate of Krichevsky and
+        Trofimov), as in :func:`~sklearn_mdl.metrics.frequency_codelengths`. "decayed"
+        uses decaying counts, as in
+        :func:`~sklearn_mdl.metrics.decayed_frequency_codelengths`. "transition" is a
+        first-order Markov chain, as in
         :func:`~sklearn_mdl.metrics.transition_codelengths`.
     half_life : float, default=100
         Number of labels after which a count halves, for "decayed".
     restart : int, default=None
         Restart counts at odd multiples of this number of rows; None never does.
     batch_size : int, default=32
-        Size of minibatches, which has no effect on results.
+        Has no effect on results, since this readout learns label by label.
     device : str, default="auto"
         Torch device. A switcher overrides this.
 
@@ -210,7 +212,7 @@ class DummyReadout(DummySettings, BaseReadout):
     }
 
     def code(self, n_classes: int) -> LabelCounts | LabelTransitions:
-        """Return a new code of labels."""
+        """Return a new code for labels."""
         if self.strategy == "transition":
             return LabelTransitions(n_classes)
         half_life = self.half_life if self.strategy == "decayed" else np.inf

@@ -16,15 +16,15 @@ Density = tuple[float, float, float]  # location, log scale, degrees of freedom
 
 
 class RecentMean:
-    """Gaussian labels with unknown mean and variance under Jeffreys' prior.
+    """Model of Gaussian labels with unknown mean and variance, under Jeffreys' prior.
 
     Parameters
     ----------
     location, scale : float
-        Parameters of the Student-t with one degree of freedom that predicts until two
-        labels differ.
+        Parameters of the Student-t with one degree of freedom that is predicted until
+        two labels differ.
     decay : float
-        Factor on a label's weight for every later label.
+        Factor by which every later label multiplies the weight of a label.
     """
 
     def __init__(self, location: float, scale: float, decay: float) -> None:
@@ -41,7 +41,7 @@ class RecentMean:
         return self.mean, 0.5 * math.log(variance), n - 1
 
     def observe(self, label: float) -> None:
-        """Take in a label."""
+        """Update the statistics with a label."""
         self.count = self.decay * self.count + 1
         gap = label - self.mean
         self.mean = label if self.count == 1 else self.mean + gap / self.count
@@ -49,7 +49,7 @@ class RecentMean:
 
 
 class RandomWalk:
-    """Random walk of labels with Gaussian steps of unknown variance.
+    """Model of labels as a random walk with Gaussian steps of unknown variance.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class RandomWalk:
         return self.last, 0.5 * math.log(self.squares / n_steps), float(n_steps)
 
     def observe(self, label: float) -> None:
-        """Take in a label."""
+        """Update the statistics with a label."""
         if self.n_labels:
             self.squares += (label - self.last) ** 2
         self.last, self.n_labels = label, self.n_labels + 1
@@ -106,11 +106,11 @@ class DummyReadoutRegressor(DummySettings, OnlineRegressor):
     restart : int, default=None
         Restart at odd multiples of this number of rows; None never does.
     prior_location, prior_scale : float, default=0.0, 1.0
-        Parameters of the Student-t with one degree of freedom that predicts at first,
-        in the units of the labels. Choose them without the labels to be coded. A
-        switcher overrides them.
+        Parameters of the Student-t with one degree of freedom that is predicted at
+        first, in the units of the labels. Choose them without looking at the labels to
+        be coded. A switcher overrides them.
     batch_size : int, default=32
-        Size of minibatches, which has no effect on results.
+        Has no effect on results, since this readout learns label by label.
     device : str, default="auto"
         Torch device. A switcher overrides this.
 
@@ -167,7 +167,7 @@ class DummyReadoutRegressor(DummySettings, OnlineRegressor):
     }
 
     def code(self, n_numbers: int) -> RecentMean | RandomWalk:
-        """Return a new code of labels."""
+        """Return a new code for labels."""
         location, scale = float(self.prior_location), float(self.prior_scale)
         if self.strategy == "last":
             return RandomWalk(location, scale)

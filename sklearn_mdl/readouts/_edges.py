@@ -11,18 +11,18 @@ from sklearn.base import BaseEstimator
 
 from sklearn_mdl._core.sklearn_compat import Interval
 
-INTERIOR = 3  # with two values one is always the lowest and one the highest
+INTERIOR = 3  # of two values, one is always the lowest and one the highest
 
 
 def grid_edges(
     readouts: Sequence[BaseEstimator], codelengths: NDArray[np.float64]
 ) -> dict[str, tuple[float, str]]:
-    """Find settings of the best readout that are the lowest or highest of those tried.
+    """Find settings of the best readout that are the lowest or highest values tried.
 
-    The best readout is compared with others of its architecture, in numeric settings
-    with at least three values. It must be strictly better than all readouts with other
-    values of the setting. A value at the end of the setting's range, such as no weight
-    decay, is not an edge, since there is nothing to try beyond it.
+    The best readout is compared with others of its architecture in each numeric setting
+    that has at least three values. A value counts only if the readout is strictly
+    better than all readouts with other values. A value at the end of the valid range,
+    such as no weight decay, is not an edge, since there is nothing to try beyond it.
 
     Parameters
     ----------

@@ -1,26 +1,26 @@
-r"""Lower bounds for the probabilities of a classifier, so no label is impossible.
+r"""Lower bounds on the probabilities of a classifier, so that no label is impossible.
 
-Classifiers give probability zero to classes that they have not seen, and many also to
-other classes. The code would then be infinitely long. Let ``n`` be the number of labels
-learned, ``n_c`` the number of class ``c``, and
+Classifiers predict probability zero for classes that they have not seen, and some also
+for other classes. Such a label would cost infinitely many nats. Let ``n`` be the number
+of labels learned, ``n_c`` the number of those of class ``c``, and
 
 .. math::
 
     f_c = \frac{n_c + 1/2}{n + C/2}
 
-the estimate of Krichevsky and Trofimov (1981). Classes not seen in the fit are
-predicted with ``f_c``, and the others with the classifier's probabilities, scaled to
-the remaining mass. All probabilities ``p_c`` are then mixed,
+the estimate of Krichevsky and Trofimov (1981). Classes not seen in the fit get
+probability ``f_c``, and the others get the classifier's probabilities, scaled to the
+remaining mass. All probabilities ``p_c`` are then mixed,
 
 .. math::
 
     q_c = \Bigl(1 - \frac{1}{n + 2}\Bigr) p_c + \frac{1}{n + 2} f_c .
 
-An example costs at most :math:`\log(n + 2) + \log(1 / f_c)`, however confident the
-classifier was in another class. If it was right, the floor costs at most :math:`\log(1
-+ 1/(n + 1))`, which is less than ``1 / n``. Minibatch ``m`` of ``B`` rows is predicted
-with ``n = (m - 1) B`` and so costs at most ``B / n = 1 / (m - 1)``. A whole stream of
-``N`` rows costs at most ``1 + log(N / B)`` nats.
+So an example costs at most :math:`\log(n + 2) + \log(1 / f_c)`, even if the classifier
+was certain of another class. If the classifier was right, the floor costs at most
+:math:`\log(1 + 1/(n + 1))`, which is less than ``1 / n``. Minibatch ``m`` of ``B`` rows
+is predicted with ``n = (m - 1) B`` and so costs at most ``B / n = 1 / (m - 1)``. A
+whole stream of ``N`` rows costs at most ``1 + log(N / B)`` nats.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Floats = NDArray[np.float64]
 
 
 def class_frequencies(counts: NDArray[np.int64]) -> Floats:
-    """Return Krichevsky and Trofimov's estimate (C,) from counts of each class."""
+    """Return Krichevsky and Trofimov's estimate (C,) from the counts of classes."""
     found: Floats = (counts + 0.5) / (counts.sum() + len(counts) / 2)
     return found
 
@@ -64,7 +64,7 @@ def spread(proba: ArrayLike, classifier: BaseEstimator, n_classes: int) -> Float
 def complete(
     proba: Floats, known: NDArray[np.bool_], counts: NDArray[np.int64]
 ) -> Floats:
-    """Give unseen classes their probabilities under the labels so far.
+    """Give unseen classes the probabilities estimated from the labels so far.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def complete(
 
 
 def floored(proba: Floats, counts: NDArray[np.int64]) -> Floats:
-    """Mix probabilities (n, C) with the class frequencies, with a decreasing share."""
+    """Mix probabilities (n, C) with a decreasing share of the class frequencies."""
     share = 1 / (counts.sum() + 2)
     found: Floats = (1 - share) * proba + share * class_frequencies(counts)
     return found

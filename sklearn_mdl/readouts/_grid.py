@@ -54,7 +54,7 @@ def build_grid(
     Returns
     -------
     readouts : list
-        The first setting named varies slowest.
+        The first setting varies slowest.
 
     Raises
     ------
@@ -84,7 +84,7 @@ def build_grid(
 
 
 def _values(name: str, given: object) -> Any:
-    """Return the values of a setting as a list, or a distribution unchanged."""
+    """Return the values of a setting as a list; leave a distribution unchanged."""
     if hasattr(given, "rvs"):
         return given
     if name == "hidden_layer_sizes" and isinstance(given, Integral):
@@ -102,7 +102,7 @@ def _values(name: str, given: object) -> Any:
 
 
 def _is_one_shape(sizes: Collection[object]) -> bool:
-    """Return True for the sizes of one readout, such as () but not an empty list."""
+    """Return True for the sizes of a single readout: (), for example, but not []."""
     if len(sizes) == 0:
         return isinstance(sizes, tuple)
     return all(isinstance(size, Integral) for size in sizes)
@@ -144,8 +144,8 @@ def _built(kind: type, settings: dict[str, Any]) -> BaseEstimator:
 def readout_names(readouts: Sequence[BaseEstimator]) -> list[str]:
     """Name readouts by architecture and by the settings in which they differ.
 
-    Readouts are only compared if they have the same kinds of settings: nets with nets,
-    and wrapped classifiers with others of their class.
+    Nets are compared with nets, and wrapped classifiers with others of the same class,
+    since only these have the same settings.
     """
     settings = [_named_settings(getattr(r, "inner", r)) for r in readouts]
     groups = grouped((frozenset(setting), setting) for setting in settings)
@@ -166,7 +166,7 @@ def readout_names(readouts: Sequence[BaseEstimator]) -> list[str]:
 
 
 def _named_settings(readout: BaseEstimator) -> dict[str, object]:
-    """Return the settings that may appear in a name: plain values, also nested ones."""
+    """Return the settings that may appear in a name: plain values, even if nested."""
     return {
         name: value
         for name, value in readout.get_params().items()
@@ -189,7 +189,7 @@ def regressor_grid(**settings: object) -> list[BaseEstimator]:
     Returns
     -------
     readouts : list of LinearReadoutRegressor and MLPReadoutRegressor
-        The first setting named varies slowest.
+        The first setting varies slowest.
 
     Raises
     ------

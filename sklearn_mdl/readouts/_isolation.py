@@ -18,11 +18,11 @@ _GENERATORS_OF_TORCH = threading.RLock()
 
 
 def seeded(estimator: BaseEstimator, seed: int) -> BaseEstimator:
-    """Copy an unfitted estimator, and seed it instead of using NumPy's global state.
+    """Copy and seed an unfitted estimator, so that it ignores NumPy's global state.
 
-    Every ``random_state`` that is None, also of inner estimators, becomes an integer.
-    Callables that make the module of a skorch net may return the same module each time,
-    so they are wrapped to return copies.
+    Every ``random_state`` that is None becomes an integer, including those of inner
+    estimators. A callable that makes the module of a skorch net may return the same
+    module every time. So it is wrapped to return copies.
     """
     params = estimator.get_params(deep=True)
     names = sorted(
@@ -41,7 +41,7 @@ def seeded(estimator: BaseEstimator, seed: int) -> BaseEstimator:
 
 
 class CopyOf:
-    """A callable whose results are copied, so that callers do not share them."""
+    """A callable that returns copies of results, so that callers do not share them."""
 
     def __init__(self, make: Callable[..., object]) -> None:
         self.make = make
@@ -61,8 +61,8 @@ def has_net(estimator: BaseEstimator) -> bool:
 def net_draws(is_net: bool, seed: int) -> Iterator[None]:
     """Seed the initial weights and dropout of a net.
 
-    Nets and their data loaders draw from torch's global generators. These are restored
-    afterwards, and nets in several threads wait for each other.
+    Nets and their data loaders draw from torch's global generators, which are restored
+    afterwards. So only one net at a time may run, even with several threads.
     """
     if not is_net:
         yield
@@ -73,11 +73,11 @@ def net_draws(is_net: bool, seed: int) -> Iterator[None]:
         yield
 
 
-KEPT_TEXTS = 20  # messages may contain numbers, so that all differ
+KEPT_TEXTS = 20  # messages with numbers may all differ
 
 
 class Notes:
-    """Distinct exceptions and warnings of one estimator with their counts."""
+    """Distinct exceptions and warnings of one estimator, with their counts."""
 
     def __init__(self) -> None:
         self._found: dict[str, tuple[int, int]] = {}
@@ -101,9 +101,10 @@ class Notes:
 class _Collector:
     """Collect the warnings of some threads without affecting others.
 
-    Warning filters belong to the whole process, so threads that each save and restore
-    them would corrupt them. Instead, the first thread to enter opens the filters, the
-    last one to leave restores them, and warnings in between are assigned by thread.
+    Warning filters belong to the whole process. If every thread saved and restored
+    them, the filters could end up in a wrong state. Instead, the first thread to enter
+    opens the filters and the last one to leave restores them. In between, each warning
+    is assigned to the thread that raised it.
     """
 
     def __init__(self) -> None:

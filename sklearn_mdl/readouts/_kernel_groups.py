@@ -1,4 +1,4 @@
-"""Kernels, the rows that they read, and the blocks of rows added to their factors."""
+"""Kernels, their rows, and the blocks of rows that are added to their factors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Member(NamedTuple):
 
     @property
     def group(self) -> object:
-        """Return the settings shared by readouts with one factor."""
+        """Return the settings that readouts in one group have in common."""
         name = self.kernel.name
         known = name if isinstance(name, str) else id(name)
         return self.scaling, known, self.kernel[1:]
@@ -88,18 +88,18 @@ class View:
         self.n_rows = stop
 
     def pairs(self, rows: Tensor, others: slice = slice(None)) -> Pairs:
-        """Pair rows (n, d') with all or some rows of the view."""
+        """Pair some rows (n, d') with all or some rows of the view."""
         if not self.n_rows:
             return Pairs(rows, rows[:0], self.distance)
         squares = self.squares[others]
         return Pairs(rows, self.rows[others], self.distance, squares)
 
     def forget(self) -> None:
-        """Drop all rows and use new memory, since copies may still read the rows."""
+        """Drop all rows. Use new memory, since copies may still read the old rows."""
         self.n_rows, self._room, self._squares = 0, None, None
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
-        """Share the rows with a copy, which uses new memory before it adds any."""
+        """Share the rows with the copy, which uses new memory before it adds any."""
         other = copy.copy(self)
         if self.n_rows:
             vars(other).update(_room=self.rows, _squares=self.squares)
@@ -107,7 +107,7 @@ class View:
 
 
 class Stretch(NamedTuple):
-    """Predictions of some rows, each only from the rows before it.
+    """Predictions of successive rows, each from only the rows before it.
 
     Attributes
     ----------
@@ -117,7 +117,7 @@ class Stretch(NamedTuple):
     variances : Tensor of shape (K, n)
     squares : Tensor of shape (K, P) or None
         Sums of squared errors of the rows before ``start`` with the current kernel, in
-        units of their deviations. None if the kernel has not changed.
+        units of their standard deviations. None if the kernel has not changed.
     """
 
     start: int
@@ -159,11 +159,11 @@ class KernelGroup:
     ) -> None:
         self.view = view
         self.kernel = kernel
-        self.scale = 1.0  # mean diagonal, if rows have statistics
+        self.scale = 1.0  # mean diagonal, once there are statistics
         self.ridge: ForwardRidge | ReducedRidge
         self.ridge = ForwardRidge(alphas, n_outputs, device)
         self.device = device
-        self.note = ""  # of the first exception of a user's kernel
+        self.note = ""  # first exception of a user's kernel
         self._has_worked = False
 
     @property
@@ -172,7 +172,7 @@ class KernelGroup:
         return self.view.has_statistics or self.kernel.is_relative
 
     def values(self, pairs: Pairs) -> Tensor:
-        """Return the kernel (n, m) of pairs of rows in its unit."""
+        """Return the kernel (n, m) of pairs of rows, in units of the mean diagonal."""
         shape = len(pairs.one), len(pairs.other)
         return self._attempt(self.kernel.values, pairs, shape) / self.scale
 
@@ -195,17 +195,17 @@ class KernelGroup:
         return found
 
     def join(self, rows: Tensor, pairs: Sequence[Pairs], n_known: int) -> list[Tensor]:
-        """Return the kernel of a block's rows (B, d') with earlier rows and each other.
+        """Return the kernel of rows (B, d') with earlier rows and with each other.
 
-        NaN from the first known row on for which a kernel raises. A kernel that has
-        never worked may raise.
+        NaN from the first known row for which a user's kernel raises. If the kernel has
+        never worked, the exception is passed on.
         """
         found = [self.values(some) for some in pairs]
         n_sound, (_, own) = n_known, pairs
         while n_sound and callable(self.kernel.name) and any(map(_is_lost, found)):
             n_sound -= 1
             rows = rows.clone()
-            rows[n_sound:] = 0  # like unknown rows
+            rows[n_sound:] = 0  # as for unknown rows
             pairs = self.view.pairs(rows), Pairs(rows, rows, self.view.distance)
             found = [self.values(some) for some in pairs]
         if self.note and not self._has_worked:
@@ -261,7 +261,7 @@ class KernelGroup:
         self.ridge = self.ridge.condensed(targets)
 
     def restore(self, n_rows: int, learned: Sequence[Mapping[str, Tensor]]) -> None:
-        """Turn the rows of the view into landmarks, with posteriors of ``state_dict``.
+        """Turn the rows of the view into landmarks; posteriors are from a state.
 
         Parameters
         ----------
@@ -278,7 +278,7 @@ class KernelGroup:
         self.ridge = ReducedRidge(leading, alphas, covariance, weights, n_rows)
 
     def state_dict(self, with_errors: bool = False) -> list[dict[str, Tensor]]:
-        """Return the state not determined by rows and labels, by readout."""
+        """Return, by readout, the state that rows and labels do not determine."""
         ridge = self.ridge
         if isinstance(ridge, ForwardRidge):
             errors = ridge.errors if with_errors else ()
@@ -290,7 +290,7 @@ class KernelGroup:
         ]
 
     def _root(self) -> Tensor:
-        """Return the root of the kernel of the view's rows."""
+        """Return a root of the kernel matrix of the view's rows."""
         scale = float(self.diagonal(self.view.rows).mean())
         return landmark_root(self._gram, self.view.n_rows, scale, self.view.rows.device)
 
@@ -299,7 +299,7 @@ class KernelGroup:
 
 
 def places_of(groups: Sequence[KernelGroup]) -> Iterator[tuple[KernelGroup, slice]]:
-    """Yield groups with the positions of their readouts among all readouts."""
+    """Yield groups, each with the positions of its readouts among all readouts."""
     first = 0
     for group in groups:
         last = first + len(group.ridge.alphas)
@@ -341,7 +341,7 @@ class OpenBlock(Opened):
         beyond = [p.beyond.expand(len(p.factor), -1) for p in parts]
         self._beyond = torch.cat(beyond).cpu()
         deviations = self.factor.diagonal(dim1=1, dim2=2)  # (K, B)
-        self.base[deviations.isnan()] = torch.nan  # no predictions there
+        self.base[deviations.isnan()] = torch.nan  # no predictions for these
         self._ahead: tuple[Tensor, Tensor] | None = None
 
     def ahead(self, n_rows: int) -> tuple[Tensor, Tensor]:
@@ -355,7 +355,7 @@ class OpenBlock(Opened):
         return self._ahead
 
     def observe(self, targets: Tensor) -> None:
-        """Observe the targets (n, P) of the next rows, which were predicted at once."""
+        """Observe the targets (n, P) of the next rows, predicted together."""
         rows = slice(self.n_observed, self.n_observed + len(targets))
         remaining = targets - self.ahead(len(targets))[0]
         own = self.factor[:, rows, rows]

@@ -1,7 +1,7 @@
-"""Kernel readouts under many labellings of a stream with a single factor.
+"""Kernel readouts for many labellings of one stream, with a single factor.
 
-Factors depend only on rows, so other labels than those of the run are just further
-columns of targets. Permutation tests and several outputs use this.
+Factors depend only on rows, so alternative labels are just more columns of targets.
+Permutation tests and several outputs use this.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Labellings(NamedTuple):
     ----------
     labels : ndarray of shape (S, N)
     n_numbers : int
-        Numbers in a prediction, one per class if labels are classes.
+        Number of values in a prediction: one per class if labels are classes.
     """
 
     labels: np.ndarray
@@ -44,7 +44,7 @@ class Labellings(NamedTuple):
 
 
 class LabellingsLearner(KernelLearner):
-    """Kernel readouts that can also predict a whole stream for other targets."""
+    """Kernel readouts that can also predict a whole stream with other targets."""
 
     def evaluated(
         self, targets: Callable[[int], Tensor], n_rows: int, *, squares: bool = False
@@ -60,8 +60,8 @@ class LabellingsLearner(KernelLearner):
             Maps the number of rows at the last refresh to targets (N, P).
         n_rows : int
         squares : bool
-            Also yield squared errors at the last refresh if the stream is longer, which
-            needs another factor.
+            If the stream is longer, also yield squared errors at the last refresh,
+            which needs another factor.
         """
         if self.memory.forgets:
             raise ValueError(

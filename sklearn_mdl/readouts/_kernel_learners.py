@@ -1,11 +1,11 @@
-"""Kernel readouts on a stream, with one learner for a whole list.
+"""One learner for all kernel readouts in a list.
 
-Blocks of rows are counted from the beginning of the stream: 0, 8, 16, 32 and then in
-steps of 32, or of 128 once a posterior has replaced the factor. A whole block is added
-to the factor at once, with zeros for unknown rows, so that results are bitwise the same
-however a stream is cut. Within a block, targets enter row by row or, in long streams,
-by ``RowsAhead``. A learner with a window restarts at fixed positions from the last half
-of its window, and counts blocks from there.
+Blocks of rows begin at rows 0, 8, 16, 32 and then every 32 rows, or every 128 rows once
+a posterior has replaced the factor. A whole block is added to the factor at once, with
+zeros in place of unknown rows. So results are bitwise the same however a stream is cut.
+Within a block, targets are added row by row or, in long streams, as many rows at a time
+as were predicted together. A learner with a window restarts at fixed positions from the
+second half of its window, and counts blocks from there.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from sklearn_mdl.readouts._kernel_rows import (
 )
 from sklearn_mdl.readouts._row_learners import Opened, RowLearner
 
-PIECE = 512  # rows scaled or added at once when a factor is recomputed
+PIECE = 512  # rows at a time when a factor is recomputed
 
 
 class KernelLearner(RowLearner):
@@ -120,12 +120,12 @@ class KernelLearner(RowLearner):
 
     @property
     def is_reduced(self) -> bool:
-        """True if the stream is so long that its first rows are landmarks."""
+        """True once the stream is so long that its first rows are landmarks."""
         return self.n_landmarks is not None and self.n_observed >= self.n_landmarks
 
     @property
     def is_condensed(self) -> bool:
-        """True if the stream is so long that posteriors have replaced factors."""
+        """True once the stream is so long that posteriors have replaced factors."""
         return self.n_condensed is not None and self.n_observed >= self.n_condensed
 
     def _ends(self, row: int) -> tuple[int, int]:
@@ -137,19 +137,18 @@ class KernelLearner(RowLearner):
         return self._opened(self._ends(number)[0], self.groups, number)
 
     def _check_memory(self, n_rows: int) -> None:
-        """Reject a stream whose factors would not fit into memory.
+        """Raise if the factors of the stream would not fit into memory.
 
         Raises
         ------
-        MemoryError
-            If factors may grow with every row, and there are too many rows.
+        MemoryError If factors grow with every row and there are too many rows.
         """
         available = memory_of(self.device)
         is_bounded = self.n_landmarks is not None or self.memory.forgets
         if is_bounded or available is None:
             return
         n_factors = len(self.columns)
-        needed = 4 * n_rows**2 * n_factors  # one triangle each, 8 bytes a number
+        needed = 4 * n_rows**2 * n_factors  # one triangle each, 8 bytes per number
         if needed > available:
             raise MemoryError(
                 f"Factors of {n_rows} rows and {n_factors} kernel readouts need "
@@ -160,7 +159,7 @@ class KernelLearner(RowLearner):
     def _opened(
         self, start: int, groups: Sequence[KernelGroup], stop: int | None = None
     ) -> OpenBlock:
-        """Open a block, and observe the labels of its rows before row ``stop``."""
+        """Open a block, and observe the labels of its rows up to row ``stop``."""
         raw, padded = self._read(start)
         scaled: dict[View, Tensor] = {}
         pairs: dict[View, tuple[Pairs, Pairs]] = {}
@@ -184,7 +183,7 @@ class KernelLearner(RowLearner):
         return block
 
     def _close(self, block: Opened) -> None:
-        """Add a complete block, and rescale rows if that is due."""
+        """Add a complete block, and rescale rows if a refresh is due."""
         assert isinstance(block, OpenBlock)
         self._append(block, self.groups)
         n_rows = self.n_observed
@@ -216,11 +215,11 @@ class KernelLearner(RowLearner):
             self._retarget(n_rows)
 
     def _rescale_targets(self, n_rows: int) -> bool:
-        """Take the units of targets from the first labels; return if they changed."""
+        """Set the units of targets by the first labels; return True if they changed."""
         return False
 
     def _retarget(self, n_rows: int) -> None:
-        """Learn the targets in new units in the unchanged factors."""
+        """Learn the targets again in new units; the factors stay the same."""
         targets = self.targets(self.stream.labels[:n_rows])
         for group in self.groups:
             if not group.is_refreshed:
@@ -228,7 +227,7 @@ class KernelLearner(RowLearner):
                 group.ridge.retarget(targets)
 
     def _take_in(self, n_rows: int) -> None:
-        """Compute statistics of the rows up to a refresh after ``n_rows``."""
+        """Update statistics with the rows up to a refresh after ``n_rows`` rows."""
         start = n_rows // 2 if n_rows > FIRST else 0
         self._scaler.refresh(self.stream.store.rows(start, n_rows))
         self._whiten(n_rows)
@@ -254,14 +253,14 @@ class KernelLearner(RowLearner):
                 group.refresh(targets)
 
     def _measure_distances(self) -> None:
-        """Use the median distance of rows as the unit of kernels that have one."""
+        """Use the median distance between rows as the unit of kernels that need one."""
         for view in {group.view for group in self.groups if group.kernel.is_relative}:
             view.distance = median_distance(view.rows)
 
     def _fill(self, view: View, n_rows: int, first: int = 0) -> None:
         if not first:
             view.forget()
-        step = BLOCK if first else PIECE  # as in blocks; rounding depends on shapes
+        step = BLOCK if first else PIECE  # as in blocks, for the same rounding
         for start in range(first, n_rows, step):
             raw = self.stream.store.rows(start, min(start + step, n_rows))
             view.append(self._scaler.scaled(raw, view.scaling, self.device))
@@ -301,21 +300,21 @@ class KernelLearner(RowLearner):
 
     @abstractmethod
     def _keep(self, kept: list[int]) -> None:
-        """Keep the state beyond the factor of some readouts."""
+        """Keep the additional state of only some readouts."""
 
     @abstractmethod
     def _learned(self) -> list[dict[str, Tensor]]:
-        """Return the state beyond the factor, by readout."""
+        """Return the state besides the factors, by readout."""
 
     @abstractmethod
     def _learn_again(self) -> None:
-        """Learn the state beyond the factor from the known rows only."""
+        """Learn the state besides the factors from the known rows only."""
 
     @abstractmethod
     def _take_over(
         self, learned: Sequence[Mapping[str, Tensor]], labels: Tensor
     ) -> None:
-        """Load the state beyond the factor, given labels (n,)."""
+        """Load the state besides the factors, given labels (n,)."""
 
     def state_dict(self) -> dict[int, dict[str, Tensor]]:
         """Return the number of rows, calibration, and posteriors beyond landmarks.
@@ -375,19 +374,19 @@ class KernelLearner(RowLearner):
             start = end
 
     def _measure(self, n_rows: int) -> None:
-        """Observe the rows of all refreshes up to ``n_rows``."""
+        """Observe the rows of every refresh up to ``n_rows`` rows."""
         for power in range(3, n_rows.bit_length()):
             self._take_in(1 << power)
 
     def _restore_errors(self, learned: list[Mapping[str, Tensor]]) -> None:
-        """Load errors, whose last bits depend on the former number of columns."""
+        """Load errors, since their last bits depend on the old number of columns."""
         for group, places in places_of(self.groups):
             errors = torch.stack([one["errors"] for one in learned[places]])
             assert isinstance(group.ridge, ForwardRidge)
             group.ridge.restore(errors.to(self.device))
 
     def _restore(self, learned: list[Mapping[str, Tensor]]) -> None:
-        """Recompute landmarks, and load the posteriors of their features."""
+        """Recompute the landmarks, and load the posteriors."""
         assert self.n_landmarks is not None
         refreshed = last_refresh(self.n_landmarks)
         self._rescale_targets(refreshed)

@@ -31,8 +31,8 @@ class KernelClassifierLearner(CalibratedLearner, LabellingsLearner):
     ) -> None:
         super().__init__(members, context.n_classes, memory, context)
         self.calibration = ForwardSoftmax(len(members), context.n_classes)
-        # The mean of the targets. Calibration ignores what all targets have in common,
-        # so targets of classes not known yet can be zero.
+        # Calibration ignores a constant added to all targets. So targets of classes
+        # that are not known yet can be zero.
         self.mean = 0.0 if context.may_grow else 1 / context.n_classes
 
     def targets(self, labels: Tensor) -> Tensor:
@@ -42,12 +42,12 @@ class KernelClassifierLearner(CalibratedLearner, LabellingsLearner):
         return onehot.double() - self.mean
 
     def add_classes(self, n: int) -> None:
-        """Add columns of targets that were zero so far, without changing factors."""
+        """Add columns of targets, which were zero so far, without changing factors."""
         self.calibration.add_classes(n)
         for group in self.groups:
             group.ridge.add_outputs(n)
         self.n_added += n
-        self._block = None  # reopened when needed
+        self._block = None  # opened again when needed
 
     def in_noises(self, variances: Tensor) -> np.ndarray:
         """Return variances (K, ...), which include the noise, in units of the noise."""
@@ -59,8 +59,8 @@ class KernelClassifierLearner(CalibratedLearner, LabellingsLearner):
     def null_losses(self, outputs: Sequence[Labellings]) -> list[np.ndarray]:
         """Losses (N, S, K) of the stream's rows under ``S`` labellings, by output.
 
-        The learner must not have observed anything, and has no other use afterwards.
-        One factor serves all outputs and labellings.
+        The learner must be new and cannot be used for anything else afterwards. One
+        factor serves all outputs and labellings.
         """
         return self._coded(outputs)[0]
 
@@ -69,7 +69,7 @@ class KernelClassifierLearner(CalibratedLearner, LabellingsLearner):
     ) -> list[np.ndarray]:
         """Return log-probabilities (S, K, m, C) of rows (m, d) after every labelling.
 
-        The learner must not have observed anything, and serves only this afterwards.
+        The learner must be new and cannot be used for anything else afterwards.
         """
         _, calibrations, targets = self._coded(outputs)
         widths = [one.labels.shape[0] * one.n_numbers for one in outputs]
@@ -142,7 +142,7 @@ class KernelClassifierLearner(CalibratedLearner, LabellingsLearner):
 
 
 class Units(NamedTuple):
-    """Units of real targets, which all readouts of a learner share.
+    """Units of real targets, shared by all readouts of a learner.
 
     Attributes
     ----------
@@ -168,7 +168,8 @@ class KernelRegressorLearner(LabellingsLearner):
     memory : Memory
     units : Units
     has_tails : mapping of int to bool
-        By column, whether the scale is unknown, which makes the density a Student-t.
+        For each column, True if the scale is unknown, which makes the density a
+        Student-t.
     context : Context
     """
 
@@ -188,7 +189,7 @@ class KernelRegressorLearner(LabellingsLearner):
         self.target = TargetScaling(0, self.location, self.scale)  # predicts at once
 
     def retarget(self, target: TargetScaling) -> None:
-        """Keep the units, which change with rows rather than minibatches."""
+        """Do nothing, since units change at fixed rows rather than with minibatches."""
 
     def targets(self, labels: Tensor) -> Tensor:
         """Return labels in the units, (n, 1)."""
@@ -214,7 +215,7 @@ class KernelRegressorLearner(LabellingsLearner):
     def null_losses(self, outputs: Sequence[Labellings]) -> list[np.ndarray]:
         """Losses (N, S, K) of the stream's rows under ``S`` labellings, by output.
 
-        The learner must not have observed anything, and serves only this afterwards.
+        The learner must be new and cannot be used for anything else afterwards.
         """
         return [self._null_losses(one.labels) for one in outputs]
 
@@ -289,7 +290,7 @@ class KernelRegressorLearner(LabellingsLearner):
         return True
 
     def _recompute(self) -> None:
-        """Begin with the units of the rows known before the last restart."""
+        """Recompute factors, starting in the units from before the last restart."""
         if self.units.standardize and self.n_forgotten:
             first = self.memory.first_known(self.n_forgotten - 1)
             self._take_units(self.rows.labels[first : self.n_forgotten])

@@ -1,4 +1,4 @@
-"""Rows as kernels see them, scaled by statistics from rows 8, 16, 32 and so on."""
+"""Rows for kernels, with scalings that are refreshed at rows 8, 16, 32 and so on."""
 
 from __future__ import annotations
 
@@ -22,19 +22,20 @@ from sklearn_mdl.readouts._base import last_restart
 WITHIN = "within-class"
 WHITENED = ("whiten", WITHIN)
 SCALINGS = ("standard", "centered-unit", "unit", *WHITENED)
-FIRST = 8  # rows after which anything is scaled
-BLOCK = 32  # rows added to a factor at once
-REDUCED = 128  # rows added at once to a posterior
+FIRST = 8  # rows before the first scaling
+BLOCK = 32  # rows added to a factor at a time
+REDUCED = 128  # rows added to a posterior at a time
 REACH = 6.0  # deviations at which standardised features are clipped
 OFFSET = 0.3  # the constant feature
 TINY = 1e-150
-ROUNDING = 1e-14  # lengths of centred rows up to this are rounding errors
+ROUNDING = 1e-14  # shorter centred rows are rounding errors
 
 
 def condensed_at(n_landmarks: int) -> int:
-    """Return the row at which factors of some landmarks become a posterior.
+    """Return the row at which a posterior replaces the factors of some landmarks.
 
-    This is half as many rows later, since a posterior costs more than factors before.
+    This is half as many rows after the landmarks, since a posterior would cost more
+    than the factors before that row.
     """
     return n_landmarks + -(-n_landmarks // (2 * BLOCK)) * BLOCK
 
@@ -42,7 +43,7 @@ def condensed_at(n_landmarks: int) -> int:
 def block_of(n_rows: int, n_condensed: int | None = None) -> tuple[int, int]:
     """Return the first row and the end of the block that contains row ``n_rows``.
 
-    Factors are a posterior from row ``n_condensed`` on.
+    From row ``n_condensed`` on, a posterior replaces the factors.
     """
     if n_condensed is not None and n_rows >= n_condensed:
         start = n_rows - (n_rows - n_condensed) % REDUCED
@@ -72,9 +73,9 @@ class Memory(NamedTuple):
     max_exact : int or None
         Number of rows after which the factor stops growing.
     window : int or None
-        Largest number of recent rows in the factor, instead of that limit.
+        Largest number of recent rows in the factor; overrides `max_exact`.
     restart : int or None
-        Restart at odd multiples of this number of rows, instead of that limit.
+        Restart at odd multiples of this number of rows; overrides `max_exact`.
     """
 
     max_exact: int | None
@@ -87,7 +88,7 @@ class Memory(NamedTuple):
         return self.window is not None or self.restart is not None
 
     def check_width(self, scaling: str | None, n_features: int) -> None:
-        """Reject whitening if there are both many features and many rows.
+        """Raise if there are too many features and too many rows to whiten.
 
         Raises
         ------
@@ -107,7 +108,7 @@ class Memory(NamedTuple):
             )
 
     def first_known(self, n_rows: int) -> int:
-        """Return the first row remembered after ``n_rows``, the end of a block.
+        """Return the first row still known after ``n_rows`` rows, a block's end.
 
         A full window forgets its older half.
         """
@@ -121,7 +122,7 @@ class Memory(NamedTuple):
 
 
 def whole(n_rows: int) -> int:
-    """Return how many of at least 8 rows are in whole blocks."""
+    """Return how many of the given rows (at least 8) are in whole blocks."""
     return block_of(n_rows)[0]
 
 
@@ -154,7 +155,7 @@ class LaterRows:
 
     @property
     def labels(self) -> Tensor:
-        """Labels, with space for those not yet revealed."""
+        """Labels, with space for those that are not yet known."""
         return self._rows.labels[self._start :]
 
 
@@ -172,12 +173,12 @@ class RowScaler:
         self._whitened: dict[str, Whitening] = {}
 
     def refresh(self, rows: np.ndarray) -> None:
-        """Observe the rows evaluated since the last time."""
+        """Observe the rows evaluated since the last refresh."""
         self._running.update(rows)
         self._current = self._running.scaling() if self._running.varies else None
 
     def whiten(self, scaling: str, rows: Tensor, labels: Tensor) -> None:
-        """Whiten from now on with all known rows (n, d) and their labels."""
+        """From now on, whiten with statistics of rows (n, d) and their labels."""
         by = labels if scaling == WITHIN else None
         self._whitened[scaling] = whitening(rows, by)
 
@@ -186,9 +187,9 @@ class RowScaler:
 
         "standard" rows are standardised, clipped and divided by the root of their
         width. "centered-unit" and whitened rows are centred and divided by their
-        length. All of these get a constant, and have unit length until there are
-        statistics of features that vary. "unit" rows are divided by their length. None
-        leaves rows unchanged.
+        length. A constant is appended to all of these. They have unit length until
+        there are statistics of features that vary. "unit" rows are divided by their
+        length. None leaves rows unchanged.
         """
         x = torch.tensor(rows, dtype=torch.float64, device=device)  # type: ignore[arg-type]
         if scaling is None:

@@ -28,7 +28,7 @@ from sklearn_mdl.readouts._kernel_outcomes import (
 from sklearn_mdl.readouts._kernel_rows import SCALINGS, WITHIN, Memory
 
 NAMES = {"arc-cosine", "rbf", "linear", "polynomial"}
-MOST_LAYERS = 100  # of an arc-cosine kernel; with more, all rows look alike
+MOST_LAYERS = 100  # of an arc-cosine kernel; deeper ones make all rows alike
 
 
 @dataclass(eq=False, repr=False)
@@ -51,7 +51,7 @@ class KernelSettings(Readout):
     restart: int | None = None
 
     random_state = 0  # no random numbers
-    takes_raw_rows = True  # scales them itself, by rows, not minibatches
+    takes_raw_rows = True  # scales rows itself, at fixed rows
 
     _parameter_constraints: ClassVar[Constraints] = {
         **Readout._parameter_constraints,
@@ -76,12 +76,12 @@ class KernelSettings(Readout):
 
     @property
     def reads_labels(self) -> bool:
-        """True if the factor depends on labels, so that it serves no other labels."""
+        """True if the factor depends on labels and so cannot serve other labels."""
         return self.scaling == WITHIN
 
     @property
     def computation(self) -> str:
-        """Kernel and scaling, which determine the kernel matrix whatever the noise."""
+        """Kernel and scaling, which determine the kernel matrix for any noise."""
         settings = {
             "arc-cosine": self.depth,
             "rbf": self.width if self.gamma is None else f"gamma {self.gamma}",
@@ -92,12 +92,12 @@ class KernelSettings(Readout):
 
     @property
     def pool_kind(self) -> str:
-        """Kernel and scaling; readouts that differ only in noise switch."""
+        """Kernel and scaling; readouts that differ only in noise are switched."""
         return self.computation
 
     @property
     def memory(self) -> Memory:
-        """Which rows the factor holds."""
+        """The rows that the factor keeps."""
         return Memory(self.max_exact, self.window, self.restart)
 
     def check_width(self, n_features: int) -> None:
@@ -119,18 +119,18 @@ class KernelSettings(Readout):
 def by_memory(
     members: Sequence[tuple[int, KernelSettings]],
 ) -> dict[Memory, list[Member]]:
-    """Group readouts, given by column, by the rows that their factors hold."""
+    """Group readouts (by column) according to the rows that their factors keep."""
     return grouped((readout.memory, readout.member(c)) for c, readout in members)
 
 
 @dataclass(eq=False, repr=False)
 class KernelReadout(KernelSettings, BaseReadout):
-    r"""Calibrated kernel ridge regression of the labels, refitted at every row.
+    r"""Calibrated kernel ridge regression on one-hot labels, refitted at every row.
 
     A single Cholesky factor gives all refits. Let ``K`` be the kernel of the rows in
     order, ``Y`` the one-hot labels minus ``1 / C``, and :math:`R R^T = K + \alpha I`.
-    The scores of row ``t`` from the rows before it are :math:`Y_t - R_{tt} (R^{-1}
-    Y)_t`. They become probabilities by
+    The scores of row ``t`` given the rows before it are :math:`Y_t - R_{tt} (R^{-1}
+    Y)_t`. They are turned into probabilities by
 
     .. math::
 
@@ -140,12 +140,12 @@ class KernelReadout(KernelSettings, BaseReadout):
     where :math:`v_t = R_{tt}^2 / \alpha` is the variance, :math:`q_c = s_c + 1 / C` the
     score as a probability, and :math:`n_c` the count of earlier labels. After each
     label, ``(b, v, u, a)`` take one Newton step on the log-loss, except that ``v`` and
-    ``u`` stay fixed before label 64. ``p`` is then mixed with a share of 1e-4 of the
-    uniform distribution. The readout uses neither random numbers nor minibatches. From
-    row 4,096 on, however, it predicts 32 rows and then learns their labels together,
+    ``u`` stay fixed before label 64. Then ``p`` is mixed with the uniform distribution,
+    which gets a share of 1e-4. The readout uses neither random numbers nor minibatches.
+    But from row 4,096 on, it predicts 32 rows and then learns their labels together,
     unless it forgets rows.
 
-    All kernel readouts of a switcher are computed together. Readouts with the same
+    A switcher computes all of its kernel readouts together. Readouts with the same
     scaling share inner products and distances. If they also have the same kernel, they
     share its matrix.
 
@@ -172,32 +172,33 @@ class KernelReadout(KernelSettings, BaseReadout):
         Parameters of "polynomial", :math:`(\gamma x^T x' +
         \mathrm{coef0})^{\mathrm{degree}}`.
     scaling : str or None, default="standard"
-        Feature scaling, refreshed at rows 8, 16, 32 and so on from the rows before.
-        "standard" standardises rows with regularised deviations, clips them at 6
-        deviations and divides them by :math:`\sqrt d`. "centered-unit" centres rows and
-        divides them by their length. "whiten" centres rows, multiplies them by the
+        Feature scaling, refreshed at rows 8, 16, 32 and so on with the earlier rows.
+        "standard" standardises rows with regularised standard deviations, clips them at
+        6 deviations and divides them by :math:`\sqrt d`. "centered-unit" centres rows
+        and divides them by their length. "whiten" centres rows, multiplies them by the
         inverse root of their shrunk covariance and divides them by their length.
-        "within-class" does the same with the covariance within classes, from the labels
-        known then. All of these append a constant 0.3 and divide the kernel by its mean
-        diagonal. Before row 8, and until a feature varies, rows have unit length.
-        "unit" divides rows by their length. None changes neither rows nor kernel.
+        "within-class" does the same with the covariance within classes, given the
+        labels known at that time. All of these append a constant 0.3 and divide the
+        kernel by its mean diagonal. Before row 8, and until a feature varies, rows have
+        unit length. "unit" divides rows by their length. None leaves rows and kernel
+        unchanged.
     max_exact : int, default=2048
         Number of rows after which kernels are approximated, rounded down to a multiple
         of 32; None is unlimited. These rows then serve as landmarks, and statistics
         such as the whitening covariance are no longer refreshed. After half as many
         further rows, memory stops growing.
     batch_size : int, default=32
-        Size of minibatches, which has no effect, since this readout learns row by row.
+        Has no effect, since this readout learns row by row.
     device : str, default="auto"
         Torch device; "auto" uses a GPU if there is one. A switcher overrides this.
     window : int, default=None
         Largest number of recent rows in the factor, rounded down to a multiple of 64.
         Use it for streams that drift. Overrides `max_exact`; None keeps all rows. A
-        full window forgets its older half, including the statistics of these rows, and
-        calibrates again on the other half.
+        full window forgets its older half, including the statistics of these rows. It
+        then calibrates again on the newer half.
     restart : int, default=None
-        Number of rows at whose odd multiples the readout restarts, as if the stream
-        began there. It is rounded down to 8, 16 or a multiple of 32. Overrides
+        The readout restarts at odd multiples of this number of rows, as if the stream
+        began there. The number is rounded down to 8, 16 or a multiple of 32. Overrides
         `max_exact`; None never restarts. Among readouts with `restart` 32, 64, 128 and
         so on, exactly one restarts at each multiple of 32 (Hazan and Seshadhri, 2009,
         Efficient learning algorithms for changing environments, ICML).
@@ -244,7 +245,7 @@ class KernelReadout(KernelSettings, BaseReadout):
 
     @property
     def pool_kind(self) -> str:
-        """Kernel, scaling and noise, since other noises are pooled as well."""
+        """Kernel, scaling and noise: readouts that differ in noise are pooled."""
         return f"{self.computation}, noise {self.alpha:g}"
 
     def predict_relabelled(self, labels: ArrayLike, X: ArrayLike) -> np.ndarray:
@@ -261,7 +262,7 @@ class KernelReadout(KernelSettings, BaseReadout):
         Returns
         -------
         predicted : ndarray of shape (n_labellings, n_samples)
-            Most probable classes, among those that occur in the labelling.
+            Most probable classes among those that occur in the labelling.
 
         Raises
         ------
@@ -284,7 +285,7 @@ class KernelReadout(KernelSettings, BaseReadout):
                 "np.stack(labellings)"
             )
         coded = [np.unique(own, return_inverse=True) for own in labels]
-        # Labellings by number of classes.
+        # Group labellings by their number of classes.
         alike = grouped((len(classes), i) for i, (classes, _) in enumerate(coded))
         outputs = [
             Labellings(np.stack([coded[i][1] for i in some]), n_classes)
@@ -306,7 +307,7 @@ class KernelReadout(KernelSettings, BaseReadout):
     def learners_of(
         cls, members: Sequence[tuple[int, Self]], context: Context
     ) -> list[KernelClassifierLearner]:
-        """Make one learner for all readouts whose factors grow alike."""
+        """Make one learner for all readouts whose factors keep the same rows."""
         return [
             KernelClassifierLearner(own, memory, context)
             for memory, own in by_memory(members).items()
@@ -322,9 +323,9 @@ class KernelReadout(KernelSettings, BaseReadout):
         Returns
         -------
         scores : ndarray of shape (n_samples, n_classes)
-            Means of the kernel regression on labels.
+            Means of the kernel regression.
         prior : ndarray of shape (n_classes,)
-            Logits that calibration adds for class frequencies.
+            Logits of the class frequencies, which calibration adds.
         """
         (learner,) = self._run.threads.learners
         assert isinstance(learner, KernelClassifierLearner)
@@ -339,12 +340,12 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
     r"""Gaussian process regression, refitted at every row.
 
     As in :class:`~sklearn_mdl.KernelReadout`, a single Cholesky factor gives all refits
-    and their variances. The prediction of row ``t`` is :math:`Y_t - R_{tt} E_t` with
-    variance :math:`R_{tt}^2`, including noise, where :math:`R R^T = K + \alpha I` and
-    :math:`E = R^{-1} Y`. With ``likelihood="gaussian"`` the codelength of a stream is
-    minus the log evidence of the process. With "student-t" the scale of targets and
-    noise is unknown, with an inverse gamma prior of one degree of freedom. Densities
-    then have ``t + 1`` degrees of freedom and the scale of the errors so far.
+    and their variances. Let :math:`R R^T = K + \alpha I` and :math:`E = R^{-1} Y`. The
+    prediction for row ``t`` is :math:`Y_t - R_{tt} E_t` with variance :math:`R_{tt}^2`,
+    including noise. With ``likelihood="gaussian"`` the codelength of a stream is minus
+    the log evidence of the process. With "student-t" the common scale of targets and
+    noise is unknown and has an inverse gamma prior with one degree of freedom.
+    Densities then have ``t + 1`` degrees of freedom and the scale of the errors so far.
 
     Parameters
     ----------
@@ -369,35 +370,36 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
         Parameters of "polynomial", :math:`(\gamma x^T x' +
         \mathrm{coef0})^{\mathrm{degree}}`.
     scaling : str or None, default="standard"
-        Feature scaling, refreshed at rows 8, 16, 32 and so on from the rows before.
-        "standard" standardises rows with regularised deviations, clips them at 6
-        deviations and divides them by :math:`\sqrt d`. "centered-unit" centres rows and
-        divides them by their length. "whiten" centres rows, multiplies them by the
+        Feature scaling, refreshed at rows 8, 16, 32 and so on with the earlier rows.
+        "standard" standardises rows with regularised standard deviations, clips them at
+        6 deviations and divides them by :math:`\sqrt d`. "centered-unit" centres rows
+        and divides them by their length. "whiten" centres rows, multiplies them by the
         inverse root of their shrunk covariance and divides them by their length. All of
         these append a constant 0.3 and divide the kernel by its mean diagonal. Before
         row 8, and until a feature varies, rows have unit length. "unit" divides rows by
-        their length. None changes neither rows nor kernel.
+        their length. None leaves rows and kernel unchanged.
     max_exact : int, default=2048
         Number of rows after which kernels are approximated, rounded down to a multiple
         of 32; None is unlimited. These rows then serve as landmarks, and statistics
         such as the whitening covariance are no longer refreshed. After half as many
         further rows, memory stops growing.
     batch_size : int, default=32
-        Size of minibatches, which has no effect, since this readout learns row by row.
+        Has no effect, since this readout learns row by row.
     device : str, default="auto"
         Torch device; "auto" uses a GPU if there is one. A switcher overrides this.
     window, restart : int, default=None
-        See :class:`~sklearn_mdl.KernelReadout`. Until row 8 after a restart, targets
-        have the units of the rows before the restart.
+        See :class:`~sklearn_mdl.KernelReadout`. For the first 8 rows after a restart,
+        targets keep the units from before the restart.
     likelihood : {"student-t", "gaussian"}, default="student-t"
         Density of the label.
     standardize_targets : bool, default=True
-        Whether to standardise targets by the mean and deviation of earlier labels, with
-        outliers winsorised, refreshed at rows 8, 16, 32 and so on. Otherwise, and
-        before row 8, ``prior_location`` and ``prior_scale`` are used.
+        Whether to standardise targets by the mean and standard deviation of earlier
+        labels, with outliers winsorised. Both are refreshed at rows 8, 16, 32 and so
+        on. Otherwise, and before row 8, ``prior_location`` and ``prior_scale`` are
+        used.
     prior_location, prior_scale : float, default=0.0, 1.0
-        Location and scale in the units of the labels. Choose them without the labels to
-        be coded. A switcher overrides them.
+        Location and scale in the units of the labels. Choose them without looking at
+        the labels to be coded. A switcher overrides them.
 
     Attributes
     ----------
@@ -453,7 +455,7 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
     def learners_of(
         cls, members: Sequence[tuple[int, Self]], context: Context
     ) -> list[KernelRegressorLearner]:
-        """Make one learner for readouts with the same units and alike factors."""
+        """Make one learner for readouts with the same units and the same memory."""
         has_tails = {c: readout.likelihood == "student-t" for c, readout in members}
         alike = grouped((readout.units, (c, readout)) for c, readout in members)
         return [

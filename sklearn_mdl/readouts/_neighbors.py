@@ -17,9 +17,9 @@ from sklearn_mdl._core.stream.scaling import ReExpression, ScaledRows
 from sklearn_mdl.readouts._base import COUNT, POSITIVE, BaseReadout, last_restart
 from sklearn_mdl.readouts._build import Context, grouped
 
-BLOCK = 2048  # rows whose distances are computed at once
+BLOCK = 2048  # rows whose distances are computed together
 KEPT_BYTES = {"cpu": 2**29, "cuda": 2**33}  # of scaled rows in memory
-PLACE_BITS = 32  # of a key; higher bits hold the distance
+PLACE_BITS = 32  # bits of a key; higher bits hold the distance
 
 Block = tuple[Tensor, Tensor]  # rows (n, d) and their squared norms (n,)
 
@@ -29,7 +29,7 @@ class SeenRows:
 
     Rows are read block by block from the run's store, in the current scaling. Full
     blocks are kept until the scaling changes, up to ``KEPT_BYTES``. Other blocks are
-    read again each time, so a stream may be larger than memory.
+    read again every time, so a stream may be larger than memory.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class SeenRows:
         self.forget()
 
     def __getstate__(self) -> dict[str, object]:
-        """Leave out rows, which can be read again."""
+        """Leave out the rows, which can be read again."""
         return {**self.__dict__, "_blocks": {}, "_origin": None}
 
     def forget(self) -> None:
@@ -61,21 +61,21 @@ class SeenRows:
     def nearest(
         self, x: Tensor, rows: tuple[int, int], n_neighbors: int
     ) -> tuple[Tensor, Tensor]:
-        """Find the nearest among some rows.
+        """Find the nearest of some rows.
 
         Parameters
         ----------
         x : Tensor of shape (B, d)
             Scaled rows.
         rows : (int, int)
-            First row to compare, and the row after the last.
+            The first row to compare, and the row after the last one.
         n_neighbors : int
 
         Returns
         -------
         distances : Tensor of shape (B, k), float64
-            Squared Euclidean distances, nearest first. If the metric is "cosine", of
-            rows divided by their norms, which is twice the cosine distance.
+            Squared Euclidean distances, nearest first. With the metric "cosine", rows
+            are first divided by their norms, which gives twice the cosine distance.
         places : Tensor of shape (B, k)
             Positions of the rows. The earlier of two equally near rows comes first.
             ``k`` is the smaller of ``n_neighbors`` and the number of rows.
@@ -121,8 +121,9 @@ class SeenRows:
     def _first(self) -> Tensor:
         """Return the first row, which is the origin of all rows.
 
-        Otherwise squares of features far from zero would drown their distances. With
-        this origin, differences of whole numbers stay whole, and equal distances equal.
+        Without it, the large squares of features far from zero would swamp their
+        distances. With this origin, differences between whole numbers remain whole, and
+        equal distances remain equal.
         """
         if self._origin is None:
             self._origin = self._scaled(0, 1)
@@ -131,8 +132,8 @@ class SeenRows:
 
 def _keys(distances: Tensor, start: int) -> Tensor:
     """Return sort keys (B, n), by distance and then by position."""
-    # Non-negative floats have the order of their bits. Adding zero removes the sign of
-    # negative zero.
+    # Non-negative floats sort like their bits. Adding zero turns negative zero into
+    # zero.
     bits = distances.clamp_min(0).add(0.0).view(torch.int32).long()
     places = torch.arange(start, start + bits.shape[1], device=bits.device)
     return (bits << PLACE_BITS) | places
@@ -153,16 +154,16 @@ class NeighborSettings(NamedTuple):
 
 
 class Points(NamedTuple):
-    """Which rows to compare, and how.
+    """Which rows are compared, and how.
 
     Attributes
     ----------
     metric : {"euclidean", "cosine"}
     scaling : {"standard", "whiten"} or None
     window : int or None
-        Number of latest rows to compare; None is all.
+        Number of most recent rows to compare; None is all.
     restart : int or None
-        Only rows after the last odd multiple of this number are compared.
+        If given, only rows after the last odd multiple of this number are compared.
     """
 
     metric: str
@@ -179,7 +180,7 @@ class Points(NamedTuple):
 
 
 class NeighborsLearner(Learner):
-    """Readouts that use different numbers of the same neighbours.
+    """Learner of readouts that share neighbours but may use different numbers of them.
 
     Parameters
     ----------
@@ -255,7 +256,7 @@ class NeighborsLearner(Learner):
     def update(
         self, x: Tensor, y: Tensor, replayed: Iterator[tuple[Tensor, Tensor]]
     ) -> None:
-        """Add the rows of a new minibatch to the voters."""
+        """Let the rows of a new minibatch vote from now on."""
         self.n_learned += len(y)
 
     def calibrate(self, x: Tensor, y: Tensor) -> None:
@@ -274,7 +275,7 @@ class NeighborsLearner(Learner):
     def _slopes(
         self, index: int, excess: Tensor, votes: Tensor, y: Tensor
     ) -> list[float]:
-        """Differentiate the mean loss by ``b`` and the log bandwidth."""
+        """Differentiate the mean loss with respect to ``b`` and the log bandwidth."""
         ballot = self._vote(index, excess, votes)
         onehot = (y[:, None] == self.classes).double()
         error = ballot.log_proba.exp() - onehot  # (n, C), of logit_scale times logits
@@ -302,7 +303,7 @@ class NeighborsLearner(Learner):
         self.calibration = self.calibration.pick(kept)
 
     def state_dict(self) -> dict[int, dict[str, Tensor]]:
-        """Return the state besides rows and labels, under the first column."""
+        """Return the state under the first column, without rows and labels."""
         n_learned = torch.tensor(self.n_learned)
         own = {"n_learned": n_learned, **self.calibration.state_dict()}
         return {self.columns[0]: own}
@@ -315,7 +316,7 @@ class NeighborsLearner(Learner):
 
 
 class _VoteTerms(NamedTuple):
-    """A prediction and the numbers needed for its derivatives."""
+    """A prediction with the numbers needed for its derivatives."""
 
     logit_scale: float
     slope: float
@@ -330,10 +331,10 @@ class _VoteTerms(NamedTuple):
 class KNeighborsReadout(BaseReadout):
     r"""Nearest neighbours among the rows learned so far, weighted by distance.
 
-    Distances are exact, in the current scaling, to every row learned so far or the last
-    `window` of them. Let :math:`e_i` be the excess of the squared distance of the
-    ``i``-th nearest row over that of the nearest row, in units of the mean squared
-    distance of all ``n_neighbors``. Then
+    Distances are exact, and use the current scaling. They are computed to all rows
+    learned so far, or to the last `window` of them. Let :math:`e_i` be the excess of
+    the squared distance of the ``i``-th nearest row over that of the nearest row, in
+    units of the mean squared distance of all ``n_neighbors``. Then
 
     .. math::
 
@@ -341,35 +342,35 @@ class KNeighborsReadout(BaseReadout):
         w_i \propto e^{-e_i / h}, \qquad \sum_i w_i = 1.
 
     The bandwidth ``h`` and the scale :math:`\beta` are learned by forward calibration.
-    Smoothing ``s`` keeps every label possible. All readouts of a switcher with the same
-    metric and scaling share their distances. Time is quadratic in the number of rows,
-    which may exceed memory.
+    Smoothing ``s`` gives every label a positive probability. All readouts of a switcher
+    with the same metric and scaling share their distances. Time is quadratic in the
+    number of rows. The rows need not fit into memory.
 
     Parameters
     ----------
     n_neighbors : int, default=30
-        Number ``k`` of rows that vote, or all rows if there are fewer. The earlier of
-        two equally near rows comes first.
+        Number ``k`` of rows that vote. If there are fewer rows, all vote. Of two
+        equally near rows, the earlier comes first.
     metric : {"euclidean", "cosine"}, default="euclidean"
-        "cosine" divides scaled rows by their norms first.
+        Metric of the distances. "cosine" first divides scaled rows by their norms.
     bandwidth : float, default=0.1
         ``h`` before calibration.
     smoothing : float, default=0.01
         ``s``, added to each class's share of the votes.
     calibration : bool, default=True
         Whether to update ``log h`` and ``b``, with :math:`\beta = \log(1 + e^b)`, by
-        one AdamW step on each minibatch before its rows can vote. Otherwise
+        one AdamW step on each minibatch before its rows may vote. Otherwise
         :math:`\beta = 1`.
     scaling : {"standard", "whiten"} or None, default="standard"
         Feature scaling, learned from full minibatches already scored: regularised
         standardisation, or symmetric whitening with a shrunk covariance.
     window : int, default=None
-        Number of latest rows that may vote; None is all.
+        Number of most recent rows that may vote; None is all.
     restart : int, default=None
-        Only rows after the last odd multiple of this number vote. Scaling and
+        If given, only rows after the last odd multiple of this number vote. Scaling and
         calibration do not restart.
     batch_size : int, default=32
-        Number of rows learned at once. A switcher overrides this.
+        Number of rows in a minibatch. A switcher overrides this.
     device : str, default="auto"
         Torch device; "auto" uses a GPU if there is one. A switcher overrides this.
 

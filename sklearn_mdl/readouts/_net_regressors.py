@@ -46,7 +46,7 @@ class LinearReadoutRegressor(_RegressorReadout):
 
     Use it as a regressor by itself or as a readout of
     :class:`~sklearn_mdl.MDLReadoutSwitcherRegressor`. Labels are standardised by
-    earlier minibatches, but coded in their own units.
+    earlier minibatches, but codelengths refer to the original units.
 
     Parameters
     ----------
@@ -61,26 +61,26 @@ class LinearReadoutRegressor(_RegressorReadout):
     weight_decay : float, default=0.0
         AdamW's decoupled weight decay.
     eps : float, default=1e-8
-        Added to the root of AdamW's second moment.
+        Added to the square root of AdamW's second moment.
     ema_step_size : float, default=1.0
         Predict with averaged weights: ``average <- (1 - step) average + step weights``
-        after every optimiser step. With 1 the weights themselves predict.
+        after every optimiser step. With 1 there is no averaging.
     ema_warmup : bool, default=True
         Make the ``n``-th averaging step at least ``1 / (n + 1)``.
     calibration : bool, default=True
-        Forward calibration: divide the scale by ``softplus(b)``. The scalar ``b`` is
-        learned on each minibatch before the weights see its labels.
+        Forward calibration: divide the scale by ``softplus(b)``. The scalar ``b`` takes
+        a step on each minibatch before the weights learn its labels.
     scaling : {"standard", "whiten"} or None, default="standard"
         Feature scaling, learned from full minibatches already scored.
     recency : float, default=1.0
         After ``t`` minibatches, a replay stream returns to the first minibatch with
         probability ``recency / t``; 1 is uniform replay.
     batch_size : int, default=32
-        Number of rows learned at once. A switcher overrides this.
+        Number of rows in a minibatch. A switcher overrides this.
     first_batch_size : int or None, default=None
-        Number of rows learned at once at the beginning of a stream. It doubles after 32
-        times as many rows, and again each time the number of rows has doubled, until it
-        reaches `batch_size`. None is `batch_size` from the start, as in the paper. A
+        Number of rows in the first minibatches of a stream. Minibatches double after 32
+        times as many rows, and again each time the number of rows has doubled, until
+        they reach `batch_size`. None is `batch_size` from the start, as in the paper. A
         switcher overrides this.
     device : str, default="auto"
         Torch device; "auto" uses a GPU if there is one. A switcher overrides this.
@@ -88,15 +88,15 @@ class LinearReadoutRegressor(_RegressorReadout):
         Seeds initial weights and, outside a switcher, replay. None uses the seed of the
         switcher.
     likelihood : {"gaussian", "student-t"}, default="gaussian"
-        Density of the label. The net predicts its location and log scale.
+        Density of the label. The net predicts the location and log scale of the
+        density.
     degrees_of_freedom : float, default=4.0
         Degrees of freedom of the Student-t, at most 1e6.
     heteroscedastic : bool, default=True
         Whether the scale depends on the features; otherwise all rows share one scale.
     prior_location, prior_scale : float, default=0.0, 1.0
-        Location and scale of the fixed Student-t with one degree of freedom that
-        predicts the first minibatch, in the units of the labels. A switcher overrides
-        them.
+        Location and scale, in the units of the labels, of the fixed Student-t with one
+        degree of freedom that predicts the first minibatch. A switcher overrides them.
 
     Attributes
     ----------
@@ -134,7 +134,7 @@ class MLPReadoutRegressor(_RegressorReadout):
 
     Use it as a regressor by itself or as a readout of
     :class:`~sklearn_mdl.MDLReadoutSwitcherRegressor`. Labels are standardised by
-    earlier minibatches, but coded in their own units.
+    earlier minibatches, but codelengths refer to the original units.
 
     Parameters
     ----------
@@ -151,26 +151,26 @@ class MLPReadoutRegressor(_RegressorReadout):
     weight_decay : float, default=0.0
         AdamW's decoupled weight decay.
     eps : float, default=1e-8
-        Added to the root of AdamW's second moment.
+        Added to the square root of AdamW's second moment.
     ema_step_size : float, default=1.0
         Predict with averaged weights: ``average <- (1 - step) average + step weights``
-        after every optimiser step. With 1 the weights themselves predict.
+        after every optimiser step. With 1 there is no averaging.
     ema_warmup : bool, default=True
         Make the ``n``-th averaging step at least ``1 / (n + 1)``.
     calibration : bool, default=True
-        Forward calibration: divide the scale by ``softplus(b)``. The scalar ``b`` is
-        learned on each minibatch before the weights see its labels.
+        Forward calibration: divide the scale by ``softplus(b)``. The scalar ``b`` takes
+        a step on each minibatch before the weights learn its labels.
     scaling : {"standard", "whiten"} or None, default="standard"
         Feature scaling, learned from full minibatches already scored.
     recency : float, default=1.0
         After ``t`` minibatches, a replay stream returns to the first minibatch with
         probability ``recency / t``; 1 is uniform replay.
     batch_size : int, default=32
-        Number of rows learned at once. A switcher overrides this.
+        Number of rows in a minibatch. A switcher overrides this.
     first_batch_size : int or None, default=None
-        Number of rows learned at once at the beginning of a stream. It doubles after 32
-        times as many rows, and again each time the number of rows has doubled, until it
-        reaches `batch_size`. None is `batch_size` from the start, as in the paper. A
+        Number of rows in the first minibatches of a stream. Minibatches double after 32
+        times as many rows, and again each time the number of rows has doubled, until
+        they reach `batch_size`. None is `batch_size` from the start, as in the paper. A
         switcher overrides this.
     device : str, default="auto"
         Torch device; "auto" uses a GPU if there is one. A switcher overrides this.
@@ -178,15 +178,15 @@ class MLPReadoutRegressor(_RegressorReadout):
         Seeds initial weights and, outside a switcher, replay. None uses the seed of the
         switcher.
     likelihood : {"gaussian", "student-t"}, default="gaussian"
-        Density of the label. The net predicts its location and log scale.
+        Density of the label. The net predicts the location and log scale of the
+        density.
     degrees_of_freedom : float, default=4.0
         Degrees of freedom of the Student-t, at most 1e6.
     heteroscedastic : bool, default=True
         Whether the scale depends on the features; otherwise all rows share one scale.
     prior_location, prior_scale : float, default=0.0, 1.0
-        Location and scale of the fixed Student-t with one degree of freedom that
-        predicts the first minibatch, in the units of the labels. A switcher overrides
-        them.
+        Location and scale, in the units of the labels, of the fixed Student-t with one
+        degree of freedom that predicts the first minibatch. A switcher overrides them.
 
     Attributes
     ----------

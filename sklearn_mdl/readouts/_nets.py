@@ -76,7 +76,7 @@ class NetReadout(Readout):
     def learners_of(
         cls, members: Sequence[tuple[int, Any]], context: Context
     ) -> list[NetStack]:
-        """Make stacks of all networks, the most expensive first."""
+        """Make stacks of all networks, ordered from the most to the least expensive."""
         stacked = [
             (_shape(readout, context.precision), _member(readout, column, context.seed))
             for column, readout in members
@@ -104,7 +104,7 @@ def _member(readout: NetReadout, column: int, seed: int) -> Member:
 
 
 def shared_work(readout: Readout, seed: int) -> Hashable:
-    """Name the computation of a readout; equal names are computed once.
+    """Name the computation of a readout; readouts with equal names share it.
 
     Networks that differ only in averaging share one training, and kernels that differ
     only in noise share one kernel matrix.
@@ -150,16 +150,16 @@ class LinearReadout(_Readout):
     weight_decay : float, default=0.0
         AdamW's decoupled weight decay.
     eps : float, default=1e-8
-        Added to the root of AdamW's second moment.
+        Added to the square root of AdamW's second moment.
     ema_step_size : float, default=1.0
         Predict with averaged weights: ``average <- (1 - step) average + step weights``
-        after every optimiser step. With 1 the weights themselves predict.
+        after every optimiser step. With 1 there is no averaging.
     ema_warmup : bool, default=True
         Make the ``n``-th averaging step at least ``1 / (n + 1)``. Otherwise, with a
         small step on a short stream, the average stays close to the initial weights.
     calibration : bool, default=True
-        Forward calibration: multiply logits by ``softplus(b)``. The scalar ``b`` is
-        learned on each minibatch before the weights see its labels.
+        Forward calibration: multiply logits by ``softplus(b)``. The scalar ``b`` takes
+        a step on each minibatch before the weights learn its labels.
     scaling : {"standard", "whiten"} or None, default="standard"
         Feature scaling, learned from full minibatches already scored: regularised
         standardisation, or symmetric whitening with a shrunk covariance.
@@ -167,11 +167,11 @@ class LinearReadout(_Readout):
         After ``t`` minibatches, a replay stream returns to the first minibatch with
         probability ``recency / t``; 1 is uniform replay.
     batch_size : int, default=32
-        Number of rows learned at once. A switcher overrides this.
+        Number of rows in a minibatch. A switcher overrides this.
     first_batch_size : int or None, default=None
-        Number of rows learned at once at the beginning of a stream. It doubles after 32
-        times as many rows, and again each time the number of rows has doubled, until it
-        reaches `batch_size`. None is `batch_size` from the start, as in the paper. A
+        Number of rows in the first minibatches of a stream. Minibatches double after 32
+        times as many rows, and again each time the number of rows has doubled, until
+        they reach `batch_size`. None is `batch_size` from the start, as in the paper. A
         switcher overrides this.
     device : str, default="auto"
         Torch device; "auto" uses a GPU if there is one. A switcher overrides this.
@@ -180,7 +180,7 @@ class LinearReadout(_Readout):
         switcher.
     label_smoothing : float, default=0.03
         Share of each training target that is spread over all classes. It only affects
-        training; the code is that of the true labels.
+        training: codelengths are those of the true labels.
 
     Attributes
     ----------
@@ -230,16 +230,16 @@ class MLPReadout(_Readout):
     weight_decay : float, default=0.0
         AdamW's decoupled weight decay.
     eps : float, default=1e-8
-        Added to the root of AdamW's second moment.
+        Added to the square root of AdamW's second moment.
     ema_step_size : float, default=1.0
         Predict with averaged weights: ``average <- (1 - step) average + step weights``
-        after every optimiser step. With 1 the weights themselves predict.
+        after every optimiser step. With 1 there is no averaging.
     ema_warmup : bool, default=True
         Make the ``n``-th averaging step at least ``1 / (n + 1)``. Otherwise, with a
         small step on a short stream, the average stays close to the initial weights.
     calibration : bool, default=True
-        Forward calibration: multiply logits by ``softplus(b)``. The scalar ``b`` is
-        learned on each minibatch before the weights see its labels.
+        Forward calibration: multiply logits by ``softplus(b)``. The scalar ``b`` takes
+        a step on each minibatch before the weights learn its labels.
     scaling : {"standard", "whiten"} or None, default="standard"
         Feature scaling, learned from full minibatches already scored: regularised
         standardisation, or symmetric whitening with a shrunk covariance.
@@ -247,11 +247,11 @@ class MLPReadout(_Readout):
         After ``t`` minibatches, a replay stream returns to the first minibatch with
         probability ``recency / t``; 1 is uniform replay.
     batch_size : int, default=32
-        Number of rows learned at once. A switcher overrides this.
+        Number of rows in a minibatch. A switcher overrides this.
     first_batch_size : int or None, default=None
-        Number of rows learned at once at the beginning of a stream. It doubles after 32
-        times as many rows, and again each time the number of rows has doubled, until it
-        reaches `batch_size`. None is `batch_size` from the start, as in the paper. A
+        Number of rows in the first minibatches of a stream. Minibatches double after 32
+        times as many rows, and again each time the number of rows has doubled, until
+        they reach `batch_size`. None is `batch_size` from the start, as in the paper. A
         switcher overrides this.
     device : str, default="auto"
         Torch device; "auto" uses a GPU if there is one. A switcher overrides this.
@@ -260,7 +260,7 @@ class MLPReadout(_Readout):
         switcher.
     label_smoothing : float, default=0.03
         Share of each training target that is spread over all classes. It only affects
-        training; the code is that of the true labels.
+        training: codelengths are those of the true labels.
 
     Attributes
     ----------

@@ -52,12 +52,12 @@ class Preset(NamedTuple):
     settings : dict of str to list or LogUniform
         The values of the table.
     others : dict of str to object
-        Settings given elsewhere in the paper, or left open, such as label smoothing and
-        the width of MLPs (512).
+        Settings that the paper gives elsewhere or does not specify, such as label
+        smoothing and the width of MLPs (512).
     n_samples : int or None
         Number of configurations that the paper draws; None if it uses all.
     batch_size : int
-        Rows learned at once.
+        Number of rows in a minibatch.
     m : int
         Parameter of the fixed share, whose rate is ``(m - 1) / t``.
     """
@@ -161,7 +161,7 @@ def preset_settings(name: str) -> Preset:
     name : {"vtab-frozen", "vtab-finetune", "vtab-scratch", "imagenet-frozen", \
 "imagenet-finetune", "imagenet-scratch"}
         Name of a table in Li, Bornschein and Hutter (2023), appendix "Implementation
-        Details". According to the paper, "imagenet-finetune" has the values of
+        Details". As in the paper, "imagenet-finetune" has the same values as
         "imagenet-frozen".
 
     Returns
@@ -207,21 +207,22 @@ def readout_grid(
         (50 from intervals); see :func:`preset_settings`.
     n_samples : int, default=None
         Number of combinations to draw, without repetition if there are finitely many.
-        None builds as many as the paper, which are all unless the paper draws.
+        None builds as many as the paper: all of them, unless the paper draws at random.
     random_state : int, RandomState instance or None, default=None
         Seeds the draws.
     **settings : scalar, list or distribution
         Parameters of :class:`~sklearn_mdl.MLPReadout`. A list is a dimension of the
         grid. ``hidden_layer_sizes`` is a list of tuples, or the widths of a single
-        readout. ``()`` is a linear readout. With ``encoder``, parameters of
-        :class:`~sklearn_mdl.readouts.FineTunedReadout`; with ``model``, those of
-        :class:`~sklearn_mdl.readouts.ScratchReadout`. You can draw from objects with
-        ``rvs``, such as SciPy distributions.
+        readout. ``()`` is a linear readout. With ``encoder``, pass parameters of
+        :class:`~sklearn_mdl.readouts.FineTunedReadout`; with ``model``, pass those of
+        :class:`~sklearn_mdl.readouts.ScratchReadout`. If you pass `n_samples`, a
+        setting may also be an object with ``rvs`` to draw from, such as a SciPy
+        distribution.
 
     Returns
     -------
     readouts : list of readouts
-        If all combinations are built, the first setting named varies slowest.
+        If all combinations are built, the first setting varies slowest.
 
     Raises
     ------

@@ -1,7 +1,7 @@
-"""Learners that observe labels row by row and open rows block by block.
+"""Learners that observe labels row by row and process rows block by block.
 
-In long streams they observe the labels of several rows at once, unless they forget rows
-in order to follow streams that drift.
+In long streams they observe the labels of several rows at once, unless they forget old
+rows.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sklearn_mdl.readouts._kernel_rows import LaterRows, Memory, block_of
 
 
 class Opened(ABC):
-    """A block of ``B`` rows whose labels are observed one by one or several at once.
+    """A block of ``B`` rows, whose labels are observed one by one or several at once.
 
     Parameters
     ----------
@@ -36,11 +36,11 @@ class Opened(ABC):
         self.n_observed = 0
 
     def __deepcopy__(self, memo: dict[int, object]) -> None:
-        """Leave out the block, since copies open their own if they continue."""
+        """Leave out the block, since a copy opens its own when it continues."""
         return
 
     def __reduce__(self) -> tuple[type[None], tuple[()]]:
-        """Leave out the block from files."""
+        """Leave the block out of files."""
         return type(None), ()
 
     @property
@@ -60,7 +60,7 @@ class Opened(ABC):
 
     @abstractmethod
     def observe(self, targets: Tensor) -> None:
-        """Observe the targets (n, ...) of the next rows, predicted at once."""
+        """Observe the targets (n, ...) of the next rows, predicted together."""
 
 
 class RowLearner(Learner):
@@ -104,11 +104,11 @@ class RowLearner(Learner):
 
     @abstractmethod
     def learn(self, means: Tensor, variances: Tensor, labels: Tensor) -> None:
-        """Learn from the labels (n,) of rows, in addition to what a block observes."""
+        """Learn anything else from the labels (n,) of rows that a block observes."""
 
     @abstractmethod
     def _open(self, number: int) -> Opened:
-        """Open the block of a row, and observe the labels of earlier rows in it."""
+        """Open the block of a row, and observe the labels of its earlier rows."""
 
     @abstractmethod
     def _close(self, block: Opened) -> None:
@@ -116,11 +116,11 @@ class RowLearner(Learner):
 
     @abstractmethod
     def _begin_again(self) -> None:
-        """Learn the known rows as if there were no others."""
+        """Start again with only the known rows."""
 
     @abstractmethod
     def predict_others(self, raw: Tensor) -> tuple[Tensor, Tensor]:
-        """Predict rows that need not be next in the stream.
+        """Predict rows that may not be the next ones in the stream.
 
         Returns
         -------
@@ -133,7 +133,7 @@ class RowLearner(Learner):
         raw = x[self.place]
         if self._is_next(raw):
             return self.predictive(*self._open_block().ahead(len(raw)))
-        # Other threads may predict meanwhile.
+        # Other threads may predict at the same time.
         self._others = found = self.predict_others(raw)
         return self.predictive(*found)
 
@@ -147,11 +147,11 @@ class RowLearner(Learner):
             self._observe_group(labels)
 
     def _observe_group(self, labels: Tensor) -> None:
-        """Learn the parts in turn, all from earlier predictions."""
+        """Learn the blocks of a group in turn; all rows have already been predicted."""
         first = self.n_observed
         for start, end in self.rows_ahead.blocks(first, first + len(labels)):
             assert self._others is not None
-            means, variances = self._others  # in new units if these have changed
+            means, variances = self._others  # in the new units if they have changed
             rows = slice(start - first, end - first)
             self.learn(means[:, rows], variances[:, rows], labels[rows])
             self._enter(self._open_block(), labels[rows])
@@ -168,7 +168,7 @@ class RowLearner(Learner):
                 self._begin_again()
 
     def _begin_at(self, n_observed: int) -> bool:
-        """Count from the first known row, and return whether it has changed."""
+        """Count from the first known row, and return True if it has changed."""
         start = self.memory.first_known(n_observed)
         is_other = start != self.n_forgotten
         self.n_forgotten, self.n_observed = start, n_observed - start
@@ -191,7 +191,7 @@ class RowLearner(Learner):
         return self.rows_ahead.block(self.n_observed)[1] - self.n_observed
 
     def _is_next(self, raw: Tensor) -> bool:
-        """Return True for the next rows (n, d), the last of which may be zero."""
+        """Return True if rows (n, d) are the next ones; the last may be zero."""
         store, start = self.stream.store, self.n_observed
         if len(raw) != self._n_ahead or len(store) <= start:
             return False
@@ -212,7 +212,8 @@ class RowLearner(Learner):
     def _read(self, start: int) -> tuple[np.ndarray, np.ndarray]:
         """Read the known rows of a block, followed by zeros.
 
-        Products of all blocks must have the same shape, since last bits depend on it.
+        All blocks must have the same shape, since the last bits of products depend on
+        it.
         """
         _, end = self._ends(start)
         raw = np.array(self.stream.store.rows(start, min(end, len(self.stream.store))))
@@ -220,7 +221,7 @@ class RowLearner(Learner):
 
 
 class CalibratedLearner(RowLearner):
-    """A learner of classes with forward calibration of its scores.
+    """A learner for classes, with forward calibration of its scores.
 
     Attributes
     ----------

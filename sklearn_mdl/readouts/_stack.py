@@ -1,8 +1,8 @@
 """Stacks of readouts with the same shape, trained and scored together.
 
-A stack holds ``T`` trainings for ``K >= T`` readouts. Readouts that differ only in
-their averaging step share one training, since averaged weights are only used for
-prediction.
+A stack contains ``T`` trainings for ``K >= T`` readouts. Readouts that differ only in
+their averaging step share one training, since averaged weights are only used to
+predict.
 """
 
 from __future__ import annotations
@@ -65,13 +65,13 @@ class Training(NamedTuple):
     beta2: float
     eps: float
     weight_decay: float
-    label_smoothing: float = 0.0  # of classes
+    label_smoothing: float = 0.0  # number of classes
     tails: float = math.inf  # degrees of freedom of a density; infinite for a Gaussian
     heteroscedastic: float = 1.0
 
 
 class Averaging(NamedTuple):
-    """Settings with which a readout predicts from its training."""
+    """Settings that determine how a readout predicts from its training."""
 
     ema_step_size: float
     ema_warmup: bool
@@ -89,8 +89,8 @@ class Member(NamedTuple):
 class StackNet(NeuralNet):
     """The skorch net of a stack, which owns module, criterion and optimiser.
 
-    ``train_step`` still computes gradients and takes one optimiser step. It skips
-    autograd and callbacks, which would cost more than the arithmetic of a minibatch.
+    ``train_step`` still computes gradients and takes one optimiser step. It bypasses
+    autograd and callbacks, which would take longer than the arithmetic of a minibatch.
     """
 
     @torch.no_grad()
@@ -107,14 +107,14 @@ class StackNet(NeuralNet):
         return {"y_pred": activations[-1]}
 
     def mask_gradients(self) -> None:
-        """Set the gradients of fixed weights to zero; here there are none."""
+        """Set the gradients of fixed weights to zero; this net has no fixed weights."""
 
 
 class NetStack(Learner):
-    """A learner for all readouts of one shape, whatever they predict.
+    """A learner for all readouts of one shape, for classes or real numbers.
 
-    Subclasses choose the criterion and kind of net. They define the meaning of the
-    outputs and the slope for the factor of forward calibration.
+    Subclasses choose the criterion and the kind of net. They define what the outputs
+    mean, and the derivative of the loss for forward calibration.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ class NetStack(Learner):
     """
 
     net_kind: ClassVar[type[StackNet]] = StackNet
-    n_outputs: ClassVar[int | None] = None  # as many as there are classes
+    n_outputs: ClassVar[int | None] = None  # one per class
 
     is_numbers = True
 
@@ -196,7 +196,7 @@ class NetStack(Learner):
 
     @abstractmethod
     def _slope(self, outputs: Tensor, y: Tensor) -> Tensor:
-        """Return the derivative (K,) of the mean loss by the calibrating factor.
+        """Return the derivative (K,) of the mean loss by the calibration factor.
 
         Outputs (K, n, P) of members without calibration are zero, and their derivatives
         are ignored.
@@ -214,7 +214,7 @@ class NetStack(Learner):
         return x[self.only_view].expand(len(self.views), -1, -1)
 
     def _logit_scale(self) -> Tensor:
-        """Return the calibrating factor (K, 1, 1) as float64."""
+        """Return the calibration factor (K, 1, 1) as float64."""
         return in_lanes(softplus, self.calibration.values.double())[..., None]
 
     def update(
@@ -231,10 +231,10 @@ class NetStack(Learner):
 
     @torch.no_grad()
     def calibrate(self, x: Tensor, y: Tensor) -> None:
-        """Take one step on the raw scales with the loss before the weights saw ``y``.
+        """Take one calibration step, before the weights learn ``y``.
 
-        Logits are recomputed on the full minibatch, since logits computed on arrival
-        would depend on the pieces in which rows arrived.
+        Logits are recomputed for the full minibatch. Logits computed as rows arrived
+        would depend on how the stream was cut.
         """
         if not self.any_calibrated:
             return
@@ -261,7 +261,7 @@ class NetStack(Learner):
                     weight[chosen], bias[chosen] = some_weight, some_bias
 
     def state_dict(self) -> dict[int, dict[str, Tensor]]:
-        """Return everything learned, by column of the readout and by name.
+        """Return everything learned, by name and by column of the readout.
 
         Shared tensors are stored under the first of their readouts, so the state does
         not depend on how trainings are distributed over stacks.
@@ -274,7 +274,7 @@ class NetStack(Learner):
 
     @torch.no_grad()
     def load_state_dict(self, learned: Learned) -> None:
-        """Load the state of the same readouts, however they were stacked.
+        """Load the state of the same readouts, regardless of how they were stacked.
 
         Raises
         ------
@@ -292,7 +292,7 @@ class NetStack(Learner):
 
     @torch.no_grad()
     def _rebuild(self, members: Sequence[Member], n_added: int) -> None:
-        """Rebuild the stack from some readouts, with added outputs at zero."""
+        """Rebuild the stack from some readouts; weights of new outputs are zero."""
         parts, counts = self._parts(repeated=True), [c.n_steps for c in self._counting]
         pairs, target = self.net.module_.pairs, self.target
         sizes = pairs[0][0].shape[-1], pairs[-1][0].shape[-2] + n_added
@@ -309,7 +309,7 @@ class NetStack(Learner):
     def _parts(self, *, repeated: bool = False) -> dict[int, dict[str, Tensor]]:
         """Split the tensors by readout, as views.
 
-        Shared tensors go to the first of their readouts, or are repeated.
+        A tensor shared by several readouts goes to the first of them, or is repeated.
         """
         parts: dict[int, dict[str, Tensor]] = {column: {} for column in self.columns}
         calibration = [self.calibration.values, *self.calibration.optimizer.moments()]
@@ -342,7 +342,7 @@ class NetStack(Learner):
 
 
 class ReadoutStack(NetStack):
-    """A stack of classifiers, whose outputs are logits that calibration multiplies."""
+    """A stack of classifiers. The outputs are logits, which calibration multiplies."""
 
     def _criterion(
         self, trainings: Sequence[Training], n_outputs: int
@@ -389,7 +389,7 @@ class DensityNet(StackNet):
 
 
 class DensityStack(NetStack):
-    """A stack of regressors, whose outputs are location and log scale of a density.
+    """A stack of regressors. The outputs are the location and log scale of a density.
 
     ``target`` standardises labels, but densities are in the units of the labels.
     Forward calibration divides the scale by its factor.
@@ -449,7 +449,7 @@ class DensityStack(NetStack):
         return self.target
 
     def calibrate(self, x: Tensor, y: Tensor) -> None:
-        """Take one step on the raw scales in the units of the labels."""
+        """Take one calibration step in the units of the labels."""
         super().calibrate(x, self._standardised(y))
 
     def _step(self, x: Tensor, y: Tensor) -> None:
@@ -468,7 +468,7 @@ class DensityStack(NetStack):
 
     @torch.no_grad()
     def retarget(self, target: TargetScaling) -> None:
-        """Adopt other units without changing what the output layers predict."""
+        """Change the units without changing the predictions of the output layers."""
         if self.target is not None:
             shrink = self.target.scale / target.scale
             shift = (self.target.mean - target.mean) / target.scale

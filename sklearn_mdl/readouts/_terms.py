@@ -1,4 +1,4 @@
-"""Properties of a list of readouts that may depend on the width of features."""
+"""Properties of a list of readouts that may depend on the number of features."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sklearn_mdl._core.stream.learner import Replay
 
 
 class Terms(NamedTuple):
-    """Properties of a list of readouts that may depend on the width of features.
+    """Properties of a list of readouts that may depend on the number of features.
 
     Attributes
     ----------

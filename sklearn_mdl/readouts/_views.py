@@ -1,4 +1,4 @@
-"""Readouts of some columns of X, such as one layer of an encoder."""
+"""Readouts on some columns of X, such as one layer of an encoder."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Columns = slice | Sequence[int]
 
 @dataclass(eq=False, repr=False)
 class ViewSettings(Readout):
-    """Settings shared by readouts of some columns, for classes or real numbers."""
+    """Settings shared by readouts on some columns, for classes or real numbers."""
 
     readout: BaseEstimator | str | None
     columns: Columns
@@ -36,7 +36,7 @@ class ViewSettings(Readout):
     device: str = "auto"
     random_state: RandomState = None
 
-    scaling = None  # rows of all columns are not scaled; not a parameter
+    scaling = None  # not a parameter; whole rows are not scaled
     takes_raw_rows = True
 
     _parameter_constraints: ClassVar[Constraints] = {
@@ -57,7 +57,7 @@ class ViewSettings(Readout):
         self.inner._validate_params()
 
     def _check_readout(self, readout: Any) -> None:
-        """Reject readouts that cannot be restricted to some columns."""
+        """Raise if a readout cannot be restricted to some columns."""
         own = (
             OnlineClassifier if isinstance(self, OnlineClassifier) else OnlineRegressor
         )
@@ -100,7 +100,7 @@ class ViewSettings(Readout):
 
     @property
     def pool_kind(self) -> str:
-        """View and kind; readouts of one kind on one view switch."""
+        """View and kind; readouts of one kind on one view are switched."""
         return f"{self.view}: {self.inner.pool_kind}"
 
     @property
@@ -149,7 +149,7 @@ class ViewSettings(Readout):
 
 
 def _as_numbers(columns: Any, n_features: int) -> Any:
-    """Return columns as an index into the features, or an empty index if invalid."""
+    """Return columns as an index into the features; empty if they are invalid."""
     index = np.asarray(columns)
     if index.ndim != 1 or index.dtype.kind not in "iu" or not len(index):
         return []
@@ -159,27 +159,28 @@ def _as_numbers(columns: Any, n_features: int) -> Any:
 
 @dataclass(eq=False, repr=False)
 class ViewReadout(ViewSettings, BaseReadout):
-    """Readout of some columns of X, such as the features of one layer.
+    """Readout on some columns of X, such as the features of one layer.
 
     Results equal those of the readout on a table with only these columns, including
-    scaling, whitening and kernels. Readouts of one view share work as on such a table.
-    :func:`view_readouts` creates the list for several views.
+    scaling, whitening and kernels. Readouts on one view share work as they would on
+    such a table. :func:`view_readouts` creates the list for several views.
 
     Parameters
     ----------
     readout : readout, "linear", "closed-form", "nets", "mixed", "drift" or None
-        Any readout of features. In the list of a switcher, the name of a list or None
-        stands for all its readouts for features of the view's width.
+        Any readout of features. In the list of a switcher, this may also be the name of
+        a list or None. It then stands for all readouts in that list, chosen for the
+        number of columns in the view.
     columns : slice or sequence of int
         Columns of X.
     name : str, default=None
-        Name of the view; None uses the columns.
+        Name of the view; None derives a name from the columns.
     batch_size : int, default=32
-        Number of rows learned at once. A switcher overrides this.
+        Number of rows in a minibatch. A switcher overrides this.
     device : str, default="auto"
         Torch device; "auto" uses a GPU if there is one. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
-        Outside a switcher, replaces that of the readout if it is None.
+        Used outside a switcher if the readout's own ``random_state`` is None.
 
     Attributes
     ----------
@@ -189,7 +190,7 @@ class ViewReadout(ViewSettings, BaseReadout):
         Codelength of every example, in nats.
     classes_ : ndarray of shape (n_classes,)
     n_features_in_ : int
-        Number of columns of X, including those of other views.
+        Number of columns of X, including columns of other views.
     n_samples_seen_ : int
     order_ : ndarray of shape (n_samples,)
         Order in which ``fit`` evaluated the rows.
@@ -219,13 +220,13 @@ class ViewReadoutRegressor(ViewSettings, OnlineRegressor):
     columns : slice or sequence of int
         Columns of X.
     name : str, default=None
-        Name of the view; None uses the columns.
+        Name of the view; None derives a name from the columns.
     batch_size : int, default=32
-        Number of rows learned at once. A switcher overrides this.
+        Number of rows in a minibatch. A switcher overrides this.
     device : str, default="auto"
         Torch device; "auto" uses a GPU if there is one. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
-        Outside a switcher, replaces that of the readout if it is None.
+        Used outside a switcher if the readout's own ``random_state`` is None.
 
     Attributes
     ----------
@@ -234,7 +235,7 @@ class ViewReadoutRegressor(ViewSettings, OnlineRegressor):
     codelengths_ : ndarray of shape (n_samples_seen_,)
         Codelength of every example, in nats.
     n_features_in_ : int
-        Number of columns of X, including those of other views.
+        Number of columns of X, including columns of other views.
     n_samples_seen_ : int
     order_ : ndarray of shape (n_samples,)
         Order in which ``fit`` evaluated the rows.
@@ -265,7 +266,7 @@ def view_readouts(
     views: Mapping[str, Columns],
     readouts: Sequence[BaseEstimator] | BaseEstimator | str | None = "closed-form",
 ) -> list[ViewSettings]:
-    """Create a list of readouts that compares several views, or sets of columns.
+    """Create a list of readouts to compare several views (sets of columns).
 
     Each view gets the same readouts. A switcher's prior is uniform over views and
     within each view. Its ``view_posterior_`` compares the views.
@@ -273,17 +274,18 @@ def view_readouts(
     Parameters
     ----------
     views : mapping of str to slice or sequence of int
-        Columns of X by name of the view, such as a layer, a pooling or a crop. For
-        example, ``view_slices_`` of a fitted :class:`~sklearn_mdl.encoders.TimmEncoder`
-        or :class:`~sklearn_mdl.encoders.TorchEncoder`.
+        Columns of X for each name of a view, such as a layer, a pooling or a crop. For
+        example, pass ``view_slices_`` of a fitted
+        :class:`~sklearn_mdl.encoders.TimmEncoder` or
+        :class:`~sklearn_mdl.encoders.TorchEncoder`.
     readouts : readout, list, name of a list, or None
         Readouts of each view, as for :class:`~sklearn_mdl.MDLReadoutSwitcher`.
 
     Returns
     -------
     readouts : list of ViewReadout or ViewReadoutRegressor
-        Readouts, view by view. If they come from a name, a switcher pools and races as
-        with that name.
+        Readouts, view by view. If `readouts` is a name, a switcher uses the same
+        pooling and race as for that name.
 
     Examples
     --------
@@ -313,9 +315,9 @@ def view_readouts(
 def expanded(
     readouts: Sequence[Any], n_features: int, listed: Callable[[Any, int], list[Any]]
 ) -> list[Any]:
-    """Return a list with the views of named lists expanded.
+    """Return a list in which views of named lists are expanded.
 
-    ``listed`` returns the readouts of a name for features of a width.
+    ``listed`` returns the readouts for a name and a number of features.
     """
     found: list[Any] = []
     for given in readouts:

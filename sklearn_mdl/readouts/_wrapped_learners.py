@@ -1,7 +1,7 @@
 """Learners for scikit-learn's classifiers, updated by minibatches or refitted.
 
-The state of a learner depends only on its seed and the rows and labels learned, so
-copies and pickles continue with the same bits.
+The state of a learner depends only on its seed and on the rows and labels learned. So
+copies and pickles continue with bitwise the same results.
 """
 
 from __future__ import annotations
@@ -116,8 +116,9 @@ class WrappedLearner(Learner):
 
     def predict(self, x: Tensor) -> Tensor:
         """Log-probabilities (1, n, C), float64, of rows (n_scalings, n, d)."""
-        # Fill incomplete blocks with copies of a row, so that an estimator sees no
-        # other rows and always the same number, on which the last bit may depend.
+        # Fill incomplete blocks with copies of a row. The estimator then always sees
+        # the same number of rows, on which the last bit may depend, and no rows from
+        # outside.
         n_copies = self.rows.block_size - x.shape[1]
         filled = torch.cat([x, x[:, :1].expand(-1, n_copies, -1)], 1)
         proba = self._floored(filled)[: x.shape[1]]
@@ -127,7 +128,7 @@ class WrappedLearner(Learner):
         return torch.from_numpy(np.log(proba))[None].to(x.device)
 
     def _floored(self, x: Tensor) -> NDArray[np.float64]:
-        """Return positive probabilities (n, C); NaN in rows without any."""
+        """Return positive probabilities (n, C); NaN in rows without valid ones."""
         if self.fitted is None:
             return np.tile(class_frequencies(self.counts), (x.shape[1], 1))
         features = self._features(x[self.place].cpu().numpy())
@@ -144,7 +145,7 @@ class WrappedLearner(Learner):
             return spread(given, self.fitted, len(self.counts))
 
     def _row_by_row(self, features: Array) -> NDArray[np.float64]:
-        """Predict rows in blocks of copies, with NaN only in rows where that raises."""
+        """Predict rows one by one in blocks of copies; NaN only in rows that raise."""
         found = np.full((len(features), len(self.counts)), np.nan)
         for i, row in enumerate(features):
             with suppress(Exception):
@@ -157,7 +158,7 @@ class WrappedLearner(Learner):
 
     @contextmanager
     def _attended(self) -> Iterator[None]:
-        """Record warnings, and restore the arithmetic that estimators expect."""
+        """Record warnings, and provide the arithmetic that estimators expect."""
         n_rows = int(self.counts.sum())
         with collected(self.complaints, n_rows), flushed_denormals(flush=False):
             yield
@@ -180,7 +181,7 @@ class WrappedLearner(Learner):
             self.calibration.learn_factor(float(np.mean(gaps)))
 
     def add_classes(self, n: int) -> None:
-        """Predict more classes by their frequencies until a fit has seen them."""
+        """Add classes, predicted by their frequencies until a fit has seen them."""
         self.counts = np.append(self.counts, np.zeros(n, self.counts.dtype))
         self.known = np.append(self.known, np.zeros(n, bool))
 
@@ -207,10 +208,10 @@ class WrappedLearner(Learner):
         return not self.failing
 
     def state_dict(self) -> dict[int, dict[str, Tensor]]:
-        """Return the numbers from which the state can be learned again.
+        """Return the numbers needed to learn the state again.
 
-        Estimators are not stored but rebuilt from rows and labels, which takes as long
-        as the first time.
+        Estimators are not stored. They are rebuilt from rows and labels, which takes as
+        long as the first time.
         """
         found = {"n_learned": torch.tensor(self.n_learned)}
         calibrated = {} if self.calibration is None else self.calibration.state_dict()
@@ -256,14 +257,14 @@ class IncrementalLearner(WrappedLearner):
     def re_express(self, changes: Sequence[ReExpression | None]) -> None:
         """Learn all rows again in the current scaling.
 
-        A run refreshes its scalings when its rows have doubled, so this costs at most
-        twice as much as learning once.
+        A run refreshes its scalings each time its number of rows has doubled, so this
+        takes at most twice as long as learning once.
         """
         if changes[self.place] is not None:
             self._learn_again()
 
     def add_classes(self, n: int) -> None:
-        """Learn all rows again, since an estimator needs all classes at first."""
+        """Learn all rows again, since an estimator needs all classes at the start."""
         super().add_classes(n)
         if self.n_updates:
             self._learn_again()

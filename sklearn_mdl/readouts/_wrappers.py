@@ -1,4 +1,4 @@
-"""Scikit-learn's classifiers as readouts, incremental or refitted."""
+"""Readouts that wrap scikit-learn's classifiers, incremental or refitted."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class WrappedReadout(BaseReadout):
 
     @property
     def notes_(self) -> list[str]:
-        """Exceptions and warnings of the estimator, each once."""
+        """Distinct exceptions and warnings of the estimator."""
         check_is_fitted(self)
         return self._run.threads.notes.get(0, [])
 
@@ -91,48 +91,52 @@ class WrappedReadout(BaseReadout):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class IncrementalReadout(WrappedReadout):
-    """Readout from a classifier with ``partial_fit``, which learns by minibatches.
+    """Readout that wraps a classifier with ``partial_fit`` and learns by minibatches.
 
-    It learns each minibatch once, and then minibatches of the replay streams. A
+    It learns each minibatch once, followed by one minibatch of each replay stream. A
     classifier that counts, such as naive Bayes, needs no replay. A classifier that
     takes gradient steps (``SGDClassifier``, ``MLPClassifier``, a skorch net with
     ``max_epochs=1`` and ``train_split=None``) benefits from several streams.
 
-    No label is impossible: classes not seen so far get the Krichevsky-Trofimov
-    estimate, and all probabilities are mixed with it with a share of ``1 / (n + 2)``
-    after ``n`` labels. If the classifier has seen all classes, this costs at most ``1 +
-    log(N / batch_size)`` nats more than its own probabilities over a stream of ``N``.
-    In return, a label costs at most ``log(n + 2)`` nats more than its
-    Krichevsky-Trofimov estimate. If ``partial_fit`` raises, the readout predicts with
-    that estimate until a call succeeds; see ``notes_``.
+    No label has probability zero. Classes not seen so far get the Krichevsky-Trofimov
+    estimate, a smoothed class frequency. After ``n`` labels, all probabilities are
+    mixed with this estimate, which gets a share of ``1 / (n + 2)``. If the classifier
+    has seen all classes, this costs at most ``1 + log(N / batch_size)`` nats more than
+    its own probabilities over a stream of ``N``. In return, a label costs at most
+    ``log(n + 2)`` nats more than its Krichevsky-Trofimov estimate. If ``partial_fit``
+    raises, the readout predicts with that estimate until a call succeeds; see
+    ``notes_``.
 
     The scaling is refreshed after 2, 4, 8, ... minibatches. A new copy of the
     classifier then learns all minibatches and replays again, so that all rows have the
-    same scaling. Learning takes at most three times as long, which ``scaling=None``
-    avoids.
+    same scaling. So learning takes up to three times as long. Pass ``scaling=None`` to
+    avoid this.
 
     Parameters
     ----------
     estimator : classifier
         A classifier with ``partial_fit`` and ``predict_proba``, which is copied and not
-        modified. Its labels are 0, ..., C - 1, all passed as ``classes`` with the first
-        minibatch. Features are float32 for skorch nets and float64 otherwise.
+        modified. Its labels are 0, ..., C - 1. The first call of ``partial_fit`` gets
+        all of them as ``classes``. Features are float32 for skorch nets and float64
+        otherwise.
     scaling : {"standard", "whiten"} or None, default="standard"
         Feature scaling, learned from full minibatches already scored.
     calibration : bool, default=True
         Forward calibration: multiply the classifier's log-probabilities by
-        ``softplus(b)``. The scalar ``b`` is learned on each minibatch before the
-        classifier sees its labels. Many classifiers are overconfident.
+        ``softplus(b)``. The scalar ``b`` takes a step on each minibatch before the
+        classifier learns its labels. This helps because many classifiers are
+        overconfident.
     batch_size : int, default=32
-        Number of rows learned at once. A switcher overrides this.
+        Number of rows in a minibatch. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
         Replaces each ``random_state`` of the estimator that is None, and seeds the
         draws of a skorch net, without changing torch's own generators. None uses the
         switcher's.
     n_replay_streams : int or (int, int), default=0
-        Replay streams ``S``: each new minibatch is followed by one of each stream. Of a
-        pair, the first number serves the first 1,000 rows; after ``n`` rows it has
-        fallen by a factor of ``sqrt(1000 / n)``, to the last number at least.
+        Number of replay streams. Each new minibatch is followed by one minibatch of
+        each. A pair ``(first, least)`` uses ``first`` streams for the first 1,000 rows.
+        After ``n`` rows it uses ``first * sqrt(1000 / n)`` streams, but at least
+        ``least``.
 
     Attributes
     ----------
@@ -177,22 +181,22 @@ class IncrementalReadout(WrappedReadout):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class RefitReadout(WrappedReadout):
-    """Readout from any classifier, refitted on all rows learned at block ends.
+    """Readout that wraps any classifier and refits it at block ends on all rows so far.
 
     It predicts with its last fit, or with label frequencies before the first fit. On
-    its own and without calibration it gives the block-wise code of Voita and Titov
-    (2020). A smaller growth factor uses more recent fits. A fit sees only past rows and
-    labels, so pipelines may contain steps that use labels (``SelectKBest``,
-    ``LinearDiscriminantAnalysis``).
+    its own and without calibration, its codelength is the online code of Voita and
+    Titov (2020). With a smaller factor in `schedule`, fits are more recent. A fit sees
+    only past rows and labels, so pipelines may contain steps that use labels
+    (``SelectKBest``, ``LinearDiscriminantAnalysis``).
 
-    No label is impossible: classes not seen in the last fit get the Krichevsky-Trofimov
-    estimate from all labels so far, and all probabilities are mixed with it with a
-    share of ``1 / (n + 2)`` after ``n`` labels. If the classifier has seen all classes,
-    this costs at most ``1 + log(N / batch_size)`` nats more than its own probabilities
-    over a stream of ``N``. In return, a label costs at most ``log(n + 2)`` nats more
-    than its Krichevsky-Trofimov estimate. If a fit raises (a single class, too few
-    examples for calibration), the previous fit is kept until the next block end; see
-    ``notes_``.
+    No label has probability zero. Classes not seen in the last fit get the
+    Krichevsky-Trofimov estimate, a smoothed class frequency, from all labels so far.
+    After ``n`` labels, all probabilities are mixed with this estimate, which gets a
+    share of ``1 / (n + 2)``. If the classifier has seen all classes, this costs at most
+    ``1 + log(N / batch_size)`` nats more than its own probabilities over a stream of
+    ``N``. In return, a label costs at most ``log(n + 2)`` nats more than its
+    Krichevsky-Trofimov estimate. If a fit raises (for example, because there is a
+    single class), the previous fit is kept until the next block end; see ``notes_``.
 
     Parameters
     ----------
@@ -205,19 +209,20 @@ class RefitReadout(WrappedReadout):
         Feature scaling, learned at every fit from the rows of that fit.
     calibration : bool, default=True
         Forward calibration: multiply the classifier's log-probabilities by
-        ``softplus(b)``. The scalar ``b`` is learned on each minibatch before the
-        classifier sees its labels. Many classifiers are overconfident.
+        ``softplus(b)``. The scalar ``b`` takes a step on each minibatch before the
+        classifier learns its labels. This helps because many classifiers are
+        overconfident.
     batch_size : int, default=32
-        Number of rows learned at once. A switcher overrides this.
+        Number of rows in a minibatch. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
         Replaces each ``random_state`` of the estimator that is None, and seeds the
         draws of a skorch net, without changing torch's own generators. None uses the
         switcher's.
     schedule : "doubling" or float >= 1, default="doubling"
-        Factor by which rows must grow before the next fit; 1 refits after every
-        minibatch. Blocks end with full minibatches, so they depend only on the number
-        of rows. If the time of a fit is linear in the rows, all fits together take
-        about ``factor / (factor - 1)`` times as long as the last.
+        Factor by which the number of rows must grow before the next fit; 1 refits after
+        every minibatch. Blocks end with full minibatches, so they depend only on the
+        number of rows. If the time of a fit is linear in the number of rows, all fits
+        together take about ``factor / (factor - 1)`` times as long as the last one.
 
     Attributes
     ----------
@@ -260,7 +265,7 @@ class RefitReadout(WrappedReadout):
         "CalibratedClassifierCV(SVC(), ensemble=False)"
     )
     learner = RefittedLearner
-    takes_raw_rows = True  # scaled as in the last fit
+    takes_raw_rows = True  # uses the scaling of the last fit
 
     _parameter_constraints: ClassVar[Constraints] = {
         **WrappedReadout._parameter_constraints,
@@ -283,7 +288,7 @@ class RefitReadout(WrappedReadout):
 
 
 def _name_of(estimator: BaseEstimator) -> str:
-    """Name a classifier by its class, a pipeline by its last step."""
+    """Name a classifier by its class, or a pipeline by its last step."""
     if isinstance(estimator, Pipeline):
         return _name_of(estimator.steps[-1][1])
     name = type(estimator).__name__

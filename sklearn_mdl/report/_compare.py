@@ -1,4 +1,4 @@
-"""One call that compares encoders of any kind."""
+"""A function that compares encoders of any kind."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def compare(
     ``compare({"clip": A, "dino": B}, y=y)`` compares arrays, ``compare([encoder, None],
     X, y)`` runs encoders on X, and ``compare(encoders, datasets={"w": (X, y)})``
     compares on several datasets. The function runs the encoders, fits a
-    :class:`~sklearn_mdl.RepresentationScorer` and puts the answer into words. The
-    scorer itself has more settings and results.
+    :class:`~sklearn_mdl.RepresentationScorer` and describes the answer in words. Use
+    the scorer itself for more settings and results.
 
     Parameters
     ----------
@@ -79,11 +79,11 @@ def compare(
         A third entry is the group of each row. A path is read by
         :func:`~sklearn_mdl.datasets.load_representations`.
     groups : array-like of shape (n_samples,), default=None
-        The group of each row, such as its patient. Labels of a group are learned only
-        after all its rows are coded.
+        The group of each row, such as its patient. The labels of a group are only
+        learned once all of its rows are coded.
     top_k : int, default=3
-        Number of best encoders whose features are also joined in pairs, to show what
-        one encoder adds to another. With 0 or 1 there are no pairs.
+        Number of best encoders whose features are also concatenated in pairs, to show
+        what one encoder adds to another. With 0 or 1 there are no pairs.
     verbose : int, default=1
         If above 0, show a progress bar for steps of more than two seconds.
     **settings
@@ -98,8 +98,8 @@ def compare(
 
     Raises
     ------
-    TypeError, ValueError
-        If an argument has none of these forms. The message shows code that works.
+    TypeError, ValueError If an argument does not have one of these forms. The message
+        shows code that works.
 
     Examples
     --------

@@ -69,7 +69,7 @@ class Row(NamedTuple):
 
 
 class Gain(NamedTuple):
-    """What a pair of encoders saves on a dataset relative to the better of the two.
+    """Saving of a pair of encoders on a dataset, relative to the better of the two.
 
     Attributes
     ----------
@@ -214,7 +214,7 @@ class Comparison:
         return LearningCurveDisplay.from_scorer(self.scorer, dataset, **options)
 
     def to_html(self, path: str | PathLike[str]) -> Path:
-        """Write a page that needs no other file and no network, and return its path.
+        """Write a self-contained page that works offline, and return its path.
 
         Raises
         ------
@@ -230,7 +230,7 @@ class Comparison:
         return target
 
     def _repr_html_(self) -> str | None:
-        if find_spec("jinja2") is None:  # shows the text
+        if find_spec("jinja2") is None:  # this shows the text
             return None
         from sklearn_mdl.report._page import notebook_of
 
@@ -303,7 +303,7 @@ class Comparison:
         """Half-widths of intervals of nats per label, (n_datasets, n_encoders)."""
         tables = []
         for sample in self.scorer.codelength_samples_:
-            # Compared with a code of length zero.
+            # Each encoder is compared with a code of length zero.
             nothing = np.zeros((len(sample.contrasts), 1))
             base = replace(
                 sample,

@@ -79,7 +79,7 @@ def page_of(
     protocols : ProtocolComparison or None
         Other protocols for the same encoders.
     framed : bool, default=False
-        Whether to leave out the answer, which is shown above.
+        Whether to leave out the answer, because it is shown above.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Files of a fitted ranking: tables and one page that needs no network."""
+"""Files of a fitted ranking: tables and a page that works offline."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def write_results(
         ``readouts.tex`` for LaTeX. Numbers: ``cells.json`` (everything but the arrays,
         with settings and versions) and ``statistics.json`` (ranks, tests, intervals,
         orders, groups). If Jinja2 is installed, ``report.html``, the page of
-        :func:`~sklearn_mdl.compare`, which needs no other file and no network.
+        :func:`~sklearn_mdl.compare`, which is self-contained and works offline.
 
     Raises
     ------

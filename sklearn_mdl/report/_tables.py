@@ -48,8 +48,8 @@ def write_rows(
 def read_rows(path: str | PathLike[str]) -> list[list[str]]:
     r"""Read a table of a ranking or a comparison with the original names.
 
-    Tables may be opened in a spreadsheet, so text that it would run as a formula begins
-    with an apostrophe in the file. This function removes the apostrophe.
+    In the file, text that a spreadsheet would run as a formula begins with an
+    apostrophe. This function removes the apostrophe.
 
     Parameters
     ----------

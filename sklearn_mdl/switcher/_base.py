@@ -1,4 +1,4 @@
-"""Base class of switchers: parameters, and how they define a run."""
+"""Base class of switchers, which turns parameters into a run."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ class BaseSwitcher(FittedSwitcher):
         none = self._described(np.empty((0, len(found.readouts))), found)
         about = description(none, "float64", growing=True)
         if outcome.escape is not None:
-            about["n_classes"] = None  # not known before the end
+            about["n_classes"] = None  # only known at the end
         if found.mixing.group_names and found.keeps_mixtures:
             about["pool_kinds"] = [str(name) for name in found.mixing.group_names]
         return StreamFolder(found.folder, about)
@@ -237,14 +237,14 @@ class BaseSwitcher(FittedSwitcher):
     ) -> PassForecast:
         """Forecast seconds, memory and disk of ``fit`` from a trial on the first rows.
 
-        The trial uses at most 2,560 rows, since the cost of kernels per row is constant
-        beyond 2,048. The forecast assumes that no readout retires, so a pass with a
-        race takes less time.
+        The trial uses at most 2,560 rows, since the cost of a kernel per row stops
+        growing after 2,048 rows. The forecast assumes that no readout retires, so a
+        pass with a race takes less time.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Only the rows of the trial are read from a memory map.
+            If it is a memory map, only the rows of the trial are read.
         y : array-like of shape (n_samples,)
         groups : array-like of shape (n_samples,), default=None
             As for ``fit``.

@@ -37,8 +37,8 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
     All readouts predict every example before its label is seen, and a prior over
     sequences of readouts mixes their predictions. The codelength is the sum of the
     mixture's log-losses (Li, Bornschein and Hutter, 2023, sections 3.1 to 3.3). Shorter
-    is better: a codelength accounts for accuracy, complexity of the readout and data
-    efficiency together.
+    is better: a codelength combines the accuracy, complexity and data efficiency of the
+    readout in one number.
 
     Parameters
     ----------
@@ -51,11 +51,11 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         ``ScratchReadout`` and pairs ``(encoder, readout)``. None is the "closed-form"
         list plus six networks. "closed-form" contains kernels, discriminants, class
         means and class frequencies. It needs no seed. "linear" contains four linear
-        kernels, which compare encoders best when labels are few. "nets" contains only
-        networks, chosen by the number of features and classes. "mixed" adds nearest
-        neighbours, a shrunk linear discriminant analysis (up to 1,024 features) and a
-        logistic regression to the default list. "drift" contains networks, kernels,
-        kernels that forget old rows, and readouts that ignore features. A
+        kernels, which compare encoders best when there are few labels. "nets" contains
+        only networks, chosen by the number of features and classes. "mixed" adds
+        nearest neighbours, a shrunk linear discriminant analysis (up to 1,024 features)
+        and a logistic regression to the default list. "drift" contains networks,
+        kernels, kernels that forget old rows, and readouts that ignore features. A
         ``RepresentationScorer`` without a switcher uses "linear" for at most 500 labels
         and "closed-form" for at most 2,048.
     switching : str or SwitchingPrior, default="learned-share"
@@ -64,18 +64,18 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         "elementwise", or an object such as ``FixedShare(m=11)``, whose parameters you
         can search as ``switching__m``.
     readout_weights : "architecture" or array-like of shape (n_readouts,), default=None
-        Prior weights of the readouts; None is uniform. "architecture" is uniform over
-        architectures and within each, so an architecture with many settings does not
-        outweigh one with few.
+        Prior weights of the readouts; None is uniform. "architecture" first divides the
+        weight equally among architectures and then equally among the settings of each.
+        So an architecture with many settings does not outweigh one with few.
     pooling : "auto", None, LogLinearPool or array-like, default="auto"
         How to combine kinds of readouts in addition to switching. A fixed share with
         rate ``1 / t`` mixes the readouts within a kind, and a
         :class:`~sklearn_mdl.pooling.LogLinearPool` combines kinds. "auto" pools if
         `readouts` is None or a name, but not if it is a list. An array-like of shape
-        (n_readouts,) names the kind of each readout. Otherwise, readouts that differ in
-        architecture, scaling, averaging or kernel noise are of different kinds. With
-        None or fewer than two kinds, the readouts are only switched, as in the paper.
-        Kinds without prior weight are left out.
+        (n_readouts,) names the kind of each readout. Otherwise, two readouts are of the
+        same kind if they agree in architecture, scaling, averaging and kernel noise.
+        With None or fewer than two kinds, the readouts are only switched, as in the
+        paper. Kinds without prior weight are left out.
     race : "auto", None or Race, default="auto"
         The rule by which hopeless readouts retire
         (:class:`~sklearn_mdl.switching.Race`). It is applied each time the number of
@@ -84,11 +84,11 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         is None or a name. It is None if `readouts` is a list, as in the paper. It is
         also None for "drift", where a readout that loses now may win later.
     batch_size : int, (int, int) or "auto", default="auto"
-        Number of rows learned at once. Overrides the batch size of the readouts. An int
+        Number of rows in a minibatch. Overrides the batch size of the readouts. An int
         is a constant size, as in the paper. With a pair, minibatches grow along the
-        stream from the first size to the last, so readouts already learn from the first
-        few labels. "auto" is ``(8, 32)`` if `readouts` is None or a name, and 32 if it
-        is a list.
+        stream from the first size to the second, so that readouts start to learn from
+        the first few labels. "auto" is ``(8, 32)`` if `readouts` is None or a name, and
+        32 if it is a list.
     label_delay : int, default=0
         Number of later rows that are predicted before the label of a row arrives.
         Readouts, calibration, posterior, pool and race only see the label of row ``t``
@@ -106,13 +106,13 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         that a CPU rounds finished sums to bfloat16.
     store : "memory", path-like, or pair (either, "mixtures"), default="memory"
         Where to keep the trace, which holds the loss and posterior of each of K
-        readouts at each of N examples. A directory keeps it in memory-mapped files, for
-        streams whose ``N x K`` numbers do not fit into memory. Each stream gets its own
-        folder there, whose path is ``store_``. You can open its ``losses.npy`` with
-        :func:`~sklearn_mdl.switcher.load_losses`, even during the run. A pair such as
-        ``("memory", "mixtures")`` also keeps the labels and the predictions of each
-        kind of readout for :meth:`repool`. With G kinds and C classes these are ``N x G
-        x C`` numbers.
+        readouts at each of N examples. "memory" keeps it in memory. Pass a directory to
+        use memory-mapped files if the ``N x K`` numbers do not fit into memory. Each
+        stream gets its own folder there, whose path is ``store_``. You can open its
+        ``losses.npy`` with :func:`~sklearn_mdl.switcher.load_losses`, even during the
+        run. A pair such as ``("memory", "mixtures")`` also keeps the labels and the
+        predictions of each kind of readout for :meth:`repool`. With G kinds and C
+        classes these are ``N x G x C`` numbers.
     checkpoint : path-like, default=None
         A directory in which ``fit`` saves its progress from time to time. If you call
         ``fit`` again with the same settings and data, even in another process, it
@@ -131,18 +131,18 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
     random_state : int, RandomState instance or None, default=None
         Seeds initial weights, replay and the permutation.
     new_classes : {"refuse", "escape"}, default="refuse"
-        What to do with labels that are not in `classes` of ``partial_fit``. "refuse"
-        raises ValueError. "escape" codes the first appearance of a class by an escape
-        (:func:`~sklearn_mdl.metrics.escape_codelengths`), after which all readouts
-        predict the class. You may then omit `classes`, and ``fit`` begins without any
-        known class.
+        What to do with labels that are missing from the `classes` of ``partial_fit``.
+        "refuse" raises ValueError. "escape" codes the first appearance of a class by an
+        escape (:func:`~sklearn_mdl.metrics.escape_codelengths`), after which all
+        readouts predict the class. You may then omit `classes`, and ``fit`` begins
+        without any known class.
 
     Attributes
     ----------
     codelength_ : float
         Codelength of all labels seen, in nats. With a pool, the code mixes the
-        switching mixture and the pool by a fixed share with rate ``1 / t``. Otherwise
-        it is the code of the switching mixture.
+        switching mixture and the pool by a fixed share with rate ``1 / t``. Without a
+        pool, it is the codelength of the switching mixture.
     codelengths_ : ndarray of shape (n_samples_seen_,)
         Codelength of every example, in nats.
     switching_codelength_ : float
@@ -186,12 +186,12 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
     diverged_at_ : ndarray of shape (n_readouts,)
         Number of examples after which each readout diverged; -1 if it has not.
     grid_edges_ : dict of str to (float, {"lowest", "highest"})
-        Settings of the best readout that are the lowest or highest of at least three
-        values tried for its architecture. A wider grid may then contain a better
-        readout. ``fit`` warns about them if ``readouts`` was given.
+        Settings of the best readout that are at the edge of the grid: the lowest or
+        highest of at least three values tried for its architecture. A wider grid may
+        contain a better readout. ``fit`` warns about them if ``readouts`` was given.
     classes_ : ndarray of shape (n_classes,)
-        Sorted classes. With ``new_classes="escape"``, the named classes come first,
-        then new ones in order of appearance.
+        Sorted classes. With ``new_classes="escape"``, the given classes come first,
+        followed by new ones in order of appearance.
     n_features_in_ : int
     n_samples_seen_ : int
     order_ : ndarray of shape (n_samples,)
@@ -286,9 +286,9 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         """Cost of every label given only the earlier labels, (n_samples_seen_,).
 
         Costs are in nats. The code mixes class frequencies, recent frequencies and
-        transitions by a fixed share with rate ``1 / t``. Measure what features save
-        relative to this reference, since labels that tend to repeat are cheap without
-        any features.
+        transitions by a fixed share with rate ``1 / t``. Measure the savings of
+        features against this reference, since labels that tend to repeat are cheap even
+        without features.
         """
         check_is_fitted(self)
         labels = self._run.labels.cpu().numpy()

@@ -1,4 +1,4 @@
-"""Encode labels as bytes, and decode them, with the prequential pass."""
+"""Encoding labels as bytes and decoding them by repeating the prequential pass."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from sklearn_mdl.switcher._range_coder import LabelDecoderStream, LabelEncoderSt
 # Booleans, integers, floats with integer values, and text, including objects.
 DTYPES = re.compile(r"\|(b1|O|[iu]1)|[<>]([iu][248]|f[248]|U[0-9]{1,5})")
 
-PLAIN_ROW = 2**10  # bytes of a text label at most, whatever its dtype
+PLAIN_ROW = 2**10  # maximum bytes of a text label, whatever its dtype
 
 
 def encode_labels(
@@ -60,9 +60,9 @@ def encode_labels(
     X : array-like of shape (n_samples, n_features)
         Features, taken as float32.
     y : array-like of shape (n_samples,)
-        Labels of at least two classes: integers, booleans or text. The header contains
-        the names of classes. With ``new_classes="escape"`` they are in order of
-        appearance, and the payload codes where they first appear.
+        Labels of at least two classes: integers, booleans or text. The header lists the
+        classes. With ``new_classes="escape"`` they are in order of appearance, and the
+        payload encodes where each class first appears.
     groups : array-like of shape (n_samples,), default=None
         As for ``fit``. The decoder needs groups as well as features.
 
@@ -70,9 +70,9 @@ def encode_labels(
     -------
     message : bytes
         Header and payload, which :class:`LabelMessage` separates. The payload exceeds
-        the codelength by at most 0.006 bits per label due to rounding, and up to 64
-        bits in total due to whole words. It may be shorter if a label was nearly
-        impossible, since no label costs more than 24 bits.
+        the codelength by at most 0.006 bits per label due to rounding, plus at most 64
+        bits in total because it consists of whole words. It may be shorter if a label
+        was nearly impossible, since no label costs more than 24 bits.
 
     Raises
     ------
@@ -116,7 +116,7 @@ def encode(
     y: ArrayLike,
     groups: ArrayLike | None = None,
 ) -> tuple[LabelMessage, OnlineClassifier]:
-    """Encode labels; return the message and a switcher fitted on the way.
+    """Encode labels; return the message and the switcher that was fitted to do so.
 
     Parameters and errors are those of :func:`encode_labels`.
     """
@@ -159,7 +159,7 @@ def decode_labels(
     switcher : MDLReadoutSwitcher or readout
         Cloned and not modified. Its parameters must be those of the encoder.
     X : array-like of shape (n_samples, n_features)
-        The features, in the same order.
+        The features, in the order in which they were encoded.
     message : bytes
         As returned by :func:`encode_labels`.
     groups : array-like of shape (n_samples,), default=None
@@ -239,7 +239,7 @@ def _fresh_copy(switcher: OnlineClassifier) -> OnlineClassifier:
             f"{switcher!r}; pass an unfitted one"
         )
     estimator: OnlineClassifier = clone(switcher)
-    # Do not write files twice. Stacks must not depend on the number of jobs.
+    # Files must not be written twice. Stacks must not depend on the number of jobs.
     aside = {"store": "memory", "checkpoint": None, "n_jobs": None}
     names = estimator.get_params(deep=False)
     estimator.set_params(**{name: v for name, v in aside.items() if name in names})
@@ -274,10 +274,10 @@ def _run(
 def _requirements(
     estimator: OnlineClassifier, X: np.ndarray, keys: np.ndarray | None
 ) -> dict[str, dict[str, object]]:
-    """Return what decoding depends on: arithmetic, settings and features.
+    """Return everything on which decoding depends: arithmetic, settings and features.
 
     The decoder repeats every prediction of the encoder. If a single bit of a
-    probability differs, all labels from there on are lost.
+    probability differs, all later labels are lost.
     """
     environment = environment_of(resolve_device(estimator.device))
     environment["versions"]["constriction"] = version_of("constriction")
@@ -335,7 +335,7 @@ def _classes(read: LabelMessage, in_order: bool) -> np.ndarray:
 
 
 def _checksum(about: Header, labels: np.ndarray) -> str:
-    """Return the checksum of classes and encoded labels (n,), in the order of rows."""
+    """Return the checksum of the classes and encoded labels (n,), in row order."""
     digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode())
     digest.update(labels.astype("<u4").tobytes())
     return digest.hexdigest()

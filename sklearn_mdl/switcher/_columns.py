@@ -17,7 +17,7 @@ from sklearn_mdl._core.validation import as_labels, check_class_labels, invalid
 
 
 def split_columns(y: object) -> list[np.ndarray]:
-    """Split labels (n_samples, n_outputs) into columns of one type each."""
+    """Split labels (n_samples, n_outputs) into columns, each of a single type."""
     if y is None:
         raise ValueError(
             "MultiOutputSwitcher requires y to be passed, but the target y is None; "
@@ -31,13 +31,13 @@ def split_columns(y: object) -> list[np.ndarray]:
         required = "of two dimensions, (n_samples, n_outputs)"
         cure = "for one label per row use MDLReadoutSwitcher"
         raise invalid("y", required, labels.shape, cure)
-    # A table of text and numbers has dtype object.
+    # A table that contains both text and numbers has dtype object.
     return [np.array(c.tolist()) if c.dtype == object else c for c in labels.T]
 
 
 @contextmanager
 def in_column(j: int) -> Iterator[None]:
-    """Name the column in errors about its labels."""
+    """Add the column to errors about its labels."""
     try:
         yield
     except ValueError as error:

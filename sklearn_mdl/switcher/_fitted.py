@@ -1,4 +1,4 @@
-"""Fitted switchers: attributes, other mixtures, segments, permutation tests."""
+"""Fitted switchers: attributes, remixing, segments and permutation tests."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ from sklearn_mdl.switching import (
 
 
 class FittedSwitcher(OnlineEstimator):
-    """Base class of switchers with everything that reads a run without changing it.
+    """Base class of switchers with all methods that read a run without changing it.
 
-    ``BaseSwitcher`` creates a run from the parameters and sets the attributes below.
+    The subclass ``BaseSwitcher`` creates the run from its parameters.
     """
 
     switching: PriorLike
@@ -68,7 +68,7 @@ class FittedSwitcher(OnlineEstimator):
 
     @property
     def settings_(self) -> ResolvedSettings:
-        """Settings that "auto" and None stood for, which print as lines."""
+        """Settings that "auto" and None stood for; prints as a few lines."""
         found: ResolvedSettings = self._run.origin
         return found
 
@@ -89,7 +89,7 @@ class FittedSwitcher(OnlineEstimator):
 
     @property
     def switching_codelengths_(self) -> np.ndarray:
-        """Codelength of every example by switching only, (n_samples_seen_,), nats."""
+        """Codelength of every example by switching only, nats, (n_samples_seen_,)."""
         return self._run.trace.codes[:, 1]
 
     @property
@@ -114,7 +114,7 @@ class FittedSwitcher(OnlineEstimator):
 
     @property
     def readout_losses_(self) -> np.ndarray:
-        """Log-losses in nats, (n_samples_seen_, n_readouts); NaN where retired."""
+        """Log-losses in nats, (n_samples_seen_, n_readouts); NaN once retired."""
         return self._run.trace.losses
 
     @property
@@ -182,7 +182,7 @@ class FittedSwitcher(OnlineEstimator):
         return None if folder is None else folder.path
 
     def remix(self, switching: PriorLike) -> ForwardTrace:
-        """Mix the same losses under another prior without training again.
+        """Mix the losses under another prior without retraining.
 
         Parameters
         ----------
@@ -202,7 +202,7 @@ class FittedSwitcher(OnlineEstimator):
 
         Readouts are not trained again. For any prior, the codelength exceeds that of
         the best view under the same prior by at most ``log(n_views)`` nats. The mixture
-        of all readouts has no such bound unless its prior is "bayes". Each time a
+        of all readouts has no such guarantee unless its prior is "bayes". Each time a
         switching prior redraws the readout, it pays ``log(n_views)`` again to choose a
         view, but in return it can change the view.
 
@@ -228,10 +228,10 @@ class FittedSwitcher(OnlineEstimator):
         *,
         kinds: Sequence[Hashable] | None = None,
     ) -> PooledTrace:
-        """Combine the same kinds with another pool without training again.
+        """Combine the kinds of readouts with another pool without retraining.
 
-        The rows must have been evaluated with "mixtures" in ``store``. Readouts that
-        retired in a race stay retired.
+        Requires a run with "mixtures" in ``store``. Readouts that retired in a race
+        stay retired.
 
         Parameters
         ----------
@@ -245,8 +245,8 @@ class FittedSwitcher(OnlineEstimator):
         Returns
         -------
         trace : PooledTrace
-            Results in nats. With the prior and pool of the run they equal the run's
-            exactly.
+            Results in nats. With the prior and pool of the run, they equal the results
+            of the run exactly.
 
         Raises
         ------
@@ -264,14 +264,14 @@ class FittedSwitcher(OnlineEstimator):
         *,
         dtype: Literal["float64", "float32"] = "float64",
     ) -> list[Path]:
-        """Write the losses of this run for mixing without training again.
+        """Write the losses of this run to a file, to mix them later without retraining.
 
         Parameters
         ----------
         path : path-like
             A path that ends in ``.npy``; see :func:`~sklearn_mdl.switcher.save_losses`.
         dtype : {"float64", "float32"}, default="float64"
-            With float64, priors give exactly the same codelengths.
+            With float64, remixing gives exactly the same codelengths as in memory.
 
         Returns
         -------
@@ -291,7 +291,7 @@ class FittedSwitcher(OnlineEstimator):
         return save_losses(Path(path), self._stored(), dtype=dtype)
 
     def _stored(self) -> StoredLosses:
-        """Return losses as stored in files, with the names of the readouts."""
+        """Return the losses as files store them, with the names of the readouts."""
         trace, mixtures = self._run.trace, None
         if trace.keeps_mixtures:
             kept = trace.file("mixtures"), trace.file("labels")
@@ -334,7 +334,7 @@ class FittedSwitcher(OnlineEstimator):
         level: float = 0.9,
         n_resamples: int = 1000,
     ) -> StreamSegments:
-        """Cut the stream into segments and compare their costs with other codes.
+        """Cut the stream into segments and compare their costs under several codes.
 
         Parameters
         ----------
@@ -389,7 +389,7 @@ class FittedSwitcher(OnlineEstimator):
         )
 
     def _restarted(self, start: int, stop: int) -> Self:
-        """Return the same switcher after only some rows of the stream."""
+        """Return a copy fitted to only some rows of the stream."""
         run = self._run
         X, labels = run.samples.rows(start, stop), run.labels[start:stop].cpu().numpy()
         groups = run.schedule.groups(start, stop) if run.schedule.ends else None
@@ -399,10 +399,10 @@ class FittedSwitcher(OnlineEstimator):
     def _learn_alone(
         self, X: np.ndarray, labels: np.ndarray, groups: np.ndarray | None
     ) -> Self:
-        """Return the same switcher after only these rows, with encoded labels."""
+        """Return a copy fitted to only these rows, with encoded labels."""
 
     def _common(self, folder: str, about: Json) -> Common:
-        """Return what all parts of a pass need."""
+        """Return the data that all parts of a pass need."""
         run = self._run
         return Common(
             self.readouts_,
@@ -415,7 +415,7 @@ class FittedSwitcher(OnlineEstimator):
         )
 
     def _blank(self) -> Self:
-        """Return an unfitted copy that writes no file and draws the same numbers."""
+        """Return an unfitted copy that writes no files but has the same seed."""
         return clone(self).set_params(
             **{"store": "memory", "checkpoint": None, "verbose": 0, "n_jobs": 1},
             random_state=self._seed,
@@ -426,8 +426,9 @@ class FittedSwitcher(OnlineEstimator):
     ) -> PermutationTest:
         """Test whether features are informative about labels by permuting the labels.
 
-        Both codes mix only the kernel readouts in the list, with a fixed share of rate
-        ``1 / t``, so a single factorisation serves all permutations.
+        The original and the permuted labels are coded by only the kernel readouts in
+        the list, mixed by a fixed share with rate ``1 / t``. So a single factorisation
+        serves all permutations.
 
         Parameters
         ----------

@@ -1,7 +1,7 @@
-"""Files of losses of readouts: a plain ``.npy`` and a description in ``.json``.
+"""Files with the losses of readouts: a plain ``.npy`` and a ``.json`` description.
 
-A run can append to a ``.npy`` in place, any tool can read it, and NumPy can map it into
-memory.
+A ``.npy`` file can grow in place during a run, be read by any tool and be memory-mapped
+by NumPy.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def description(stored: StoredLosses, dtype: str, *, growing: bool = False) -> J
     dtype : {"float64", "float32"}
         The stored type.
     growing : bool, default=False
-        True while a run appends rows, so that their number is open.
+        True while a run is still appending rows, so that their number is unknown.
 
     Returns
     -------
@@ -103,13 +103,13 @@ def _prior_as_json(prior: SwitchingPrior | None) -> object:
 def save_losses(
     path: str | Path, losses: StoredLosses | ArrayLike, *, dtype: str = "float64"
 ) -> list[Path]:
-    """Write losses to a file for mixing without training again.
+    """Write losses to a file, to mix them later without retraining.
 
     Parameters
     ----------
     path : path-like
-        A path that ends in ``.npy``. The description of the readouts goes into a
-        ``.json`` file of the same stem. The folder must exist. Existing losses are
+        A path that ends in ``.npy``. The description of the readouts is written to a
+        ``.json`` file with the same stem. The folder must exist. Existing losses are
         replaced.
     losses : StoredLosses or array-like of shape (N, K)
         Losses in nats. They are read block by block, so they may be a memory map larger
@@ -135,7 +135,8 @@ def save_losses(
     -----
     Files are written under a temporary name and renamed when complete. The previous
     description is removed first and the new one added last. If writing is interrupted,
-    losses may lack a description but never have that of other losses.
+    losses may be without a description, but they never get the description of other
+    losses.
 
     Examples
     --------
@@ -229,7 +230,7 @@ def load_losses(path: str | Path) -> StoredLosses:
 
 
 def _beside(path: Path, text: str | None, n_rows: int) -> dict[str, Any]:
-    """Open the files in the folder of a stream other than its losses."""
+    """Open the files next to the losses in the folder of a stream."""
     if not n_rows or "stream" not in json.loads(text or "{}"):
         return {}
     known = np.lib.format.open_memmap(path.with_name("known.npy"), mode="r")[:n_rows]

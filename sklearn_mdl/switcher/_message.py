@@ -1,4 +1,4 @@
-"""The message with coded labels, and the settings on which decoding depends."""
+"""The message with encoded labels, and the settings on which decoding depends."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ PREFIX = struct.Struct("<8sHI")
 WORD_BYTES = 4
 DIGEST_BYTES = hashlib.sha256().digest_size
 
-# Fields of a header with the types of those that are read. Other fields may hold any
-# JSON, since they are only compared with the decoder's.
+# Fields of a header, with their types if they are read. Other fields may hold any JSON,
+# since they are only compared with the decoder's.
 Header = dict[str, Any]
 FIELDS: dict[str, type] = {
     **dict.fromkeys(("environment", "settings", "features", "labels"), dict),
@@ -72,12 +72,12 @@ class LabelMessage:
 
     @property
     def payload_bits(self) -> int:
-        """Size of the payload, about the codelength ``/ log 2``."""
+        """Size of the payload, which is about the codelength ``/ log 2``."""
         return 8 * len(self.payload)
 
     @property
     def header_bits(self) -> int:
-        """Size of the header, its frame and the checksum."""
+        """Size of the rest: the header, its frame and the checksum."""
         frame = PREFIX.size + DIGEST_BYTES
         return 8 * (frame + len(_encoded(self.header)))
 
@@ -119,7 +119,7 @@ class LabelMessage:
 
 
 def is_message(path: Path) -> bool:
-    """Return True for a file of a message, damaged or not."""
+    """Return True if a file contains a message, even a damaged one."""
     with path.open("rb") as file:
         return file.read(len(MAGIC)) == MAGIC
 
@@ -158,7 +158,7 @@ def _encoded(header: Header) -> bytes:
 def _decoded(text: bytes) -> Header:
     try:
         header = json.loads(text.decode("utf-8", "surrogatepass"))
-        if _encoded(header) != text:  # repeated names, NaN, spaces
+        if _encoded(header) != text:  # such as repeated names, NaN, spaces
             raise ValueError("as encode_labels writes it")
     except (ValueError, RecursionError) as error:
         raise _damaged(f"a header that is not JSON ({error})") from error

@@ -44,9 +44,10 @@ Labels: TypeAlias = ArrayLike | spmatrix
 class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
     """Codelength of several labels per row, with one switcher per column of y.
 
-    Every column of y may be a label of a multi-label task or any other set of classes.
-    It gets its own switcher over the same rows in the same order, as in scikit-learn's
-    ``MultiOutputClassifier``. The sum of their codelengths is a codelength of y.
+    A column of y may be an indicator of a multi-label task or have any other classes.
+    Each column gets its own switcher, as in scikit-learn's ``MultiOutputClassifier``.
+    All switchers see the same rows in the same order. The sum of their codelengths is a
+    codelength of y.
 
     This code treats columns as independent given the features: no column is predicted
     from another. So two equal columns cost twice as much as one, and the order of
@@ -86,7 +87,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
     n_outputs_ : int
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only if the features have names.
+        Only defined if the features have names.
     n_samples_seen_ : int
     order_ : ndarray of shape (n_samples,)
         Order in which ``fit`` evaluated the rows.
@@ -98,7 +99,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
     Notes
     -----
     If you press Ctrl-C during ``fit``, the estimator keeps its previous state, since
-    some columns would not have begun.
+    some columns may not have started yet.
 
     Examples
     --------
@@ -125,7 +126,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: ArrayLike, y: Labels, *, groups: ArrayLike | None = None) -> Self:
-        """Fit from scratch with one prequential pass over the rows per column of y.
+        """Fit from scratch, with one prequential pass for each column of y.
 
         Parameters
         ----------
@@ -212,20 +213,20 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         if not isinstance(seed, Integral):
             generator = check_random_state(seed)
             seed = deepcopy(generator)
-            generator.randint(2**31 - 1)  # each fit draws, as in a switcher
+            generator.randint(2**31 - 1)  # each fit draws again, as in a switcher
         switchers = [clone(pattern) for _ in range(n_outputs)]
         for j, switcher in enumerate(switchers):
             switcher.set_params(random_state=deepcopy(seed), **_folders(pattern, j))
         return switchers
 
     def _side_by_side(self, calls: Iterable[object]) -> list[OnlineClassifier]:
-        # A run reads mapped rows again later, but joblib's maps vanish with its jobs.
+        # A run rereads mapped rows later, but joblib's maps disappear with its jobs.
         return list(Parallel(self.n_jobs, max_nbytes=None, **watched())(calls))
 
     def _check_further(
         self, columns: list[np.ndarray], classes: list[np.ndarray | None]
     ) -> None:
-        """Raise for data that would stop a column after others have learned them."""
+        """Raise for data that would fail in some columns but not in others."""
         self._check_width(columns)
         seen = [switcher.n_samples_seen_ for switcher in self.estimators_]
         if len(set(seen)) > 1:
@@ -327,11 +328,11 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
     def permutation_test(
         self, n_permutations: int = 100, *, shuffled: bool = False
     ) -> list[PermutationTest]:
-        """Test if features are informative about each column, by permuting rows of y.
+        """Test whether features are informative about each column of y.
 
-        Columns whose switchers have the same kernels share one factorisation. All
-        columns are permuted alike, so codelengths summed over columns are codelengths
-        of y and of its permutations.
+        The test permutes the rows of y. Columns whose switchers have the same kernels
+        share one factorisation. All columns are permuted in the same way, so sums over
+        columns are codelengths of y and of its permutations.
 
         Parameters
         ----------
@@ -413,7 +414,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
 
     @property
     def switching_codelengths_(self) -> np.ndarray:
-        """Codelength of every example by switching only, (n_samples_seen_,), nats."""
+        """Codelength of every example by switching only, nats, (n_samples_seen_,)."""
         n_rows = self.n_samples_seen_
         return np.sum([_switching(s)[:n_rows] for s in self.estimators_], axis=0)
 
@@ -464,15 +465,15 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
 
     @property
     def order_(self) -> np.ndarray:
-        """Order in which ``fit`` took the rows, (n_samples,)."""
+        """Order in which ``fit`` evaluated the rows, (n_samples,)."""
         return np.asarray(self.estimators_[0].order_)
 
     def __sklearn_is_fitted__(self) -> bool:
-        """Return True once a stream has begun."""
+        """Return True once the stream has started."""
         return hasattr(self, "estimators_")
 
     def __sklearn_tags__(self) -> Tags:
-        """Return tags of an estimator whose y has columns."""
+        """Return the tags of an estimator whose y has several columns."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.target_tags.single_output = False

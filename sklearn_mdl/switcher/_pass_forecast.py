@@ -24,7 +24,7 @@ from sklearn_mdl.switcher._resolved import PROCESSES, store_of
 from sklearn_mdl.switcher._split import ROUND_BYTES, check_split
 from sklearn_mdl.switcher._split_parts import Common, parts_of
 
-ENDS = (512, 2048, 2560)  # windows of the trial; kernels are exact up to 2,048
+ENDS = (512, 2048, 2560)  # ends of windows in the trial; kernels are exact up to 2,048
 FLOAT = 8
 
 
@@ -39,11 +39,12 @@ class PassForecast(NamedTuple):
     n_parts : int
         Number of parts shared by the processes; 1 if the pass is not split.
     cpu_seconds : float
-        CPU time of all processes if a device is as fast as this machine.
+        CPU time of all processes, if each device is as fast as this machine.
     seconds : float
-        Total time if parts share the devices evenly, with one thread each.
+        Elapsed time if the parts are spread evenly over the devices and each uses one
+        thread.
     memory_bytes : int
-        Memory of the mixing process, without memory-mapped rows.
+        Memory of the process that mixes the readouts, without memory-mapped rows.
     disk_bytes : int
         Largest size of the store, the checkpoint and the files of parts.
     trial_rows : int
@@ -73,7 +74,7 @@ class PassForecast(NamedTuple):
 
 
 class _Window:
-    """CPU seconds of the parts and of mixing over the rows up to one of `ENDS`."""
+    """CPU seconds of the parts and of mixing, for the rows up to one of `ENDS`."""
 
     def __init__(self, n_parts: int) -> None:
         self.parts = np.zeros(n_parts)
@@ -92,7 +93,7 @@ class Timed:
     Attributes
     ----------
     windows : list of _Window
-        Windows over the rows up to each of `ENDS`.
+        One window for each of `ENDS`.
     """
 
     def __init__(self, parts: list[tuple[list[int], Threads]]) -> None:
@@ -101,7 +102,7 @@ class Timed:
         self._n_readouts = sum(len(columns) for columns, _ in parts)
 
     def arithmetic(self) -> AbstractContextManager[None]:
-        """Compute with the threads of the first part."""
+        """Use the threads of the first part for arithmetic."""
         return self.parts[0][1].arithmetic()
 
     def begin(self, labels: np.ndarray) -> None:
@@ -110,7 +111,7 @@ class Timed:
             threads.begin(labels)
 
     def next_stop(self, start: int, limit: int) -> int:
-        """End segments at the ends of windows as well."""
+        """Also end a segment where a window ends."""
         ends = [end for end in ENDS if end > start]
         limit = min([limit, *ends])
         return min(threads.next_stop(start, limit) for _, threads in self.parts)
@@ -142,7 +143,7 @@ class Timed:
             self.windows.append(_Window(len(self.parts)))
 
     def retire(self, columns: Sequence[int]) -> None:
-        """Let readouts retire in their parts."""
+        """Retire readouts in their parts."""
         for own, threads in self.parts:
             gone = [place for place, column in enumerate(own) if column in columns]
             if gone:
@@ -156,7 +157,7 @@ class Timed:
     def seconds(self, n_rows: int) -> tuple[np.ndarray, float]:
         """Return CPU seconds of the parts and of mixing for a number of rows.
 
-        Rows after the last window cost as much as its rows.
+        A row after the last window is assumed to cost as much as a row in it.
         """
         windows = [window for window in self.windows if window.n_rows]
         done = sum(window.n_rows for window in windows)

@@ -20,7 +20,7 @@ from sklearn_mdl.readouts import (
 )
 from sklearn_mdl.switching import GroupedShare
 
-AT_ONCE = 2**26  # scores in memory at once
+AT_ONCE = 2**26  # maximum number of scores in memory
 
 
 class PermutationTest(NamedTuple):
@@ -33,8 +33,8 @@ class PermutationTest(NamedTuple):
     null_codelengths : ndarray of shape (n_permutations,)
         Codelengths of permuted labels, in nats.
     p_value : float
-        ``(1 + nulls not longer) / (1 + n_permutations)``, the probability of a code at
-        least as short if features and labels are independent.
+        ``(1 + nulls not longer) / (1 + n_permutations)``. If features and labels are
+        independent, a code at least as short has this probability.
     """
 
     codelength: float
@@ -80,7 +80,7 @@ def permutation_tests(
 ) -> list[PermutationTest]:
     """Code the labels of runs and their permutations.
 
-    A single factorisation serves all runs and labellings. Whatever the prior of the
+    A single factorisation serves all runs and permutations. Whatever the prior of the
     runs, a fixed share with rate ``1 / t`` mixes the readouts.
 
     Parameters
@@ -91,7 +91,7 @@ def permutation_tests(
     n_permutations : int
     seed : int
     """
-    rng = np.random.default_rng([seed, 1])  # independent of the draws of the order
+    rng = np.random.default_rng([seed, 1])  # independent of the draws that shuffle rows
     n_rows = len(runs[0].labels)
     places = [np.arange(n_rows)]
     places += [rng.permutation(n_rows) for _ in range(n_permutations)]

@@ -1,9 +1,9 @@
 """The entropy coder, which turns labels into bits and back given probabilities.
 
 It is the range coder (Martin, 1979) of the library constriction, which rounds
-probabilities to multiples of ``2^-24``. Every label gets one such unit and a
-proportional share of the rest. So its coded probability is at least ``p (1 - C /
-2^24)`` and never zero.
+probabilities to multiples of ``2^-24``. Every class gets one such unit, and the rest is
+divided in proportion to the probabilities. So the coded probability of a label is at
+least ``p (1 - C / 2^24)`` and never zero.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class LabelDecoderStream:
             raise _foreign("one that no label has under these probabilities") from error
 
     def finish(self) -> None:
-        """Raise as :meth:`take` if any label is left."""
+        """Raise the error of :meth:`take` if any labels are left."""
         if not self._decoder.maybe_exhausted():
             raise _foreign("one that continues after the last label")
 

@@ -42,13 +42,13 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
 
     with densities in the units of the labels. It is a codelength up to a constant: if
     labels are rounded to a grid of width :math:`\delta`, each costs :math:`\log 1 /
-    \delta` nats more. Codelengths may be negative. So only compare differences, between
-    encoders or relative to ``reference_codelengths_``.
+    \delta` nats more. Codelengths may be negative. So only their differences matter,
+    either between encoders or relative to ``reference_codelengths_``.
 
-    Readouts learn labels standardised by all earlier full minibatches. Densities are
-    mapped back to the units of the labels, which adds the logarithm of the scale. Until
-    the first minibatch is full, all readouts predict a fixed Student-t with one degree
-    of freedom.
+    Readouts learn standardised labels, with the mean and scale of all earlier full
+    minibatches. Densities are mapped back to the units of the labels, which adds the
+    logarithm of the scale. Until the first minibatch is full, all readouts predict a
+    fixed Student-t with one degree of freedom.
 
     Parameters
     ----------
@@ -74,11 +74,11 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         is None or a name. It is None if `readouts` is a list, as in the paper. It is
         also None for "drift", where a readout that loses now may win later.
     batch_size : int, (int, int) or "auto", default="auto"
-        Number of rows learned at once. Overrides the batch size of the readouts. An int
+        Number of rows in a minibatch. Overrides the batch size of the readouts. An int
         is a constant size, as in the paper. With a pair, minibatches grow along the
-        stream from the first size to the last, so readouts already learn from the first
-        few labels. "auto" is ``(8, 32)`` if `readouts` is None or a name, and 32 if it
-        is a list.
+        stream from the first size to the second, so that readouts start to learn from
+        the first few labels. "auto" is ``(8, 32)`` if `readouts` is None or a name, and
+        32 if it is a list.
     label_delay : int, default=0
         Number of later rows that are predicted before the label of a row arrives.
         Readouts, calibration, posterior, pool and race only see the label of row ``t``
@@ -96,12 +96,12 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         that a CPU rounds finished sums to bfloat16.
     store : "memory", path-like, or pair (either, "mixtures"), default="memory"
         Where to keep the trace, which holds the loss and posterior of each of K
-        readouts at each of N examples. A directory keeps it in memory-mapped files, for
-        streams whose ``N x K`` numbers do not fit into memory. Each stream gets its own
-        folder there, whose path is ``store_``. You can open its ``losses.npy`` with
-        :func:`~sklearn_mdl.switcher.load_losses`, even during the run. A pair such as
-        ``("memory", "mixtures")`` also keeps the labels and the predictions of each
-        kind of readout for :meth:`repool`.
+        readouts at each of N examples. "memory" keeps it in memory. Pass a directory to
+        use memory-mapped files if the ``N x K`` numbers do not fit into memory. Each
+        stream gets its own folder there, whose path is ``store_``. You can open its
+        ``losses.npy`` with :func:`~sklearn_mdl.switcher.load_losses`, even during the
+        run. A pair such as ``("memory", "mixtures")`` also keeps the labels and the
+        predictions of each kind of readout for :meth:`repool`.
     checkpoint : path-like, default=None
         A directory from which an interrupted ``fit`` is resumed, as in
         ``MDLReadoutSwitcher``.
@@ -163,7 +163,7 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
     diverged_at_ : ndarray of shape (n_readouts,)
         Number of examples after which each readout diverged; -1 if it has not.
     grid_edges_ : dict of str to (float, {"lowest", "highest"})
-        Settings of the best readout that are the lowest or highest of those tried.
+        Settings of the best readout that are the lowest or highest of the values tried.
     n_features_in_ : int
     n_samples_seen_ : int
     order_ : ndarray of shape (n_samples,)

@@ -1,4 +1,4 @@
-"""Pools of stored predictions of kinds, without training again."""
+"""Pools of stored predictions of kinds, without retraining."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ class PooledTrace(NamedTuple):
     Attributes
     ----------
     codelength : float
-        Codelength of all labels, in nats, under a fixed share with rate ``1 / t`` over
-        switching mixture and pool.
+        Codelength of all labels, in nats. The switching mixture and the pool are mixed
+        by a fixed share with rate ``1 / t``.
     codelengths, switching_codelengths, pool_codelengths : ndarray of shape (N,)
-        Codelength of every example in nats, under the share, the switching mixture and
-        the pool.
+        Codelength of every example, in nats: of both together, of the switching mixture
+        only and of the pool only.
     pool_weights : ndarray of shape (N, G)
         Weights of the kinds before each label; zero where a kind is asleep.
     pool_posterior : ndarray of shape (N, 2)
-        Probability of switching mixture and pool before each label.
+        Probabilities of the switching mixture and the pool before each label.
     """
 
     codelength: float
@@ -50,8 +50,8 @@ class KindMixtures(NamedTuple):
     ----------
     names : list of G names
     mixtures : ndarray of shape (N, G, Q)
-        Probabilities of classes, with ``Q = C``. For real labels, mean, variance and
-        degrees of freedom. NaN once a kind is asleep.
+        For classes, their probabilities, with ``Q = C``. For real labels, the mean,
+        variance and degrees of freedom. NaN once a kind is asleep.
     labels : ndarray of shape (N,)
         Classes as integers, or real numbers.
     """
@@ -100,7 +100,7 @@ class KindMixtures(NamedTuple):
 
 
 def mixtures_beside(path: Path, text: str | None, n_rows: int) -> KindMixtures | None:
-    """Open the predictions of kinds in the folder of a stream if there are any."""
+    """Open the predictions of kinds, if any, in the folder of a stream."""
     about = None if text is None else json.loads(text)
     if not (n_rows and isinstance(about, dict) and "pool_kinds" in about):
         return None

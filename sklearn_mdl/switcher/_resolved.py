@@ -66,7 +66,7 @@ class ResolvedSettings(NamedTuple):
     mixing : Mixing
         Prior, weights of the readouts, pooled kinds, pool and race.
     batch_size, first_batch_size : int
-        Number of rows learned at once at the end and at the start of the stream.
+        Number of rows in a minibatch at the end and at the start of the stream.
     device : torch.device
         Device of the readouts in this process.
     n_threads : int
@@ -140,14 +140,14 @@ def resolved(
     mixing = Mixing(clone(as_prior(switcher.switching)), weights, groups, pool, race)
     first, last = batch_sizes(switcher.batch_size, is_by_name)
     in_processes = switcher.n_jobs == PROCESSES
-    # Processes have their own devices; this one gathers the learned states.
+    # The worker processes have their own devices; this process collects their states.
     device = resolve_device("cpu" if in_processes else switcher.device)
     n_threads = 1 if in_processes else effective_n_jobs(switcher.n_jobs)
     if switcher.precision != "float32" and not in_processes:
         check_precision(switcher.precision, device, n_threads)
     place, keeps_mixtures = store_of(switcher.store)
     if place == "memory" and switcher.checkpoint is not None:
-        place = switcher.checkpoint  # losses on disk are part of a checkpoint
+        place = switcher.checkpoint  # a checkpoint includes losses on disk
     return ResolvedSettings(
         readouts,
         mixing,
@@ -162,7 +162,7 @@ def resolved(
 
 
 def batch_sizes(batch_size: BatchSize, is_by_name: bool) -> tuple[int, int]:
-    """Return the first and last number of rows learned at once."""
+    """Return the number of rows in the first and the last minibatches."""
     if isinstance(batch_size, str):  # "auto", as was checked
         return (FIRST_BATCH_SIZE if is_by_name else BATCH_SIZE), BATCH_SIZE
     sizes = batch_size if isinstance(batch_size, tuple) else (batch_size, batch_size)
@@ -198,7 +198,7 @@ def stored_below(store: Store, name: str) -> Store:
 def readout_weights(
     given: ReadoutWeights, readouts: Sequence[Readout]
 ) -> np.ndarray | None:
-    """Return prior weights, uniform over views of any size if there are several."""
+    """Return prior weights, equal for all views if there are several."""
     if given is not None and not isinstance(given, str):
         return np.asarray(given, dtype=np.float64)
     names = [readout.view for readout in readouts]

@@ -1,4 +1,4 @@
-"""Codelengths of segments of a stream, which show hard parts and slow adaptation."""
+"""Codelengths of segments of a stream, which reveal hard parts and slow adaptation."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ class StreamSegments:
     per_example : ndarray of shape (n_segments,)
         Cost of the segment divided by its number of rows.
     intervals : ndarray of shape (n_segments, 2)
-        Intervals of ``per_example``, bootstrapped over blocks of rows, since costs of
-        successive rows are dependent. NaN for segments of one row.
+        Confidence intervals of ``per_example``. The bootstrap resamples blocks of rows,
+        since the costs of successive rows are dependent. NaN for segments of one row.
     reference_codelengths : ndarray of shape (n_segments,)
         Cost under the best code without features (``reference_codelengths_`` of the
-        switcher), which has also seen the earlier segments.
+        switcher). This code has also seen the earlier segments.
     restarted_codelengths : ndarray of shape (n_segments,)
         Cost under the same readouts restarted at the segment; NaN without ``restart``.
     """
@@ -62,10 +62,11 @@ class StreamSegments:
 
     @property
     def adaptation(self) -> Floats:
-        """Nats lost due to earlier learning; negative where earlier learning helped.
+        """Nats lost because of earlier segments; negative where they helped.
 
-        The cost of the segment minus its cost under restarted readouts. If both are
-        high, the segment is hard. If only the first is high, the readouts adapted late.
+        The cost of the segment minus its cost under restarted readouts. If both costs
+        are high, the segment is hard. If only the first is high, the readouts were slow
+        to adapt.
         """
         return self.codelengths - self.restarted_codelengths
 
@@ -138,7 +139,7 @@ def _checked_times(times: ArrayLike, n_rows: int) -> NDArray[Any]:
 def block_bootstrap(
     values: Floats, level: float, n_resamples: int, random_state: RandomState
 ) -> tuple[float, float]:
-    """Return an interval of a mean of dependent values from a block bootstrap.
+    """Return a block bootstrap interval for the mean of dependent values.
 
     Blocks are circular and have ``n^(1/3)`` values, rounded up (Hall, Horowitz and
     Jing, 1995).

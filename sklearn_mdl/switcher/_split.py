@@ -1,10 +1,10 @@
-"""A pass in parts: readouts in separate processes, and their mixture.
+"""A pass split into parts, with readouts in separate processes.
 
-A pass consists of rounds. In a round every part evaluates its readouts on the same rows
-and writes their losses and predictions to a file. The run codes these losses like those
-of its own threads. Readouts that lose a race retire before the next round. So a round
-ends where a race compares readouts, or where its files would become too large. The
-results equal those of a single process.
+A pass consists of rounds. In a round, every part evaluates its readouts on the same
+rows and writes their losses and predictions to a file. The run then codes these losses
+as if its own threads had computed them. Readouts that lose a race retire before the
+next round. So a round ends where a race compares readouts, or where its files would
+become too large. The results equal those of a single process.
 """
 
 from __future__ import annotations
@@ -67,12 +67,12 @@ from sklearn_mdl.switcher._split_workers import (
     workers_of,
 )
 
-ROUND_BYTES = 2**28  # bytes of the files of all parts in a round
+ROUND_BYTES = 2**28  # total size of all files in a round, in bytes
 JOINED = "joined.safetensors"
 
 
 class JoinedFile(Checkpoint):
-    """Progress of the mixture of all parts, between two rounds.
+    """Progress of the mixture of all parts, saved between rounds.
 
     Parameters
     ----------
@@ -89,14 +89,14 @@ class JoinedFile(Checkpoint):
         self._own = own
 
     def open(self, trace: PrequentialTrace) -> None:
-        """Read the file if there is one; the trace adopts the losses of its rows."""
+        """Read the file if there is one; the trace keeps the losses of its rows."""
         if self.file.exists():
             super().open(trace)
         else:
             self._own.open(trace)
 
     def restore(self, run: PrequentialRun) -> None:
-        """Restore a run from a file, except for learners, which parts store."""
+        """Restore a run from a file, except its learners, which the parts store."""
         if self._arrays is None:
             self._own.restore(run)
         else:
@@ -107,7 +107,7 @@ class JoinedFile(Checkpoint):
 
     def act(self, run: PrequentialRun) -> None:
         """Write the state after a round."""
-        labels = np.zeros(run.n_scored)  # only their number matters
+        labels = np.zeros(run.n_scored)  # only the number matters
         about = {**self.about, TRACE: run.trace.record()}
         arrays = {"labels": labels, **coded_of(run)}
         write_archive(self.file, "checkpoint", arrays, about)
@@ -180,7 +180,7 @@ class Processes:
         file.append(np.concatenate([seen, labels]))
 
     def _write_states(self) -> None:
-        """Begin parts from the learners of the run's threads."""
+        """Write the states of the run's learners, from which the parts begin."""
         run, n_rows = self.run, self.run.n_scored
         if not n_rows:
             return
@@ -210,7 +210,7 @@ class Processes:
         """Do nothing yet, since parts are notified in the next round."""
 
     def evaluate(self, stop: int) -> Iterator[Scores]:
-        """Evaluate a round, and resubmit parts whose process dies.
+        """Evaluate a round, and resubmit any part whose process dies.
 
         Yields
         ------
@@ -271,7 +271,7 @@ class Processes:
             outcome.n_numbers += int(first in new)
 
     def end(self) -> None:
-        """Take over the learned states of the readouts from all parts."""
+        """Load the learned states of the readouts from all parts."""
         run, n_rows = self.run, self.run.n_scored
         everything = range(self.common.n_readouts)
         threads = self.common.threads_of(everything, run.settings.device, run.samples)

@@ -1,4 +1,4 @@
-"""Parts of a pass: the split of readouts, and the evaluation of one part."""
+"""How a pass is split into parts, and how one part is evaluated."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ class Common(NamedTuple):
     readouts : list of Readout
         All ``K`` readouts of the pass.
     settings : PassSettings
-        The outcome has the state before any label. `device` overrides the device.
+        The outcome has its state before the first label. `device` overrides the device
+        here.
     device : str
         Device of the parts.
     folder : str
@@ -42,7 +43,7 @@ class Common(NamedTuple):
         Everything on which the results depend.
     precision : str
     schedule : Schedule
-        Schedule of when labels are known.
+        Schedule of when each label becomes known.
     """
 
     readouts: list[Readout]
@@ -94,7 +95,7 @@ class Common(NamedTuple):
 
 
 class Evaluated(NamedTuple):
-    """Report on a part that a process has evaluated: CPU seconds and warnings."""
+    """Report on an evaluated part: its CPU seconds and warnings."""
 
     columns: list[int]
     seconds: float
@@ -120,7 +121,7 @@ def evaluate(common: Common, part: Round, devices: Devices) -> Evaluated:
 
 
 def parts_of(common: Common, n_jobs: int, memory: int | None = None) -> list[list[int]]:
-    """Split the readouts into parts, each a list of columns.
+    """Split the readouts into parts, each given as a list of columns.
 
     Readouts that share work stay together. At first each architecture is a part. The
     largest part is halved while there are fewer parts than jobs, or a part does not fit
@@ -161,7 +162,7 @@ def state_of(common: Common, part: Sequence[Sequence[int]]) -> int:
 
 
 def _atoms(common: Common) -> list[list[int]]:
-    """Return columns of readouts that must stay together."""
+    """Return groups of columns whose readouts must stay together."""
     atom = list(range(common.n_readouts))  # the first column of each learner
     first: dict[Hashable, int] = {}
     for column, readout in enumerate(common.readouts):

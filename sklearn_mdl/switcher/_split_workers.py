@@ -1,4 +1,4 @@
-"""Checks that the workers of a split pass see its folder and compute alike."""
+"""Checks that workers of a split pass see its folder and compute the same numbers."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def introduce(folder: str, device: str, parent: int) -> Worker:
 
 
 def workers_of(folder: str, device: str) -> list[Worker]:
-    """Collect reports from workers of the active backend (with Dask, from all)."""
+    """Collect reports from workers of the active backend (all of them with Dask)."""
     client = getattr(get_active_backend()[0], "client", None)
     if client is not None and hasattr(client, "run"):
         return list(client.run(introduce, folder, device, os.getpid()).values())

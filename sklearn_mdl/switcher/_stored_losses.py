@@ -47,8 +47,8 @@ class StoredLosses:
     mixtures : KindMixtures, optional
         Predictions of kinds, from a store with "mixtures".
     known : ndarray of shape (N,), optional
-        Number of examples whose labels were known when each example was predicted, for
-        groups or delayed labels. None if all earlier labels were known.
+        Number of labels that were known when each example was predicted, for groups or
+        delayed labels. None if all earlier labels were known.
 
     Raises
     ------
@@ -162,7 +162,7 @@ class StoredLosses:
 
     @property
     def readout_codelengths(self) -> np.ndarray:
-        """Codelength of every readout, (K,), in nats, summed block by block.
+        """Codelength of every readout, in nats, (K,), summed block by block.
 
         A readout with NaN losses has retired. It costs as much as the mixture of the
         readouts awake under the prior of the run or, if unknown, the default prior.
@@ -173,7 +173,7 @@ class StoredLosses:
         return self.totals(mixed)
 
     def totals(self, mixed: np.ndarray | None = None) -> np.ndarray:
-        """Sum the losses of every readout, (K,), in nats.
+        """Sum the losses of every readout, in nats, (K,).
 
         Parameters
         ----------
@@ -181,7 +181,7 @@ class StoredLosses:
             Cost of retired readouts at each example.
         """
         totals, start = np.zeros(self.n_readouts), 0
-        with np.errstate(invalid="ignore"):  # infinities of both signs make a NaN
+        with np.errstate(invalid="ignore"):  # infinities of both signs sum to NaN
             for block in self.blocks():
                 if mixed is not None:
                     costs = mixed[start : start + len(block), np.newaxis]
@@ -197,7 +197,7 @@ class StoredLosses:
         kinds: Sequence[Hashable] | None = None,
         max_rows: int | None = None,
     ) -> ForwardTrace:
-        """Mix the readouts under a prior without training again.
+        """Mix the readouts under a prior without retraining.
 
         Parameters
         ----------
@@ -208,8 +208,8 @@ class StoredLosses:
         Returns
         -------
         trace : ForwardTrace
-            Results in nats, by switching without a pool. Labels are known as early as
-            in the run.
+            Results in nats, by switching without a pool. Each label becomes known at
+            the same row as in the run.
         """
         return forward(
             as_prior(switching),
@@ -257,7 +257,7 @@ class StoredLosses:
         *,
         kinds: Sequence[Hashable] | None = None,
     ) -> PooledTrace:
-        """Pool kinds of readouts without training again.
+        """Pool kinds of readouts without retraining.
 
         Parameters
         ----------

@@ -22,8 +22,8 @@ Floats = NDArray[np.float64]
 class ViewTrace(NamedTuple):
     """Codelength of labels under a Bayesian mixture of views of features.
 
-    Each view is coded by switching between its own readouts, and the codes of the
-    views are mixed by Bayes' rule, with equal prior probabilities.
+    Each view is coded by switching between its own readouts. The codes of the views are
+    then mixed by Bayes' rule, with equal prior probabilities.
 
     Attributes
     ----------
@@ -67,14 +67,14 @@ def view_trace(
     ----------
     switching : PriorLike
     losses : ndarray of shape (N, K)
-        In nats; NaN where a readout has retired.
+        Losses in nats; NaN once a readout has retired.
     views : list of K names
         The view of each readout.
     weights : ndarray of shape (K,) or None
         Prior weights of the readouts. Only ratios within a view matter.
     known : ndarray of shape (N + 1,), optional
-        Number of rows whose labels are known at each row and at the end. By default all
-        earlier rows.
+        Number of labels known at each row and at the end. By default, the labels of all
+        earlier rows are known.
     """
     names, members = group_columns(views)
     costs = np.full((len(losses), len(names)), np.nan)

@@ -1,4 +1,4 @@
-"""Priors over expert sequences, and one forward pass that serves them all.
+"""Priors over expert sequences, and a forward pass for all of them.
 
 A switching prior is a distribution over sequences of experts, one expert per step,
 chosen before any label is seen. It is a hidden Markov model over pairs (row ``j``,
@@ -16,8 +16,8 @@ the steps ``t = 1, 2, ...`` computes
 
 The codelength is the sum of the ``c_t``. This is Algorithm 1 and Eq. (1) of the paper:
 Li, Bornschein and Hutter, 2023, Evaluating Representations with Readout Model
-Switching, ICLR. There are two differences: the first step has no transition and uses
-the prior weights, and the rate of fixed share is clipped at one.
+Switching, ICLR. There are two differences. The first step has no transition and uses
+the prior weights. The rate of fixed share is clipped at one.
 """
 
 from sklearn_mdl.switching._checks import (

@@ -12,7 +12,7 @@ def invalid(name: str, required: str, given: object, cure: str) -> ValueError:
 
 
 def is_number_in(value: object, low: float, high: float) -> bool:
-    """Return True for a finite real number between two bounds, bounds included."""
+    """Return True for a finite real number between two bounds, inclusive."""
     if not isinstance(value, Real):
         return False
     return math.isfinite(value) and low <= float(value) <= high

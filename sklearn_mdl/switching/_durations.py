@@ -19,14 +19,15 @@ class SwitchDistribution(MarkovPrior):
     """A finite number of switches: the switch distribution.
 
     A stream has ``b`` blocks with probability ``theta^(b-1) (1 - theta)``. After a
-    switch at ``t'`` outcomes, the next switch comes at ``t > t'`` outcomes with
+    switch at ``t'`` outcomes, the next switch is at ``t > t'`` outcomes with
     probability ``(t' + 1) / (t (t + 1))``. Every block draws its expert from the prior
-    weights. The hidden Markov model has two rows: one for blocks that will end, which
-    they do at rate ``1 / t`` into step ``t``, and one for the last block.
+    weights. The hidden Markov model has two rows: one for blocks that will end and one
+    for the last block. A block that will end does so with probability ``1 / t`` on
+    entering step ``t``.
 
-    The cost stays bounded after the last switch. If the last block of a sequence begins
-    after ``t`` outcomes, the bound depends on ``t`` and on the experts of the sequence,
-    but not on the length of the stream.
+    The cost of a sequence stays bounded after its last switch. If the last block begins
+    after ``t`` outcomes, the bound depends on ``t`` and on the experts, but not on the
+    length of the stream.
 
     Parameters
     ----------
@@ -69,7 +70,7 @@ class SwitchDistribution(MarkovPrior):
             raise invalid("theta", required, self.theta, cure)
 
     def rows(self) -> Floats:
-        """Row 0 holds blocks that will end, row 1 the last block."""
+        """Row 0 is for blocks that will end, row 1 for the last block."""
         theta = float(self.theta)
         return np.array([theta, 1.0 - theta])
 
@@ -83,12 +84,13 @@ class RunLength(MarkovPrior):
     """Blocks of independent lengths ``d``, with probability ``1 / (d (d + 1))``.
 
     Every block draws its expert from the prior weights. The exact model has a row for
-    each length of the current block, so a step costs O(K t). The mixture form costs
-    O(n_rates K) a step. It approximates ``1 / (d (d + 1)) = int_0^1 a (1 - a)^(d-1)
-    da`` by a mixture of geometric lengths with rates ``a = 1/2, 1/4, ..., 2^-n_rates``
-    and weights proportional to ``a``; every block draws a rate. The mixture is itself a
-    valid prior. For lengths up to ``2^n_rates`` the log-probability of a block is
-    within 0.41 nats of the exact model's (0.45 for fewer than five rates).
+    each length of the current block, so step ``t`` takes O(K t) time. The mixture form
+    takes O(n_rates K) time per step. It approximates ``1 / (d (d + 1)) = int_0^1 a (1 -
+    a)^(d-1) da`` by a mixture of geometric lengths with rates ``a = 1/2, 1/4, ...,
+    2^-n_rates`` and weights proportional to ``a``; every block draws a rate. The
+    mixture is itself a valid prior. For lengths up to ``2^n_rates`` the log-probability
+    of a block is within 0.41 nats of the exact model's (0.45 for fewer than five
+    rates).
 
     Parameters
     ----------
@@ -162,7 +164,7 @@ class RunLength(MarkovPrior):
         return weights
 
     def transition(self, t: int) -> Transition:
-        """End the block at its rate; in the exact model, age blocks that continue."""
+        """End the block at its rate; in the exact model, other blocks get older."""
         if self.n_rates is None:
             return Transition(draw=1.0 / np.arange(2.0, t + 1), ageing=True)
         return Transition(draw=self._rates(self.n_rates), enter=self.rows())

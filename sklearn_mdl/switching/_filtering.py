@@ -1,12 +1,12 @@
-"""Filters: the state of a forward pass over losses, for every prior.
+"""Filters, which keep the state of a forward pass, for every kind of prior.
 
-States are probabilities, not logs. A step is then one product, one sum and one
-division, several times faster than adding in logs. Likelihoods are scaled by that of
-the best expert, and sharing raises every weight again, so no relevant weight
-underflows. Without sharing a weight can only fall until it is zero, and then never
-recovers. Priors that never share therefore use cumulative sums of logs. Priors that
-share only at some steps use logs from the step at which a weight becomes too small.
-If the rows of a state count draws, each row is scaled separately.
+States are probabilities, not logs. So a step takes only one product, one sum and one
+division, which is several times faster than adding in logs. Likelihoods are divided by
+that of the best expert, and sharing raises every weight again. So no relevant weight
+underflows. Without sharing, a weight could only fall until it was zero, and would never
+recover. Priors that never share therefore use cumulative sums of logs. Priors that
+share only at some steps use logs from the step at which a weight becomes too small. If
+the rows of a state count draws, each row is normalised separately.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from sklearn_mdl.switching._prior import (
 Floats = NDArray[np.float64]
 Steps = NDArray[np.intp]
 
-# Below this, a step's probability is recomputed in logs. A weight of at least `LOW`
-# times the prior weight then keeps all its digits.
+# If the probability of a step is below this, it is recomputed in logs. So a weight of
+# at least `LOW` times the prior weight keeps all its digits.
 TINY = 1e-100
 LOW = 1e-200
 
 
 class Followed(NamedTuple):
-    """Weights (m, K) before some rows, and codelengths (n,) of all rows in nats."""
+    """Weights (m, K) before some rows, and codelengths (n,) of all rows, in nats."""
 
     weights: Floats
     codelengths: Floats
@@ -50,7 +50,7 @@ class MarkovFilter:
     state : ndarray of shape (n_rows, K)
         p(state_t | y_{<t}).
     scores : ndarray of shape (n_rows, K) or None
-        Logs of the state, while a weight is too small for `state`.
+        Logs of the state while a weight is too small for `state`.
     """
 
     def __init__(self, prior: MarkovPrior, w: Floats) -> None:
@@ -69,7 +69,7 @@ class MarkovFilter:
 
     @property
     def is_simple(self) -> bool:
-        """Return True for a state of one row without weights that are too small."""
+        """Return True for a state with one row and no weights that are too small."""
         return self._kept is not None and self.scores is None
 
     def rates(self, n_steps: int) -> list[float]:
@@ -101,7 +101,7 @@ class MarkovFilter:
         ----------
         losses : ndarray of shape (n, K)
         places : ndarray of shape (m,)
-            Rows before which weights are wanted, in order, each from 0 up to n.
+            Rows before which weights are returned, in order, each from 0 to n.
         n_ahead : ndarray of shape (m,)
             Number of further steps, without labels, after each of these rows.
 
@@ -140,7 +140,7 @@ class MarkovFilter:
     ) -> None:
         """Process the rows of `losses`, and write into the other two arrays.
 
-        If the list `states` is given, append the logs of the state of every step to it,
+        If a list `states` is given, append to it the logs of the state of every step,
         conditioned on the label of the step.
         """
         if self.scores is None:
@@ -164,7 +164,7 @@ class MarkovFilter:
         posterior: Floats,
         states: list[Floats] | None,
     ) -> None:
-        """Process the rows in probabilities, even if a weight becomes too small."""
+        """Process the rows with probabilities, even if a weight becomes too small."""
         shifts = row_minima(losses)
         likelihoods = np.exp(shifts[:, np.newaxis] - losses)
         state, t, w, transition = self.state, self.t, self.w, self.prior.transition
@@ -211,10 +211,10 @@ class MarkovFilter:
 
 
 class CountingFilter(MarkovFilter):
-    """State of a prior whose rows count draws: every row has its own scale.
+    """State of a prior whose rows count draws; every row is normalised separately.
 
     Counts never decrease, and the rate of later draws depends on the count. So a count
-    that is very improbable now may explain later labels best.
+    that is very improbable now may become the most probable one later.
 
     Attributes
     ----------
@@ -293,9 +293,9 @@ class CountingFilter(MarkovFilter):
 class CumulativeFilter:
     """State of a prior that never shares: log weights, never renormalised.
 
-    Each row's smallest loss is added up separately, so that the sums of good experts
-    stay small and lose no digits. Nothing is subtracted at the ends of a block, so the
-    same numbers are added in the same order however the stream is cut.
+    The smallest loss of each row is summed separately, so that the sums of good experts
+    stay small and keep their digits. Nothing is subtracted at the end of a block. So
+    the same numbers are added in the same order however the stream is cut.
     """
 
     def __init__(self, w: Floats) -> None:
@@ -337,7 +337,7 @@ class CumulativeFilter:
         self.scores = scores[-1].copy()
 
     def _impossible_rows(self, losses: Floats) -> list[int]:
-        """Return rows whose label is impossible for all experts that have weight."""
+        """Return the rows whose label is impossible under all experts with weight."""
         alive = self.scores > -math.inf
         dead = np.isinf(losses)
         impossible = []
@@ -351,7 +351,7 @@ class CumulativeFilter:
 
 
 class MixtureFilter:
-    """State of a mixture of priors: the state of each part, and the odds between parts.
+    """State of a mixture of priors: the states of its parts, and the odds of the parts.
 
     The odds are those of a Bayesian mixture over the codelengths of the parts. They are
     stored separately from the states, so a part that is thousands of nats behind does

@@ -36,15 +36,15 @@ class ForwardTrace(NamedTuple):
     Attributes
     ----------
     codelength : float
-        Cost of all the labels of this pass, in nats; the sum of `codelengths`.
+        Cost of all labels of this pass, in nats; the sum of `codelengths`.
     codelengths : ndarray of shape (N,)
         Cost of each label given the labels before it, in nats.
     posterior : ndarray of shape (n_kept, K) or (n_kept, n_kinds)
         ``posterior[i, k]`` is the probability of expert ``k``, or of kind ``k``, at
         step ``steps[i]`` given the labels *before* it, p(expert at t | y_{<t}).
     steps : ndarray of shape (n_kept,)
-        Steps of the posterior's rows, counted from zero. All steps unless the posterior
-        was thinned.
+        Steps of the posterior's rows, counted from zero. These are all steps unless the
+        posterior was thinned.
     kinds : tuple or None
         Names of the columns of the posterior, if experts were grouped.
 
@@ -64,7 +64,7 @@ class ForwardPass:
     """The forward pass over a stream that arrives in blocks.
 
     Codelengths and posteriors are bitwise the same however the stream is cut into
-    blocks. Between blocks a pass can be pickled and copied.
+    blocks. You can pickle or copy a pass between blocks.
 
     Labels may arrive late. Step ``t`` is then coded with the posterior given the labels
     known at that step, advanced by the prior's transitions over the unlabelled steps.
@@ -124,9 +124,10 @@ class ForwardPass:
     def weights(self) -> Floats:
         """Probability of each expert at the next step, given all labels so far.
 
-        An ndarray of shape (K,), equal to the first row of the posterior of the next
-        `extend`: the transition into that step is already applied. The probabilities of
-        experts awake sum to one; experts asleep have zero.
+        An ndarray of shape (K,). It equals the first row of the posterior that the next
+        call of `extend` returns, since the transition into that step has already been
+        applied. The probabilities of experts awake sum to one; experts asleep have
+        zero.
         """
         if len(self._pending):
             return self._awake(self._filter.ahead(len(self._pending)), self._asleep)
@@ -155,7 +156,7 @@ class ForwardPass:
         Parameters
         ----------
         experts : array-like of int
-            Their columns. Their losses must be NaN from now on.
+            Columns of the experts. Their losses must be NaN from now on.
 
         Raises
         ------
@@ -179,7 +180,7 @@ class ForwardPass:
         return scores - max(float(log_sums(scores)), np.finfo(float).min)
 
     def check_length(self, n_steps: int) -> None:
-        """Check that the stream may grow by a number of steps.
+        """Check that the prior allows a number of further steps.
 
         Parameters
         ----------
@@ -204,11 +205,11 @@ class ForwardPass:
             Minus log probability of each observed label under each expert, in nats.
             Plus infinity means that the label was impossible for that expert. NaN from
             some step on means that the expert has retired. Losses are read in chunks,
-            so they may be memory-mapped, and computed in float64 whatever their dtype.
+            so they may be memory-mapped. They are converted to float64.
         known : ndarray of shape (n + 1,), optional
             Entry ``i`` is the number of steps of the stream whose labels are known when
             step ``i`` of the block is coded. The last entry is for the step after the
-            block. Entries never decrease. By default the labels of all earlier steps
+            block. Entries must not decrease. By default the labels of all earlier steps
             are known.
 
         Returns
@@ -230,9 +231,9 @@ class ForwardPass:
         probability zero. The state is not conditioned on such a label, as if it had not
         been observed.
 
-        A retired expert is asleep (Freund et al., 1997). It predicts like the mixture
-        of the experts awake, which codes the labels, so its weight only changes by the
-        factor that all experts share.
+        A retired expert is asleep (Freund et al., 1997). It is treated as if it
+        predicted like the mixture of the experts awake, so labels do not change its
+        weight relative to the total.
         """
         array = checked_losses(losses, self._n_experts, self._asleep)
         self._check_left(np.array(np.isnan(array[-1:]).any(axis=0)))
@@ -259,7 +260,7 @@ class ForwardPass:
         codelengths: Floats,
         posterior: Floats,
     ) -> None:
-        """Code as many steps at once as possible before the next label arrives."""
+        """Code as many steps as possible before the next label arrives."""
         start = 0
         while start < len(losses):
             self.reveal(int(known[start]))
@@ -312,7 +313,7 @@ class ForwardPass:
         if not len(losses):
             return
         asleep = np.isnan(losses)
-        # Experts never wake up, so rows with all experts awake come first.
+        # Experts never wake up, so the rows with all experts awake come first.
         n_plain = 0 if self._asleep.any() else int((~asleep.any(axis=1)).sum())
         plain = slice(n_plain)
         self._filter.advance(losses[plain], codelengths[plain], posterior[plain])
@@ -338,7 +339,7 @@ class ForwardPass:
     def _observe(self, losses: Floats, shares: Floats | None = None) -> float:
         """Condition on the losses (K,) of a step; return the cost of the mixture.
 
-        Pass the log shares of the experts awake if you have already computed them.
+        Pass the log shares of the experts awake if they have already been computed.
         """
         asleep = np.isnan(losses)
         shares = self._log_shares(asleep) if shares is None else shares
@@ -369,8 +370,8 @@ def forward(
     losses : array-like of shape (N, K), or iterator of array-like of shape (n, K)
         Minus log probability of each observed label under each expert, in nats. Plus
         infinity is allowed (see `ForwardPass.extend`). NaN from some step on means that
-        the expert has retired, and only the experts awake are mixed (Freund et al.,
-        1997). Memory-mapped arrays and iterators are read block by block.
+        the expert has retired. Only experts that have not retired are mixed (Freund et
+        al., 1997). Memory-mapped arrays and iterators are read block by block.
     weights : array-like of shape (K,), optional
         Prior weights of the experts, non-negative with a positive sum; normalised here.
         Uniform if not given; see `kind_weights` for another choice.
@@ -378,8 +379,9 @@ def forward(
         The kind of each expert, such as the architecture of each readout. The
         posterior then has one column per kind, in order of first appearance.
     max_rows : int, optional
-        Largest number of posterior rows to return. Every ``2^j``-th step is kept from
-        the first on, with the smallest ``j`` that suffices. By default all are kept.
+        Largest number of posterior rows to return. Starting from the first step, every
+        ``2^j``-th step is kept, with the smallest ``j`` that suffices. By default all
+        steps are kept.
     known : ndarray of shape (N + 1,), optional
         Number of steps whose labels are known when each step is coded, and at the end.
         By default all earlier labels are known. See :meth:`ForwardPass.extend`.
@@ -424,7 +426,7 @@ def forward(
     thinner = PosteriorThinner(first.shape[1], kinds, max_rows)
     if not isinstance(losses, Iterator):
         n_steps = len(np.asanyarray(losses))
-        stream.check_length(n_steps)  # before any work is done
+        stream.check_length(n_steps)  # checked before any work is done
         thinner.reserve(n_steps)
     codelengths = [np.empty(0)]
     for block in blocks:
@@ -464,7 +466,7 @@ def filled_losses(
     Returned unchanged if no expert has retired.
     """
     array = np.asanyarray(losses)
-    if not np.isnan(array[-1:]).any():  # awake at the end: awake throughout
+    if not np.isnan(array[-1:]).any():  # experts awake at the end never slept
         return array
     codelengths = forward(prior, array, weights, max_rows=0).codelengths
     return np.where(np.isnan(array), codelengths[:, np.newaxis], array)

@@ -15,7 +15,7 @@ Floats = NDArray[np.float64]
 Losses = NDArray[np.floating]
 Number = TypeVar("Number", bound=np.generic)
 
-# Numbers in a block, few enough for its float64 copy and temporaries to stay in cache.
+# Numbers in a block, so few that its float64 copy and temporaries stay in cache.
 _BLOCK = 2**19
 WRONG = "look for the expert whose probabilities are wrong"
 
@@ -27,7 +27,7 @@ def loss_blocks(losses: ArrayLike | Iterator[ArrayLike]) -> Iterator[Losses]:
     ----------
     losses : array-like of shape (N, K), or iterator of array-like of shape (n, K)
         Loss of each expert at each step, in nats. An array may be memory-mapped: it is
-        read once and never held whole.
+        read once, block by block.
 
     Yields
     ------
@@ -77,13 +77,14 @@ def checked_losses(
 ) -> Losses:
     """Return losses as a floating array (n, K) without minus infinity.
 
-    NaN raises an error unless a mask (K,) of the experts asleep is given. It then means
-    that an expert has retired, and must continue to the last row.
+    NaN raises an error unless a mask (K,) of the experts asleep is given. NaN then
+    means that an expert has retired, so all its later losses must be NaN too.
     """
     array = np.asarray(_as_table(losses, n_experts))
     if not np.issubdtype(array.dtype, np.floating):
         array = array.astype(np.float64)
-    # The minimum is NaN if any loss is, which needs one pass and no large mask.
+    # The minimum is NaN if any loss is NaN. This check takes one pass and no large
+    # mask.
     lowest = array.min(initial=math.inf)
     if asleep is not None and (asleep.any() or math.isnan(lowest)):
         lowest = np.fmin.reduce(array, axis=None, initial=math.inf)
@@ -95,7 +96,7 @@ def checked_losses(
 
 
 def _check_asleep(asleep: NDArray[np.bool_]) -> None:
-    """Reject experts that wake up and steps (n, K) at which all are asleep."""
+    """Raise if an expert wakes up or if all experts are asleep at a step of (n, K)."""
     woken = asleep[:-1] & ~asleep[1:]
     if woken.any():
         column = int(woken.any(axis=0).argmax())
@@ -120,7 +121,7 @@ def _as_table(losses: ArrayLike, n_experts: int | None = None) -> Losses:
 def kind_weights(kinds: Sequence[Hashable]) -> Floats:
     """Return prior weights that are uniform over kinds and within each kind.
 
-    Under weights uniform over experts, 576 settings of one architecture would outweigh
+    With weights uniform over experts, 576 settings of one architecture would outweigh
     the single setting of another.
 
     Parameters

@@ -1,4 +1,4 @@
-"""Transitions over several steps without labels at once, for states of one row."""
+"""Transitions over several unlabelled steps at once, for states with one row."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Steps = NDArray[np.intp]
 
 
 class KeptShares:
-    """Products of the probabilities of keeping an expert, for states of one row.
+    """Products of the probabilities of keeping an expert, for states with one row.
 
     Steps without labels turn a weight ``s`` into ``w + kept (s - w)``, where ``kept``
     is the product of ``1 - alpha_t`` over these steps.
@@ -26,8 +26,8 @@ class KeptShares:
 
     def __init__(self, prior: MarkovPrior) -> None:
         self._prior = prior
-        self._n_steps = 2  # entries filled; there is no transition into step 1
-        self._logs = np.zeros(2)  # of the products up to each step, without zeros
+        self._n_steps = 2  # number of entries filled; step 1 has no transition
+        self._logs = np.zeros(2)  # logs of the products up to each step, without zeros
         self._redrawn = np.zeros(2, dtype=np.intp)  # the last step up to each with none
 
     def between(self, first: Steps | int, n_steps: Steps | int) -> Floats:
@@ -51,7 +51,7 @@ class KeptShares:
 
 
 def kept_shares(prior: MarkovPrior, n_rows: int) -> KeptShares | None:
-    """Return the products for a prior with states of one row; None for other priors."""
+    """Return the products for a prior whose states have one row; None for others."""
     transition = prior.transition(2)
     simple = not (transition.others or transition.ageing or transition.enter is None)
     return KeptShares(prior) if simple and n_rows == len(transition.draw) == 1 else None

@@ -3,7 +3,8 @@
 A prior does not depend on losses. It is a parameter object with two small methods, so
 its parameters can be searched and cloned like those of any estimator. At each step the
 expert is kept or redrawn from the prior weights. This needs no K x K matrix: the
-probability that leaves all experts is summed and redistributed by the weights.
+probability that is redrawn is summed over experts and redistributed in proportion to
+the weights.
 """
 
 from __future__ import annotations
@@ -69,7 +70,8 @@ class SwitchingPrior(BaseEstimator, ABC):  # type: ignore[misc, unused-ignore]
         Returns
         -------
         components : list of Component
-            Exactly one holds for the whole stream; their probabilities sum to one.
+            Exactly one of them holds for the whole stream; their probabilities sum to
+            one.
         """
 
 
@@ -80,8 +82,8 @@ class MarkovPrior(SwitchingPrior):
     the probabilities of all states. The first step draws its expert from the prior
     weights and its row from `rows`. At every later step the expert is kept or redrawn,
     as `transition` specifies. A subclass implements `transition`, and `rows` if there
-    are several. Neither may use the length of the stream: codelengths must not depend
-    on how many labels follow.
+    are several. Neither may use the length of the stream, since codelengths must not
+    depend on how many labels follow.
 
     Examples
     --------
@@ -102,8 +104,8 @@ class MarkovPrior(SwitchingPrior):
     def shares(self) -> bool:
         """True if experts are ever redrawn, so that weight flows between them.
 
-        Without sharing the forward pass uses cumulative sums of logs, because a weight
-        that can only fall would underflow to zero and never recover.
+        Without sharing, a weight could only fall, and would underflow to zero and never
+        recover. So the forward pass then uses cumulative sums of logs.
         """
         return True
 
@@ -118,7 +120,7 @@ class MarkovPrior(SwitchingPrior):
         Parameters
         ----------
         t : int
-            The step that is entered, counted from 1, so at least 2.
+            The step that is entered, counted from 1. It is at least 2.
 
         Returns
         -------
@@ -150,7 +152,7 @@ class MarkovPrior(SwitchingPrior):
         w : ndarray of shape (K,)
             Prior weights of the experts, summing to one.
         t : int
-            The step that is entered, counted from 1, so at least 2.
+            The step that is entered, counted from 1. It is at least 2.
 
         Returns
         -------
@@ -170,10 +172,10 @@ class Component(NamedTuple):
     Attributes
     ----------
     probability : float
-        Probability that this one holds for the whole stream.
+        Probability that this prior holds for the whole stream.
     prior : MarkovPrior
     w : ndarray of shape (K,)
-        The prior weights of the experts that it draws from.
+        The weights with which the prior draws experts.
     """
 
     probability: float
@@ -181,7 +183,7 @@ class Component(NamedTuple):
     w: Floats
 
 
-# Range of logs in one band; rates and weights cannot make e^-300 underflow.
+# Range of logs in one band. Even times rates and weights, e^-300 does not underflow.
 _BAND = 300.0
 
 _FIRST_ROW = np.ones(1)
@@ -197,14 +199,14 @@ class Transition(NamedTuple):
         Probability, for each row, that the expert is redrawn from the prior weights.
     enter : ndarray of shape (n_new_rows,) or None
         Probabilities of the rows that a redrawn expert enters, whatever its previous
-        row. The first row by default. None is the next row, which adds a row to the
-        state.
+        row. By default it enters the first row. With None it enters the next row, which
+        adds a row to the state.
     ageing : bool
-        If True, a kept expert enters the next row, which adds a row to the state;
-        otherwise it stays in its row.
+        If True, a kept expert enters the next row, which adds a row to the state.
+        Otherwise it stays in its row.
     others : bool
-        If True, the new expert is one of the others, drawn in proportion to their prior
-        weights. Only for states of one row.
+        If True, the new expert is one of the other experts, drawn in proportion to
+        their prior weights. Only for states with one row.
 
     Examples
     --------

@@ -42,7 +42,7 @@ _PRIORS: dict[str, type[SwitchingPrior]] = {
 def checked_components(
     prior: PriorLike, n_steps: int, n_experts: int, weights: ArrayLike | None = None
 ) -> list[Component]:
-    """Return the components of a prior for a stream of known length, all checked.
+    """Check a prior for a stream of known length, and return its components.
 
     Parameters
     ----------
@@ -79,8 +79,8 @@ def as_prior(switching: SwitchingPrior | str | None) -> SwitchingPrior:
         A prior is returned unchanged. ``"bayes"``, ``"elementwise"``,
         ``"fixed-share"``, ``"learned-share"``, ``"run-length"``,
         ``"switch-distribution"`` and ``"universal-share"`` name a prior with its
-        default parameters. None is ``LearnedShare()``, the default because it did best
-        in measurements (``python -m benchmarks switching``).
+        default parameters. None is ``LearnedShare()``, which is the default because it
+        did best in benchmarks (``python -m benchmarks switching``).
 
     Returns
     -------

@@ -1,13 +1,13 @@
-"""Single sequences of experts: the most probable, the best in hindsight, and costs.
+"""Single sequences of experts: the most probable, the best in hindsight, their costs.
 
-A mixture never costs more than a single sequence and the cost of naming it:
+A mixture never costs more than a single sequence plus the cost of naming the sequence:
 
     codelength <= sum_t L_t(xi_t) - log pi(xi)
 
 for every sequence of experts ``xi`` under the switching prior ``pi``. The first term is
-the cost of learning, the second bounds the cost of switching. This is the decomposition
-of the regret in Theorem 1 of the paper: Li, Bornschein and Hutter, 2023, Evaluating
-Representations with Readout Model Switching, ICLR.
+the cost of learning, and the second bounds the cost of switching. This is the
+decomposition of the regret in Theorem 1 of the paper: Li, Bornschein and Hutter, 2023,
+Evaluating Representations with Readout Model Switching, ICLR.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class ExpertSequence(NamedTuple):
 
     @property
     def codelength(self) -> float:
-        """Loss plus prior cost in nats, never less than the mixture's codelength."""
+        """Loss plus prior cost, in nats; never less than the mixture's codelength."""
         return self.loss + self.prior_cost
 
     @property
@@ -68,9 +68,9 @@ def best_sequence(
     prior : SwitchingPrior, str or None
         The switching prior, its name, or None for `LearnedShare`.
     losses : array-like of shape (N, K)
-        Minus log probability of each observed label under each expert, in nats;
-        plus infinity is allowed, and NaN where an expert has retired: no sequence uses
-        it there. May be memory-mapped.
+        Minus log probability of each observed label under each expert, in nats; plus
+        infinity is allowed. NaN means that an expert has retired, and no sequence uses
+        it from then on. May be memory-mapped.
     weights : array-like of shape (K,), optional
         Prior weights of the experts; uniform if not given.
 
@@ -79,8 +79,8 @@ def best_sequence(
     sequence : ExpertSequence
         For priors with one row (the Bayesian and elementwise mixtures and fixed share)
         no sequence has a shorter `codelength`. Other priors have hidden variables, such
-        as the rate of a run length. The result then holds the experts of the most
-        probable sequence of experts *and* hidden variables, and `prior_cost` sums over
+        as the rate of a run length. The result then contains the experts of the most
+        probable sequence of experts *and* hidden variables. Its `prior_cost` sums over
         all hidden variables for these experts.
 
     Raises
@@ -97,9 +97,9 @@ def best_sequence(
 
     Notes
     -----
-    The Viterbi algorithm takes O(n_rows K) operations per step, since a new expert is
-    drawn from the same weights whatever the previous one. Besides the losses it needs
-    O(n_rows (N + K)) memory.
+    The Viterbi algorithm takes O(n_rows K) operations per step, since the weights from
+    which a new expert is drawn do not depend on the previous one. Besides the losses,
+    it needs O(n_rows (N + K)) memory.
 
     References
     ----------
@@ -138,9 +138,9 @@ def best_segments(
     Parameters
     ----------
     losses : array-like of shape (N, K)
-        Minus log probability of each observed label under each expert, in nats;
-        plus infinity is allowed, and NaN where an expert has retired: no sequence uses
-        it there. May be memory-mapped.
+        Minus log probability of each observed label under each expert, in nats; plus
+        infinity is allowed. NaN means that an expert has retired, and no sequence uses
+        it from then on. May be memory-mapped.
     n_blocks : int
         Largest number of blocks, each with one expert; at least 1.
     prior : SwitchingPrior, str or None
@@ -151,7 +151,7 @@ def best_segments(
     Returns
     -------
     sequence : ExpertSequence
-        A sequence with the lowest `loss` of all that have at most `n_blocks` blocks.
+        A sequence with the lowest `loss` of all with at most `n_blocks` blocks.
 
     Raises
     ------
@@ -243,9 +243,9 @@ def sequence_cost(
 
 
 def _awake_only(losses: ArrayLike) -> NDArray[np.floating]:
-    """Return losses (N, K) that exclude sequences with retired experts."""
+    """Return losses (N, K) that rule out sequences with retired experts."""
     array = loss_array(losses)
-    if not np.isnan(array[-1:]).any():  # awake at the end: awake throughout
+    if not np.isnan(array[-1:]).any():  # experts awake at the end never slept
         return array
     checked_losses(array, array.shape[1], np.zeros(array.shape[1], dtype=bool))
     return np.where(np.isnan(array), np.inf, array)
@@ -263,7 +263,7 @@ def _with_cost(
 
 
 def _path_cost(components: list[Component], experts: Integers) -> float:
-    """Return the codelength of labels impossible for all experts outside a sequence.
+    """Return the codelength of labels that are possible only under one sequence.
 
     Unused experts are merged into one with the sum of their weights, so the time does
     not grow with their number.
@@ -289,8 +289,8 @@ def _best_blocks(losses: NDArray[np.generic], n_blocks: int) -> Integers:
 
     Row ``m`` of `total` is the lowest loss of paths with ``m + 1`` blocks that end in
     each expert. Row ``m`` of `start` is the first step of their last block. The best
-    path of each row is stored at every step, since a new block only follows one of
-    these.
+    path of each row is stored at every step, since a new block can only follow one of
+    these paths.
     """
     n_steps, n_experts = losses.shape
     total = np.full((n_blocks, n_experts), np.inf)

@@ -15,8 +15,8 @@ Floats = NDArray[np.float64]
 class GroupedShare:
     """Fixed share within each of several groups of experts.
 
-    Equals one :class:`~sklearn_mdl.switching.ForwardPass` of ``FixedShare()`` per
-    group, in the time of a single pass.
+    The results equal those of one :class:`~sklearn_mdl.switching.ForwardPass` with
+    ``FixedShare()`` per group, but take only the time of a single pass.
 
     Parameters
     ----------
@@ -88,7 +88,8 @@ class GroupedShare:
         totals = np.add.reduceat(joint, self._starts)
         if some_sleep:
             awake = np.add.reduceat(np.where(asleep, 0.0, self.weights), self._starts)
-            # Groups without sleepers get the same numbers whatever sleeps elsewhere.
+            # The numbers of groups without sleepers do not depend on sleepers in other
+            # groups.
             partly = np.logical_or.reduceat(asleep, self._starts) & finite
             np.divide(totals, awake, out=totals, where=partly)
             np.copyto(joint, self.weights * totals[self._members], where=asleep)
@@ -97,7 +98,7 @@ class GroupedShare:
             totals = np.where(finite, totals, 1.0)
         joint /= totals[self._members]
         self._t += 1
-        # The next step redraws the expert.
+        # The transition into the next step may redraw the expert.
         if self._rate is None:
             self.weights = joint + (self._prior - joint) / self._t
         else:
@@ -119,22 +120,22 @@ class GroupedShare:
 class LearnedGroupedShare:
     """Fixed share with an unknown constant rate within each of several groups.
 
-    Each group has its own Bayesian mixture over rates. An expert asleep predicts like
-    the mixture of the experts awake, over all rates.
+    Each group has its own Bayesian mixture over rates. An expert asleep is treated as
+    if it predicted like the mixture of the experts awake over all rates.
 
     Parameters
     ----------
     weights, starts
         As for :class:`GroupedShare`.
     rates : sequence of float
-        Equally probable at first.
+        Constant rates, equally probable at first.
     """
 
     def __init__(
         self, weights: Floats, starts: NDArray[np.intp], rates: Sequence[float]
     ) -> None:
         self._shares = [GroupedShare(weights, starts, rate) for rate in rates]
-        self._whole = GroupedShare(weights, starts)  # only its weights are used
+        self._whole = GroupedShare(weights, starts)  # only the weights of this are used
         self._sizes = np.diff([*starts, len(weights)])
         self.posterior = np.full((len(rates), len(starts)), 1 / len(rates))
 
@@ -195,7 +196,7 @@ class LearnedGroupedShare:
 def share_within(
     weights: Floats, starts: NDArray[np.intp], rates: Sequence[float] | None
 ) -> GroupedShare | LearnedGroupedShare:
-    """Return the share within groups for the rates of a pool."""
+    """Return the fixed share within groups for the rates of a pool."""
     if rates is None:
         return GroupedShare(weights, starts)
     return LearnedGroupedShare(weights, starts, rates)

@@ -45,7 +45,7 @@ class BayesMixture(MarkovPrior):
 
     @property
     def shares(self) -> bool:
-        """False: no weight flows between experts."""
+        """False, since no weight flows between experts."""
         return False
 
     def transition(self, t: int) -> Transition:
@@ -55,7 +55,7 @@ class BayesMixture(MarkovPrior):
 
 @dataclass(eq=False, repr=False)
 class ElementwiseMixture(MarkovPrior):
-    """The mixture with fixed weights: a new expert at every step.
+    """The mixture with fixed weights, which draws a new expert at every step.
 
     The codelength is ``-sum_t log sum_k w(k) exp(-L_t(k))``. The weights do not adapt
     to the losses.
@@ -95,7 +95,7 @@ class ElementwiseMixture(MarkovPrior):
 
 @dataclass(eq=False, repr=False)
 class FixedShare(MarkovPrior):
-    """Fixed share: a constant or falling rate of switching.
+    """Fixed share, with a constant or decreasing rate of switching.
 
     On entering step ``t``, the expert is redrawn from the prior weights with
     probability ``alpha_t`` and kept otherwise::
@@ -105,15 +105,15 @@ class FixedShare(MarkovPrior):
     Parameters
     ----------
     m : float, optional
-        Number of blocks for which the rate is meant, at least 1. The rate falls as
+        Number of blocks that the rate is suited to, at least 1. The rate decreases as
         ``alpha_t = min(1, (m - 1) / t)``. ``m=1`` is the Bayesian mixture. If neither
         `m` nor `alpha` is given, ``m`` is 2.
     alpha : float or "summable", optional
-        A constant rate between 0 and 1, instead of `m`. 0 is the Bayesian mixture, 1
-        the elementwise mixture. "summable" is the rate ``1 - exp(-1 / ((t + 1) log(t +
-        1)^2))``. Never switching then costs at most 1.1 nats however long the stream
-        is, and a switch into step ``t`` costs about ``2 log log t`` nats more than with
-        ``m = 2``.
+        A constant rate between 0 and 1, instead of `m`. 0 is the Bayesian mixture, and
+        1 is the elementwise mixture. "summable" is the rate ``1 - exp(-1 / ((t + 1)
+        log(t + 1)^2))``. Then never switching costs at most 1.1 nats, even in an
+        infinite stream. A switch into step ``t`` costs about ``2 log log t`` nats more
+        than with ``m = 2``.
     redraw : bool, default=True
         If True, a draw may return the previous expert. This is the paper's convention:
         with uniform weights the expert stays with probability ``1 - alpha_t (K - 1) /
@@ -126,8 +126,8 @@ class FixedShare(MarkovPrior):
     -----
     The paper writes ``alpha_t = (m - 1) / t`` without the limit of one, which is needed
     for ``t < m - 1``. It uses ``m = 2`` for ImageNet and ``m = 11`` for VTAB, chosen to
-    make the codelength short. That codelength does not include the cost of the choice;
-    the codelength of `LearnedShare` does.
+    make the codelength short. Such a codelength does not include the cost of choosing
+    ``m``, unlike that of `LearnedShare`.
 
     With ``m = 2`` and uniform weights the codelength exceeds the Bayesian mixture's by
     at most ``sum_{t=2}^N -log(1 - (K - 1) / (K t)) <= log N`` nats. It exceeds the loss
@@ -159,7 +159,7 @@ class FixedShare(MarkovPrior):
 
     @property
     def shares(self) -> bool:
-        """False where the rate is always zero: ``m=1`` or ``alpha=0``."""
+        """False if the rate is always zero, with ``m=1`` or ``alpha=0``."""
         return self.rate(1) > 0
 
     def check_params(self) -> None:
@@ -195,8 +195,8 @@ class FixedShare(MarkovPrior):
         Parameters
         ----------
         t : int
-            The step that is entered, counted from 1. There is no transition into the
-            first step; its rate is defined by the same formula.
+            The step that is entered, counted from 1. The first step has no transition,
+            but the same formula gives a rate for it.
 
         Returns
         -------
@@ -219,9 +219,9 @@ class FixedShare(MarkovPrior):
 class LearnedShare(SwitchingPrior):
     """Fixed share with an unknown ``m``: a Bayesian mixture over several values.
 
-    If you choose ``m`` after you know the codelengths, the result is not a codelength.
-    This prior gives each ``m`` the same probability instead. It costs at most ``log J``
-    nats more than the best of the ``J`` values in hindsight.
+    If you choose ``m`` after seeing the codelengths, the result is not a codelength.
+    This prior gives each of ``J`` values of ``m`` the same probability instead. The
+    codelength exceeds that of the best value in hindsight by at most ``log J`` nats.
 
     Parameters
     ----------
@@ -281,7 +281,7 @@ class UniversalShare(MarkovPrior):
     a, b : float, default=0.5
         Parameters of the Beta prior, positive.
     max_steps : int, default=5000
-        Longest stream to accept.
+        Length of the longest stream that is accepted.
 
     See Also
     --------
@@ -338,7 +338,7 @@ class UniversalShare(MarkovPrior):
             )
 
     def transition(self, t: int) -> Transition:
-        """Redraw at the rate learned so far; every draw leads to the next row."""
+        """Redraw at the rate learned so far; every draw enters the next row."""
         n_chances = t - 2
         a, b = float(self.a), float(self.b)
         draws = np.arange(n_chances + 1.0)

@@ -1,7 +1,8 @@
-"""Steps with some experts asleep, for mixtures of simple priors.
+"""Steps at which some experts are asleep, for mixtures of simple priors.
 
-An expert asleep has the loss of the mixture of the experts awake, which depends on all
-parts. So steps are processed one by one, with all parts together.
+The loss of an expert asleep is that of the mixture of the experts awake, which depends
+on all parts of the mixture of priors. So steps are processed one by one, with all parts
+together.
 """
 
 from __future__ import annotations
@@ -31,10 +32,11 @@ def advance_awake(
     codelengths: Floats,
     posterior: Floats,
 ) -> bool:
-    """Process rows with the same experts (K,) awake, if the parts are simple.
+    """Process rows at which the same experts (K,) are awake, if the parts are simple.
 
-    The result is the same as processing rows singly, with the loss of the mixture of
-    experts awake for experts asleep, but all parts are computed together.
+    The result is the same as if rows were processed one by one and experts asleep had
+    the loss of the mixture of the experts awake. Computing all parts together is
+    faster.
 
     Returns
     -------

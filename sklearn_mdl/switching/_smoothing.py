@@ -1,4 +1,4 @@
-"""Smoothed posteriors: over experts at each step, given all labels."""
+"""Smoothed posteriors over experts at each step, given all labels."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from sklearn_mdl.switching._thinning import PosteriorThinner
 
 Floats = NDArray[np.float64]
 
-# Size of the states between two checkpoints, unless more steps are needed.
+# Size of the stored states between two checkpoints, unless more steps are needed.
 _HELD = 2**22
 
 
@@ -37,9 +37,9 @@ def smoothed_posterior(
 ) -> Floats:
     """Probability of each expert at each step given *all* labels.
 
-    The posterior of `forward` is for prediction and only uses the labels before a step.
-    This posterior is for explanation and also uses the label of the step and all later
-    ones.
+    The posterior of `forward` is for prediction, so it only uses the labels before a
+    step. This posterior is for explanation, so it also uses the label of the step and
+    all later labels.
 
     Parameters
     ----------
@@ -48,8 +48,9 @@ def smoothed_posterior(
     losses : array-like of shape (N, K)
         Minus log probability of each observed label under each expert, in nats; plus
         infinity is allowed. May be memory-mapped: losses are read twice, in blocks. NaN
-        marks a retired expert. It predicts like the mixture of the experts awake, so
-        later labels do not change its odds and it may keep some probability.
+        marks a retired expert. It is treated as if it predicted like the mixture of the
+        experts awake. So later labels do not change its probability, which may stay
+        positive.
     weights : array-like of shape (K,), optional
         Prior weights of the experts; uniform if not given.
     kinds : sequence of length K, optional
@@ -71,9 +72,10 @@ def smoothed_posterior(
 
     Notes
     -----
-    Forward and backward recursion. States are stored at checkpoints and recomputed
-    between them. Besides checkpoints, losses and result, memory does not grow with
-    ``N``. A label that is impossible for every expert is ignored, as in `forward`.
+    The algorithm is the forward-backward recursion. States are stored at checkpoints
+    and recomputed between them. Besides checkpoints, losses and result, memory does not
+    grow with ``N``. A label that is impossible for every expert is ignored, as in
+    `forward`.
 
     References
     ----------
@@ -98,7 +100,7 @@ def _backward(
     components: list[Component], losses: NDArray[np.generic]
 ) -> Iterator[Floats]:
     """Yield smoothed posteriors (n, K) block by block, from the last step back."""
-    # Memory holds all checkpoints, and the states between two of them.
+    # All checkpoints are in memory, and the states between two of them.
     n_steps, n_experts = losses.shape
     last = max(2, n_steps)
     n_states = n_experts * max(len(c.prior.transition(last).draw) for c in components)
@@ -121,7 +123,7 @@ def _backward(
         block = block_from(start)
         mean = np.zeros_like(block)
         for j, part in enumerate(parts):
-            if isinstance(part, CumulativeFilter):  # one expert explains all steps
+            if isinstance(part, CumulativeFilter):  # the same expert throughout
                 mean += odds[j] * last[j]
             else:
                 rows, messages[j] = _smooth(part, block, messages[j])
@@ -132,7 +134,7 @@ def _backward(
 def _smooth(
     part: MarkovFilter, losses: Floats, message: Floats | None
 ) -> tuple[Floats, Floats | None]:
-    """Smooth a block of steps, in logs: later labels may outweigh all earlier ones.
+    """Smooth a block of steps in logs, since later labels may outweigh earlier ones.
 
     Parameters
     ----------
@@ -141,7 +143,7 @@ def _smooth(
     losses : ndarray of shape (n, K)
     message : ndarray of shape (n_rows, K) or None
         Log probability of all labels after the block given the state of its last step,
-        up to a constant; None if there are none.
+        up to a constant; None if the block is the last one.
 
     Returns
     -------

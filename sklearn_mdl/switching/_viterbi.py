@@ -17,8 +17,9 @@ from sklearn_mdl.switching._prior import MarkovPrior, Transition, sums_of_others
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-# The beginning of a block is one number. Its low bits are the index of the state before
-# it among the sources of its first step; the other bits are that step.
+# The beginning of a block is stored as one number. The low bits are the index of the
+# previous state among the sources of the block's first step. The other bits are that
+# step.
 _PLACE_BITS = 20
 
 
@@ -60,8 +61,8 @@ class _Search:
     begins : ndarray of shape (n_rows, K)
         First step and source of the last block.
     sources : list of ndarray of shape (n_places, 2)
-        For every step from the second on, the expert of each state that a new block may
-        follow, and where that state's own block began.
+        For every step from the second on, each state that a new block may follow: its
+        expert, and where its own block began.
     """
 
     def __init__(self, prior: MarkovPrior, w: Floats) -> None:
@@ -94,10 +95,10 @@ class _Search:
         """Return scores and last blocks of paths that keep their expert."""
         draw, enter, ageing, others = transition
         stay = (1.0 - draw)[:, np.newaxis]
-        if others:  # with no other expert there is nothing to switch to
+        if others:  # without another expert, switching is impossible
             stay = np.where(sums_of_others(self.w) > 0, stay, 1.0)
         elif enter is not None and not ageing:
-            # A draw may return the same expert in the same row: the same path.
+            # A draw may return the same expert in the same row, which is the same path.
             stay = stay + (draw * enter)[:, np.newaxis] * self.w
         kept, begins = self.scores + np.log(stay), self.begins
         if enter is not None and not ageing:
@@ -116,7 +117,7 @@ class _Search:
         if others:
             return self._draw_others(leaving, drawn, places)
         scores, sources = self._best_of_rows(leaving)
-        if enter is None:  # from every row to the next
+        if enter is None:  # every row leads to the next
             drawn[1:] = scores[:, np.newaxis] + self.log_w
             places += np.arange(len(drawn))[:, np.newaxis]
             return np.concatenate([sources[:1], sources])
@@ -128,7 +129,7 @@ class _Search:
     def _draw_others(
         self, leaving: Floats, drawn: Floats, places: Integers
     ) -> Integers:
-        """Draw from the other experts: the best one can only follow the second best."""
+        """Draw from the other experts, so that the best one follows the second best."""
         rest = sums_of_others(self.w)
         leaving = np.where(rest > 0, leaving - np.log(rest), -np.inf)
         first, source = self._best_of_rows(leaving)

@@ -98,9 +98,11 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         Parameters
         ----------
         blocks : iterable of (X, y)
-            Each as for :meth:`partial_fit`, from a generator or a torch ``DataLoader``.
+            Pairs ``(X, y)`` as for :meth:`partial_fit`, from a generator or a torch
+            ``DataLoader``.
         classes : array-like of shape (n_classes,), default=None
-            As for :meth:`partial_fit`, since the first blocks may not have all classes.
+            As for :meth:`partial_fit`. Needed because the first blocks may not contain
+            all classes.
 
         Returns
         -------

@@ -108,7 +108,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         """Return a hash of the labels as the user gave them."""
 
     def _classes_of(self, y: np.ndarray) -> np.ndarray | None:
-        """Return the classes of a whole stream, None where labels are numbers."""
+        """Return the classes of a whole stream; None if labels are numbers."""
         return None
 
     def _forget_classes(self) -> None:
@@ -142,9 +142,10 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
             no ``sample_weight``, since a weighted sum is not a codelength. Repeat or
             drop rows instead.
         groups : array-like of shape (n_samples,), default=None
-            Group of each row, such as a patient. Labels of a group are learned only
-            after all its rows are coded. Rows of a group must be adjacent, unless
-            ``shuffle`` is set, which permutes groups and the rows in each.
+            Group of each row, such as a patient. The labels of a group are only learned
+            once all of its rows are coded. Rows of a group must be adjacent, unless
+            ``shuffle`` is set, which permutes the groups and the rows within each
+            group.
 
         Returns
         -------
@@ -306,7 +307,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
             run: PrequentialRun | None = self.__dict__.get("_run")
             is_new = run is not before.get("_run")
             goes_on = is_new and run is not None and run.can_go_on and run.n_scored
-            # An interrupted stream stays where it can be resumed.
+            # An interrupted stream is kept, so that it can be resumed.
             if not (isinstance(error, KeyboardInterrupt) and goes_on):
                 self.__dict__.clear()
                 self.__dict__.update(before)

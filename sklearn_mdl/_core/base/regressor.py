@@ -71,7 +71,8 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
         Parameters
         ----------
         blocks : iterable of (X, y)
-            Each as for :meth:`partial_fit`, from a generator or a torch ``DataLoader``.
+            Pairs ``(X, y)`` as for :meth:`partial_fit`, from a generator or a torch
+            ``DataLoader``.
 
         Returns
         -------

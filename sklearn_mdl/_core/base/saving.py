@@ -174,7 +174,7 @@ class FileMixin:
 
 
 class TrustedSources(NamedTuple):
-    """Sources besides the file that its estimators may read."""
+    """Sources, besides the file itself, that its estimators may read."""
 
     network: bool
     paths: frozenset[str]

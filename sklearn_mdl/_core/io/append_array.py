@@ -72,7 +72,8 @@ class GrowingArray:
         """Reserve memory for more rows, so that they are not moved again."""
         n_places = self.n_rows + n_rows
         if self._path is None and n_places > len(self._buffer):
-            # At least twice as much, so rows are only moved a few times.
+            # Reserve at least twice as much memory, so that rows are only moved a few
+            # times.
             n_places = max(n_places, 2 * len(self._buffer))
             room = np.empty((n_places, *self._tail), self.dtype)
             room[: self.n_rows] = self._buffer[: self.n_rows]

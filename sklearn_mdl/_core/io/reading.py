@@ -17,7 +17,7 @@ DAMAGED_HEADER = TokenError, SyntaxError, RecursionError
 def readable(
     path: Path | str, required: str, cure: str, *errors: type[Exception]
 ) -> Iterator[None]:
-    """Turn library errors for a damaged file into an error with file and cure.
+    """Turn library errors about a damaged file into one that names the file and a fix.
 
     Parameters
     ----------

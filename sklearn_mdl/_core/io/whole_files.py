@@ -57,7 +57,7 @@ def replaced(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Add the file and a cure to disk errors that do not name the user's file.
+    """Add the file and a fix to disk errors that do not name the user's file.
 
     Raises
     ------

@@ -28,7 +28,7 @@ class ImageReadout(BaseReadout):
     device: str = "auto"
     random_state: RandomState = None
 
-    scaling = None  # pixels are not scaled; not a parameter
+    scaling = None  # not a parameter, since pixels are not scaled
 
     _parameter_constraints: ClassVar[Constraints] = {
         **BaseReadout._parameter_constraints,

@@ -1,4 +1,4 @@
-"""Readouts of one encoder in a run over images."""
+"""Readouts on one frozen encoder in a run over images."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ N_ENCODED = "n_encoded"
 
 
 class EncodingLearner(Learner):
-    """Readouts of one encoder: a pass over features within a pass over images.
+    """Readouts on one encoder: a pass over features within a pass over images.
 
-    Images are encoded when they are predicted, always in whole blocks, with zeros for
-    unknown rows. Once learned, their features are kept, scaled and replayed as in a run
-    over features, so the codes are the same.
+    Images are encoded when their labels are predicted. They are encoded in whole
+    blocks, with zeros in place of unknown rows. Once learned, their features are kept,
+    scaled and replayed as in a run over features, so codelengths are the same.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class EncodingLearner(Learner):
     encoder : TimmEncoder, TorchEncoder or CachedEncoder
         Fitted encoder.
     shape : (H, W, C)
-        Of the images.
+        Shape of the images.
     context : Context
         Context of the run over images.
 
@@ -85,7 +85,7 @@ class EncodingLearner(Learner):
         return {**self.__dict__, "_last": None}
 
     def __deepcopy__(self, memo: dict[int, object]) -> EncodingLearner:
-        """Copy everything that changes, but neither the encoder nor features."""
+        """Copy everything that changes; share the encoder and the features."""
         store = self.features.store
         memo[id(store)] = store.branch()
         memo[id(self.encoder)] = self.encoder
@@ -119,7 +119,7 @@ class EncodingLearner(Learner):
     def update(
         self, x: Tensor, y: Tensor, replayed: Iterator[tuple[Tensor, Tensor]]
     ) -> None:
-        """Keep the features of a new minibatch, learn from them and from past ones."""
+        """Keep the features of a new minibatch; learn from them and from past ones."""
         self._keep(x[self.place], y)
         if not self.features.n_refreshed:
             self.features.refresh(len(self.features.store))
@@ -148,11 +148,11 @@ class EncodingLearner(Learner):
 
     @property
     def reports(self) -> dict[int, Report]:  # type: ignore[override]
-        """Reports on wrapped estimators by column."""
+        """Reports on wrapped estimators, by column."""
         return {k: report for lr in self.inner for k, report in lr.reports.items()}
 
     def retire(self, columns: Collection[int]) -> None:
-        """Drop some readouts, and inner learners without any."""
+        """Drop some readouts, and inner learners that have no readouts left."""
         gone = set(columns)
         pairs = zip(self.inner, self.states, strict=True)
         kept = [(lr, state) for lr, state in pairs if not gone.issuperset(lr.columns)]
@@ -164,7 +164,7 @@ class EncodingLearner(Learner):
         self.columns = [k for learner in self.inner for k in learner.columns]
 
     def state_dict(self) -> dict[int, dict[str, Tensor]]:
-        """Return the state of the readouts, without features, which are recomputed."""
+        """Return the state of the readouts; features are recomputed later."""
         found: dict[int, dict[str, Tensor]] = {self.columns[0]: {}}
         for learner in self.inner:
             for column, own in learner.state_dict().items():

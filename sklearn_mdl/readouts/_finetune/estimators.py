@@ -33,22 +33,22 @@ from sklearn_mdl.readouts._isolation import net_draws
 class FineTunedReadout(NetworkReadout):
     """Linear readout on an encoder, trained online together with the encoder.
 
-    The network starts as the encoder with a linear layer of zeros on its features, and
-    all parameters are trained (Li, Bornschein and Hutter, 2023, appendix,
+    The network is the encoder followed by a linear layer that starts at zero. All of
+    its parameters are trained (Li, Bornschein and Hutter, 2023, appendix,
     "Fine-tuning"). It is a classifier of images on its own, and a readout of
     :class:`~sklearn_mdl.MDLReadoutSwitcher`. In a list with frozen readouts, the
-    posterior shows from which example on it pays to train the encoder.
+    posterior shows after how many examples it pays to train the encoder.
 
     Parameters
     ----------
     encoder : TimmEncoder, TorchEncoder or CachedEncoder
-        Its layers, pooling and preprocessing are kept. Its network is copied and never
+        Determines layers, pooling and preprocessing. Its network is copied and never
         changed. For a cached encoder, the inner encoder is used.
     image_shape : (int, int, int) or (int, int), default=None
         Height, width and channels of the images whose pixels are the rows of X. None
         assumes square images with three channels or one.
     batch_size : int, default=32
-        Number of rows learned at once. A switcher overrides this.
+        Number of rows in a minibatch. A switcher overrides this.
     device : str, default="auto"
         Torch device; "auto" uses a GPU if there is one. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
@@ -64,32 +64,32 @@ class FineTunedReadout(NetworkReadout):
     beta1, beta2 : float, default=0.9, 0.999
         Decay of the moments of "adamw".
     eps : float, default=1e-8
-        Added to the root of the second moment of "adamw".
+        Added to the square root of the second moment of "adamw".
     weight_decay : float, default=0.0
         Decoupled for "adamw", added to the gradient for "sgd".
     n_replay_streams : int or (int, int), default=10
         Number of replay streams. Each new minibatch is followed by one step on each. A
-        pair is the number for the first 1,000 rows and the smallest number: after ``n``
-        rows the first has fallen by a factor of ``sqrt(1000 / n)``.
+        pair ``(first, least)`` uses ``first`` streams for the first 1,000 rows. After
+        ``n`` rows it uses ``first * sqrt(1000 / n)`` streams, but at least ``least``.
     ema_step_size : float, default=1.0
         Predict with averaged weights: ``average <- (1 - step) average + step weights``
         after every optimiser step. Batch normalisation statistics are averaged in the
-        same way. At 1 the weights themselves predict.
+        same way. With 1 there is no averaging.
     ema_warmup : bool, default=True
         Make the ``n``-th averaging step at least ``1 / (n + 1)``.
     label_smoothing : float, default=0.01
-        Share of each target that is spread over all classes, only in training.
+        Share of each target that is spread over all classes, in training only.
     calibration : bool, default=True
-        Forward calibration: multiply logits by ``softplus(b)``. The scalar ``b`` is
-        learned on each minibatch before the weights see its labels.
+        Forward calibration: multiply logits by ``softplus(b)``. The scalar ``b`` takes
+        a step on each minibatch before the weights learn its labels.
     augmentation : {"crop", "crop-flip", "randaugment"}, callable or None, default=None
-        Random changes of training images: random crops resized to the full size, the
-        same mirrored half of the time, or RandAugment. A callable maps a uint8 image
-        tensor (C, H, W) to one of the same kind, and draws only from torch's generator.
-        Predictions use unchanged images.
+        Random changes of training images. "crop" is random crops resized to the full
+        size. "crop-flip" also mirrors half of the images. "randaugment" is RandAugment.
+        A callable must map a uint8 image tensor (C, H, W) to one of the same shape and
+        type, and use only torch's random generator. Predictions use unchanged images.
     recency : float, default=1.0
-        After ``t`` minibatches, a replay stream returns to the first with probability
-        ``recency / t``; 1 is uniform replay.
+        After ``t`` minibatches, a replay stream returns to the first minibatch with
+        probability ``recency / t``; 1 is uniform replay.
 
     Attributes
     ----------
@@ -106,10 +106,10 @@ class FineTunedReadout(NetworkReadout):
 
     Notes
     -----
-    Batch normalisation uses the statistics of the minibatch, which holds only past
-    rows, in training, and its running statistics in prediction. A minibatch of one row
-    is learned with the running statistics. If the loss of a network stops being finite,
-    the network predicts uniformly from then on.
+    In training, batch normalisation uses the statistics of the minibatch, which
+    contains only past rows. Predictions and minibatches of one row use the running
+    statistics. If the loss of a network stops being finite, the network predicts
+    uniformly from then on.
 
     Examples
     --------
@@ -142,7 +142,7 @@ class FineTunedReadout(NetworkReadout):
     def learners_of(
         cls, members: Sequence[tuple[int, Self]], context: Context
     ) -> list[Learner]:
-        """Make one learner per readout; equal encoders are loaded once."""
+        """Make one learner per readout; load equal encoders only once."""
         shapes = [image_shape_of(context.n_features, r.image_shape) for _, r in members]
         encoders = distinct_encoders([r.encoder for _, r in members], shapes)
         return [
@@ -161,20 +161,21 @@ class ScratchReadout(NetworkReadout):
 
     The paper compares pre-trained encoders with such networks (Li, Bornschein and
     Hutter, 2023, section 4 and appendix, "Train from Scratch"). The network ends in a
-    linear layer of zeros. It is a classifier of images on its own, and a readout of
-    :class:`~sklearn_mdl.MDLReadoutSwitcher`.
+    linear layer that starts at zero. It is a classifier of images on its own, and a
+    readout of :class:`~sklearn_mdl.MDLReadoutSwitcher`.
 
     Parameters
     ----------
     model : str or callable, default="resnet50"
-        A name from ``timm.list_models()``, such as "resnet50". Or a class or function
-        that returns a ``torch.nn.Module`` from (n, C, H, W) to vectors (n, width). Its
-        weights are drawn during the call, from ``random_state``.
+        Either a name from ``timm.list_models()``, such as "resnet50", or a class or
+        function that returns a ``torch.nn.Module``. The module maps (n, C, H, W) to
+        vectors (n, width). Its weights are drawn during the call, with ``random_state``
+        as the seed.
     image_shape : (int, int, int) or (int, int), default=None
         Height, width and channels of the images whose pixels are the rows of X. None
         assumes square images with three channels or one.
     batch_size : int, default=32
-        Number of rows learned at once. A switcher overrides this.
+        Number of rows in a minibatch. A switcher overrides this.
     device : str, default="auto"
         Torch device; "auto" uses a GPU if there is one. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
@@ -190,32 +191,32 @@ class ScratchReadout(NetworkReadout):
     beta1, beta2 : float, default=0.9, 0.999
         Decay of the moments of "adamw".
     eps : float, default=1e-8
-        Added to the root of the second moment of "adamw".
+        Added to the square root of the second moment of "adamw".
     weight_decay : float, default=0.0
         Decoupled for "adamw", added to the gradient for "sgd".
     n_replay_streams : int or (int, int), default=10
         Number of replay streams. Each new minibatch is followed by one step on each. A
-        pair is the number for the first 1,000 rows and the smallest number: after ``n``
-        rows the first has fallen by a factor of ``sqrt(1000 / n)``.
+        pair ``(first, least)`` uses ``first`` streams for the first 1,000 rows. After
+        ``n`` rows it uses ``first * sqrt(1000 / n)`` streams, but at least ``least``.
     ema_step_size : float, default=1.0
         Predict with averaged weights: ``average <- (1 - step) average + step weights``
         after every optimiser step. Batch normalisation statistics are averaged in the
-        same way. At 1 the weights themselves predict.
+        same way. With 1 there is no averaging.
     ema_warmup : bool, default=True
         Make the ``n``-th averaging step at least ``1 / (n + 1)``.
     label_smoothing : float, default=0.01
-        Share of each target that is spread over all classes, only in training.
+        Share of each target that is spread over all classes, in training only.
     calibration : bool, default=True
-        Forward calibration: multiply logits by ``softplus(b)``. The scalar ``b`` is
-        learned on each minibatch before the weights see its labels.
+        Forward calibration: multiply logits by ``softplus(b)``. The scalar ``b`` takes
+        a step on each minibatch before the weights learn its labels.
     augmentation : {"crop", "crop-flip", "randaugment"}, callable or None, default=None
-        Random changes of training images: random crops resized to the full size, the
-        same mirrored half of the time, or RandAugment. A callable maps a uint8 image
-        tensor (C, H, W) to one of the same kind, and draws only from torch's generator.
-        Predictions use unchanged images.
+        Random changes of training images. "crop" is random crops resized to the full
+        size. "crop-flip" also mirrors half of the images. "randaugment" is RandAugment.
+        A callable must map a uint8 image tensor (C, H, W) to one of the same shape and
+        type, and use only torch's random generator. Predictions use unchanged images.
     recency : float, default=1.0
-        After ``t`` minibatches, a replay stream returns to the first with probability
-        ``recency / t``; 1 is uniform replay.
+        After ``t`` minibatches, a replay stream returns to the first minibatch with
+        probability ``recency / t``; 1 is uniform replay.
     model_options : mapping, default=None
         Arguments of ``timm.create_model``, or of the callable.
     input_size : int, default=None
@@ -237,7 +238,7 @@ class ScratchReadout(NetworkReadout):
 
     Notes
     -----
-    As in :class:`~sklearn_mdl.readouts.FineTunedReadout`.
+    See the notes of :class:`~sklearn_mdl.readouts.FineTunedReadout`.
 
     Examples
     --------

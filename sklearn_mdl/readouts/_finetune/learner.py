@@ -1,4 +1,4 @@
-"""A network as a learner that predicts images, observes labels, and learns."""
+"""The learner of a network that is trained online on images."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ NETWORK, AVERAGE, OPTIMIZER, SCALE = "network", "average", "optimizer", "logit_s
 class NetworkLearner(Learner):
     """A network that learns online.
 
-    Random numbers in training (dropout, augmentations) depend only on the seed and the
-    number of steps, so copies and pickles continue with the same bits.
+    Random numbers in training (dropout, augmentation) depend only on the seed and the
+    number of steps. So copies and pickles continue with bitwise the same results.
 
     Parameters
     ----------
@@ -42,9 +42,9 @@ class NetworkLearner(Learner):
     expert : FineTunedReadout or ScratchReadout
         The settings.
     trunk : EncoderTrunk or PixelTrunk
-        The trunk, which the learner owns from now on.
+        The network without its head. The learner takes ownership of it.
     shape : (H, W, C)
-        Of the images.
+        Shape of the images.
     context : Context
     """
 
@@ -97,7 +97,7 @@ class NetworkLearner(Learner):
 
     @torch.no_grad()
     def _logits(self, rows: Tensor) -> Tensor:
-        """Return float64 logits (n, C), with averaged weights if there are any."""
+        """Return float64 logits (n, C), from averaged weights if there are any."""
         if self._last is None or not torch.equal(self._last[0], rows):
             batch = self.network.prepare(pixels_of(rows, self.shape))
             network = self.network if self.average is None else self.average.network
@@ -110,7 +110,7 @@ class NetworkLearner(Learner):
     ) -> None:
         """Learn from a new minibatch, then from replayed minibatches.
 
-        If a loss is not finite, the weights are lost and replay is skipped.
+        If a loss is not finite, the weights are useless, so replay is skipped.
         """
         for some_x, some_y in chain([(x, y)], replayed):
             if not self._step(some_x[self.place], some_y):
@@ -140,7 +140,7 @@ class NetworkLearner(Learner):
             self.calibration.learn_factor(float(gaps.mean()))
 
     def _step(self, rows: Tensor, y: Tensor) -> bool:
-        """Take one step on a minibatch, and return whether its loss was finite."""
+        """Take one step on a minibatch, and return True if its loss was finite."""
         self.n_steps += 1
         self._last = None
         images = pixels_of(rows, self.shape)
@@ -150,7 +150,7 @@ class NetworkLearner(Learner):
             batch = self.network.prepare(images).to(rows.device)
             # Copy the labels, since other threads write to the same tensor.
             loss = self.net.train_step((batch, y.clone()))["loss"]
-        self.net.optimizer_.zero_grad()  # gradients are as large as weights
+        self.net.optimizer_.zero_grad()  # to save memory
         if self.average is not None:
             self.average.update(self.network)
         return bool(loss.isfinite())
@@ -210,7 +210,7 @@ class NetworkLearner(Learner):
 
 
 def drawn_seed(seed: int, step: int) -> int:
-    """Return the seed for a step; step 0 draws initial weights."""
+    """Return the seed for a step; step 0 is for initial weights."""
     return int(np.random.SeedSequence([seed, step]).generate_state(1, np.uint64)[0])
 
 

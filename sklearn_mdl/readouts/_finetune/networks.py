@@ -29,8 +29,9 @@ def augment_of(augmentation: str | Augment | None, shape: Shape) -> Augment | No
     Parameters
     ----------
     augmentation : {"crop", "crop-flip", "randaugment"}, callable or None
-        Random crops resized to the full size; the same, mirrored half of the time;
-        RandAugment (Cubuk et al., 2020) with two operations of magnitude 9.
+        "crop" is random crops resized to the full size. "crop-flip" also mirrors half
+        of the images. "randaugment" applies two operations of magnitude 9 (Cubuk et
+        al., 2020).
     shape : (H, W, C)
 
     Raises
@@ -78,9 +79,8 @@ def _described(image: object) -> str:
 class AveragedNetwork:
     """Exponential moving average of the weights of a network.
 
-    Statistics of layers, such as the running means of batch normalisation, belong to
-    the weights that produced them, so they are averaged in the same way. Counters are
-    copied.
+    Statistics of layers, such as the running means of batch normalisation, must match
+    the weights, so they are averaged in the same way. Counters are copied.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ def module_of(
                 "model must make a torch.nn.Module, but it made "
                 f"{type(module).__name__}; return the module"
             )
-        return copy.deepcopy(module)  # a callable may return the same module each time
+        return copy.deepcopy(module)  # a callable may return the same module every time
     timm = needed("timm", "ScratchReadout", "images")
     check_name(timm, architecture)
     check_options(options)
@@ -190,8 +190,8 @@ def module_of(
 class HeadedNetwork(nn.Module):
     """A trunk with a linear head that starts at zero.
 
-    All labels are therefore equally likely at first. A minibatch of one row is learned
-    with the running statistics of batch normalisation, since it has no statistics.
+    So all labels are equally likely at first. A minibatch of one row is learned with
+    the running statistics of batch normalisation, since a single row has no variance.
 
     Parameters
     ----------
@@ -210,7 +210,7 @@ class HeadedNetwork(nn.Module):
 
     @torch.no_grad()
     def add_classes(self, n: int) -> None:
-        """Add outputs with zero weights, each with ``1 / C`` if features are zero."""
+        """Add outputs with zero weights and the bias that predicts ``1 / C``."""
         weight, bias = self.head.weight, self.head.bias
         known = torch.logsumexp(bias.double(), 0) - math.log(len(bias))
         weight.data = torch.nn.functional.pad(weight, (0, 0, 0, n))
@@ -262,7 +262,7 @@ def width_of(trunk: Trunk, shape: Shape, device: torch.device) -> int:
 
 
 class LearningNet(NeuralNet):
-    """The skorch net of a readout with network, criterion and optimiser."""
+    """The skorch net of a readout, with its network, criterion and optimiser."""
 
     def __deepcopy__(self, memo: dict[int, object]) -> LearningNet:
         """Copy networks even if their classes cannot be pickled."""

@@ -28,28 +28,28 @@ from sklearn_mdl.readouts._finetune.encoding import EncodingLearner
 class FrozenReadout(ImageReadout):
     """Readout on the features of a frozen encoder.
 
-    In a list of readouts the pair ``(encoder, readout)`` means the same. The codes are
-    those of the readout on precomputed features. But rows are images, so the list can
-    also contain networks that learn from images. Kernels, which otherwise learn row by
-    row, learn a minibatch of images as a group of rows. Each image is encoded only once
-    for all readouts of an encoder, when its minibatch is predicted, and replay reads
-    features.
+    In a list of readouts, you can write it as a pair ``(encoder, readout)``.
+    Codelengths equal those of the readout on precomputed features. But the rows are
+    images, so the list can also contain networks that learn from images. Kernels
+    otherwise learn row by row. Here they learn a minibatch of images as a group of
+    rows. Each image is encoded only once for all readouts on an encoder, when its
+    minibatch is predicted. Replay reuses these features.
 
     Parameters
     ----------
     encoder : TimmEncoder, TorchEncoder or CachedEncoder
         The encoder, which is not modified.
     readout : readout
-        Any readout of a switcher except those that take images themselves.
+        Any readout for a switcher that does not itself take images.
     image_shape : (int, int, int) or (int, int), default=None
         Height, width and channels of the images whose pixels are the rows of X. None
         assumes square images with three channels or one.
     batch_size : int, default=32
-        Number of rows encoded and learned at once. A switcher overrides this.
+        Number of rows in a minibatch. A switcher overrides this.
     device : str, default="auto"
         Torch device of the readout, not of the encoder. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
-        Outside a switcher, replaces that of the readout if it is None.
+        Used outside a switcher if the readout's own ``random_state`` is None.
 
     Attributes
     ----------
@@ -113,7 +113,7 @@ class FrozenReadout(ImageReadout):
     def learners_of(
         cls, members: Sequence[tuple[int, Self]], context: Context
     ) -> list[Learner]:
-        """Make one learner for all readouts of an encoder."""
+        """Make one learner for all readouts on an encoder."""
         shapes = [image_shape_of(context.n_features, r.image_shape) for _, r in members]
         encoders = distinct_encoders([r.encoder for _, r in members], shapes)
         groups = grouped((id(encoder), i) for i, encoder in enumerate(encoders))

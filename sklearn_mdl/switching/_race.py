@@ -102,7 +102,17 @@ class Race(BaseEstimator):
         return int(count)
 
     def slack_of_pool(self, n_samples: int) -> float:
-        """Return the nats that a kind must save a pool after so many examples."""
+        """Return the nats that a kind must save a pool after so many examples.
+
+        Parameters
+        ----------
+        n_samples : int
+
+        Returns
+        -------
+        slack : float
+            In nats.
+        """
         return self.pool_slack * max(1.0, n_samples / (4 * self.min_samples))
 
     def survivors(

@@ -1,7 +1,8 @@
 """Pools: predictions of kinds of experts, combined with weights learned online.
 
-A switching mixture follows one expert at a time. Kinds of experts that make different
-errors are better combined. A log-linear pool multiplies powers of their predictions:
+A switching mixture uses one expert at a time. If kinds of experts make different
+errors, combining them is better. A log-linear pool multiplies powers of their
+predictions:
 
     p_t(y)  ~  prod_g q_gt(y) ^ w_g,
 

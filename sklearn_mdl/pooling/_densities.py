@@ -1,4 +1,4 @@
-"""The pool of densities of real labels, which are combined like Gaussians."""
+"""The pool of densities of real labels, combined as if they were Gaussian."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class DensityPoolPass(GroupPass):
     A product of powers of Gaussians is a Gaussian. If the kinds' mixtures have means
     :math:`\mu_g` and variances :math:`v_g`, its precision is :math:`\sum_g w_g / v_g`
     and its mean is :math:`\sum_g w_g \mu_g / v_g` divided by the precision. Readouts
-    predict Student-t densities, and a Gaussian would be too costly at an outlier. So
-    the pool is the Student-t with that mean and variance and with the fewest degrees of
-    freedom of all kinds. Each label moves the weights by one Newton step on its
-    log-loss, with the Fisher information of that density as the Hessian. Weights are
+    predict Student-t densities, and a Gaussian would make outliers too costly. So the
+    pool predicts a Student-t with this mean and variance and with the smallest degrees
+    of freedom of any kind. After each label, the weights take one Newton step on its
+    log-loss, with the Fisher information of the density as the Hessian. Weights are
     non-negative and sum to at least one, so a pool is never wider than its widest kind.
 
-    There is no pool until every kind has a finite variance.
+    The pool predicts nothing until every kind has a finite variance.
 
     Parameters
     ----------
@@ -61,7 +61,8 @@ class DensityPoolPass(GroupPass):
     def mix(self, values: Floats, weights: Floats, members: Members) -> Floats:
         """Return mean, variance and degrees of freedom of the kinds' mixtures, (G, 3).
 
-        Densities (K, 3) are locations, logarithms of scales and degrees of freedom.
+        Each row of the densities (K, 3) holds location, log scale and degrees of
+        freedom.
         """
         location, log_scale, dof = values.T
         with np.errstate(all="ignore"):  # infinite moments mean that there is no pool

@@ -25,7 +25,8 @@ class Members:
     """Sums over the members of each group, in an order that depends only on the group.
 
     The first members of all groups are added first, then the second members of the
-    groups that have two, and so on. Each of these ranks takes a single addition.
+    groups that have two, and so on. Each of these rounds is a single vectorised
+    addition.
 
     Parameters
     ----------
@@ -37,7 +38,7 @@ class Members:
     Attributes
     ----------
     order : ndarray of shape (size,)
-        Members, sorted by rank.
+        Members, sorted by the round in which they are added.
     groups : ndarray of shape (size,)
         Group of each member in `order`.
     """
@@ -74,10 +75,10 @@ def newton_step(hessian: Floats, gradient: Floats) -> Floats:
 def without(
     weights: Floats, hessian: Floats, groups: Sequence[int]
 ) -> tuple[Floats, Floats]:
-    """Return weights and Hessian of the groups that stay when others are dropped.
+    """Return weights and Hessian of the remaining groups after dropping others.
 
     The new weights minimise a loss that is quadratic around the old ones: ``w += H^-1
-    H[:, gone] w[gone]``, where ``H`` is the Hessian of the groups that stay.
+    H[:, gone] w[gone]``, where ``H`` is the Hessian of the remaining groups.
     """
     gone = np.isin(np.arange(len(weights)), groups)
     rows = hessian[~gone]
@@ -100,8 +101,8 @@ class GroupPass(ABC):
     weights : ndarray of shape (G,)
         Weights of the groups for the incoming row.
     hessian : ndarray of shape (G, G)
-        Hessian of the log-losses so far with respect to the weights. Old losses count
-        less if the pool has a half-life.
+        Hessian of the log-losses so far with respect to the weights. If the pool has a
+        half-life, older losses count less.
     rates : sequence of float or None
         Rates of the fixed share within groups, as in the pool.
     """

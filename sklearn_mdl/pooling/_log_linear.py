@@ -38,7 +38,7 @@ class PoolTrace(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class LogLinearPool(BaseEstimator):
-    r"""Log-linear pool of predictions of several kinds of experts, learned online.
+    r"""Log-linear pool of the predictions of several kinds of experts, learned online.
 
     The prediction for a row is
 
@@ -61,17 +61,16 @@ class LogLinearPool(BaseEstimator):
     kinds : array-like of shape (n_readouts,), default=None
         The kind of each readout in a switcher's list. None derives kinds from the
         architecture, scaling, averaging and kernel noise of readouts. Not used if you
-        call the pool with predictions of kinds.
-    prior_precision : float, default=15.0
-        :math:`\lambda`, which holds the weights near ``1 / G`` at first.
+        call the pool with predictions of kinds. prior_precision : float, default=15.0
+        :math:`\lambda`. The larger it is, the longer the weights stay near ``1 / G``.
     floor : float, default=1e-4
-        Share of the uniform distribution that is mixed into the prediction of every
-        kind and of the pool. Without a floor, a single kind that is certain and wrong
-        makes the regret grow linearly.
+        Weight of the uniform distribution that is mixed into the predictions of every
+        kind and of the pool. Without a floor, a single kind that is both certain and
+        wrong can make the regret grow linearly.
     half_life : float, default=None
-        Number of labels after which a label counts half in :math:`H`; None counts all
-        labels equally. Use it for streams that drift. :math:`H` then decays towards
-        :math:`H_0`, so steps stay large enough to follow new labels.
+        Number of labels after which the weight of a label in :math:`H` has halved. None
+        weights all labels equally. Set it for streams that drift. :math:`H` then decays
+        towards :math:`H_0`, so steps stay large enough to follow new labels.
     rates : sequence of float, default=None
         Constant rates of the fixed share with which a switcher mixes the readouts of a
         kind. Each kind has its own Bayesian mixture over the rates. None is the single
@@ -79,7 +78,7 @@ class LogLinearPool(BaseEstimator):
 
     See Also
     --------
-    sklearn_mdl.forward : The switching mixture, which follows one expert at a time.
+    sklearn_mdl.forward : The switching mixture, which uses one expert at a time.
 
     References
     ----------
@@ -220,8 +219,8 @@ class PoolPass(GroupPass):
         proba : ndarray of shape (G, C)
             Probabilities of the kinds.
         label : int
-            A new class has the number ``C``. It does not change the weights and is
-            known afterwards.
+            ``C`` stands for a new class. It does not change the weights, and from then
+            on the pool predicts it as well.
 
         Returns
         -------

@@ -237,14 +237,14 @@ class BaseSwitcher(FittedSwitcher):
     ) -> PassForecast:
         """Forecast seconds, memory and disk of ``fit`` from a trial on the first rows.
 
-        The trial uses at most 2,560 rows, since the cost of kernels per row is constant
-        beyond 2,048. The forecast assumes that no readout retires, so a pass with a
-        race takes less time.
+        The trial uses at most 2,560 rows, since beyond 2,048 rows the cost of kernels
+        per row is constant. The forecast assumes that no readout retires, so a pass
+        with a race takes less time.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Only the rows of the trial are read from a memory map.
+            If it is a memory map, only the rows of the trial are read.
         y : array-like of shape (n_samples,)
         groups : array-like of shape (n_samples,), default=None
             As for ``fit``.

@@ -32,13 +32,13 @@ from sklearn_mdl.switching import FixedShare
 
 @dataclass(eq=False, repr=False)
 class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
-    """Codelength of labels given features, computed by switching between readouts.
+    """Codelength of labels given features, by switching between readouts.
 
     All readouts predict every example before its label is seen, and a prior over
     sequences of readouts mixes their predictions. The codelength is the sum of the
     mixture's log-losses (Li, Bornschein and Hutter, 2023, sections 3.1 to 3.3). Shorter
-    is better: a codelength accounts for accuracy, complexity of the readout and data
-    efficiency together.
+    is better: a single number accounts for accuracy, the complexity of the readout and
+    data efficiency.
 
     Parameters
     ----------
@@ -66,23 +66,24 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
     readout_weights : "architecture" or array-like of shape (n_readouts,), default=None
         Prior weights of the readouts; None is uniform. "architecture" is uniform over
         architectures and within each, so an architecture with many settings does not
-        outweigh one with few.
+        outweigh an architecture with few.
     pooling : "auto", None, LogLinearPool or array-like, default="auto"
         How to combine kinds of readouts in addition to switching. A fixed share with
         rate ``1 / t`` mixes the readouts within a kind, and a
         :class:`~sklearn_mdl.pooling.LogLinearPool` combines kinds. "auto" pools if
         `readouts` is None or a name, but not if it is a list. An array-like of shape
-        (n_readouts,) names the kind of each readout. Otherwise, readouts that differ in
-        architecture, scaling, averaging or kernel noise are of different kinds. With
-        None or fewer than two kinds, the readouts are only switched, as in the paper.
-        Kinds without prior weight are left out.
+        (n_readouts,) names the kind of each readout. Otherwise, readouts belong to
+        different kinds if they differ in architecture, scaling, averaging or kernel
+        noise. With None or fewer than two kinds, the readouts are only switched, as in
+        the paper. Kinds whose prior weight is zero are left out.
     race : "auto", None or Race, default="auto"
-        The rule by which hopeless readouts retire
+        The rule by which readouts without a chance retire
         (:class:`~sklearn_mdl.switching.Race`). It is applied each time the number of
-        examples doubles. Retired readouts are no longer trained. They count as asleep,
-        so they predict like the mixture of the others. "auto" is `Race()` if `readouts`
-        is None or a name. It is None if `readouts` is a list, as in the paper. It is
-        also None for "drift", where a readout that loses now may win later.
+        examples doubles. Retired readouts are no longer trained. They are "asleep":
+        they count as predicting like the mixture of the others. "auto" is `Race()` if
+        `readouts` is None or a name. It is None if `readouts` is a list, as in the
+        paper. It is also None for "drift", where a readout that loses now may win
+        later.
     batch_size : int, (int, int) or "auto", default="auto"
         Number of rows learned at once. Overrides the batch size of the readouts. An int
         is a constant size, as in the paper. With a pair, minibatches grow along the
@@ -90,25 +91,25 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         few labels. "auto" is ``(8, 32)`` if `readouts` is None or a name, and 32 if it
         is a list.
     label_delay : int, default=0
-        Number of later rows that are predicted before the label of a row arrives.
-        Readouts, calibration, posterior, pool and race only see the label of row ``t``
-        once row ``t + label_delay`` is coded. Cannot be combined with ``groups``.
+        Number of further rows that are predicted before the label of a row arrives.
+        Readouts, calibration, posterior, pool and race see the label of row ``t`` only
+        after row ``t + label_delay`` is coded. Cannot be combined with ``groups``.
     shuffle : bool, default=False
-        Permute the rows once in ``fit``; the order is kept in ``order_``.
+        Permute the rows once in ``fit``, and store the order in ``order_``.
     device : str, default="auto"
-        Torch device. Overrides the device of the readouts. "auto" uses a GPU if there
-        is one.
+        Torch device. Overrides the device of the readouts. "auto" uses a GPU if one is
+        available.
     precision : {"float32", "bfloat16", "tf32"}, default="float32"
-        Precision to which factors in matrix products are rounded while networks learn.
-        "float32" does not round them. "bfloat16" rounds only the factors of hidden
-        layers, and needs a GPU or a CPU with AVX-512 BF16. "tf32" needs a GPU and
-        ``n_jobs=None``. Sums, parameters, moments and predictions stay float32, except
-        that a CPU rounds finished sums to bfloat16.
+        Precision to which the factors of matrix products are rounded in training
+        networks. "float32" does not round them. "bfloat16" rounds only the factors of
+        hidden layers, and needs a GPU or a CPU with AVX-512 BF16. "tf32" needs a GPU
+        and ``n_jobs=None``. Sums, parameters, moments and predictions stay float32,
+        except that a CPU rounds finished sums to bfloat16.
     store : "memory", path-like, or pair (either, "mixtures"), default="memory"
         Where to keep the trace, which holds the loss and posterior of each of K
-        readouts at each of N examples. A directory keeps it in memory-mapped files, for
-        streams whose ``N x K`` numbers do not fit into memory. Each stream gets its own
-        folder there, whose path is ``store_``. You can open its ``losses.npy`` with
+        readouts at each of N examples. Pass a directory to use memory-mapped files if
+        ``N x K`` numbers do not fit into memory. Each stream gets its own folder there,
+        whose path is ``store_``. You can open its ``losses.npy`` with
         :func:`~sklearn_mdl.switcher.load_losses`, even during the run. A pair such as
         ``("memory", "mixtures")`` also keeps the labels and the predictions of each
         kind of readout for :meth:`repool`. With G kinds and C classes these are ``N x G
@@ -117,11 +118,11 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         A directory in which ``fit`` saves its progress from time to time. If you call
         ``fit`` again with the same settings and data, even in another process, it
         resumes and reaches the same numbers. Each combination of settings and data gets
-        its own folder there. The directory also keeps the trace, unless ``store`` names
-        another place.
+        its own folder there. The trace is also stored there, unless ``store`` is
+        another directory.
     n_jobs : int, "processes" or None, default=None
         How readouts are evaluated in parallel. Results do not depend on it. An int is a
-        number of threads. Wrapped classifiers use only one of them, since they may
+        number of threads. Wrapped classifiers all use the same thread, since they may
         share state. "processes" evaluates the readouts in parts, each in a process with
         its own device. There are as many processes as the active joblib backend has
         jobs (``joblib.parallel_config(n_jobs=8)``), possibly on a cluster; see
@@ -129,13 +130,13 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
     verbose : int, default=0
         If above 0, show a progress bar.
     random_state : int, RandomState instance or None, default=None
-        Seeds initial weights, replay and the permutation.
+        Seed of initial weights, replay and the permutation.
     new_classes : {"refuse", "escape"}, default="refuse"
         What to do with labels that are not in `classes` of ``partial_fit``. "refuse"
         raises ValueError. "escape" codes the first appearance of a class by an escape
         (:func:`~sklearn_mdl.metrics.escape_codelengths`), after which all readouts
-        predict the class. You may then omit `classes`, and ``fit`` begins without any
-        known class.
+        predict the class. You may then omit `classes`, and ``fit`` starts without any
+        known classes.
 
     Attributes
     ----------
@@ -155,7 +156,7 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         ``p(readout at t | labels before t)`` of the switching mixture, as in the
         paper's algorithm 1.
     pool_kinds_ : list of n_kinds names
-        Groups of readouts in the pool; empty without a pool.
+        Kinds of readouts in the pool; empty without a pool.
     pool_weights_ : ndarray of shape (n_samples_seen_, n_kinds)
         Weights of the kinds in the pool before each label.
     pool_posterior_ : ndarray of shape (n_samples_seen_, 2)
@@ -187,8 +188,8 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         Number of examples after which each readout diverged; -1 if it has not.
     grid_edges_ : dict of str to (float, {"lowest", "highest"})
         Settings of the best readout that are the lowest or highest of at least three
-        values tried for its architecture. A wider grid may then contain a better
-        readout. ``fit`` warns about them if ``readouts`` was given.
+        values tried for its architecture. If there are any, a wider grid may contain a
+        better readout. ``fit`` warns about them if you passed ``readouts``.
     classes_ : ndarray of shape (n_classes,)
         Sorted classes. With ``new_classes="escape"``, the named classes come first,
         then new ones in order of appearance.
@@ -234,8 +235,8 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         ----------
         name : str
             Name of a grid, as for :func:`~sklearn_mdl.readout_grid`. The switcher's
-            ``random_state`` seeds the draws from the grid. A grid for fine-tuning also
-            needs ``readouts=readout_grid(name, encoder=...)``.
+            ``random_state`` seeds the draws from the grid. For a fine-tuning grid, also
+            pass ``readouts=readout_grid(name, encoder=...)``.
         **overrides
             Parameters of the switcher that replace the preset's.
 
@@ -286,9 +287,9 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         """Cost of every label given only the earlier labels, (n_samples_seen_,).
 
         Costs are in nats. The code mixes class frequencies, recent frequencies and
-        transitions by a fixed share with rate ``1 / t``. Measure what features save
-        relative to this reference, since labels that tend to repeat are cheap without
-        any features.
+        transitions by a fixed share with rate ``1 / t``. Compare codelengths with this
+        reference to see what the features save: labels that tend to repeat are cheap
+        even without features.
         """
         check_is_fitted(self)
         labels = self._run.labels.cpu().numpy()

@@ -71,8 +71,8 @@ def encode_labels(
     message : bytes
         Header and payload, which :class:`LabelMessage` separates. The payload exceeds
         the codelength by at most 0.006 bits per label due to rounding, and up to 64
-        bits in total due to whole words. It may be shorter if a label was nearly
-        impossible, since no label costs more than 24 bits.
+        bits in total due to whole words. It may be shorter than the codelength if a
+        label was nearly impossible, since no label costs more than 24 bits.
 
     Raises
     ------
@@ -116,7 +116,7 @@ def encode(
     y: ArrayLike,
     groups: ArrayLike | None = None,
 ) -> tuple[LabelMessage, OnlineClassifier]:
-    """Encode labels; return the message and a switcher fitted on the way.
+    """Encode labels; return the message and the switcher fitted while encoding.
 
     Parameters and errors are those of :func:`encode_labels`.
     """
@@ -174,9 +174,9 @@ def decode_labels(
     ------
     ValueError
         If the message is damaged or of another kind, or if the decoded labels do not
-        match its checksum. If it was encoded with other features, groups or settings,
-        or in an environment whose numbers may differ (libraries, instructions, device);
-        the error names the first difference.
+        match its checksum. Also if it was encoded with other features, groups or
+        settings, or in an environment that may compute other numbers (libraries,
+        instructions, device). The error names the first difference.
     TypeError
         If `switcher` is another kind of estimator, or `message` is not bytes.
     ImportError
@@ -277,7 +277,7 @@ def _requirements(
     """Return what decoding depends on: arithmetic, settings and features.
 
     The decoder repeats every prediction of the encoder. If a single bit of a
-    probability differs, all labels from there on are lost.
+    probability differs, that label and all later ones are lost.
     """
     environment = environment_of(resolve_device(estimator.device))
     environment["versions"]["constriction"] = version_of("constriction")

@@ -55,7 +55,7 @@ from sklearn_mdl.switching import (
 
 
 class FittedSwitcher(OnlineEstimator):
-    """Base class of switchers with everything that reads a run without changing it.
+    """Base class of switchers: attributes and methods that only read a run.
 
     ``BaseSwitcher`` creates a run from the parameters and sets the attributes below.
     """
@@ -68,7 +68,7 @@ class FittedSwitcher(OnlineEstimator):
 
     @property
     def settings_(self) -> ResolvedSettings:
-        """Settings that "auto" and None stood for, which print as lines."""
+        """Settings that "auto" and None stood for; printed as one line each."""
         found: ResolvedSettings = self._run.origin
         return found
 
@@ -89,7 +89,7 @@ class FittedSwitcher(OnlineEstimator):
 
     @property
     def switching_codelengths_(self) -> np.ndarray:
-        """Codelength of every example by switching only, (n_samples_seen_,), nats."""
+        """Codelength of every example without a pool, (n_samples_seen_,), in nats."""
         return self._run.trace.codes[:, 1]
 
     @property
@@ -114,7 +114,7 @@ class FittedSwitcher(OnlineEstimator):
 
     @property
     def readout_losses_(self) -> np.ndarray:
-        """Log-losses in nats, (n_samples_seen_, n_readouts); NaN where retired."""
+        """Log-losses in nats, (n_samples_seen_, n_readouts); NaN once retired."""
         return self._run.trace.losses
 
     @property
@@ -126,7 +126,8 @@ class FittedSwitcher(OnlineEstimator):
     def readout_codelengths_(self) -> np.ndarray:
         """Codelength of every readout, (n_readouts,), in nats.
 
-        Once retired, a readout costs as much as the mixture of the readouts awake.
+        Once retired, a readout costs as much as the mixture of the readouts still
+        running.
         """
         return self._stored().totals(self.switching_codelengths_)
 
@@ -137,7 +138,7 @@ class FittedSwitcher(OnlineEstimator):
 
     @property
     def view_names_(self) -> list[Hashable]:
-        """Names of the views (sets of columns) that readouts see; None is all of X."""
+        """Names of the views (sets of columns) that readouts use; None is all of X."""
         return list(dict.fromkeys(readout.view for readout in self.readouts_))
 
     @property
@@ -182,7 +183,7 @@ class FittedSwitcher(OnlineEstimator):
         return None if folder is None else folder.path
 
     def remix(self, switching: PriorLike) -> ForwardTrace:
-        """Mix the same losses under another prior without training again.
+        """Mix the same losses under another prior, without retraining.
 
         Parameters
         ----------
@@ -202,9 +203,9 @@ class FittedSwitcher(OnlineEstimator):
 
         Readouts are not trained again. For any prior, the codelength exceeds that of
         the best view under the same prior by at most ``log(n_views)`` nats. The mixture
-        of all readouts has no such bound unless its prior is "bayes". Each time a
-        switching prior redraws the readout, it pays ``log(n_views)`` again to choose a
-        view, but in return it can change the view.
+        of all readouts has no such bound unless its prior is "bayes". Each redraw of
+        the readout under a switching prior costs another ``log(n_views)`` nats to
+        choose a view, but allows a change of view.
 
         Parameters
         ----------
@@ -214,7 +215,7 @@ class FittedSwitcher(OnlineEstimator):
         Returns
         -------
         trace : ViewTrace
-            Results in nats, by switching without a pool.
+            Results in nats, of switching without a pool.
         """
         losses = self.readout_losses_
         views: list[Hashable] = [readout.view for readout in self.readouts_]
@@ -228,7 +229,7 @@ class FittedSwitcher(OnlineEstimator):
         *,
         kinds: Sequence[Hashable] | None = None,
     ) -> PooledTrace:
-        """Combine the same kinds with another pool without training again.
+        """Combine the same kinds with another pool, without retraining.
 
         The rows must have been evaluated with "mixtures" in ``store``. Readouts that
         retired in a race stay retired.
@@ -264,14 +265,14 @@ class FittedSwitcher(OnlineEstimator):
         *,
         dtype: Literal["float64", "float32"] = "float64",
     ) -> list[Path]:
-        """Write the losses of this run for mixing without training again.
+        """Write the losses of this run to a file, to mix them again without retraining.
 
         Parameters
         ----------
         path : path-like
             A path that ends in ``.npy``; see :func:`~sklearn_mdl.switcher.save_losses`.
         dtype : {"float64", "float32"}, default="float64"
-            With float64, priors give exactly the same codelengths.
+            With float64, mixing the stored losses gives exactly the same codelengths.
 
         Returns
         -------
@@ -281,7 +282,7 @@ class FittedSwitcher(OnlineEstimator):
         Raises
         ------
         ValueError
-            If the path is in the folder that the run itself writes to, and as in
+            If the path is in the folder to which the run itself writes, and as in
             :func:`~sklearn_mdl.switcher.save_losses`.
         """
         folder = self._run.trace.folder
@@ -354,7 +355,8 @@ class FittedSwitcher(OnlineEstimator):
         Returns
         -------
         segments : StreamSegments
-            Results in nats. A group that spans two segments is restarted as two groups.
+            Results in nats. A group of rows that spans two segments is restarted as two
+            groups.
 
         Raises
         ------
@@ -415,7 +417,7 @@ class FittedSwitcher(OnlineEstimator):
         )
 
     def _blank(self) -> Self:
-        """Return an unfitted copy that writes no file and draws the same numbers."""
+        """Return an unfitted copy that writes no files and has the same random seed."""
         return clone(self).set_params(
             **{"store": "memory", "checkpoint": None, "verbose": 0, "n_jobs": 1},
             random_state=self._seed,
@@ -424,7 +426,7 @@ class FittedSwitcher(OnlineEstimator):
     def permutation_test(
         self, n_permutations: int = 100, *, shuffled: bool = False
     ) -> PermutationTest:
-        """Test whether features are informative about labels by permuting the labels.
+        """Test by permutation whether features are informative about labels.
 
         Both codes mix only the kernel readouts in the list, with a fixed share of rate
         ``1 / t``, so a single factorisation serves all permutations.
@@ -432,7 +434,7 @@ class FittedSwitcher(OnlineEstimator):
         Parameters
         ----------
         n_permutations : int, default=100
-            Seeded by ``random_state``.
+            Number of permutations, which ``random_state`` seeds.
         shuffled : bool, default=False
             Pass True if the rows were already in random order. Not needed with
             ``shuffle=True``.
@@ -456,7 +458,7 @@ class FittedSwitcher(OnlineEstimator):
     def null_codelengths(
         self, n_permutations: int = 100, *, shuffled: bool = False
     ) -> np.ndarray:
-        """Codelengths of permuted labels under the kernel readouts in the list.
+        """Compute codelengths of permuted labels under the kernel readouts in the list.
 
         Parameters
         ----------
@@ -472,7 +474,7 @@ class FittedSwitcher(OnlineEstimator):
         return test.null_codelengths
 
     def _permutable(self, shuffled: bool) -> tuple[PrequentialRun, list[Readout], int]:
-        """Return run, kernel readouts and seed; raise if rows have no random order."""
+        """Return run, kernel readouts and seed; raise if rows are not shuffled."""
         if not shuffled and not (self.shuffle and hasattr(self, "order_")):
             raise ValueError(
                 "A permutation test needs rows in random order, but they were "

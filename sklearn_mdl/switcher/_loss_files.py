@@ -1,7 +1,7 @@
 """Files of losses of readouts: a plain ``.npy`` and a description in ``.json``.
 
-A run can append to a ``.npy`` in place, any tool can read it, and NumPy can map it into
-memory.
+A run can append to a ``.npy`` file in place, any tool can read it, and NumPy can map it
+into memory.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def description(stored: StoredLosses, dtype: str, *, growing: bool = False) -> J
     dtype : {"float64", "float32"}
         The stored type.
     growing : bool, default=False
-        True while a run appends rows, so that their number is open.
+        True while a run appends rows, so that the final number of rows is unknown.
 
     Returns
     -------
@@ -103,7 +103,7 @@ def _prior_as_json(prior: SwitchingPrior | None) -> object:
 def save_losses(
     path: str | Path, losses: StoredLosses | ArrayLike, *, dtype: str = "float64"
 ) -> list[Path]:
-    """Write losses to a file for mixing without training again.
+    """Write losses to a file, to mix them again without retraining.
 
     Parameters
     ----------
@@ -112,8 +112,8 @@ def save_losses(
         ``.json`` file of the same stem. The folder must exist. Existing losses are
         replaced.
     losses : StoredLosses or array-like of shape (N, K)
-        Losses in nats. They are read block by block, so they may be a memory map larger
-        than memory.
+        Losses in nats. They are read block by block, so you may pass a memory map that
+        is larger than memory.
     dtype : {"float64", "float32"}, default="float64"
         Type to store. Float64 is exact; float32 takes half the space.
 
@@ -134,8 +134,9 @@ def save_losses(
     Notes
     -----
     Files are written under a temporary name and renamed when complete. The previous
-    description is removed first and the new one added last. If writing is interrupted,
-    losses may lack a description but never have that of other losses.
+    description is removed first, and the new one is added last. If writing is
+    interrupted, losses may be without a description, but never have that of other
+    losses.
 
     Examples
     --------
@@ -175,9 +176,9 @@ def load_losses(path: str | Path) -> StoredLosses:
     ----------
     path : path-like
         A file written by :func:`~sklearn_mdl.switcher.save_losses`, or the
-        ``losses.npy`` of a switcher's ``store``. During a run you get the rows written
-        so far. For a bare ``.npy`` of shape (N, K), readouts are named "readout 0" and
-        so on, and architectures are None.
+        ``losses.npy`` of a switcher's ``store``. While the run continues, you get the
+        rows written so far. For a bare ``.npy`` of shape (N, K), readouts are named
+        "readout 0" and so on, and architectures are None.
 
     Returns
     -------

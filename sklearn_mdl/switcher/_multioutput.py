@@ -44,9 +44,10 @@ Labels: TypeAlias = ArrayLike | spmatrix
 class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
     """Codelength of several labels per row, with one switcher per column of y.
 
-    Every column of y may be a label of a multi-label task or any other set of classes.
-    It gets its own switcher over the same rows in the same order, as in scikit-learn's
-    ``MultiOutputClassifier``. The sum of their codelengths is a codelength of y.
+    A column of y may be one label of a multi-label task, or hold any other classes.
+    Every column gets its own switcher, as in scikit-learn's ``MultiOutputClassifier``.
+    All switchers see the same rows in the same order. The sum of their codelengths is a
+    codelength of y.
 
     This code treats columns as independent given the features: no column is predicted
     from another. So two equal columns cost twice as much as one, and the order of
@@ -55,12 +56,12 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     switcher : MDLReadoutSwitcher, LinearReadout or MLPReadout, default=None
-        Copied for every column. None is the default switcher. All copies have the same
-        seed and, with ``shuffle=True``, the same order. In a ``store`` or a
-        ``checkpoint``, column ``j`` gets the folder ``output-j``.
+        The estimator to copy for every column. None is the default switcher. All copies
+        use the same seed and, with ``shuffle=True``, the same order. If they write to a
+        ``store`` or ``checkpoint``, column ``j`` uses the subfolder ``output-j``.
     n_jobs : int, default=None
-        Number of columns evaluated in parallel, as in joblib. Results do not depend on
-        it.
+        Number of columns to evaluate in parallel, as in joblib. Results do not depend
+        on it.
 
     Attributes
     ----------
@@ -98,7 +99,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
     Notes
     -----
     If you press Ctrl-C during ``fit``, the estimator keeps its previous state, since
-    some columns would not have begun.
+    some columns may not have been started.
 
     Examples
     --------
@@ -167,8 +168,8 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
     ) -> Self:
         """Evaluate more rows of the same stream.
 
-        However a stream is cut into calls, codelengths are bitwise those of one ``fit``
-        on all rows.
+        However you split a stream into calls, codelengths are bitwise those of a single
+        ``fit`` on all rows.
 
         Parameters
         ----------
@@ -225,7 +226,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
     def _check_further(
         self, columns: list[np.ndarray], classes: list[np.ndarray | None]
     ) -> None:
-        """Raise for data that would stop a column after others have learned them."""
+        """Raise for rows that would fail in a column after others have learned them."""
         self._check_width(columns)
         seen = [switcher.n_samples_seen_ for switcher in self.estimators_]
         if len(set(seen)) > 1:
@@ -327,11 +328,11 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
     def permutation_test(
         self, n_permutations: int = 100, *, shuffled: bool = False
     ) -> list[PermutationTest]:
-        """Test if features are informative about each column, by permuting rows of y.
+        """Test by permutation whether features are informative about each column of y.
 
-        Columns whose switchers have the same kernels share one factorisation. All
-        columns are permuted alike, so codelengths summed over columns are codelengths
-        of y and of its permutations.
+        Columns whose switchers have the same kernels share one factorisation. The same
+        permutations are applied to all columns, so sums over the columns are
+        codelengths of y and of its permutations.
 
         Parameters
         ----------
@@ -370,7 +371,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
     def null_codelengths(
         self, n_permutations: int = 100, *, shuffled: bool = False
     ) -> np.ndarray:
-        """Codelengths of permuted rows of y under the kernel readouts in the list.
+        """Compute codelengths of permuted rows of y under the kernel readouts.
 
         Parameters
         ----------
@@ -482,7 +483,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
 
 
 def _switching(switcher: OnlineClassifier) -> np.ndarray:
-    """Return codelengths by switching, since a single readout has no pool."""
+    """Return codelengths without a pool; a single readout never has one."""
     if isinstance(switcher, MDLReadoutSwitcher):
         return switcher.switching_codelengths_
     return switcher.codelengths_

@@ -41,9 +41,10 @@ class PassForecast(NamedTuple):
     cpu_seconds : float
         CPU time of all processes if a device is as fast as this machine.
     seconds : float
-        Total time if parts share the devices evenly, with one thread each.
+        Total time if the parts are spread evenly over the devices, with one thread
+        each.
     memory_bytes : int
-        Memory of the mixing process, without memory-mapped rows.
+        Memory of the process that mixes, not counting memory-mapped rows.
     disk_bytes : int
         Largest size of the store, the checkpoint and the files of parts.
     trial_rows : int
@@ -73,7 +74,7 @@ class PassForecast(NamedTuple):
 
 
 class _Window:
-    """CPU seconds of the parts and of mixing over the rows up to one of `ENDS`."""
+    """CPU seconds for the rows up to one of `ENDS`, by part and for mixing."""
 
     def __init__(self, n_parts: int) -> None:
         self.parts = np.zeros(n_parts)
@@ -156,7 +157,7 @@ class Timed:
     def seconds(self, n_rows: int) -> tuple[np.ndarray, float]:
         """Return CPU seconds of the parts and of mixing for a number of rows.
 
-        Rows after the last window cost as much as its rows.
+        Each row after the last window is assumed to cost as much as a row in it.
         """
         windows = [window for window in self.windows if window.n_rows]
         done = sum(window.n_rows for window in windows)

@@ -1,4 +1,4 @@
-"""Codelengths of permuted labels, which show savings due to chance."""
+"""Codelengths of permuted labels, which show how much features save by chance."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class PermutationTest(NamedTuple):
     null_codelengths : ndarray of shape (n_permutations,)
         Codelengths of permuted labels, in nats.
     p_value : float
-        ``(1 + nulls not longer) / (1 + n_permutations)``, the probability of a code at
-        least as short if features and labels are independent.
+        ``(1 + nulls not longer) / (1 + n_permutations)``, a valid p-value of the
+        hypothesis that features and labels are independent.
     """
 
     codelength: float
@@ -50,7 +50,7 @@ def check_permutations(n_permutations: object) -> None:
 
 
 def kernels_of(readouts: Sequence[Any]) -> list[Readout]:
-    """Return the kernel readouts of a list that neither forget nor whiten by labels.
+    """Return the kernel readouts that neither forget rows nor use labels to whiten.
 
     Raises
     ------

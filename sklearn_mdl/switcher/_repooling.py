@@ -1,4 +1,4 @@
-"""Pools of stored predictions of kinds, without training again."""
+"""Pools of stored predictions of kinds, without retraining."""
 
 from __future__ import annotations
 
@@ -73,7 +73,8 @@ class KindMixtures(NamedTuple):
         Raises
         ------
         ValueError
-            If `kinds` names fewer than two kinds, or unknown ones. TypeError
+            If `kinds` names fewer than two kinds, or unknown ones.
+        TypeError
             If `pooling` is not a LogLinearPool.
         """
         if not isinstance(pooling, LogLinearPool):
@@ -100,7 +101,7 @@ class KindMixtures(NamedTuple):
 
 
 def mixtures_beside(path: Path, text: str | None, n_rows: int) -> KindMixtures | None:
-    """Open the predictions of kinds in the folder of a stream if there are any."""
+    """Open the stored predictions of kinds in the folder of a stream, if any."""
     about = None if text is None else json.loads(text)
     if not (n_rows and isinstance(about, dict) and "pool_kinds" in about):
         return None

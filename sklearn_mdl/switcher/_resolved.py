@@ -66,7 +66,7 @@ class ResolvedSettings(NamedTuple):
     mixing : Mixing
         Prior, weights of the readouts, pooled kinds, pool and race.
     batch_size, first_batch_size : int
-        Number of rows learned at once at the end and at the start of the stream.
+        Number of rows learned at once, at the end and at the start of the stream.
     device : torch.device
         Device of the readouts in this process.
     n_threads : int
@@ -188,7 +188,7 @@ def store_of(store: Store) -> tuple[StorePath, bool]:
 
 
 def stored_below(store: Store, name: str) -> Store:
-    """Return the same store in a folder with that name; memory stays memory."""
+    """Return the store in a subfolder with this name; "memory" is unchanged."""
     place, keeps_mixtures = store_of(store)
     if place == "memory":
         return store
@@ -198,7 +198,7 @@ def stored_below(store: Store, name: str) -> Store:
 def readout_weights(
     given: ReadoutWeights, readouts: Sequence[Readout]
 ) -> np.ndarray | None:
-    """Return prior weights, uniform over views of any size if there are several."""
+    """Return prior weights; if there are several views, each has the same total."""
     if given is not None and not isinstance(given, str):
         return np.asarray(given, dtype=np.float64)
     names = [readout.view for readout in readouts]

@@ -1,4 +1,4 @@
-"""Codelengths of segments of a stream, which show hard parts and slow adaptation."""
+"""Codelengths of segments of a stream, which reveal hard parts and slow adaptation."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class StreamSegments:
         Intervals of ``per_example``, bootstrapped over blocks of rows, since costs of
         successive rows are dependent. NaN for segments of one row.
     reference_codelengths : ndarray of shape (n_segments,)
-        Cost under the best code without features (``reference_codelengths_`` of the
-        switcher), which has also seen the earlier segments.
+        Cost under the reference code without features (``reference_codelengths_`` of
+        the switcher), which has also learned from the earlier segments.
     restarted_codelengths : ndarray of shape (n_segments,)
         Cost under the same readouts restarted at the segment; NaN without ``restart``.
     """
@@ -62,10 +62,11 @@ class StreamSegments:
 
     @property
     def adaptation(self) -> Floats:
-        """Nats lost due to earlier learning; negative where earlier learning helped.
+        """Nats that earlier learning cost; negative where it helped.
 
-        The cost of the segment minus its cost under restarted readouts. If both are
-        high, the segment is hard. If only the first is high, the readouts adapted late.
+        This is the cost of the segment minus its cost under restarted readouts. If both
+        costs are high, the segment is hard. If only the former is high, the readouts
+        adapted too slowly.
         """
         return self.codelengths - self.restarted_codelengths
 

@@ -1,9 +1,9 @@
 """A pass in parts: readouts in separate processes, and their mixture.
 
 A pass consists of rounds. In a round every part evaluates its readouts on the same rows
-and writes their losses and predictions to a file. The run codes these losses like those
-of its own threads. Readouts that lose a race retire before the next round. So a round
-ends where a race compares readouts, or where its files would become too large. The
+and writes their losses and predictions to a file. The run codes these losses as if they
+came from its own threads. Readouts that lose a race retire before the next round. So a
+round ends where a race compares readouts, or before its files become too large. The
 results equal those of a single process.
 """
 
@@ -201,13 +201,13 @@ class Processes:
         return self.run.schedule.closing(int(min(start + n_rows, limit)) - 1)
 
     def disk_bytes(self, n_rows: int) -> int:
-        """Largest size of the folder in bytes: rows, a round, states, twice."""
+        """Largest size of the folder in bytes: the rows, and two rounds and states."""
         longest = min(n_rows * self.row_bytes, ROUND_BYTES)
         states = state_of(self.common, [range(self.common.n_readouts)])
         return 4 * n_rows * self.common.settings.n_features + 2 * (longest + states)
 
     def retire(self, columns: Sequence[int]) -> None:
-        """Do nothing yet, since parts are notified in the next round."""
+        """Do nothing here: parts learn of retired readouts in the next round."""
 
     def evaluate(self, stop: int) -> Iterator[Scores]:
         """Evaluate a round, and resubmit parts whose process dies.

@@ -33,7 +33,7 @@ class Common(NamedTuple):
     readouts : list of Readout
         All ``K`` readouts of the pass.
     settings : PassSettings
-        The outcome has the state before any label. `device` overrides the device.
+        The outcome is in its state before any label. `device` overrides the device.
     device : str
         Device of the parts.
     folder : str
@@ -122,9 +122,9 @@ def evaluate(common: Common, part: Round, devices: Devices) -> Evaluated:
 def parts_of(common: Common, n_jobs: int, memory: int | None = None) -> list[list[int]]:
     """Split the readouts into parts, each a list of columns.
 
-    Readouts that share work stay together. At first each architecture is a part. The
-    largest part is halved while there are fewer parts than jobs, or a part does not fit
-    into the memory of a device.
+    Readouts that share computations stay together. At first each architecture is a
+    part. The largest part is then halved as long as there are fewer parts than jobs, or
+    a part does not fit into the memory of a device.
     """
     atoms = _atoms(common)
     parts: dict[Hashable, list[list[int]]] = {}

@@ -1,4 +1,4 @@
-"""Checks that the workers of a split pass see its folder and compute alike."""
+"""Checks that workers of a split pass see its folder and compute the same numbers."""
 
 from __future__ import annotations
 

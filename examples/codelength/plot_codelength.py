@@ -2,14 +2,15 @@
 A first codelength: what it is and how it grows
 ===============================================
 
-Every digit is predicted by all readouts before its label is seen. The total log-loss of
-the mixture is the codelength. How it grows shows how fast the features pay off, and the
-posterior over readouts shows which readout predicts best at which number of labels.
+All readouts predict each digit before its label is seen. The codelength is the total
+log-loss of their mixture. The growth of the codelength shows how quickly the features
+become useful. The posterior over readouts shows which readout predicts best after a
+given number of labels.
 """
 
 # %%
-# One fit is one pass over the data. Nothing is held out: each example is test data
-# first and training data afterwards.
+# One fit is one pass over the data. Nothing is held out: each example is first test
+# data and then training data.
 import matplotlib.pyplot as plt
 from sklearn.datasets import load_digits
 
@@ -20,7 +21,7 @@ from sklearn_mdl import (
     uniform_codelength,
 )
 
-N_DIGITS = 1797  # fewer make it quicker
+N_DIGITS = 1797  # fewer digits run faster
 
 X, y = (part[:N_DIGITS] for part in load_digits(return_X_y=True))
 switcher = MDLReadoutSwitcher(shuffle=True, random_state=0).fit(X, y)
@@ -28,11 +29,12 @@ uniform = uniform_codelength(len(y), len(switcher.classes_))
 print(f"{switcher.codelength_:.0f} nats; a uniform code needs {uniform:.0f}")
 
 # %%
-# The cumulative codelength of the mixture and of the best readout of each architecture,
-# minus that of the best single readout in hindsight. Below zero, switching is better.
+# Plot the cumulative codelength of the mixture and of the best readout of each
+# architecture, minus that of the best single readout in hindsight. Where the mixture is
+# below zero, switching is better than any single readout.
 CodelengthDisplay.from_estimator(switcher, reference="best")
 
 # %%
-# The posterior over readouts, summed over the settings of each architecture.
+# Plot the posterior over readouts, summed over the settings of each architecture.
 PosteriorDisplay.from_estimator(switcher)
 plt.show()

@@ -8,21 +8,23 @@ with replay of observed examples gives shorter codes for the same compute. Here 
 network with one optimiser and one learning rate is trained either way on 1,000 digits,
 with increasing compute.
 
-Result, by the number of examples visited in gradient steps (which does not depend on
-the machine): up to some 30,000, replay and doubling blocks need the same number of nats
-up to the variation over seeds, 462 and 450 at 10,000, 317 and 320 at 30,000. With more
-compute replay gains, 271 nats against 288 at 100,000: most of a block is predicted by a
-fit to little more than half of the examples observed. Blocks that grow by a half use
-more recent fits, which do not repay their cost. So the claim holds here, by 6 %, if
-enough compute is spent.
+Result: compute is measured by the number of examples visited in gradient steps, which
+does not depend on the machine. Up to about 30,000 visits, replay and doubling blocks do
+not differ by more than the variation over seeds (462 and 450 nats at 10,000, 317 and
+320 at 30,000). With more compute, replay is better: 271 nats against 288 at 100,000.
+The reason is that most rows of a block are predicted by a fit to little more than half
+of the examples observed so far. Blocks that grow by a half use more recent fits, but
+these do not repay their cost. So with enough compute the claim holds here, by 6 %.
 
-Seconds are measured where this example runs. They compare two programs, not two
-principles: the refits run a plain loop of torch.
+
+
+The seconds are those of the machine that runs this example. They compare two programs
+rather than two principles, since the refits use a plain torch loop.
 """
 
 # %%
-# The network that is refitted: one hidden layer of 64, AdamW, minibatches of 32 and
-# label smoothing as in the readout that replays.
+# Define the network to refit. It has one hidden layer of 64 units. Like the readout
+# with replay, it uses AdamW, minibatches of 32 and label smoothing.
 import time
 
 import matplotlib.pyplot as plt
@@ -35,7 +37,7 @@ from torch import nn
 from sklearn_mdl import MLPReadout, RefitReadout
 
 torch.set_num_threads(1)
-N_DIGITS = 1000  # fewer make it quicker
+N_DIGITS = 1000  # fewer digits run faster
 HIDDEN, LR, SMOOTHING = 64, 3e-3, 0.01
 
 
@@ -73,11 +75,12 @@ class Epochs(ClassifierMixin, BaseEstimator):
 
 
 # %%
-# Both predict each minibatch before its labels are revealed, and learn a logit scale.
+# Both methods predict each minibatch before its labels are revealed, and both learn a
+# logit scale.
 X, y = load_digits(return_X_y=True)
 order = np.random.default_rng(0).permutation(len(y))[:N_DIGITS]
 X, y = X[order], y[order]
-MLPReadout((HIDDEN,)).fit(X[:64], y[:64])  # not timed: a first call loads libraries
+MLPReadout((HIDDEN,)).fit(X[:64], y[:64])  # not timed: the first call loads libraries
 
 
 def replayed(n_streams, seed):
@@ -98,7 +101,7 @@ def refitted(schedule, n_epochs, seed):
 
 
 def measured(name, make, *settings):
-    """Run one pass for each of two seeds: examples visited, mean nats and seconds."""
+    """Run a pass for each of two seeds; return visits, mean nats and seconds."""
     nats, seconds = [], []
     for seed in (0, 1):
         readout, visited = make(*settings, seed)
@@ -123,7 +126,7 @@ for schedule, all_epochs in {2.0: (3, 10, 30, 100), 1.5: (1, 3, 10, 30)}.items()
     ]
 
 # %%
-# Further down is shorter, further left is cheaper.
+# Lower is a shorter code; further left is less compute.
 figure, panels = plt.subplots(
     1, 2, sharey=True, figsize=(9.0, 3.8), layout="constrained"
 )

@@ -2,20 +2,20 @@
 Posterior over readouts against the number of labels
 ====================================================
 
-With few labels a simple readout predicts best, with more a deeper one may. The paper's
-appendix shows the posterior over a linear readout and MLPs of one to three hidden
-layers during a pass over ImageNet, for four encoders ("Posterior of the readout
-models"). Here it is drawn for four encoders of handwritten digits; the task is whether
-the digit is odd.
+With few labels a simple readout predicts best. With more labels a deeper one may be
+better. The paper's appendix ("Posterior of the readout models") shows the posterior
+over a linear readout and MLPs with one to three hidden layers during a pass over
+ImageNet, for four encoders. This example draws it for four encoders of handwritten
+digits. The task is to predict whether a digit is odd.
 
-Result: the linear readout has the largest posterior at none of the numbers of labels in
-the table, and encoders differ. On three principal components the preferred depth grows
-with the number of labels, from one hidden layer to three; on the pixels it begins with
-three layers and ends with one.
+Result: at the numbers of labels in the table, the linear readout never has the largest
+posterior. The preferred depth depends on the encoder. On three principal components it
+grows with the number of labels, from one hidden layer to three. On the pixels it starts
+at three layers and ends at one.
 """
 
 # %%
-# One pass for each encoder, with readouts of two learning rates per architecture.
+# Run one pass for each encoder, with two learning rates per architecture.
 import matplotlib.pyplot as plt
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
@@ -25,7 +25,7 @@ from sklearn.preprocessing import StandardScaler
 
 from sklearn_mdl import MDLReadoutSwitcher, PosteriorDisplay, readout_grid
 
-N_DIGITS = 1797  # fewer make it quicker
+N_DIGITS = 1797  # fewer digits run faster
 
 X, y = load_digits(return_X_y=True)
 X, y = X[:N_DIGITS], y[:N_DIGITS]
@@ -50,7 +50,7 @@ switchers = {
 }
 
 # %%
-# The architecture with the largest posterior, at some numbers of labels seen.
+# Print the architecture with the largest posterior after several numbers of labels.
 depths = [len(readout.hidden_layer_sizes) for readout in readouts]
 seen = [t for t in (64, 128, 256, 512, 1024, 1796) if t < N_DIGITS]
 print(f"{'hidden layers after':20s}", *(f"{t:6d}" for t in seen), "     nats")
@@ -63,7 +63,7 @@ for name, switcher in switchers.items():
     print(f"{name:20s}", *(f"{k:6d}" for k in depth_of), f"{switcher.codelength_:9.1f}")
 
 # %%
-# One panel for each encoder.
+# Draw one panel for each encoder.
 figure, panels = plt.subplots(4, figsize=(7.0, 9.0), sharex=True, layout="constrained")
 for ax, (name, switcher) in zip(panels, switchers.items(), strict=True):
     PosteriorDisplay.from_estimator(switcher, ax=ax)

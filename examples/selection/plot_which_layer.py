@@ -2,14 +2,15 @@
 Which layer? One code over all of them
 ======================================
 
-Every layer of a network is a representation. Here all layers of a small one stand on
-one list of readouts, each of which looks at the columns of one layer: one code, and a
-posterior over layers that says which of them serves best, and from how many labels on.
+Every layer of a network is a representation. In this example, a single list of readouts
+covers all layers of a small network, and each readout uses the columns of one layer.
+This gives one code for all layers. The posterior over layers shows which layer predicts
+best after a given number of labels.
 """
 
 # %%
-# The network learns to tell the digits below five from the others; the labels that are
-# coded are all ten, of other images.
+# The network learns to tell digits below five from the others. The labels to be coded
+# are all ten digits, for other images.
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
@@ -20,7 +21,7 @@ from sklearn_mdl import MDLReadoutSwitcher, PosteriorDisplay
 from sklearn_mdl.encoders import TorchEncoder
 from sklearn_mdl.readouts import view_readouts
 
-N_DIGITS = 400  # fewer make it quicker
+N_DIGITS = 400  # fewer digits run faster
 
 images, labels = load_digits(return_X_y=True)
 images = np.repeat((images / 16).reshape(-1, 8, 8, 1), 3, axis=3)
@@ -43,8 +44,8 @@ for _ in range(300):
     optimizer.step()
 
 # %%
-# The features of all layers lie side by side, and the encoder says which columns are
-# whose. On each layer stand the readouts of the list "closed-form".
+# The features of all layers are concatenated, and the encoder records which columns
+# belong to which layer. Each layer gets the readouts of the list "closed-form".
 encoder = TorchEncoder(network, layer=["1", "3", "5", "8", "last"], pool="flatten")
 features = encoder.transform(images[:N_DIGITS])
 readouts = view_readouts(encoder.view_slices_)
@@ -52,8 +53,8 @@ switcher = MDLReadoutSwitcher(readouts, random_state=0)
 switcher.fit(features, labels[:N_DIGITS])
 
 # %%
-# The code over layers is compared with that of each layer by itself, which is known
-# here as well, and takes as many passes.
+# Compare the code over all layers with the code of each layer on its own. The latter
+# needs a separate pass for each layer.
 alone = {
     name: MDLReadoutSwitcher("closed-form", random_state=0)
     .fit(features[:, columns], labels[:N_DIGITS])
@@ -67,6 +68,6 @@ for (name, nats), weight in zip(
 print(f"all layers    {switcher.codelength_:8.1f} nats")
 
 # %%
-# The last layer has thrown away what its task did not need.
+# The last layer has lost information that its own task did not need.
 PosteriorDisplay.from_estimator(switcher, by="view")
 plt.show()

@@ -3,16 +3,16 @@ Compare switching priors on the same losses
 ===========================================
 
 One pass gives the losses of all readouts. Every switching prior then mixes the same
-losses in milliseconds. The paper compares strategies on ImageNet, and finds that the
-switch distribution is close to fixed share, and that the Bayesian and the elementwise
-mixture are far worse. This example compares them on digits. To use your own losses,
-write them to a file and name it in ``LOSSES`` below::
+losses in milliseconds. The paper compares strategies on ImageNet. It finds that the
+switch distribution is close to fixed share, and that the Bayesian and elementwise
+mixtures are far worse. This example compares them on digits. To use your own losses,
+write them to a file and set ``LOSSES`` to its path below::
 
     sklearn-mdl score features.npy labels.npy --losses losses.npy
 """
 
 # %%
-# One pass. Every prior mixes the losses of all readouts at all examples.
+# Run one pass. Every prior mixes the losses of all readouts at all examples.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
@@ -31,7 +31,7 @@ from sklearn_mdl.switcher import load_losses
 from sklearn_mdl.switching import ElementwiseMixture, RunLength, best_segments
 
 LOSSES = None  # or a file of losses
-N_DIGITS = 1797  # fewer make it quicker
+N_DIGITS = 1797  # fewer digits run faster
 
 if LOSSES is not None:
     losses = load_losses(LOSSES).losses
@@ -41,8 +41,8 @@ else:
     losses = switcher.readout_losses_
 
 # %%
-# Every strategy, with the best readout in hindsight and the best sequence of three
-# blocks of one readout each.
+# Compare all strategies with the best readout in hindsight, and with the best sequence
+# of three blocks with one readout each.
 strategies = {
     "fixed share, m = 2": FixedShare(m=2),
     "fixed share, m = 11": FixedShare(m=11),
@@ -73,8 +73,9 @@ others = {name: prior for name, prior in strategies.items() if "element" not in 
 RegretSplitDisplay.from_losses(losses, others, n_blocks=3)
 
 # %%
-# The paper's figure: regret to fixed share. Below zero a strategy is better. The
-# elementwise mixture leaves the figure: it never learns which readouts are good.
+# Draw the paper's figure, the regret relative to fixed share. A strategy is better
+# where its curve is below zero. The curve of the elementwise mixture leaves the figure,
+# since this mixture never learns which readouts are good.
 display = CodelengthDisplay.from_codelengths(curves, reference="fixed share, m = 2")
 gaps = [np.cumsum(c - curves["fixed share, m = 2"]) for c in curves.values()]
 display.ax_.set_ylim(1.3 * np.min(gaps), 1.3 * np.max(gaps[:-1]))

@@ -16,8 +16,6 @@ The reason is that most rows of a block are predicted by a fit to little more th
 of the examples observed so far. Blocks that grow by a half use more recent fits, but
 these do not repay their cost. So with enough compute the claim holds here, by 6 %.
 
-
-
 The seconds are those of the machine that runs this example. They compare two programs
 rather than two principles, since the refits use a plain torch loop.
 """

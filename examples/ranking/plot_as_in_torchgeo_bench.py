@@ -9,8 +9,6 @@ sweep, and returns a codelength. You need not choose C or the scaling of feature
 pass also gives a *label-efficiency curve*, and several orders give the *spread over
 seeds*.
 
-
-
 A pull request would add the function to ``torchgeo_bench/main.py``, which defines
 ``EvaluationResult``, and add ``"mdl"`` to the methods. In this example digits stand in
 for scenes, and a subset of the pixels for an encoder. For folders of kaiko's eva you

@@ -35,9 +35,9 @@ class BlockwiseCode(LabelledEstimator):
     all in nats. This is a code only if you fixed the settings of the classifier before
     seeing the labels, instead of choosing the best of several in hindsight.
 
-    :class:`~sklearn_mdl.RefitReadout` is the same idea as a readout of a switcher.
-    There, blocks end with minibatches, and the number of rows need not be known. Here,
-    blocks end at fractions of the number of rows.
+    :class:`~sklearn_mdl.RefitReadout` applies the same idea to a readout of a switcher.
+    Its blocks end with minibatches, so it does not need to know the number of rows in
+    advance. The blocks of this class end at fractions of the number of rows.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class BlockwiseCode(LabelledEstimator):
     shuffle : bool, default=True
         Permute the rows first.
     random_state : int, RandomState instance or None, default=None
-        Seeds the permutation, and the estimator if its ``random_state`` is None.
+        Seed of the permutation, and of the estimator if its ``random_state`` is None.
 
     Attributes
     ----------
@@ -85,12 +85,12 @@ class BlockwiseCode(LabelledEstimator):
 
     Notes
     -----
-    No label is impossible: classes that a fit has not seen get the Krichevsky-Trofimov
-    estimate, which is mixed into all probabilities with weight ``1 / (n + 2)`` after
-    ``n`` labels, as in :class:`~sklearn_mdl.RefitReadout`. If blocks double, this costs
-    at most about a nat per block. If a fit raises, as many do for a single class, the
-    previous fit predicts. Class frequencies predict if there is no previous fit, or if
-    it gives no probabilities.
+    No label has probability zero. Classes that a fit has not seen get the
+    Krichevsky-Trofimov estimate. After ``n`` labels, this estimate is mixed into all
+    probabilities with weight ``1 / (n + 2)``, as in :class:`~sklearn_mdl.RefitReadout`.
+    If blocks double, this costs at most about a nat per block. If a fit raises, as many
+    classifiers do for a single class, the previous fit predicts. Class frequencies
+    predict if there is no previous fit, or if it gives no probabilities.
 
     References
     ----------

@@ -46,7 +46,7 @@ class ProtocolComparison:
     values : ndarray of shape (n_datasets, n_encoders, n_protocols)
         NaN where a protocol could not be computed.
     is_bound : ndarray of shape (n_datasets, n_encoders, n_protocols), bool
-        True where a value is a lower bound, since its curve ends too early.
+        True where a value is only a lower bound, because its curve ends too early.
     seconds : ndarray of shape (n_datasets, n_encoders, n_protocols)
         Wall time. Protocols that share one run have the time of that run.
     encoding_seconds : ndarray of shape (n_datasets, n_encoders)
@@ -98,7 +98,7 @@ class ProtocolComparison:
 
     @property
     def average_ranks(self) -> Floats:
-        """Mean over datasets of the ranks, (n_encoders, n_protocols).
+        """Mean of the ranks over datasets, (n_encoders, n_protocols).
 
         NaN if a rank is NaN on any dataset.
         """

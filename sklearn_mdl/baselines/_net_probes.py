@@ -49,7 +49,7 @@ Values = float | Sequence[float]
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class LinearProbe(Probe):
-    """Linear evaluation: a softmax classifier with settings chosen on held-out rows.
+    """Softmax classifier with settings chosen on held-out rows ("linear evaluation").
 
     Linear evaluation reports the accuracy of this classifier on test rows.
 
@@ -61,7 +61,7 @@ class LinearProbe(Probe):
         Decoupled weight decays to try.
     ema_step_size : float or sequence of float, default=(1e-4, 1e-2, 1)
         Steps of the averaged weights to try: ``average <- (1 - step) average + step
-        weights``. With 1 the weights themselves predict.
+        weights``. With 1, predictions use the weights themselves.
     ema_warmup : bool, default=True
         Make the ``n``-th averaging step at least ``1 / (n + 1)``. Otherwise, with a
         step of 1e-4, averages stay close to the initial weights for 1,000 steps.
@@ -77,9 +77,10 @@ class LinearProbe(Probe):
     scaling : {"standard"} or None, default="standard"
         Standardise features with the training rows.
     device : str, default="auto"
-        Torch device; "auto" uses a GPU if there is one. Features are moved there.
+        Torch device, to which features are moved. "auto" uses a GPU if one is
+        available.
     random_state : int, RandomState instance or None, default=None
-        Seeds held-out rows, initial weights and minibatches.
+        Seed of the held-out rows, initial weights and minibatches.
 
     Attributes
     ----------
@@ -100,7 +101,7 @@ class LinearProbe(Probe):
     -----
     Settings of one shape are trained as stacks, and settings that differ only in their
     averaging step share one training. As in the paper (appendix "Accuracy-based
-    evaluations"), the winner is not trained again on all rows.
+    evaluations"), the winner is not retrained on all rows.
 
     References
     ----------
@@ -228,7 +229,7 @@ class MLPProbe(LinearProbe):
 
     The depth is a setting like the others. The default is the paper's grid of 7 x 48
     settings in 7 x 16 trainings, with a width of 512, which the paper omits. It is
-    meant for a GPU; on a CPU pass a few settings and depths.
+    meant for a GPU; on a CPU, pass only a few settings and depths.
 
     Parameters
     ----------
@@ -344,7 +345,8 @@ def try_readouts(
     Raises
     ------
     ValueError
-        If all readouts diverged. MemoryError
+        If all readouts diverged.
+    MemoryError
         If the readouts of one shape do not fit into the device's memory.
     """
     steps = checkpoints(max_steps)

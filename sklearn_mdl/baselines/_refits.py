@@ -238,7 +238,7 @@ def subsampled_losses(
     :func:`~sklearn_mdl.metrics.surplus_description_length` and
     :func:`~sklearn_mdl.metrics.sample_complexity` take ``losses`` and ``sizes`` of such
     a curve. A switcher gives a curve of its mixture without further fits. This function
-    accepts any classifier, but needs a fit for every size and repeat.
+    accepts any classifier, but fits it for every size and repeat.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-r"""The variational code, which sends weights and labels by Bayesian compression.
+r"""The variational code, which transmits weights and labels by Bayesian compression.
 
 Weights are independent normals ``q(w) = N(m, s^2)``. There are two priors.
 
@@ -50,9 +50,9 @@ class VariationalCode(LabelledEstimator):
         KL(q || p) + E_q[-log p(y | X, w)]
 
     nats, which is minus the evidence lower bound. Under the Gaussian prior it is an
-    upper bound of minus the log evidence, i.e. of the codelength of the Bayesian
-    mixture of all weights, for this probe and prior only. It includes the cost of the
-    prior's scales. It is a single number for all labels, without a learning curve.
+    upper bound on minus the log evidence, i.e. on the codelength of the Bayesian
+    mixture of all weights of this probe under this prior. It includes the cost of the
+    prior's scales. It is a single number for all labels and has no learning curve.
 
     Parameters
     ----------
@@ -62,8 +62,8 @@ class VariationalCode(LabelledEstimator):
         With "gaussian", the weights and the biases of a layer have one scale each, a
         power of two that is sent. "normal-jeffreys" is Voita and Titov's prior, with a
         scale for every input and the improper prior ``1 / |z|`` on it. The divergence
-        is then only known up to a constant per input. So it is not strictly a
-        codelength, and only comparable between features of equal width.
+        is then only known up to a constant per input. So the result is not strictly a
+        codelength, and is only comparable between features of equal width.
     lr : float, default=0.03
         Step size of Adam, which decreases linearly to zero.
     n_steps : int, default=1000
@@ -73,11 +73,11 @@ class VariationalCode(LabelledEstimator):
     n_draws : int, default=32
         Number of draws of the weights to measure the final expected loss.
     scaling : {"standard"} or None, default="standard"
-        Standardise features with all rows, which the receiver has.
+        Standardise features with all rows, which the receiver also has.
     device : str, default="auto"
-        Torch device; "auto" uses a GPU if there is one.
+        Torch device; "auto" uses a GPU if one is available.
     random_state : int, RandomState instance or None, default=None
-        Seeds initial weights, minibatches and draws.
+        Seed of initial weights, minibatches and draws.
 
     Attributes
     ----------

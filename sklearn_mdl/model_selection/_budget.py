@@ -1,7 +1,7 @@
 """The queue of a ranking with a time budget: cells in as many orders as possible.
 
-The queue depends only on the finished cells, and the clock only ends it. So a resumed
-run scores the same cells in the same order.
+The queue depends only on the finished cells; the clock only determines where it ends.
+So a resumed run scores the same cells in the same order.
 """
 
 from __future__ import annotations

@@ -46,9 +46,9 @@ class ExportedProbe:
     name : str
         Name of the readout.
     columns : ndarray of shape (d,), int
-        Columns of the features given that the probe uses.
+        Columns of the input that the probe uses.
     n_features : int
-        Number of the features given.
+        Number of features in the input.
     mean, deviation : ndarray of shape (d,)
         Columns are centred by the mean, then divided by the deviation.
     is_unit : bool
@@ -190,17 +190,17 @@ def export_probe(
     """Export the linear readout with the shortest code as plain weights.
 
     The readout is fitted once more on the same rows in the same order. Its weights are
-    recovered from its scores, exactly up to rounding. The readout also uses the
-    variance of each prediction for calibration, which a linear probe cannot do. So all
-    rows share one slope, chosen so that probabilities over the given rows are closest
-    to those of the readout.
+    recovered from its scores, exactly up to rounding. For calibration, the readout also
+    uses the variance of each prediction, which a linear probe cannot do. So the probe
+    uses one slope for all rows, chosen so that its probabilities on the given rows are
+    closest to those of the readout.
 
     Parameters
     ----------
     switcher : MDLReadoutSwitcher
         Fitted with linear kernels, such as those of the list "linear".
     X : array-like of shape (n_samples, n_features)
-        The rows that the switcher was fitted on, in the order given to it.
+        The rows on which the switcher was fitted, in the order given to it.
     y : array-like of shape (n_samples,)
     threshold : float, default=None
         Smallest probability at which the second of two classes is predicted, such as
@@ -213,7 +213,7 @@ def export_probe(
     Raises
     ------
     ValueError
-        If no readout is a linear kernel, or if rows or threshold do not fit.
+        If no readout is a linear kernel, or if rows or threshold are invalid.
 
     Examples
     --------

@@ -86,7 +86,7 @@ class Forecast:
 
     @property
     def seconds(self) -> float:
-        """Time for the missing cells if jobs share the work evenly."""
+        """Time for the missing cells if the work is spread evenly over jobs."""
         total = sum((row.n_cells - row.n_done) * row.seconds for row in self.rows)
         return total / self.n_jobs
 

@@ -1,8 +1,8 @@
 """Codelengths next to accuracies in the results of mteb.
 
 mteb repeatedly fits a classifier on a few rows of the train split and scores it on the
-evaluation split. A codelength needs no such split. The labels of the evaluation split
-are coded once given their embeddings, and the results are added to the scores of every
+evaluation split. A codelength needs no split. Here, the labels of the evaluation split
+are coded once, given their embeddings, and the results are added to the scores of every
 experiment.
 """
 
@@ -46,8 +46,9 @@ def with_codelength(
     Returns
     -------
     task : object
-        A task of the same class and name. mteb would reuse cached results, so pass
-        another ``cache`` or ``overwrite_strategy="always"`` to ``mteb.evaluate``.
+        A task of the same class and name. mteb would reuse cached results without
+        codelengths, so pass another ``cache`` or ``overwrite_strategy="always"`` to
+        ``mteb.evaluate``.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""A race of encoders: labels arrive one by one, and clear losers leave."""
+"""A race of encoders: labels arrive one by one, and clear losers are eliminated."""
 
 from __future__ import annotations
 
@@ -89,27 +89,28 @@ class RaceHistory(NamedTuple):
 class EncoderRace(BaseEstimator):
     """Compare encoders while you label, and stop as soon as the answer is certain.
 
-    A :class:`~sklearn_mdl.MDLReadoutSwitcher` for every encoder predicts each label
-    before it is seen. You may look after every label and stop whenever you like: the
-    probability that the race is ever wrong is at most `alpha`. An encoder that is
-    clearly behind another one is out, and no longer runs.
+    For every encoder, a :class:`~sklearn_mdl.MDLReadoutSwitcher` predicts each label
+    before it is seen. You may check the race after every label and stop whenever you
+    like: the probability that it is ever wrong is at most `alpha`. An encoder that is
+    clearly behind another one is out, and is no longer run.
 
     A race shows that an encoder has predicted the labels of this stream worse than
-    another one, on average from label `start` on. It does not compare accuracies, nor
-    does its result extend to other draws.
+    another one, on average from label `start` on. It does not compare accuracies, and
+    its result does not extend to other draws of rows.
 
     Parameters
     ----------
     encoders : mapping of str to transformer, or sequence of str
-        Transformers that are already fitted, without the labels of the race. Pass only
-        names if you pass features to `update`. None or "passthrough" keeps X.
+        Transformers that are already fitted, without using the labels of the race. If
+        you pass features to `update`, pass only the names here. None or "passthrough"
+        keeps X.
     n_classes : int, default=None
-        Number of classes that can occur, fixed before the first label. Their names need
-        not be known. None if `switcher` is a regressor.
+        Number of classes that can occur. You must fix it before the first label, but
+        need not know the names of the classes. None if `switcher` is a regressor.
     alpha : float, default=0.05
-        Largest probability of an error. An error is that the best encoder is ever out.
+        Largest probability of an error. It is an error if the best encoder is ever out.
         With `within`, it is also an error if the race stops while the leader is behind
-        by more than `within`.
+        another encoder by more than `within`.
     within : float, default=None
         Nats per label that you consider negligible. The race also stops once the leader
         is not behind any other encoder by more than this. With None, it only stops when
@@ -120,12 +121,12 @@ class EncoderRace(BaseEstimator):
         labels on. When such a race stops, `certified_` shows whether "exact" would also
         stop.
     start : int, default=32
-        Number of first labels that are learned but not compared.
+        Number of labels at the start that are learned but not compared.
     switcher : MDLReadoutSwitcher or MDLReadoutSwitcherRegressor, default=None
         Copied for each encoder. None is ``MDLReadoutSwitcher("linear")``.
     folder : path-like, default=None
-        Folder in which every update is saved at once. A new race with the same settings
-        continues from there.
+        Folder in which every update is saved immediately. A new race with the same
+        settings resumes from this folder.
     random_state : int, default=0
         Seed of all switchers.
 
@@ -196,7 +197,7 @@ class EncoderRace(BaseEstimator):
     }
 
     def resume(self) -> Self:
-        """Begin the race, or resume it from the folder.
+        """Start the race, or resume it from the folder.
 
         The first :meth:`update` calls this method.
 
@@ -208,7 +209,8 @@ class EncoderRace(BaseEstimator):
         ------
         ValueError, TypeError
             If a parameter is invalid, if an encoder is not fitted, or if this race or
-            the folder's began with other settings, which would void the guarantee.
+            the folder's began with other settings, which would invalidate the
+            guarantee.
         """
         if hasattr(self, "_race"):
             self._check_unchanged()
@@ -241,8 +243,8 @@ class EncoderRace(BaseEstimator):
     def update(self, X: Any, y: ArrayLike) -> Self:
         """Add the next labels.
 
-        The result does not depend on how you split labels into calls. With one call per
-        label, however, encoders that are out stop running sooner.
+        The result does not depend on how you split labels into calls. However, if you
+        call this method for each label, encoders that are out stop running sooner.
 
         Parameters
         ----------
@@ -330,7 +332,7 @@ class EncoderRace(BaseEstimator):
         return RaceForecast(median, low, high, max_labels)
 
     def verdict(self) -> str:
-        """Summarise whether to stop, which encoder leads, and what is certified."""
+        """Summarise whether to stop, which encoder is best, and what is certified."""
         self.resume()
         n, alive = self.n_labels_, [e for e in self.alive_ if e != self.leader_]
         out = [f"{e!r} (at {self.eliminated_at_[e]})" for e in self.eliminated_at_]
@@ -408,7 +410,7 @@ class EncoderRace(BaseEstimator):
                 raise invalid(name, required, value, cure)
 
     def _about(self, base: Switcher, encoders: Mapping[str, object]) -> dict[str, Any]:
-        """Return everything that must be the same when a race is resumed."""
+        """Return everything that must be unchanged when a race is resumed."""
         names = ("n_classes", "alpha", "within", "method", "start", "random_state")
         return {
             "encoders": [  # in order, since losses are stored without names

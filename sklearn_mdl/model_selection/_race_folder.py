@@ -21,7 +21,7 @@ NAME = "race.json"
 
 
 class Step(NamedTuple):
-    """What one update added.
+    """The data that one update added.
 
     Attributes
     ----------

@@ -71,76 +71,77 @@ SEVERAL_ORDERS = 4
 class RepresentationScorer(PrintedRanking, BaseEstimator):
     """Rank encoders by the codelength of labels given their features.
 
-    ``fit`` runs the switcher over every encoder on every dataset, with the same
-    readouts for all encoders of a dataset. Default lists of readouts depend on the
-    number of features. All encoders get the list for the encoder with the most
-    features. An instance is also a scorer for model selection. Called with
-    ``(transformer, X, y)``, it returns minus the codelength per example of the labels
-    given the transformed X.
+    ``fit`` runs the switcher for every encoder on every dataset. On a dataset, all
+    encoders get the same readouts. If the readouts come from a default list, which
+    depends on the number of features, it is the list for the encoder with the most
+    features. An instance is also a scorer for model selection: called as
+    ``scorer(transformer, X, y)``, it returns minus the codelength per example of the
+    labels given the transformed X.
 
     The default readouts differ from those of :class:`~sklearn_mdl.MDLReadoutSwitcher`.
     The switcher's own defaults give shorter codes on average. With few labels, however,
-    linear kernels find the better encoder more often and in a fraction of the time.
-    With more labels, all kernels find it about as often as the switcher's defaults
-    (``python -m benchmarks choice``).
+    linear kernels find the better encoder more often, in a fraction of the time. With
+    more labels, the list of all kernels finds it about as often as the switcher's
+    defaults (``python -m benchmarks choice``).
 
     Parameters
     ----------
     switcher : MDLReadoutSwitcher or MDLReadoutSwitcherRegressor, default=None
-        Copied for every cell, which is one order of one dataset with one encoder. A
+        Copied for every cell. A cell is one order of one dataset with one encoder. A
         regressor treats all labels as real numbers. None chooses a classifier or a
-        regressor by `targets`. A classifier then has the readouts ``"linear"`` on
-        datasets of at most 500 labels. Other datasets of at most 2,048 labels get
-        ``"closed-form"``, and larger datasets the default of the switcher.
+        regressor according to `targets`. The readouts of that classifier are
+        ``"linear"`` on datasets of at most 500 labels, ``"closed-form"`` up to 2,048
+        labels, and the default of the switcher on larger datasets.
     targets : {"auto", "classes", "real"}, default="auto"
         Kind of labels, if no switcher is given. "auto" treats floats as real numbers
         unless all are whole, and integers and text as classes. It raises ValueError for
         whole floats with many distinct values (more than 20, or a quarter of the rows),
         such as ages or prices.
     n_orders : int or "auto", default="auto"
-        Number of random orders of each dataset, which all encoders share. Codelengths
-        are means over these orders. "auto" is 4 if no switcher is given and no dataset
-        has more than 500 labels, and 1 otherwise. With `time_budget` this is the
-        largest number of orders.
+        Number of random orders of each dataset. All encoders are run in the same
+        orders. Codelengths are means over these orders. "auto" is 4 if no switcher is
+        given and no dataset has more than 500 labels, and 1 otherwise. With
+        `time_budget`, this is the maximum number of orders.
     time_budget : float, default=None
-        Seconds after which no cell is started; None is unlimited. Each round scores one
-        order of every encoder on every dataset. Encoders whose mean codelength on a
-        dataset is more than 1.1 times the shortest are only scored there in rounds 1,
-        2, 4, 8, .... The clock decides when to stop but not which cells come next.
-        Datasets on which an encoder has no cell at the end are left out.
+        Seconds after which no further cell is started; None is unlimited. Each round
+        scores one order of every encoder on every dataset. Encoders whose mean
+        codelength on a dataset is more than 1.1 times the shortest are only scored
+        there in rounds 1, 2, 4, 8, .... The clock decides when to stop, but not which
+        cell comes next. Datasets on which some encoder has no cell at the end are left
+        out.
     alpha : float, default=0.1
         Level of the critical difference; intervals have level ``1 - alpha``.
     dataset_groups : mapping of str to list of str, default=None
         Groups of datasets that are also ranked separately, by name. A dataset may be in
         several groups.
     missing : {"raise", "drop"}, default="raise"
-        What to do if a dataset lacks features of an encoder or a cell failed on it.
-        "raise" raises ValueError, since ranks over unequal sets of datasets are
-        meaningless. "drop" leaves out the dataset with a warning.
+        What to do if a dataset has no features from an encoder, or if one of its cells
+        failed. "raise" raises ValueError, since ranks over different sets of datasets
+        are meaningless. "drop" warns and leaves out the dataset.
     results : path-like, default=None
         A directory in which every cell is saved as soon as it is scored, along with the
-        features of transformers. A second ``fit`` only runs missing cells. Cells from
-        other settings, data or library versions are never reused.
+        features of transformers. If you call ``fit`` again, it only runs the missing
+        cells. Cells from other settings, data or library versions are never reused.
     n_permutations : int, default=None
         Number of label permutations for a p-value of every cell, as in
         :meth:`MDLReadoutSwitcher.permutation_test`. The test uses only the kernel
         readouts in the list. Ignored if you call the instance as a scorer.
     eliminate : float, default=None
         If given, the encoders first race on each dataset, with this level as the
-        ``alpha`` of :class:`EncoderRace`. Encoders that are out on some dataset are not
-        scored. The probability that a race eliminates the best encoder of its dataset
-        is approximately at most this level. Datasets with groups are not raced. None
-        scores all encoders.
+        ``alpha`` of :class:`EncoderRace`. Encoders that lose the race on any dataset
+        are not scored. The probability that a race eliminates the best encoder for its
+        dataset is at most this level, approximately. Datasets with groups are not
+        raced. None scores all encoders.
     n_jobs : int, default=None
-        Number of cells scored in parallel by joblib, whose backend may be Dask's. On a
-        machine with several GPUs each process uses one. No processes are started if all
-        readouts are built in and a short trial finds that all cells take less time than
-        starting processes (3 s).
+        Number of cells to score in parallel with joblib, whose backend may be Dask. On
+        a machine with several GPUs, each process uses one of them. No processes are
+        started if all readouts are built in and a short trial finds that running all
+        cells takes less time than starting processes (3 s).
     verbose : int, default=0
         If above 0, show progress bars over images and over cells, with the time left.
     random_state : int, default=0
-        Seeds orders, initial weights and replay. The default is a fixed number, so that
-        separate calls of a scorer in a search see the same orders.
+        Seed of orders, initial weights and replay. The default is a fixed number, so
+        that all calls of the scorer in a search use the same orders.
 
     Attributes
     ----------
@@ -155,22 +156,23 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
     average_ranks_ : ndarray of shape (n_encoders,)
         Mean over datasets of the rank by codelength; 1 is best.
     critical_difference_ : float
-        Average ranks closer than this do not differ significantly at level ``alpha``
-        (Nemenyi); NaN for a single encoder.
+        Average ranks that are closer than this do not differ significantly at level
+        ``alpha`` (Nemenyi test); NaN for a single encoder.
     dataset_groups_ : dict of str to Ranking
         The ranking on each group.
     encoder_names_, dataset_names_ : list of str
     common_settings_notes_ : dict of str to str
-        Notes, by dataset, on encoders that on their own would have had other readouts,
-        replay streams or scalings. All encoders get those for the widest encoder.
+        Notes, by dataset, on encoders that would have other readouts, replay streams or
+        scalings if they were evaluated on their own. All encoders get those for the
+        encoder with the most features.
     cells_ : list of Cell
         All results, sorted by dataset, encoder and order.
     eliminated_ : dict of str to dict of str to int
-        Number of labels until elimination, by encoder and dataset. Eliminated encoders
-        are in no other attribute.
+        Number of labels until elimination, by encoder and dataset. No other attribute
+        includes eliminated encoders.
     failures_ : list of Failure
-        Cells and encoders that failed. With ``missing="drop"`` the ranking leaves out
-        their datasets.
+        Cells and encoders that failed. With ``missing="drop"``, their datasets are left
+        out of the ranking.
 
     Examples
     --------
@@ -228,10 +230,11 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         datasets : mapping
             ``{name: (X, y)}`` to be run through ``encoders``, or
             ``{name: ({encoder: features}, y)}`` with precomputed features of shape
-            (n_samples, width). A third part, ``groups`` of shape (n_samples,), names
-            the group of each row, such as a patient. Labels of a group are learned only
-            after all its rows are coded. An AnnData, or ``{name: (adata, column)}``,
-            provides the arrays in its ``obsm`` and the labels in a column of ``obs``.
+            (n_samples, width). An optional third part, ``groups`` of shape
+            (n_samples,), gives the group of each row, such as a patient. The labels of
+            a group are learned only after all its rows are coded. An AnnData, or
+            ``{name: (adata, column)}``, provides the arrays in its ``obsm`` and the
+            labels in a column of ``obs``.
         encoders : mapping of str to transformer, default=None
             Fitted on each X without labels, except ``FrozenEstimator(...)``. None or
             "passthrough" keeps X.
@@ -245,10 +248,10 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         ValueError
             If an encoder requires labels or is missing for a dataset, if lengths
             differ, if labels should be classes but are not, or have a single class, or
-            if `n_permutations` is given for a list without kernel readouts. If a cell
-            failed and ``missing`` is "raise"; all other cells have then run and are
-            kept in ``results``. If `time_budget` is shorter than one cell, or runs out
-            before every encoder has a cell on some dataset.
+            if `n_permutations` is given for a list without kernel readouts. Also if a
+            cell failed and ``missing`` is "raise"; all other cells have then been run
+            and saved in ``results``. Also if `time_budget` is too short for one cell,
+            or for a cell of every encoder on at least one dataset.
         TypeError
             If ``datasets``, ``encoders`` or ``dataset_groups`` are not mappings of
             these forms.
@@ -286,7 +289,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         """List the cells that ``fit`` would run, with their memory and time.
 
         This method runs the encoders, or reads their features from ``results``, and
-        tries switchers on the first minibatches.
+        runs the switchers on the first few minibatches.
 
         Parameters
         ----------
@@ -321,8 +324,8 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         Raises
         ------
         ValueError
-            If the transformer requires y and is not frozen, since it has then seen the
-            labels to be coded, or if a cell failed.
+            If a cell failed, or if the transformer requires y and is not frozen,
+            because it has then seen the labels to be coded.
         """
         self._validate_params()
         name = type(transformer).__name__

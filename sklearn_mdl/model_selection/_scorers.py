@@ -36,21 +36,21 @@ def codelength_scorer(
 
     Use this scorer in searches and cross-validation with ``cv=PrequentialSplit()``.
     Under any other ``cv``, such as the default of a search, held-out rows are scored as
-    in :func:`heldout_codelength_scorer`, with a warning. Only compare scores at equal
-    ``n_samples``. Nats per example decrease with more examples, since the cost of
-    learning is spread over all of them.
+    in :func:`heldout_codelength_scorer`, with a warning. Only compare scores with equal
+    ``n_samples``: nats per example decrease with the number of examples, because the
+    cost of learning is spread over all of them.
 
-    Rows and labels must be exactly those of the stream. In a pipeline, rows also match
-    if copies of the earlier steps, refitted on X, return the stream, since
-    ``fit_transform`` and ``transform`` of a PCA differ by rounding. So set the
-    ``random_state`` of steps that draw random numbers.
+    Rows and labels must be exactly those of the stream. In a pipeline,
+    ``fit_transform`` and ``transform`` of a step such as a PCA differ by rounding. So
+    rows also match if copies of the earlier steps, refitted on X, reproduce the stream.
+    For this, set the ``random_state`` of steps that draw random numbers.
 
     Parameters
     ----------
     estimator : MDLReadoutSwitcher, LinearReadout, MLPReadout, or a pipeline or search
-        Fitted estimator; regressors are accepted, too. Pass a Pipeline that ends in
-        one, or a search with such a ``best_estimator_``. Columns of a
-        MultiOutputSwitcher are summed.
+        Fitted estimator; may also be a regressor. A pipeline must end in such an
+        estimator, and a search must have one as its ``best_estimator_``. For a
+        MultiOutputSwitcher, the codelengths of all columns are summed.
     X : array-like of shape (n_samples, n_features)
     y : array-like of shape (n_samples,) or (n_samples, n_outputs)
         The training rows and labels in the same order, or a held-out fold.
@@ -60,13 +60,13 @@ def codelength_scorer(
     Returns
     -------
     score : float
-        Minus the codelength per example, in nats: greater is better.
+        Minus the codelength per example, in nats; greater is better.
 
     Raises
     ------
     ValueError
-        If X and y are neither the fitted stream nor held out, or if a step of the
-        pipeline requires y and is not frozen, since it has then seen the labels to be
+        If X and y are neither the fitted stream nor held out. Also if a step of the
+        pipeline requires y and is not frozen, because it has then seen the labels to be
         coded.
     TypeError
         If the estimator is of another kind, or if there are weights.
@@ -118,39 +118,39 @@ def codelength_scorer(
 def heldout_codelength_scorer(
     estimator: object, X: ArrayLike, y: ArrayLike, *, sample_weight: object = None
 ) -> float:
-    """Score a fitted switcher by the code of rows that follow its stream.
+    """Score a fitted switcher by the codelength of rows that follow its stream.
 
-    A copy of the switcher continues over these rows: each is predicted from all rows
-    before it, and then learned. The estimator itself does not change. If X and y begin
-    with the stream, like the training rows of ``learning_curve``, the codelengths of
-    these rows are looked up, so they cost as much as in the fit. Other rows are
-    evaluated in the order given, which should be random. Only compare scores at equal
-    numbers of fitted and scored rows.
+    A copy of the switcher continues its stream with these rows: it predicts each row
+    from all rows before it, and then learns it. The estimator itself does not change.
+    If X and y begin with the fitted stream, as the training rows of ``learning_curve``
+    do, the codelengths of that part are taken from the fit. Other rows are evaluated in
+    the order given, which should be random. Only compare scores with equal numbers of
+    fitted and scored rows.
 
     Parameters
     ----------
     estimator : MDLReadoutSwitcher, LinearReadout, MLPReadout, or a pipeline or search
-        Fitted estimator; regressors are accepted, too. Pass a Pipeline that ends in
-        one, or a search with such a ``best_estimator_``. Columns of a
-        MultiOutputSwitcher are summed.
+        Fitted estimator; may also be a regressor. A pipeline must end in such an
+        estimator, and a search must have one as its ``best_estimator_``. For a
+        MultiOutputSwitcher, the codelengths of all columns are summed.
     X : array-like of shape (n_samples, n_features)
     y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-        Labels, all of classes seen in the fit.
+        Labels, whose classes must all have occurred in the fit.
     sample_weight : None
         Weights raise TypeError, since a weighted sum is not a codelength.
 
     Returns
     -------
     score : float
-        Minus the mean codelength of these rows, in nats: greater is better.
+        Minus the mean codelength of these rows, in nats; greater is better.
 
     Raises
     ------
     ValueError
-        If y contains a class that was not fitted. If X contains only some rows of the
-        stream, or all of them in another order or with permuted columns. If a step of
-        the pipeline requires y and is not frozen, since it has then seen labels to be
-        coded.
+        If y contains a class that did not occur in the fit. Also if X contains only
+        some rows of the stream, or all of them in another order or with permuted
+        columns. Also if a step of the pipeline requires y and is not frozen, because it
+        has then seen labels to be coded.
     TypeError
         If the estimator is of another kind, or if there are weights.
 
@@ -193,7 +193,7 @@ def _later_codelengths(caller: str, fitted: _Fitted) -> np.ndarray:
 def _is_heldout(fitted: _Fitted) -> bool:
     """Return True if the rows are a held-out fold.
 
-    Steps that draw random numbers make rows of the stream look new, but a fold is
+    Steps that draw random numbers make rows of the stream look new. A fold, however, is
     smaller than the stream.
     """
     is_smaller = len(fitted.X) < fitted.n_rows or not fitted.steps
@@ -203,18 +203,18 @@ def _is_heldout(fitted: _Fitted) -> bool:
 def refit_codelength_scorer(
     estimator: object, X: ArrayLike, y: ArrayLike, *, sample_weight: object = None
 ) -> float:
-    """Score a copy of an estimator by the codelength of the rows it is refitted on.
+    """Refit a copy of an estimator on some rows, and score it by their codelength.
 
     Use this scorer for :func:`sklearn.inspection.permutation_importance` on the rows of
-    the stream. The importance of a feature is then the increase of the codelength, in
-    nats per example, if that feature is permuted. Any other scorer would compare
-    prequential predictions with predictions of rows that have been learned.
+    the stream. The importance of a feature is then the increase in codelength, in nats
+    per example, when the feature is permuted. Any other scorer would compare
+    prequential predictions with predictions of rows that have already been learned.
 
     Parameters
     ----------
     estimator : MDLReadoutSwitcher, LinearReadout, MLPReadout, or a pipeline or search
-        Fitted estimator to copy. The copy has the same settings, and also the seed if
-        ``random_state`` is not an integer.
+        Fitted estimator to copy. The copy has the same settings, and uses the seed of
+        the fit if ``random_state`` is not an integer.
     X : array-like of shape (n_samples, n_features)
     y : array-like of shape (n_samples,) or (n_samples, n_outputs)
     sample_weight : None
@@ -223,7 +223,7 @@ def refit_codelength_scorer(
     Returns
     -------
     score : float
-        Minus the codelength per example, in nats: greater is better.
+        Minus the codelength per example, in nats; greater is better.
 
     Raises
     ------
@@ -403,11 +403,12 @@ class PrequentialSplit:
     """A single split in which all rows are both train and test rows.
 
     A prequential code predicts each label before learning it, so every row is first
-    test and then training data, and holding out rows would only waste them. Use the
-    split as ``GridSearchCV(..., cv=PrequentialSplit())``. Groups do not need a split
-    either. With scikit-learn's metadata routing and ``set_fit_request(groups=True)``,
-    ``GridSearchCV.fit(X, y, groups=...)`` passes groups to ``fit``, which learns labels
-    of a group only after all its rows are coded.
+    test data and then training data. Holding out rows would only waste them. Use the
+    split as ``GridSearchCV(..., cv=PrequentialSplit())``. You need no special split for
+    groups either. Enable scikit-learn's metadata routing and call
+    ``set_fit_request(groups=True)``. Then ``GridSearchCV.fit(X, y, groups=...)`` passes
+    groups to ``fit``, which learns the labels of a group only after all its rows are
+    coded.
 
     Examples
     --------
@@ -419,7 +420,7 @@ class PrequentialSplit:
     def split(
         self, X: object, y: object = None, groups: object = None
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield the single split: all rows and all rows.
+        """Yield the single split, in which both parts contain all rows.
 
         Parameters
         ----------

@@ -34,13 +34,13 @@ class RankStatistics(CellArrays):
         return ranking.nemenyi_critical_difference(n_encoders, n_datasets, self.alpha)
 
     def verdict(self) -> Verdict:
-        """Summarise the winner, its margin, ties and clearly worse encoders.
+        """Summarise the winner, its margin, ties and encoders that are clearly worse.
 
         On a dataset, encoders are compared row by row with Bonferroni's correction.
-        Over datasets, Wilcoxon's test with Holm's correction compares encoders with the
-        one of the best average rank. If there are too few datasets for that test, an
-        encoder is clearly worse if it differs significantly from the winner on every
-        dataset.
+        Over datasets, Wilcoxon's test with Holm's correction compares all encoders with
+        the encoder of the best average rank. If there are too few datasets for that
+        test, an encoder is clearly worse if it differs significantly from the winner on
+        every dataset.
 
         Returns
         -------
@@ -79,7 +79,7 @@ class RankStatistics(CellArrays):
     def extrapolate(
         self, n: int, *, level: float | None = None
     ) -> differences.Extrapolations:
-        """Predict codelengths of more labels, and which encoders would be overtaken.
+        """Predict codelengths for more labels, and which encoders would be overtaken.
 
         The curves of all encoders are extrapolated together, since they share rows and
         orders. See :func:`~sklearn_mdl.metrics.extrapolate`.
@@ -87,8 +87,8 @@ class RankStatistics(CellArrays):
         Parameters
         ----------
         n : int
-            Number of labels of every dataset, including those given. Must exceed the
-            size of every dataset.
+            Number of labels, including those given. Must exceed the size of every
+            dataset.
         level : float, default=None
             Level of the intervals; None takes ``1 - alpha``.
 
@@ -113,7 +113,7 @@ class RankStatistics(CellArrays):
         return self._named(differences.extrapolations(curves, n, level, best))
 
     def friedman_test(self) -> ranking.FriedmanTest:
-        """Test if any encoders differ; :func:`~sklearn_mdl.ranking.friedman_test`."""
+        """Test whether encoders differ; :func:`~sklearn_mdl.ranking.friedman_test`."""
         return ranking.friedman_test(self.codelengths_)
 
     def rank_groups(self) -> list[tuple[int, ...]]:
@@ -221,8 +221,8 @@ class RankStatistics(CellArrays):
     ) -> differences.PairedDifferences:
         """Differences of the codelengths of pairs on each dataset.
 
-        Intervals are for the mean difference over fresh draws of equal size. Both rows,
-        in blocks of the stream, and orders are treated as samples.
+        Intervals are for the mean difference over fresh draws of equal size. They treat
+        both rows (in blocks of the stream) and orders as samples.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Several tasks of one encoder in sequence, and what each saves the next."""
+"""Several tasks of one encoder in sequence, and the transfer between them."""
 
 from __future__ import annotations
 
@@ -56,10 +56,11 @@ class TaskSequence(BaseEstimator):
     All tasks have the same kind of features, from one encoder or as images. ``L(B)`` is
     the codelength of task B on its own, and ``L(B | A)`` the codelength of its rows
     after those of A. So ``L(A) + L(B | A)`` is the codelength of both. If readouts
-    start above the uniform code, any earlier task may shorten the code of B, even
-    noise. So the transfer from A to B is ``L(B | A permuted) - L(B | A)`` in nats,
-    where the first term permutes the labels of A. Transfer counts only what was learned
-    from the labels of A, and its mean is 0 if they are noise.
+    start with a code longer than the uniform one, any earlier task may shorten the code
+    of B, even a task with random labels. So the transfer from A to B is ``L(B | A
+    permuted) - L(B | A)`` in nats, where the first term permutes the labels of A. It
+    only counts what was learned from the labels of A, and its mean is 0 if these labels
+    are random.
 
     Parameters
     ----------
@@ -67,8 +68,9 @@ class TaskSequence(BaseEstimator):
         Cloned for every stream. None is a switcher with ``"closed-form"`` readouts.
     heads : {"separate", "shared"}, default="separate"
         With "shared", equal labels are the same class in all tasks. With "separate",
-        every task has its own classes. The stream then has the classes of all tasks,
-        and the prediction for each label is restricted to the classes of its task.
+        every task has its own classes. The stream then contains the classes of all
+        tasks, and the prediction of each label is restricted to the classes of its
+        task.
     n_orders : int, default=3
         Random orders of the rows of every task.
     level : float, default=0.9
@@ -101,11 +103,12 @@ class TaskSequence(BaseEstimator):
 
     Notes
     -----
-    What is carried over depends on the readouts. With frozen features and separate
-    heads, linear and kernel readouts only carry over the posterior over readouts,
-    calibration and scaling, since their heads are independent. With shared classes they
-    also carry over rows. To measure transfer use networks, which carry over hidden
-    layers, or ``FineTunedReadout`` and ``ScratchReadout``, which carry over a trunk.
+    The readouts determine what is carried over from task to task. With frozen features
+    and separate heads, linear and kernel readouts only carry over the posterior over
+    readouts, calibration and scaling, since their heads are independent. With shared
+    classes, they also carry over what they learned from rows. To measure transfer use
+    networks, which carry over hidden layers, or ``FineTunedReadout`` and
+    ``ScratchReadout``, which carry over a trunk.
 
     References
     ----------

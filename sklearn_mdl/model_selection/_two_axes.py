@@ -25,9 +25,10 @@ def two_axes(
 ) -> TwoAxesDisplay:
     """Codelengths of labels and batches given the embeddings of each encoder.
 
-    Integrated embeddings of cells should predict the type of a cell but not its batch,
-    so the code of the label should be short and that of the batch long. Both are in
-    nats, and need neither a neighbourhood size nor a weight between them.
+    Integrated embeddings of cells should be informative about the type of a cell, but
+    not about its batch. So the code of the label should be short, and the code of the
+    batch long. Both are in nats, so you need to choose neither a neighbourhood size nor
+    a weight between the two.
 
     Parameters
     ----------
@@ -50,8 +51,8 @@ def two_axes(
     -----
     Two reference codes use no embeddings. Labels are compared with the
     Krichevsky-Trofimov code of frequencies, and batches with the same code within each
-    label. If the code of the batch is shorter than its reference, embeddings are more
-    informative about the batch than the label is.
+    label. If the code of the batch is shorter than its reference, the embeddings are
+    more informative about the batch than the label is.
 
     Examples
     --------

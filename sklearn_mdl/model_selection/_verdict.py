@@ -23,8 +23,8 @@ class Best:
 
     The best encoder on a dataset has the shortest expected code over fresh draws of
     equal size from the same source. The best encoder over datasets has the best average
-    rank of these expectations. This holds for the given datasets; for others, see the
-    tests over datasets.
+    rank of these expectations. This is a statement about the given datasets. For
+    conclusions about other datasets, use the tests over datasets.
 
     Attributes
     ----------
@@ -41,9 +41,9 @@ class Best:
     more_labels : float or None
         Number of further labels that would settle the choice against the rival at a
         probability of 0.95. This assumes that the difference keeps growing as in the
-        later half and other probabilities do not change. 0 if the choice is settled,
-        infinity if a hundred times as many labels do not suffice. None over several
-        datasets.
+        later half of the labels, and that the probabilities of other encoders do not
+        change. 0 if the choice is settled, infinity if a hundred times as many labels
+        do not suffice. None over several datasets.
     dataset : str or None
         None over several datasets.
     """
@@ -97,10 +97,10 @@ class DatasetVerdict:
         The encoder with the next shortest code; None for a single encoder.
     codelength, margin, half_width : float
         Codelength of the winner, its margin over the runner-up, and half the width of
-        the margin's interval, in nats. NaN if traces are missing.
+        the interval of that margin, in nats. NaN if traces are missing.
     ties, worse : list of str
-        Other encoders that do not differ significantly, and those that do. Shortest
-        code first.
+        Other encoders that do not differ significantly from the winner, and those that
+        do, with the shortest code first.
     best : Best
         The probability that the winner is best.
     """
@@ -154,8 +154,7 @@ class Verdict:
         The other encoders, which are clearly worse.
     datasets : list of DatasetVerdict
     alpha : float
-        Probability of a false alarm in each comparison of all others with the best
-        encoder.
+        Probability of a false alarm when all other encoders are compared with the best.
     n_needed : int
         Smallest number of datasets with which Wilcoxon's test with Holm's correction
         can find any difference from the best encoder.

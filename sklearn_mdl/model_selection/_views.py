@@ -39,7 +39,7 @@ class _View(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ViewComparison:
-    """The best of several views, its certainty, and the gain of the pool.
+    """The best of several views, how certain that is, and the gain of combining views.
 
     Prints as a few lines.
 
@@ -48,20 +48,20 @@ class ViewComparison:
     names : list of str
         Views, such as ``layer 3|last``.
     codelengths : ndarray of shape (n_views,)
-        Code of each view on its own, switching between its readouts, in nats.
+        Codelength of each view on its own, by switching between its readouts, in nats.
     probabilities : ndarray of shape (n_views,)
         Probability that each view has the shortest expected code over fresh draws of
         equal size. NaN with too few labels.
     posterior : ndarray of shape (n_views,)
         Posterior of each view given all labels, by Bayes' rule with equal priors. It
-        describes which view predicted *these* labels best, so it is more certain than
+        tells which view predicted *these* labels best, so it is more certain than
         ``probabilities``.
     codelength : float
-        Code of all views together in nats, with the pool if there is one.
+        Codelength of all views together, in nats, with the pool if there is one.
     switching_codelength : float
         `codelength` without the pool.
     reference_codelength : float
-        Code of the labels without features, in nats.
+        Codelength of the labels without features, in nats.
     more_labels : float
         Further labels that would settle the choice with a probability of 0.95. 0 if it
         is settled, infinity if a hundred times as many labels would not suffice.
@@ -153,7 +153,7 @@ class ViewComparison:
 
 
 def compare_views(switcher: Switcher) -> ViewComparison:
-    """Find the best layer and position, its certainty, and the gain of a pool.
+    """Find the best layer and position, how certain it is, and the gain of a pool.
 
     Parameters
     ----------
@@ -164,8 +164,8 @@ def compare_views(switcher: Switcher) -> ViewComparison:
     Returns
     -------
     comparison : ViewComparison
-        Results in nats. Readouts are not trained again. Once all readouts of a view
-        have retired in a race, the view costs as much as the mixture of the others.
+        Results in nats. Readouts are not retrained. Once all readouts of a view have
+        retired in a race, the view costs as much as the mixture of the others.
 
     Raises
     ------

@@ -12,8 +12,8 @@ The constant of the test depends on the number of encoders compared. The paper a
 uses q = 3.12, which is the constant for 14 encoders. This package computes the constant
 for the number at hand.
 
-Tables have shape (n_datasets, n_encoders). Each cell is a score averaged over orders;
-lower is better. Tests of pairs take codelengths and use their log ratios, which are
+Tables have shape (n_datasets, n_encoders). Each entry is a score averaged over orders;
+lower is better. Tests of pairs take codelengths and compare their log ratios, which are
 comparable across tasks. Unlike average ranks, their results do not depend on other
 encoders.
 """

@@ -1,4 +1,4 @@
-"""Tests of differences of losses that you may check after every label.
+"""Tests of loss differences that you may check after every label.
 
 There are two processes, each for all pairs of encoders at once. The exact process (Choe
 and Ramdas, 2021, Comparing Sequential Forecasters, arXiv 2110.00115; its bound is from
@@ -27,8 +27,8 @@ COSTS = -np.log1p(-LAMBDAS) - LAMBDAS
 # The asymptotic process is tuned for the first number of labels. It uses the normal
 # approximation from the second number on.
 TUNED_FOR, LEAST = 200, 30
-# Races on real features take this many times the labels of draws from their past,
-# because encoders become more similar as they learn.
+# On real features, a race takes this many times as many labels as a simulation from its
+# past suggests, because encoders become more similar as they learn.
 SLOWER = 2.0
 
 
@@ -337,7 +337,7 @@ def forecast_stop(
     n_draws: int = 64,
     random_state: int = 0,
 ) -> Floats:
-    """Draw after how many more labels a race stops if losses do not change.
+    """Simulate how many more labels a race takes if losses do not change.
 
     Future labels are drawn from the second half of the labels that count. Each draw
     first resamples that half, because its means are uncertain too.
@@ -375,8 +375,8 @@ def forecast_interval(
 ) -> tuple[float, float, float]:
     """Forecast how many more labels a race takes: low end, median and high end.
 
-    Draws of :func:`forecast_stop` are too small on real streams, so their median and
-    high end are multiplied by ``SLOWER``. The interval is designed to cover 80 %.
+    On real streams the draws of :func:`forecast_stop` are too small, so their median
+    and high end are multiplied by ``SLOWER``. The interval is designed to cover 80 %.
 
     Parameters
     ----------
@@ -404,16 +404,17 @@ def combined_e_values(e_values: ArrayLike, claim: str) -> Floats:
         One exact e-value for each dataset, each from a separate race. Values of the
         asymptotic process are not e-values and must not be combined.
     claim : {"on at least one", "on every one"}
-        "on at least one" multiplies the e-values. A single dataset can decide, so each
-        of two encoders can be shown to be better on a different dataset. "on every one"
-        takes the smallest e-value. For "better on average over all rows", run one race
-        over the rows of all datasets in an order fixed beforehand.
+        "on at least one" multiplies the e-values. A single dataset may be decisive, so
+        you may find that each of two encoders is better than the other, on different
+        datasets. "on every one" takes the smallest e-value. For "better on average over
+        all rows", run one race over the rows of all datasets in an order fixed
+        beforehand.
 
     Returns
     -------
     combined : ndarray
-        An e-value. If the claim is false, it ever reaches ``1 / alpha`` with
-        probability at most ``alpha``.
+        An e-value. If the claim is false, the probability that it ever reaches ``1 /
+        alpha`` is at most ``alpha``.
 
     Raises
     ------

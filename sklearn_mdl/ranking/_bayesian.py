@@ -61,7 +61,7 @@ def bayesian_signed_rank(
     n_draws: int = 50_000,
     random_state: int | np.random.Generator | None = 0,
 ) -> BayesianSignedRank:
-    """Posterior probabilities that one code is shorter or both are equally long.
+    """Compute posterior probabilities that either code is shorter, or neither.
 
     A significance test cannot show that two encoders are equally good, but this test
     can. Its data are the log ratios ``z_1, ..., z_n`` of a pair's codelengths, one per
@@ -83,8 +83,8 @@ def bayesian_signed_rank(
         Positive codelengths, in the same unit within each row.
     rope : float, default=0.01
         Region of practical equivalence. Codelengths are equivalent if their ratio is at
-        most ``1 + rope``, so by default if they differ by at most one per cent. With 0
-        none are.
+        most ``1 + rope``, so by default if they differ by at most one per cent. With 0,
+        no codelengths are equivalent.
     pairs : array-like of int of shape (n_pairs, 2), optional
         The pairs to compare, as columns; by default all, of at most 40 encoders.
     top_k : int, optional

@@ -58,11 +58,11 @@ def pairwise_wilcoxon(
 ) -> PairwiseWilcoxon:
     """Test pairs of encoders by the signed ranks of their log codelength ratios.
 
-    The differences of a pair are ranked across datasets, so they must have the same
-    scale. Codelengths do not, since tasks differ in classes and length, but their
-    ratios do, so this test ranks ``log(first / second)``. Unlike in the Nemenyi test,
-    other encoders only affect the result of a pair through the number of pairs in
-    Holm's correction.
+    The test ranks the differences of a pair across datasets, so these must have the
+    same scale. Differences of codelengths do not, since tasks differ in the numbers of
+    classes and examples, but ratios do. So this test ranks ``log(first / second)``.
+    Unlike in the Nemenyi test, other encoders only affect the result of a pair through
+    the number of pairs in Holm's correction.
 
     Parameters
     ----------

@@ -51,8 +51,8 @@ class MeansReadout(BaseReadout):
 class DiscriminantReadout(MeansReadout):
     r"""Calibrated linear discriminant analysis, updated at every row.
 
-    At rows 8, 16, 32 and so on, whitening is refreshed with the covariance within
-    classes of the earlier rows,
+    At rows 8, 16, 32 and so on, the whitening is recomputed from the within-class
+    covariance of the earlier rows,
 
     .. math::
 
@@ -65,9 +65,9 @@ class DiscriminantReadout(MeansReadout):
     coordinates they are :math:`m_c = \mathrm{sum}_c / (n_c + 1)`, and scores are
     :math:`(m_c^T x - m_c^T m_c / 2) / \|x\|`. Scores become probabilities as in
     :class:`~sklearn_mdl.KernelReadout`, but without its variance terms. Before row 8,
-    and until some feature has varied, rows are only divided by their length. Whitening
-    is fixed from row 8,192 on. With more than 2,048 features it is fixed from row 2,048
-    on.
+    and until some feature has varied, rows are only divided by their length. The
+    whitening no longer changes after row 8,192, or after row 2,048 with more than 2,048
+    features.
 
     A row costs ``O(d * (d + C))``, computed in blocks of 32 rows. From row 4,096 on,
     labels are also learned block by block, unless rows are forgotten. The readout is
@@ -78,9 +78,9 @@ class DiscriminantReadout(MeansReadout):
     shrinkage : float, default=0.1
         Weight ``h`` of the covariance of all rows, which counts as ``d * h`` rows.
     batch_size : int, default=32
-        Size of minibatches, which has no effect, since this readout learns row by row.
+        Has no effect, since this readout learns row by row.
     device : str, default="auto"
-        Torch device; "auto" uses a GPU if there is one. A switcher overrides this.
+        Torch device; "auto" uses a GPU if one is available. A switcher overrides this.
     window, restart : int, default=None
         When to forget old rows, as in :class:`~sklearn_mdl.KernelReadout`. `window`
         limits the number of rows in the means and the covariance, and `restart` starts
@@ -148,9 +148,9 @@ class CentroidReadout(MeansReadout):
     shrinkage : float, default=0.1
         Shrinkage of the covariance within classes; only used with "within-class".
     batch_size : int, default=32
-        Size of minibatches, which has no effect, since this readout learns row by row.
+        Has no effect, since this readout learns row by row.
     device : str, default="auto"
-        Torch device; "auto" uses a GPU if there is one. A switcher overrides this.
+        Torch device; "auto" uses a GPU if one is available. A switcher overrides this.
     window, restart : int, default=None
         When to forget old rows, as in :class:`~sklearn_mdl.KernelReadout`. `window`
         limits the number of rows in the means, and `restart` starts them from scratch.

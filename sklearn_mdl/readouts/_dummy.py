@@ -1,4 +1,4 @@
-"""Readouts that ignore features and predict labels from labels alone."""
+"""Readouts that ignore features and predict labels from earlier labels."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class DummySettings(Readout):
 
     @property
     def pool_kind(self) -> str:
-        """The single kind of all readouts that see labels alone."""
+        """The single kind of all readouts that ignore features."""
         return "labels alone"
 
     @abstractmethod
@@ -143,8 +143,9 @@ class DummySettings(Readout):
 class DummyReadout(DummySettings, BaseReadout):
     """Readout that ignores features and predicts labels from earlier labels.
 
-    Add it to a list to see whether features help. If labels of a stream depend on each
-    other, even a readout that ignores features looks good. It learns label by label.
+    Add it to a list to see whether features help. If the labels of a stream depend on
+    each other, even a readout that ignores features can do well. It learns label by
+    label.
 
     Parameters
     ----------

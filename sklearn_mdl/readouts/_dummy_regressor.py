@@ -41,7 +41,7 @@ class RecentMean:
         return self.mean, 0.5 * math.log(variance), n - 1
 
     def observe(self, label: float) -> None:
-        """Take in a label."""
+        """Observe a label."""
         self.count = self.decay * self.count + 1
         gap = label - self.mean
         self.mean = label if self.count == 1 else self.mean + gap / self.count
@@ -69,7 +69,7 @@ class RandomWalk:
         return self.last, 0.5 * math.log(self.squares / n_steps), float(n_steps)
 
     def observe(self, label: float) -> None:
-        """Take in a label."""
+        """Observe a label."""
         if self.n_labels:
             self.squares += (label - self.last) ** 2
         self.last, self.n_labels = label, self.n_labels + 1

@@ -143,7 +143,7 @@ class KernelReadout(KernelSettings, BaseReadout):
     ``u`` stay fixed before label 64. ``p`` is then mixed with a share of 1e-4 of the
     uniform distribution. The readout uses neither random numbers nor minibatches. From
     row 4,096 on, however, it predicts 32 rows and then learns their labels together,
-    unless it forgets rows.
+    unless it is set to forget rows.
 
     All kernel readouts of a switcher are computed together. Readouts with the same
     scaling share inner products and distances. If they also have the same kernel, they
@@ -187,16 +187,16 @@ class KernelReadout(KernelSettings, BaseReadout):
         such as the whitening covariance are no longer refreshed. After half as many
         further rows, memory stops growing.
     batch_size : int, default=32
-        Size of minibatches, which has no effect, since this readout learns row by row.
+        Has no effect, since this readout learns row by row.
     device : str, default="auto"
-        Torch device; "auto" uses a GPU if there is one. A switcher overrides this.
+        Torch device; "auto" uses a GPU if one is available. A switcher overrides this.
     window : int, default=None
         Largest number of recent rows in the factor, rounded down to a multiple of 64.
-        Use it for streams that drift. Overrides `max_exact`; None keeps all rows. A
-        full window forgets its older half, including the statistics of these rows, and
-        calibrates again on the other half.
+        Use it for streams that drift. Overrides `max_exact`; None keeps all rows. When
+        the window is full, the readout forgets the older half, including its
+        statistics, and recalibrates on the newer half.
     restart : int, default=None
-        Number of rows at whose odd multiples the readout restarts, as if the stream
+        The readout restarts at odd multiples of this number of rows, as if the stream
         began there. It is rounded down to 8, 16 or a multiple of 32. Overrides
         `max_exact`; None never restarts. Among readouts with `restart` 32, 64, 128 and
         so on, exactly one restarts at each multiple of 32 (Hazan and Seshadhri, 2009,
@@ -248,7 +248,7 @@ class KernelReadout(KernelSettings, BaseReadout):
         return f"{self.computation}, noise {self.alpha:g}"
 
     def predict_relabelled(self, labels: ArrayLike, X: ArrayLike) -> np.ndarray:
-        """Predict rows as if the fit had used other labels for the same rows.
+        """Predict rows as if the readout had been fitted with other labels.
 
         One factor serves all labellings.
 
@@ -383,9 +383,9 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
         such as the whitening covariance are no longer refreshed. After half as many
         further rows, memory stops growing.
     batch_size : int, default=32
-        Size of minibatches, which has no effect, since this readout learns row by row.
+        Has no effect, since this readout learns row by row.
     device : str, default="auto"
-        Torch device; "auto" uses a GPU if there is one. A switcher overrides this.
+        Torch device; "auto" uses a GPU if one is available. A switcher overrides this.
     window, restart : int, default=None
         See :class:`~sklearn_mdl.KernelReadout`. Until row 8 after a restart, targets
         have the units of the rows before the restart.

@@ -341,15 +341,15 @@ class KNeighborsReadout(BaseReadout):
         w_i \propto e^{-e_i / h}, \qquad \sum_i w_i = 1.
 
     The bandwidth ``h`` and the scale :math:`\beta` are learned by forward calibration.
-    Smoothing ``s`` keeps every label possible. All readouts of a switcher with the same
-    metric and scaling share their distances. Time is quadratic in the number of rows,
-    which may exceed memory.
+    Smoothing by ``s`` gives every label a positive probability. All readouts of a
+    switcher with the same metric and scaling share their distances. Time is quadratic
+    in the number of rows, which may exceed memory.
 
     Parameters
     ----------
     n_neighbors : int, default=30
-        Number ``k`` of rows that vote, or all rows if there are fewer. The earlier of
-        two equally near rows comes first.
+        Number ``k`` of rows that vote, or all rows if there are fewer. Of two equally
+        near rows, the earlier one comes first.
     metric : {"euclidean", "cosine"}, default="euclidean"
         "cosine" divides scaled rows by their norms first.
     bandwidth : float, default=0.1
@@ -364,14 +364,14 @@ class KNeighborsReadout(BaseReadout):
         Feature scaling, learned from full minibatches already scored: regularised
         standardisation, or symmetric whitening with a shrunk covariance.
     window : int, default=None
-        Number of latest rows that may vote; None is all.
+        Number of most recent rows that may vote; None is all.
     restart : int, default=None
         Only rows after the last odd multiple of this number vote. Scaling and
         calibration do not restart.
     batch_size : int, default=32
         Number of rows learned at once. A switcher overrides this.
     device : str, default="auto"
-        Torch device; "auto" uses a GPU if there is one. A switcher overrides this.
+        Torch device; "auto" uses a GPU if one is available. A switcher overrides this.
 
     Attributes
     ----------

@@ -64,7 +64,7 @@ class LinearReadoutRegressor(_RegressorReadout):
         Added to the root of AdamW's second moment.
     ema_step_size : float, default=1.0
         Predict with averaged weights: ``average <- (1 - step) average + step weights``
-        after every optimiser step. With 1 the weights themselves predict.
+        after every optimiser step. With 1, predictions use the weights themselves.
     ema_warmup : bool, default=True
         Make the ``n``-th averaging step at least ``1 / (n + 1)``.
     calibration : bool, default=True
@@ -79,14 +79,14 @@ class LinearReadoutRegressor(_RegressorReadout):
         Number of rows learned at once. A switcher overrides this.
     first_batch_size : int or None, default=None
         Number of rows learned at once at the beginning of a stream. It doubles after 32
-        times as many rows, and again each time the number of rows has doubled, until it
+        times as many rows, and then each time the number of rows has doubled, until it
         reaches `batch_size`. None is `batch_size` from the start, as in the paper. A
         switcher overrides this.
     device : str, default="auto"
-        Torch device; "auto" uses a GPU if there is one. A switcher overrides this.
+        Torch device; "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
-        Seeds initial weights and, outside a switcher, replay. None uses the seed of the
-        switcher.
+        Seed of initial weights and, outside a switcher, of replay. None uses the seed
+        of the switcher.
     likelihood : {"gaussian", "student-t"}, default="gaussian"
         Density of the label. The net predicts its location and log scale.
     degrees_of_freedom : float, default=4.0
@@ -154,7 +154,7 @@ class MLPReadoutRegressor(_RegressorReadout):
         Added to the root of AdamW's second moment.
     ema_step_size : float, default=1.0
         Predict with averaged weights: ``average <- (1 - step) average + step weights``
-        after every optimiser step. With 1 the weights themselves predict.
+        after every optimiser step. With 1, predictions use the weights themselves.
     ema_warmup : bool, default=True
         Make the ``n``-th averaging step at least ``1 / (n + 1)``.
     calibration : bool, default=True
@@ -169,14 +169,14 @@ class MLPReadoutRegressor(_RegressorReadout):
         Number of rows learned at once. A switcher overrides this.
     first_batch_size : int or None, default=None
         Number of rows learned at once at the beginning of a stream. It doubles after 32
-        times as many rows, and again each time the number of rows has doubled, until it
+        times as many rows, and then each time the number of rows has doubled, until it
         reaches `batch_size`. None is `batch_size` from the start, as in the paper. A
         switcher overrides this.
     device : str, default="auto"
-        Torch device; "auto" uses a GPU if there is one. A switcher overrides this.
+        Torch device; "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
-        Seeds initial weights and, outside a switcher, replay. None uses the seed of the
-        switcher.
+        Seed of initial weights and, outside a switcher, of replay. None uses the seed
+        of the switcher.
     likelihood : {"gaussian", "student-t"}, default="gaussian"
         Density of the label. The net predicts its location and log scale.
     degrees_of_freedom : float, default=4.0

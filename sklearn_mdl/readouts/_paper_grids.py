@@ -207,7 +207,7 @@ def readout_grid(
         (50 from intervals); see :func:`preset_settings`.
     n_samples : int, default=None
         Number of combinations to draw, without repetition if there are finitely many.
-        None builds as many as the paper, which are all unless the paper draws.
+        None builds as many as the paper, which uses all combinations unless it draws.
     random_state : int, RandomState instance or None, default=None
         Seeds the draws.
     **settings : scalar, list or distribution
@@ -215,8 +215,8 @@ def readout_grid(
         grid. ``hidden_layer_sizes`` is a list of tuples, or the widths of a single
         readout. ``()`` is a linear readout. With ``encoder``, parameters of
         :class:`~sklearn_mdl.readouts.FineTunedReadout`; with ``model``, those of
-        :class:`~sklearn_mdl.readouts.ScratchReadout`. You can draw from objects with
-        ``rvs``, such as SciPy distributions.
+        :class:`~sklearn_mdl.readouts.ScratchReadout`. Objects with an ``rvs`` method,
+        such as SciPy distributions, are drawn from.
 
     Returns
     -------
@@ -226,7 +226,7 @@ def readout_grid(
     Raises
     ------
     ValueError
-        If the preset is unknown or lacks its encoder, if a list is empty, or if
+        If the preset is unknown, if its encoder is missing, if a list is empty, or if
         `n_samples` exceeds the number of combinations.
     TypeError
         If a setting is not a parameter of the readouts.

@@ -161,15 +161,16 @@ def _as_numbers(columns: Any, n_features: int) -> Any:
 class ViewReadout(ViewSettings, BaseReadout):
     """Readout of some columns of X, such as the features of one layer.
 
-    Results equal those of the readout on a table with only these columns, including
-    scaling, whitening and kernels. Readouts of one view share work as on such a table.
-    :func:`view_readouts` creates the list for several views.
+    Results, including scaling, whitening and kernels, are the same as for the readout
+    on a table with only these columns. Readouts of one view share computations as on
+    such a table. :func:`view_readouts` creates the list for several views.
 
     Parameters
     ----------
     readout : readout, "linear", "closed-form", "nets", "mixed", "drift" or None
-        Any readout of features. In the list of a switcher, the name of a list or None
-        stands for all its readouts for features of the view's width.
+        Any readout of features. In the list of a switcher, you can also pass the name
+        of a list, or None, for all readouts of that list for features of the view's
+        width.
     columns : slice or sequence of int
         Columns of X.
     name : str, default=None
@@ -177,9 +178,9 @@ class ViewReadout(ViewSettings, BaseReadout):
     batch_size : int, default=32
         Number of rows learned at once. A switcher overrides this.
     device : str, default="auto"
-        Torch device; "auto" uses a GPU if there is one. A switcher overrides this.
+        Torch device; "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
-        Outside a switcher, replaces that of the readout if it is None.
+        Outside a switcher, the seed of the readout if its own ``random_state`` is None.
 
     Attributes
     ----------
@@ -223,9 +224,9 @@ class ViewReadoutRegressor(ViewSettings, OnlineRegressor):
     batch_size : int, default=32
         Number of rows learned at once. A switcher overrides this.
     device : str, default="auto"
-        Torch device; "auto" uses a GPU if there is one. A switcher overrides this.
+        Torch device; "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
-        Outside a switcher, replaces that of the readout if it is None.
+        Outside a switcher, the seed of the readout if its own ``random_state`` is None.
 
     Attributes
     ----------

@@ -98,11 +98,11 @@ class IncrementalReadout(WrappedReadout):
     takes gradient steps (``SGDClassifier``, ``MLPClassifier``, a skorch net with
     ``max_epochs=1`` and ``train_split=None``) benefits from several streams.
 
-    No label is impossible: classes not seen so far get the Krichevsky-Trofimov
-    estimate, and all probabilities are mixed with it with a share of ``1 / (n + 2)``
-    after ``n`` labels. If the classifier has seen all classes, this costs at most ``1 +
-    log(N / batch_size)`` nats more than its own probabilities over a stream of ``N``.
-    In return, a label costs at most ``log(n + 2)`` nats more than its
+    No label has probability zero. Classes not seen so far get the Krichevsky-Trofimov
+    estimate. After ``n`` labels, this estimate is mixed into all probabilities with
+    weight ``1 / (n + 2)``. If the classifier has seen all classes, this costs at most
+    ``1 + log(N / batch_size)`` nats more than its own probabilities over a stream of
+    ``N``. In return, a label costs at most ``log(n + 2)`` nats more than its
     Krichevsky-Trofimov estimate. If ``partial_fit`` raises, the readout predicts with
     that estimate until a call succeeds; see ``notes_``.
 
@@ -130,9 +130,10 @@ class IncrementalReadout(WrappedReadout):
         draws of a skorch net, without changing torch's own generators. None uses the
         switcher's.
     n_replay_streams : int or (int, int), default=0
-        Replay streams ``S``: each new minibatch is followed by one of each stream. Of a
-        pair, the first number serves the first 1,000 rows; after ``n`` rows it has
-        fallen by a factor of ``sqrt(1000 / n)``, to the last number at least.
+        Number ``S`` of replay streams. Each new minibatch is followed by one minibatch
+        of each stream. A pair ``(first, least)`` uses ``first`` streams for the first
+        1,000 rows. After ``n`` rows it uses ``first * sqrt(1000 / n)`` streams, but at
+        least ``least``.
 
     Attributes
     ----------
@@ -177,7 +178,7 @@ class IncrementalReadout(WrappedReadout):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class RefitReadout(WrappedReadout):
-    """Readout from any classifier, refitted on all rows learned at block ends.
+    """Readout from any classifier, refitted on all observed rows at the end of blocks.
 
     It predicts with its last fit, or with label frequencies before the first fit. On
     its own and without calibration it gives the block-wise code of Voita and Titov
@@ -185,14 +186,14 @@ class RefitReadout(WrappedReadout):
     labels, so pipelines may contain steps that use labels (``SelectKBest``,
     ``LinearDiscriminantAnalysis``).
 
-    No label is impossible: classes not seen in the last fit get the Krichevsky-Trofimov
-    estimate from all labels so far, and all probabilities are mixed with it with a
-    share of ``1 / (n + 2)`` after ``n`` labels. If the classifier has seen all classes,
-    this costs at most ``1 + log(N / batch_size)`` nats more than its own probabilities
-    over a stream of ``N``. In return, a label costs at most ``log(n + 2)`` nats more
-    than its Krichevsky-Trofimov estimate. If a fit raises (a single class, too few
-    examples for calibration), the previous fit is kept until the next block end; see
-    ``notes_``.
+    No label has probability zero. Classes not seen in the last fit get the
+    Krichevsky-Trofimov estimate from all labels so far. After ``n`` labels, this
+    estimate is mixed into all probabilities with weight ``1 / (n + 2)``. If the
+    classifier has seen all classes, this costs at most ``1 + log(N / batch_size)`` nats
+    more than its own probabilities over a stream of ``N``. In return, a label costs at
+    most ``log(n + 2)`` nats more than its Krichevsky-Trofimov estimate. If a fit raises
+    (a single class, too few examples for calibration), the previous fit is kept until
+    the next block end; see ``notes_``.
 
     Parameters
     ----------

@@ -82,8 +82,8 @@ def compare(
         The group of each row, such as its patient. Labels of a group are learned only
         after all its rows are coded.
     top_k : int, default=3
-        Number of best encoders whose features are also joined in pairs, to show what
-        one encoder adds to another. With 0 or 1 there are no pairs.
+        Number of best encoders whose features are also concatenated in pairs, to show
+        what one encoder adds to another. With 0 or 1 there are no pairs.
     verbose : int, default=1
         If above 0, show a progress bar for steps of more than two seconds.
     **settings
@@ -99,7 +99,8 @@ def compare(
     Raises
     ------
     TypeError, ValueError
-        If an argument has none of these forms. The message shows code that works.
+        If an argument does not have one of these forms. The message shows code that
+        works.
 
     Examples
     --------
@@ -236,7 +237,7 @@ def _balanced(X: np.ndarray) -> np.ndarray:
 def side_by_side(
     scorer: RepresentationScorer, datasets: Mapping[str, tuple[Any, ...]], top_k: int
 ) -> tuple[dict[str, Place], Ranking | None]:
-    """Code the features of the best encoders in pairs on the same rows and orders.
+    """Code the labels given pairs of the best encoders, on the same rows and orders.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Priors over expert sequences, and one forward pass that serves them all.
+"""Priors over expert sequences, and one forward pass for all of them.
 
 A switching prior is a distribution over sequences of experts, one expert per step,
 chosen before any label is seen. It is a hidden Markov model over pairs (row ``j``,

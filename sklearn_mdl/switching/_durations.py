@@ -21,8 +21,9 @@ class SwitchDistribution(MarkovPrior):
     A stream has ``b`` blocks with probability ``theta^(b-1) (1 - theta)``. After a
     switch at ``t'`` outcomes, the next switch comes at ``t > t'`` outcomes with
     probability ``(t' + 1) / (t (t + 1))``. Every block draws its expert from the prior
-    weights. The hidden Markov model has two rows: one for blocks that will end, which
-    they do at rate ``1 / t`` into step ``t``, and one for the last block.
+    weights. The hidden Markov model has two rows: one for blocks that will end, and one
+    for the last block. A block of the first row ends with probability ``1 / t`` on
+    entering step ``t``.
 
     The cost stays bounded after the last switch. If the last block of a sequence begins
     after ``t`` outcomes, the bound depends on ``t`` and on the experts of the sequence,

@@ -1,12 +1,12 @@
 """Filters: the state of a forward pass over losses, for every prior.
 
-States are probabilities, not logs. A step is then one product, one sum and one
-division, several times faster than adding in logs. Likelihoods are scaled by that of
-the best expert, and sharing raises every weight again, so no relevant weight
+States are probabilities, not logs. A step then takes one product, one sum and one
+division, which is several times faster than adding in logs. Likelihoods are scaled by
+that of the best expert, and sharing raises every weight again, so no relevant weight
 underflows. Without sharing a weight can only fall until it is zero, and then never
 recovers. Priors that never share therefore use cumulative sums of logs. Priors that
-share only at some steps use logs from the step at which a weight becomes too small.
-If the rows of a state count draws, each row is scaled separately.
+share only at some steps use logs from the step at which a weight becomes too small. If
+the rows of a state count draws, each row is scaled separately.
 """
 
 from __future__ import annotations
@@ -213,8 +213,8 @@ class MarkovFilter:
 class CountingFilter(MarkovFilter):
     """State of a prior whose rows count draws: every row has its own scale.
 
-    Counts never decrease, and the rate of later draws depends on the count. So a count
-    that is very improbable now may explain later labels best.
+    Counts never decrease, and the rate of later draws depends on the count. So the
+    count that explains later labels best may be very improbable now.
 
     Attributes
     ----------

@@ -66,7 +66,7 @@ class ForwardPass:
     Codelengths and posteriors are bitwise the same however the stream is cut into
     blocks. Between blocks a pass can be pickled and copied.
 
-    Labels may arrive late. Step ``t`` is then coded with the posterior given the labels
+    Labels may be delayed. Step ``t`` is then coded with the posterior given the labels
     known at that step, advanced by the prior's transitions over the unlabelled steps.
 
     Parameters
@@ -204,7 +204,7 @@ class ForwardPass:
             Minus log probability of each observed label under each expert, in nats.
             Plus infinity means that the label was impossible for that expert. NaN from
             some step on means that the expert has retired. Losses are read in chunks,
-            so they may be memory-mapped, and computed in float64 whatever their dtype.
+            so they may be memory-mapped. Computations use float64 for any dtype.
         known : ndarray of shape (n + 1,), optional
             Entry ``i`` is the number of steps of the stream whose labels are known when
             step ``i`` of the block is coded. The last entry is for the step after the
@@ -230,9 +230,9 @@ class ForwardPass:
         probability zero. The state is not conditioned on such a label, as if it had not
         been observed.
 
-        A retired expert is asleep (Freund et al., 1997). It predicts like the mixture
-        of the experts awake, which codes the labels, so its weight only changes by the
-        factor that all experts share.
+        A retired expert is asleep (Freund et al., 1997). It is treated as predicting
+        like the mixture of the experts awake, so its weight changes only by the factor
+        common to all experts.
         """
         array = checked_losses(losses, self._n_experts, self._asleep)
         self._check_left(np.array(np.isnan(array[-1:]).any(axis=0)))
@@ -359,8 +359,8 @@ def forward(
 ) -> ForwardTrace:
     """Mix experts under a switching prior in one pass over their losses.
 
-    Besides the losses and the result, the pass needs memory for the state of the prior
-    and at most a few tens of megabytes of temporaries.
+    Besides losses and result, the pass needs memory for the state of the prior, and a
+    few tens of megabytes for temporary arrays.
 
     Parameters
     ----------
@@ -378,8 +378,9 @@ def forward(
         The kind of each expert, such as the architecture of each readout. The
         posterior then has one column per kind, in order of first appearance.
     max_rows : int, optional
-        Largest number of posterior rows to return. Every ``2^j``-th step is kept from
-        the first on, with the smallest ``j`` that suffices. By default all are kept.
+        Largest number of posterior rows to return. Beginning with the first, every
+        ``2^j``-th step is kept, with the smallest ``j`` that suffices. By default all
+        steps are kept.
     known : ndarray of shape (N + 1,), optional
         Number of steps whose labels are known when each step is coded, and at the end.
         By default all earlier labels are known. See :meth:`ForwardPass.extend`.

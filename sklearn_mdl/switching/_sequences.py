@@ -1,6 +1,6 @@
 """Single sequences of experts: the most probable, the best in hindsight, and costs.
 
-A mixture never costs more than a single sequence and the cost of naming it:
+A mixture never costs more than any single sequence plus the cost of naming it:
 
     codelength <= sum_t L_t(xi_t) - log pi(xi)
 
@@ -69,8 +69,8 @@ def best_sequence(
         The switching prior, its name, or None for `LearnedShare`.
     losses : array-like of shape (N, K)
         Minus log probability of each observed label under each expert, in nats;
-        plus infinity is allowed, and NaN where an expert has retired: no sequence uses
-        it there. May be memory-mapped.
+        plus infinity is allowed. NaN marks a retired expert, which no sequence uses
+        from then on. May be memory-mapped.
     weights : array-like of shape (K,), optional
         Prior weights of the experts; uniform if not given.
 
@@ -130,17 +130,17 @@ def best_segments(
     prior: PriorLike = None,
     weights: ArrayLike | None = None,
 ) -> ExpertSequence:
-    """Find the sequence of lowest loss with at most a given number of blocks.
+    """Find the sequence with the lowest loss among those with few enough blocks.
 
-    The sequence is chosen in hindsight by its loss only. Its cost under a switching
-    prior is reported but does not affect the choice.
+    The sequence has at most `n_blocks` blocks and is chosen in hindsight, by its loss
+    only. Its cost under a switching prior is reported but does not affect the choice.
 
     Parameters
     ----------
     losses : array-like of shape (N, K)
         Minus log probability of each observed label under each expert, in nats;
-        plus infinity is allowed, and NaN where an expert has retired: no sequence uses
-        it there. May be memory-mapped.
+        plus infinity is allowed. NaN marks a retired expert, which no sequence uses
+        from then on. May be memory-mapped.
     n_blocks : int
         Largest number of blocks, each with one expert; at least 1.
     prior : SwitchingPrior, str or None

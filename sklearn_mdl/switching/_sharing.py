@@ -105,15 +105,15 @@ class FixedShare(MarkovPrior):
     Parameters
     ----------
     m : float, optional
-        Number of blocks for which the rate is meant, at least 1. The rate falls as
+        Number of blocks for which the rate is designed, at least 1. The rate falls as
         ``alpha_t = min(1, (m - 1) / t)``. ``m=1`` is the Bayesian mixture. If neither
         `m` nor `alpha` is given, ``m`` is 2.
     alpha : float or "summable", optional
         A constant rate between 0 and 1, instead of `m`. 0 is the Bayesian mixture, 1
         the elementwise mixture. "summable" is the rate ``1 - exp(-1 / ((t + 1) log(t +
-        1)^2))``. Never switching then costs at most 1.1 nats however long the stream
-        is, and a switch into step ``t`` costs about ``2 log log t`` nats more than with
-        ``m = 2``.
+        1)^2))``. With this rate, never switching costs at most 1.1 nats, however long
+        the stream is. A switch on entering step ``t`` costs about ``2 log log t`` nats
+        more than with ``m = 2``.
     redraw : bool, default=True
         If True, a draw may return the previous expert. This is the paper's convention:
         with uniform weights the expert stays with probability ``1 - alpha_t (K - 1) /
@@ -126,8 +126,8 @@ class FixedShare(MarkovPrior):
     -----
     The paper writes ``alpha_t = (m - 1) / t`` without the limit of one, which is needed
     for ``t < m - 1``. It uses ``m = 2`` for ImageNet and ``m = 11`` for VTAB, chosen to
-    make the codelength short. That codelength does not include the cost of the choice;
-    the codelength of `LearnedShare` does.
+    make the codelength short. The codelengths in the paper do not include the cost of
+    this choice. The codelength of `LearnedShare` does.
 
     With ``m = 2`` and uniform weights the codelength exceeds the Bayesian mixture's by
     at most ``sum_{t=2}^N -log(1 - (K - 1) / (K t)) <= log N`` nats. It exceeds the loss
@@ -226,8 +226,8 @@ class LearnedShare(SwitchingPrior):
     Parameters
     ----------
     ms : sequence of float, default=(2, 3, 6, 11, 21)
-        Numbers of blocks to choose from, each at least 1, as in `FixedShare`; 1 is the
-        Bayesian mixture.
+        Candidate values of ``m`` in `FixedShare`, each at least 1; 1 is the Bayesian
+        mixture.
 
     References
     ----------

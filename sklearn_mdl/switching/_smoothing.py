@@ -71,9 +71,10 @@ def smoothed_posterior(
 
     Notes
     -----
-    Forward and backward recursion. States are stored at checkpoints and recomputed
-    between them. Besides checkpoints, losses and result, memory does not grow with
-    ``N``. A label that is impossible for every expert is ignored, as in `forward`.
+    The result is computed by a forward and a backward recursion. States are stored at
+    checkpoints and recomputed between them. Apart from checkpoints, losses and result,
+    memory does not grow with ``N``. A label that is impossible for every expert is
+    ignored, as in `forward`.
 
     References
     ----------
@@ -132,7 +133,7 @@ def _backward(
 def _smooth(
     part: MarkovFilter, losses: Floats, message: Floats | None
 ) -> tuple[Floats, Floats | None]:
-    """Smooth a block of steps, in logs: later labels may outweigh all earlier ones.
+    """Smooth a block of steps, in logs, as later labels may outweigh all earlier ones.
 
     Parameters
     ----------

@@ -144,7 +144,8 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         groups : array-like of shape (n_samples,), default=None
             Group of each row, such as a patient. Labels of a group are learned only
             after all its rows are coded. Rows of a group must be adjacent, unless
-            ``shuffle`` is set, which permutes groups and the rows in each.
+            ``shuffle`` is set, which permutes the groups and the rows within each
+            group.
 
         Returns
         -------
@@ -379,8 +380,8 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
     ) -> np.ndarray:
         """Codelengths of rows after the stream, which are not learned.
 
-        A copy continues over these rows: each is predicted from all rows before it, and
-        then learned.
+        A copy of the estimator continues the stream with these rows: it predicts each
+        row from all rows before it, and then learns it.
 
         Parameters
         ----------
@@ -427,7 +428,8 @@ def pairs_of(blocks: Iterable[object]) -> Iterator[tuple[Any, Any]]:
     Raises
     ------
     ValueError
-        If there is no block. TypeError
+        If there is no block.
+    TypeError
         If a block is not a pair.
     """
     number = -1

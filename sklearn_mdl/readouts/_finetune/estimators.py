@@ -36,8 +36,8 @@ class FineTunedReadout(NetworkReadout):
     The network starts as the encoder with a linear layer of zeros on its features, and
     all parameters are trained (Li, Bornschein and Hutter, 2023, appendix,
     "Fine-tuning"). It is a classifier of images on its own, and a readout of
-    :class:`~sklearn_mdl.MDLReadoutSwitcher`. In a list with frozen readouts, the
-    posterior shows from which example on it pays to train the encoder.
+    :class:`~sklearn_mdl.MDLReadoutSwitcher`. In a list that also has frozen readouts,
+    the posterior shows after how many examples it pays to train the encoder.
 
     Parameters
     ----------
@@ -50,10 +50,10 @@ class FineTunedReadout(NetworkReadout):
     batch_size : int, default=32
         Number of rows learned at once. A switcher overrides this.
     device : str, default="auto"
-        Torch device; "auto" uses a GPU if there is one. A switcher overrides this.
+        Torch device; "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
-        Seeds initial weights and all random numbers of training, without changing
-        torch's own generators. None uses the switcher's.
+        Seed of initial weights and all random numbers of training. Torch's own
+        generators do not change. None uses the switcher's seed.
     optimizer : {"sgd", "adamw"}, default="sgd"
         Gradient descent with Nesterov's momentum, as in the paper on VTAB, or AdamW, as
         in the paper on ImageNet.
@@ -69,12 +69,12 @@ class FineTunedReadout(NetworkReadout):
         Decoupled for "adamw", added to the gradient for "sgd".
     n_replay_streams : int or (int, int), default=10
         Number of replay streams. Each new minibatch is followed by one step on each. A
-        pair is the number for the first 1,000 rows and the smallest number: after ``n``
-        rows the first has fallen by a factor of ``sqrt(1000 / n)``.
+        pair ``(first, least)`` uses ``first`` streams for the first 1,000 rows. After
+        ``n`` rows it uses ``first * sqrt(1000 / n)`` streams, but at least ``least``.
     ema_step_size : float, default=1.0
         Predict with averaged weights: ``average <- (1 - step) average + step weights``
         after every optimiser step. Batch normalisation statistics are averaged in the
-        same way. At 1 the weights themselves predict.
+        same way. With 1, predictions use the weights themselves.
     ema_warmup : bool, default=True
         Make the ``n``-th averaging step at least ``1 / (n + 1)``.
     label_smoothing : float, default=0.01
@@ -176,10 +176,10 @@ class ScratchReadout(NetworkReadout):
     batch_size : int, default=32
         Number of rows learned at once. A switcher overrides this.
     device : str, default="auto"
-        Torch device; "auto" uses a GPU if there is one. A switcher overrides this.
+        Torch device; "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
-        Seeds initial weights and all random numbers of training, without changing
-        torch's own generators. None uses the switcher's.
+        Seed of initial weights and all random numbers of training. Torch's own
+        generators do not change. None uses the switcher's seed.
     optimizer : {"sgd", "adamw"}, default="sgd"
         Gradient descent with Nesterov's momentum, as in the paper on VTAB, or AdamW, as
         in the paper on ImageNet.
@@ -195,12 +195,12 @@ class ScratchReadout(NetworkReadout):
         Decoupled for "adamw", added to the gradient for "sgd".
     n_replay_streams : int or (int, int), default=10
         Number of replay streams. Each new minibatch is followed by one step on each. A
-        pair is the number for the first 1,000 rows and the smallest number: after ``n``
-        rows the first has fallen by a factor of ``sqrt(1000 / n)``.
+        pair ``(first, least)`` uses ``first`` streams for the first 1,000 rows. After
+        ``n`` rows it uses ``first * sqrt(1000 / n)`` streams, but at least ``least``.
     ema_step_size : float, default=1.0
         Predict with averaged weights: ``average <- (1 - step) average + step weights``
         after every optimiser step. Batch normalisation statistics are averaged in the
-        same way. At 1 the weights themselves predict.
+        same way. With 1, predictions use the weights themselves.
     ema_warmup : bool, default=True
         Make the ``n``-th averaging step at least ``1 / (n + 1)``.
     label_smoothing : float, default=0.01

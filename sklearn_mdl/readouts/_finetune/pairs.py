@@ -28,12 +28,12 @@ from sklearn_mdl.readouts._finetune.encoding import EncodingLearner
 class FrozenReadout(ImageReadout):
     """Readout on the features of a frozen encoder.
 
-    In a list of readouts the pair ``(encoder, readout)`` means the same. The codes are
-    those of the readout on precomputed features. But rows are images, so the list can
-    also contain networks that learn from images. Kernels, which otherwise learn row by
-    row, learn a minibatch of images as a group of rows. Each image is encoded only once
-    for all readouts of an encoder, when its minibatch is predicted, and replay reads
-    features.
+    In a list of readouts, you can write the pair ``(encoder, readout)`` instead.
+    Codelengths are those of the readout on precomputed features. But since rows are
+    images, the list can also contain networks that learn from images. Kernels otherwise
+    learn row by row; here they learn a minibatch of images as a group of rows. Each
+    image is encoded only once for all readouts of an encoder, when its minibatch is
+    predicted, and replay reads features.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class FrozenReadout(ImageReadout):
     device : str, default="auto"
         Torch device of the readout, not of the encoder. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
-        Outside a switcher, replaces that of the readout if it is None.
+        Outside a switcher, the seed of the readout if its own ``random_state`` is None.
 
     Attributes
     ----------

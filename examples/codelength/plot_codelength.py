@@ -8,8 +8,8 @@ posterior over readouts shows which readout predicts best at each number of labe
 """
 
 # %%
-# One fit is one pass over the data. Nothing is held out: each example is test data
-# first and training data afterwards.
+# One fit is one pass over the data. Nothing is held out: each example is first test
+# data and then training data.
 import matplotlib.pyplot as plt
 from sklearn.datasets import load_digits
 
@@ -20,7 +20,7 @@ from sklearn_mdl import (
     uniform_codelength,
 )
 
-N_DIGITS = 1797  # fewer make it quicker
+N_DIGITS = 1797  # fewer digits run faster
 
 X, y = (part[:N_DIGITS] for part in load_digits(return_X_y=True))
 switcher = MDLReadoutSwitcher(shuffle=True, random_state=0).fit(X, y)
@@ -28,11 +28,12 @@ uniform = uniform_codelength(len(y), len(switcher.classes_))
 print(f"{switcher.codelength_:.0f} nats; a uniform code needs {uniform:.0f}")
 
 # %%
-# The cumulative codelength of the mixture and of the best readout of each architecture,
-# minus that of the best single readout in hindsight. Below zero, switching is better.
+# Plot the cumulative codelength of the mixture and of the best readout of each
+# architecture, minus that of the best single readout in hindsight. Where the mixture is
+# below zero, switching is better than any single readout.
 CodelengthDisplay.from_estimator(switcher, reference="best")
 
 # %%
-# The posterior over readouts, summed over the settings of each architecture.
+# Plot the posterior over readouts, summed over the settings of each architecture.
 PosteriorDisplay.from_estimator(switcher)
 plt.show()

@@ -21,8 +21,8 @@ principles, since the refits run a plain torch loop.
 """
 
 # %%
-# The network that is refitted: one hidden layer of 64, AdamW, minibatches of 32 and
-# label smoothing as in the readout that replays.
+# Define the network to refit. It has one hidden layer of 64 units. Like the readout
+# with replay, it uses AdamW, minibatches of 32 and label smoothing.
 import time
 
 import matplotlib.pyplot as plt
@@ -35,7 +35,7 @@ from torch import nn
 from sklearn_mdl import MLPReadout, RefitReadout
 
 torch.set_num_threads(1)
-N_DIGITS = 1000  # fewer make it quicker
+N_DIGITS = 1000  # fewer digits run faster
 HIDDEN, LR, SMOOTHING = 64, 3e-3, 0.01
 
 
@@ -73,11 +73,12 @@ class Epochs(ClassifierMixin, BaseEstimator):
 
 
 # %%
-# Both predict each minibatch before its labels are revealed, and learn a logit scale.
+# Both methods predict each minibatch before its labels are revealed, and both learn a
+# logit scale.
 X, y = load_digits(return_X_y=True)
 order = np.random.default_rng(0).permutation(len(y))[:N_DIGITS]
 X, y = X[order], y[order]
-MLPReadout((HIDDEN,)).fit(X[:64], y[:64])  # not timed: a first call loads libraries
+MLPReadout((HIDDEN,)).fit(X[:64], y[:64])  # not timed: the first call loads libraries
 
 
 def replayed(n_streams, seed):
@@ -98,7 +99,7 @@ def refitted(schedule, n_epochs, seed):
 
 
 def measured(name, make, *settings):
-    """Run one pass for each of two seeds: examples visited, mean nats and seconds."""
+    """Run a pass for each of two seeds; return visits, mean nats and seconds."""
     nats, seconds = [], []
     for seed in (0, 1):
         readout, visited = make(*settings, seed)
@@ -123,7 +124,7 @@ for schedule, all_epochs in {2.0: (3, 10, 30, 100), 1.5: (1, 3, 10, 30)}.items()
     ]
 
 # %%
-# Further down is shorter, further left is cheaper.
+# Lower is a shorter code; further left is less compute.
 figure, panels = plt.subplots(
     1, 2, sharey=True, figsize=(9.0, 3.8), layout="constrained"
 )

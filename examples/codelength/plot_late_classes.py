@@ -15,7 +15,7 @@ nats.
 """
 
 # %%
-# Digit ``d`` may appear from ``d`` tenths of the stream on.
+# Digit ``d`` can appear once ``d`` tenths of the stream have passed.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
@@ -23,7 +23,7 @@ from sklearn.datasets import load_digits
 from sklearn_mdl import CodelengthDisplay, LinearReadout, MDLReadoutSwitcher
 from sklearn_mdl.metrics import escape_codelengths
 
-N_DIGITS = 1797  # fewer make it quicker
+N_DIGITS = 1797  # fewer digits run faster
 
 X, y = load_digits(return_X_y=True)
 X, y = X[:N_DIGITS], y[:N_DIGITS]
@@ -32,16 +32,16 @@ order = np.argsort(times)
 X, y = X[order], y[order]
 
 # %%
-# Kernels in closed form, and networks that grow an output with every class.
+# Compare kernels in closed form with networks that gain an output for each new class.
 readouts = {"kernels": "closed-form", "linear": [LinearReadout(lr=0.01)]}
 print(f"{'nats':10s}{'escape':>9s}{'named':>9s}{'of it escapes':>15s}{'labels':>9s}")
-found = {}
+runs = {}
 for name, some in readouts.items():
     late = MDLReadoutSwitcher(some, new_classes="escape", random_state=0)
     late.partial_fit(X, y)
     named = MDLReadoutSwitcher(some, random_state=0)
     named.partial_fit(X, y, classes=range(10))
-    found[name] = late, named
+    runs[name] = late, named
     numbers = late.codelength_, named.codelength_, escape_codelengths(y).sum()
     blind = late.reference_codelengths_.sum()
     print(f"{name:10s}{numbers[0]:9.1f}{numbers[1]:9.1f}{numbers[2]:15.1f}{blind:9.1f}")
@@ -50,8 +50,8 @@ print("classes in order of appearance:", late.classes_.tolist())
 print("rows at which they appear:     ", firsts.tolist())
 
 # %%
-# Nats relative to readouts for which all classes are named (the line at zero).
-late, named = found["kernels"]
+# Plot nats relative to readouts that know all classes in advance (the line at zero).
+late, named = runs["kernels"]
 CodelengthDisplay.from_codelengths(
     {
         "all digits named": named.codelengths_,

@@ -15,7 +15,7 @@ three layers and ends with one.
 """
 
 # %%
-# One pass for each encoder, with readouts of two learning rates per architecture.
+# Run one pass for each encoder, with two learning rates per architecture.
 import matplotlib.pyplot as plt
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
@@ -25,7 +25,7 @@ from sklearn.preprocessing import StandardScaler
 
 from sklearn_mdl import MDLReadoutSwitcher, PosteriorDisplay, readout_grid
 
-N_DIGITS = 1797  # fewer make it quicker
+N_DIGITS = 1797  # fewer digits run faster
 
 X, y = load_digits(return_X_y=True)
 X, y = X[:N_DIGITS], y[:N_DIGITS]
@@ -50,7 +50,7 @@ switchers = {
 }
 
 # %%
-# The architecture with the largest posterior, at some numbers of labels seen.
+# Print the architecture with the largest posterior after several numbers of labels.
 depths = [len(readout.hidden_layer_sizes) for readout in readouts]
 seen = [t for t in (64, 128, 256, 512, 1024, 1796) if t < N_DIGITS]
 print(f"{'hidden layers after':20s}", *(f"{t:6d}" for t in seen), "     nats")
@@ -63,7 +63,7 @@ for name, switcher in switchers.items():
     print(f"{name:20s}", *(f"{k:6d}" for k in depth_of), f"{switcher.codelength_:9.1f}")
 
 # %%
-# One panel for each encoder.
+# Draw one panel for each encoder.
 figure, panels = plt.subplots(4, figsize=(7.0, 9.0), sharex=True, layout="constrained")
 for ax, (name, switcher) in zip(panels, switchers.items(), strict=True):
     PosteriorDisplay.from_estimator(switcher, ax=ax)

@@ -3,24 +3,26 @@ Data efficiency: from scratch, frozen or fine-tuned
 ===================================================
 
 The paper's figure on data efficiency plots the cumulative next-step loss against the
-number of examples, relative to a network trained from scratch, for a linear readout and
-MLPs on a frozen encoder and for the encoder fine-tuned: once in the domain that the
-encoder was trained in, once outside. Here a small convolutional network learns to fill
-in masked pixels, once of other handwritten digits and once of patches of two
-photographs, and is then evaluated on 700 digits. ``plot_finetune_or_not.py`` has the
-same readouts for an encoder that was trained with labels.
+number of examples, relative to a network trained from scratch. It compares a linear
+readout and MLPs on a frozen encoder with fine-tuning the encoder, both within the
+domain on which the encoder was trained and outside it. In this example, a small
+convolutional network learns to fill in masked pixels and is then evaluated on 700
+digits. It is trained once on other handwritten digits (the same domain) and once on
+patches of two photographs (another domain). ``plot_finetune_or_not.py`` uses the same
+readouts for an encoder that was trained with labels.
 
-Result: in the domain the frozen encoder with a linear readout is ahead of training from
-scratch for some 500 digits, by 22 nats after 200, and behind at the end. Outside it is
-ahead for about 100, and 150 nats behind at the end. As in the paper, training from
-scratch overtakes earlier outside the domain. Unlike there, fine-tuning does not pay: a
-network of two layers is learned from scratch as fast. The mixture of all is 25 nats
-shorter than the best of them in the domain, 14 outside.
+Result: within the domain, the frozen encoder with a linear readout is better than
+training from scratch for the first 500 digits or so (by 22 nats after 200), and worse
+at the end. Outside the domain it is better for about 100 digits only, and 150 nats
+worse at the end. As in the paper, training from scratch catches up earlier outside the
+domain. Unlike in the paper, fine-tuning does not pay off, because a network of two
+layers is learned just as quickly from scratch. The code of the mixture is shorter than
+that of its best readout, by 25 nats within the domain and by 14 outside it.
 """
 
 # %%
-# The network and its training data: no labels, and none of the digits whose labels are
-# coded.
+# Define the network and its training data, which contain no labels and none of the
+# digits whose labels are coded.
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
@@ -39,7 +41,7 @@ from sklearn_mdl.encoders import TorchEncoder, image_rows
 from sklearn_mdl.readouts import FineTunedReadout, FrozenReadout, ScratchReadout
 
 torch.set_num_threads(1)
-N_DIGITS = 700  # fewer make it quicker
+N_DIGITS = 700  # fewer digits run faster
 digits = load_digits()
 order = np.random.default_rng(0).permutation(len(digits.target))
 images, labels = digits.images[order] / 16, digits.target[order]
@@ -56,7 +58,7 @@ domains = {"other digits": images[700:], "photographs": patches / 255}
 
 
 def network():
-    """Two convolutions with batch normalisation; 128 numbers an image."""
+    """Two convolutions with batch normalisation; 128 features per image."""
     layers = []
     for n_in, n_out in [(1, 16), (16, 32)]:
         layers += [nn.Conv2d(n_in, n_out, 3, padding=1), nn.BatchNorm2d(n_out)]
@@ -86,9 +88,9 @@ def signed(image):
 
 
 # %%
-# All readouts in one pass. Trained networks have two learning rates, of which the one
-# that is better in hindsight is shown; the mixture of a domain is computed from the
-# losses of all its readouts, and includes the cost of that choice.
+# Evaluate all readouts in one pass. Trained networks have two learning rates, and the
+# figure shows the better one in hindsight. The mixture for a domain uses the losses of
+# all readouts, so its code includes the cost of choosing among them.
 X, y = image_rows(images[:N_DIGITS], mode="L"), labels[:N_DIGITS]
 settings = {"n_replay_streams": 10, "ema_step_size": 0.1}
 learning_rates = (0.03, 0.1)
@@ -110,7 +112,7 @@ switcher = MDLReadoutSwitcher(list(readouts.values()), device="cpu", random_stat
 losses = switcher.fit(X, y).readout_losses_
 
 # %%
-# The best of each kind, and the mixture of all of a domain.
+# Select the best readout of each kind, and compute the mixture for each domain.
 curves = {}
 for domain in domains:
     own = [k for k, name in enumerate(readouts) if name[0] in ("from scratch", domain)]
@@ -123,7 +125,7 @@ for domain in domains:
         "mixture": forward("learned-share", losses[:, own]).codelengths
     }
 # %%
-# Cumulative codelengths after several numbers of digits.
+# Print cumulative codelengths after several numbers of digits.
 seen = [t for t in (50, 100, 200, 400, 700) if t <= N_DIGITS]
 for domain, columns in curves.items():
     print(f"\n{'trained on ' + domain:26s}", *(f"{t:8d}" for t in seen), "digits")
@@ -132,7 +134,7 @@ for domain, columns in curves.items():
         print(f"{name:26s}", *(f"{sums[t - 1]:8.1f}" for t in seen), "nats")
 
 # %%
-# Below zero a readout has a shorter code than training from scratch.
+# Where a curve is below zero, its code is shorter than that of training from scratch.
 figure, panels = plt.subplots(2, figsize=(7.0, 7.0), sharex=True, layout="constrained")
 for ax, (domain, columns) in zip(panels, curves.items(), strict=True):
     CodelengthDisplay.from_codelengths(columns, reference="from scratch", ax=ax)

@@ -2,13 +2,14 @@
 Encode images and rank the layers of a network
 ==============================================
 
-A network of timm computes features of several layers in one pass. They are cached in a
-folder, and each layer and pooling is ranked as an encoder of its own, by the codelength
-of the labels. Before that, a test compares the last images with the first ones.
+A timm network computes the features of several layers in one pass and caches them in a
+folder. Each combination of layer and pooling is then ranked as a separate encoder, by
+the codelength of the labels. Before that, a test compares the last images with the
+first ones.
 
-The network here has random weights, so that nothing is downloaded: with
-``pretrained=True``, or a file of weights as ``checkpoint_path``, the same lines rank
-the layers of a trained network.
+The network in this example has random weights, so nothing is downloaded. To rank the
+layers of a trained network, pass ``pretrained=True``, or a file of weights as
+``checkpoint_path``.
 """
 
 # %%
@@ -41,7 +42,7 @@ shift = train_test_shift(
 print(shift.summary())
 
 # %%
-# So the rows are shuffled. One pass of the network gives three layers in two poolings.
+# So shuffle the rows. One pass of the network gives three layers with two poolings.
 order = prequential_order(labels, random_state=0)[:500]
 images, labels = images[order], labels[order]
 encoder = TimmEncoder(
@@ -57,7 +58,7 @@ with TemporaryDirectory() as folder:
     print("cached in", [path.suffix for path in Path(folder).glob("*.safetensors")])
 
 # %%
-# Each set of features is an encoder of the ranking; the pixels are one more.
+# Rank each set of features as an encoder, and also the pixels.
 readouts = readout_grid(hidden_layer_sizes=[(), (64,)], lr=[3e-3], n_replay_streams=5)
 features["pixels"] = images.reshape(len(images), -1)
 scorer = RepresentationScorer(MDLReadoutSwitcher(readouts), random_state=0)

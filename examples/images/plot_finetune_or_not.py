@@ -2,18 +2,19 @@
 When fine-tuning pays: frozen or fine-tuned
 ===========================================
 
-Which is best at which number of labels: a frozen encoder with a linear readout or an
-MLP, the encoder fine-tuned as a whole, or the same network from scratch? The paper asks
-this for a ResNet-50 (Li, Bornschein and Hutter, 2023, section 4, "Data Efficiency").
-Here all four are readouts of one switcher, so one codelength covers them, and the
-posterior shows from which label on it pays to train the encoder.
+Should you freeze an encoder and train a linear readout or an MLP, fine-tune the whole
+encoder, or train the same network from scratch? The answer depends on the number of
+labels. The paper asks this question for a ResNet-50 (Li, Bornschein and Hutter, 2023,
+section 4, "Data Efficiency"). In this example all four options are readouts of one
+switcher. So a single codelength covers them, and the posterior shows after how many
+labels it pays to train the encoder.
 
-The encoder is a small network that was trained to classify handwritten 0 to 4. The task
-is to classify the digits 5 to 9, which were not in its training data.
+The encoder is a small network that was trained to classify the handwritten digits 0 to
+4. The task is to classify the digits 5 to 9, which were not in its training data.
 """
 
 # %%
-# The network.
+# Define the network.
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
@@ -32,7 +33,7 @@ from sklearn_mdl.readouts import FineTunedReadout, ScratchReadout
 
 
 class Network(nn.Sequential):
-    """Two convolutions with batch normalisation; 128 numbers an image."""
+    """Two convolutions with batch normalisation; 128 features per image."""
 
     def __init__(self):
         super().__init__(
@@ -49,13 +50,13 @@ class Network(nn.Sequential):
 
 
 # %%
-# Images are passed as rows of pixels, like features.
+# Pass images as rows of pixels, like features.
 digits = load_digits()
 rows = image_rows(digits.images / 16, mode="L")
 known = digits.target < 5
 
 # %%
-# Pre-training: ten epochs over the digits 0 to 4.
+# Pre-train for ten epochs on the digits 0 to 4.
 torch.manual_seed(0)
 network = Network()
 head = nn.Linear(128, 5)
@@ -72,8 +73,8 @@ for _ in range(10):
 print(f"loss on the digits of its training: {loss.item():.3f}")
 
 # %%
-# The readouts: in pairs ``(encoder, readout)`` the encoder is frozen, and its features
-# are computed once. The network from scratch gets pixels from -1 to 1.
+# Define the readouts. In a pair ``(encoder, readout)`` the encoder is frozen, and its
+# features are computed once. The network from scratch gets pixels from -1 to 1.
 encoder = TorchEncoder(network, mode="L", device="cpu")
 settings = {"n_replay_streams": 6, "ema_step_size": 0.1}
 readouts = [
@@ -93,10 +94,10 @@ for name, nats in zip(
 print(f"{'all, with switching':22} {switcher.codelength_:6.1f} nats")
 
 # %%
-# Above: regret to training from scratch; below zero the code is shorter. Below: the
-# posterior before each digit. The frozen linear readout has some weight at first,
-# fine-tuning pays within the first hundred labels, and after some hundreds the network
-# from scratch has caught up: from there on it costs no more.
+# Top: regret relative to training from scratch; below zero the code is shorter. Bottom:
+# the posterior before each digit. At first the frozen linear readout has some weight.
+# Within the first hundred labels fine-tuning becomes better. After a few hundred labels
+# the network from scratch catches up, and from then on its cost per label is no higher.
 figure, (above, below) = plt.subplots(2, 1, figsize=(7, 7), sharex=True)
 display = PosteriorDisplay.from_estimator(switcher, ax=below, log_x=False)
 losses, scratch = switcher.readout_losses_, switcher.readout_losses_[:, 3]

@@ -6,8 +6,8 @@ The paper compares accuracies on the original split of each VTAB task with those
 reshuffled split (figure "Comparison of train and test accuracies on the original and
 reshuffled VTAB datasets"). It finds shifts in some tasks, and reshuffles all tasks
 before the evaluation. This example tests three datasets: the digits, whose last third
-was written by other people; the digits reshuffled; and breast cancer, split after two
-thirds.
+was written by other people; the digits after reshuffling; and breast cancer, split
+after two thirds of the rows.
 
 Result: the digits are shifted, by two points of accuracy for a nearest neighbour and by
 almost five for a logistic regression. The reshuffled digits are not, and this test
@@ -15,8 +15,8 @@ finds no shift in breast cancer.
 """
 
 # %%
-# The original split differs if its accuracy is extreme among reshuffled splits of the
-# same sizes.
+# There is a shift if the accuracy on the original split is extreme among the accuracies
+# on reshuffled splits of the same sizes.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_breast_cancer, load_digits
@@ -43,17 +43,17 @@ readouts = {
         StandardScaler(), LogisticRegression(C=0.1, max_iter=500)
     ),
 }
-found = {
+shifts = {
     name: train_test_shift(*parts, readouts=readouts, random_state=0)
     for name, parts in splits.items()
 }
-for name, shift in found.items():
+for name, shift in shifts.items():
     print(f"{name}\n{shift.summary()}\n")
 
 # %%
-# Filled: the original split. Circles: nineteen reshuffled ones.
-figure, panels = plt.subplots(1, len(found), figsize=(9.0, 3.4), layout="constrained")
-for ax, (name, shift) in zip(panels, found.items(), strict=True):
+# The filled marker is the original split; circles are nineteen reshuffled splits.
+figure, panels = plt.subplots(1, len(shifts), figsize=(9.0, 3.4), layout="constrained")
+for ax, (name, shift) in zip(panels, shifts.items(), strict=True):
     for i, (own, *others) in enumerate(100 * shift.test_accuracies):
         ax.plot(others, np.full(len(others), i), "o", mfc="none", color="tab:gray")
         ax.plot(own, i, "D", color="tab:red")

@@ -2,13 +2,13 @@
 Critical differences of the paper's encoders
 ============================================
 
-The paper ranks encoders on the 19 datasets of VTAB by their codelengths; two average
-ranks differ if their distance exceeds a critical difference. Its table of codelengths
-is read from ``tests/data`` here; nothing is trained.
+The paper ranks encoders on the 19 VTAB datasets by their codelengths. Two average ranks
+differ significantly if their difference exceeds a critical value. This example reads
+the paper's table of codelengths from ``tests/data`` and trains nothing.
 """
 
 # %%
-# One row per encoder and one column per dataset, in nats per example.
+# Read the table: one row per encoder and one column per dataset, in nats per example.
 import csv
 from pathlib import Path
 
@@ -57,17 +57,17 @@ for title, names in tables.items():
     display.figure_.suptitle(f"{title}, {n_datasets} datasets")
 
 # %%
-# Rank intervals: how far an average rank moves if the datasets are resampled.
+# Rank intervals show how much an average rank varies if the datasets are resampled.
 heights = [len(names) for names in tables.values()]
 figure, panels = plt.subplots(
     2, figsize=(6.4, 6.0), layout="constrained", height_ratios=heights
 )
 for ax, (title, names) in zip(panels, tables.items(), strict=True):
     scores = np.transpose([codelengths[name] for name in names])
-    found = rank_intervals(scores, level=0.9)
-    order = np.argsort(-found.average_ranks)
-    ends = np.stack([found.lower, found.upper])[:, order]
-    at = found.average_ranks[order]
+    intervals = rank_intervals(scores, level=0.9)
+    order = np.argsort(-intervals.average_ranks)
+    ends = np.stack([intervals.lower, intervals.upper])[:, order]
+    at = intervals.average_ranks[order]
     ax.errorbar(at, np.arange(len(names)), xerr=abs(ends - at), fmt="o", capsize=3)
     ax.set_yticks(np.arange(len(names)), [names[i] for i in order])
     ax.set(title=title, xlim=(0.8, len(names) + 0.2), ylim=(-0.7, len(names) - 0.3))
@@ -76,9 +76,9 @@ for ax, (title, names) in zip(panels, tables.items(), strict=True):
 panels[-1].set_xlabel("average rank, with the middle 90 % of 1,000 resamples")
 
 # %%
-# Tests of pairs, which do not depend on the other encoders: signed ranks of log ratios
-# of codelengths. After Holm's correction these differ. DINO and MAE, whose average
-# ranks differ, are not among them.
+# Wilcoxon's signed-rank test compares log ratios of the codelengths of a pair, so other
+# encoders do not affect it. The pairs printed here differ significantly after Holm's
+# correction. DINO and MAE are not among them, although their average ranks differ.
 scores = np.transpose([codelengths[name] for name in objectives])
 result = pairwise_wilcoxon(scores)
 print("\nWilcoxon, Holm, below 0.1:")

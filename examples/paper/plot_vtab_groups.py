@@ -2,22 +2,22 @@
 Ranks by group of tasks: natural, specialised, structured
 =========================================================
 
-VTAB has natural, specialised and structured tasks, and the paper ranks six encoders in
-each group (its table of average ranks by group, and the box plots of its appendix on
-codelengths). Here the ranks are computed from its table of codelengths, which is in
-``tests/data``; nothing is trained.
+VTAB has natural, specialised and structured tasks. The paper ranks six encoders within
+each group, in a table of average ranks and in box plots in its appendix on codelengths.
+This example computes the ranks from the paper's table of codelengths in ``tests/data``
+and trains nothing.
 
-Result: DINO is best on natural and specialised tasks, BYOL on structured ones, where
-the encoders trained with labels are last of their architectures. MAE is last on natural
-tasks and second on structured ones. All of this is as in the paper. Its thresholds are
-too large, though, and two of them are swapped: with the correct ones DINO and SimCLR
-differ on natural tasks, and so do MAE and the supervised ViT, and BYOL and the
-supervised ResNet on structured ones. On the four specialised tasks one pair differs,
-DINO and SimCLR.
+Result: DINO is best on natural and specialised tasks. BYOL is best on structured tasks,
+where the encoders trained with labels are the worst of their architectures. MAE is last
+on natural tasks and second on structured tasks. All of this agrees with the paper.
+However, the paper's thresholds are too large, and two of them are swapped. With the
+correct thresholds, more pairs differ significantly: DINO and SimCLR, and MAE and the
+supervised ViT, on natural tasks, and BYOL and the supervised ResNet on structured
+tasks. On the four specialised tasks only DINO and SimCLR differ.
 """
 
 # %%
-# One row per encoder, one column per task, in nats per example.
+# Read the table: one row per encoder, one column per task, in nats per example.
 import csv
 from itertools import combinations
 from pathlib import Path
@@ -41,9 +41,9 @@ names = [
 scores = np.transpose([codelengths[name] for name in names])
 
 # %%
-# Average ranks by group, and the pairs that differ. The codelengths are printed to two
-# decimals, so that some tie here that did not tie for the authors: ranks differ from
-# theirs by up to 0.2.
+# Print average ranks by group, and the pairs that differ significantly. The paper
+# prints codelengths to two decimals, so some codelengths tie here that did not tie for
+# the authors. Average ranks therefore differ from theirs by up to 0.2.
 groups = dict.fromkeys(VTAB_TASKS[task].group for task in tasks)
 members = {
     group: [i for i, task in enumerate(tasks) if VTAB_TASKS[task].group == group]
@@ -68,8 +68,8 @@ for group in groups:
             print(f"  {names[better]} before {names[worse]}: {abs(gap):.2f}")
 
 # %%
-# The spread of the ranks, as in the paper's box plots: quartiles, the median as a line,
-# the mean as a diamond.
+# Draw the spread of the ranks as box plots, as in the paper: quartiles, the median as a
+# line, and the mean as a diamond.
 figure, panels = plt.subplots(3, figsize=(6.4, 7.5), layout="constrained")
 for ax, group in zip(panels, groups, strict=True):
     RankDisplay.from_codelengths(scores[members[group]], names, ax=ax)

@@ -2,21 +2,22 @@
 Codelengths on the original and on reshuffled splits
 ====================================================
 
-The train and test part of some tasks of VTAB differ in distribution, so the paper pools
-and splits them again before the labels of the train part are coded. Its appendix also
-has the codelengths on the original train parts (table of codelengths on the original
-VTAB datasets, after the figure on distribution shift). Both tables are in
-``tests/data``; nothing is trained.
+In some VTAB tasks, the train and test parts have different distributions. So the paper
+merges both parts and splits them again before it codes the labels of the train part.
+Its appendix also has a table of codelengths on the original train parts, after the
+figure on distribution shift. This example reads both tables from ``tests/data`` and
+trains nothing.
 
 Result: on six tasks (Pets, PatchCamelyon, Retinopathy, DMLab, KittiDistance and
-SmallNORBElevation) all six codes are shorter on the original train part, which is
-easier than the mixture of both parts. On Caltech101, Cifar100, DTD and SVHN five of six
-are longer. A shift of a task affects all encoders alike: their ranking is the same,
-except for two that tie at two decimals on the reshuffled tasks.
+SmallNORBElevation) all six codes are shorter on the original train part. There, the
+original train part is easier than a mixture of both parts. On Caltech101, Cifar100, DTD
+and SVHN, five of the six codes are longer. A shift affects all encoders in the same
+way, so their ranking does not change, apart from two encoders that tie at two decimals
+on the reshuffled tasks.
 """
 
 # %%
-# One row per encoder, one column per task, in nats per example.
+# Read both tables: one row per encoder, one column per task, in nats per example.
 import csv
 from pathlib import Path
 
@@ -29,7 +30,7 @@ here = Path(__file__).parents[2] / "tests" / "data"
 
 
 def table(name, n_notes):
-    """Read codelengths by encoder; so many columns of notes stand before the tasks."""
+    """Read codelengths by encoder, after skipping columns with notes."""
     with (here / name).open(newline="", encoding="utf-8") as file:
         header, *rows = csv.reader(line for line in file if not line.startswith("#"))
     start = 2 + n_notes
@@ -44,8 +45,8 @@ assert tasks == same_tasks
 names = list(original)
 
 # %%
-# The change in per cent on the original train part. Both tables are rounded to 0.01
-# nats, which is much for short codes: 7 per cent of 0.14.
+# Print the change on the original train part in per cent. Both tables are rounded to
+# 0.01 nats, which is a large error for short codes: 7 per cent of 0.14.
 before = np.array([reshuffled[name] for name in names])
 after = np.array([original[name] for name in names])
 change = 100 * (after / before - 1)
@@ -56,14 +57,14 @@ for task, column in zip(tasks, (after - before).T, strict=True):
     print(f"{task:22s}{column.mean():+10.3f}{shorter:9d}{longer:8d}")
 
 # %%
-# Average ranks from both tables.
+# Compare average ranks from both tables.
 print(f"\n{'average rank':18s}  reshuffled  original")
 ranks = np.array([average_ranks(values.T) for values in (before, after)])
 for name, (mixed, own) in zip(names, ranks.T, strict=True):
     print(f"{name:18s}{mixed:12.2f}{own:10.2f}")
 
 # %%
-# Blue is longer on the original part, red is shorter, as the paper colours its table.
+# As in the paper's table, blue means longer on the original part and red shorter.
 figure, ax = plt.subplots(figsize=(9.0, 3.6), layout="constrained")
 largest = np.abs(change).max()
 image = ax.imshow(change, cmap="RdBu", vmin=-largest, vmax=largest, aspect="auto")

@@ -3,20 +3,20 @@ Average accuracy or average rank
 ================================
 
 The paper averages ranks over tasks, since accuracies of different tasks are not
-comparable. Its appendix (table "average accuracy against average ranking", linear
+comparable. A table in its appendix ("average accuracy against average ranking", linear
 evaluation) shows that the two averages order six encoders differently. This example
-compares six unsupervised encoders on scikit-learn's four small datasets, by the
+compares six unsupervised encoders on four small datasets of scikit-learn, by the
 held-out accuracy of a logistic regression and by codelength.
 
-Result: accuracy and rank by accuracy agree in all six places, while the rank by
-codelength puts 200 random features before the raw ones and 20 of them before three
-principal components: a codelength also counts how well non-linear readouts use an
-encoder.
+Result: average accuracy and average rank by accuracy give the same order of all six
+encoders. The average rank by codelength differs: it places 200 random features above
+the raw features, and 20 random features above three principal components. The reason is
+that a codelength also reflects how well non-linear readouts can use an encoder.
 """
 
 # %%
-# The paper's six encoders first, as its table has them: BYOL has the best accuracy on
-# average and DINO the best rank; SimCLR is fourth by the one and last by the other.
+# Start with the six encoders in the paper's table. BYOL has the best average accuracy
+# and DINO the best average rank. SimCLR is fourth by accuracy and last by rank.
 import matplotlib.pyplot as plt
 import numpy as np
 from scipy.stats import rankdata
@@ -32,7 +32,7 @@ from sklearn.random_projection import GaussianRandomProjection
 from sklearn_mdl import MDLReadoutSwitcher, RepresentationScorer, readout_grid
 from sklearn_mdl.ranking import average_ranks
 
-N_DIGITS = 600  # fewer make it quicker
+N_DIGITS = 600  # fewer digits run faster
 
 paper = {
     "ViT/B16 DINO": (76.01, 2.26),
@@ -51,7 +51,7 @@ for i, name in enumerate(paper):
     )
 
 # %%
-# Six encoders that do not use labels.
+# Define six encoders that do not use labels.
 datasets = {
     "digits": load_digits(return_X_y=True),
     "wine": load_wine(return_X_y=True),
@@ -76,7 +76,7 @@ encoders = {
 }
 
 # %%
-# Held-out accuracy, five folds; encoders are fitted on the training rows.
+# Measure held-out accuracy in five folds, with encoders fitted on the training rows.
 folds = StratifiedKFold(5, shuffle=True, random_state=0)
 accuracies = np.array(
     [
@@ -93,21 +93,21 @@ accuracies = np.array(
 )
 
 # %%
-# Codelengths of the same rows, with a small grid of readouts.
+# Measure codelengths on the same rows, with a small grid of readouts.
 readouts = readout_grid(
     hidden_layer_sizes=[(), (64,)], lr=[3e-3, 1e-2], n_replay_streams=10
 )
 scorer = RepresentationScorer(MDLReadoutSwitcher(readouts)).fit(datasets, encoders)
 
 # %%
-# Accuracies differ by 62 points on digits and by 9 on iris, and weigh by these in their
-# average; in the average of ranks every dataset has the same weight.
+# Accuracies differ by up to 62 points on digits but only by 9 on iris, so digits
+# dominate the average accuracy. In the average rank, every dataset has the same weight.
 print(f"\n{'accuracy, %':18s}", *(f"{name:>14s}" for name in datasets))
 for name, column in zip(encoders, accuracies.T, strict=True):
     print(f"{name:18s}", *(f"{100 * value:14.1f}" for value in column))
 
 # %%
-# Three averages, and the places that they give.
+# Print the three averages and the place of each encoder.
 averages = {
     "accuracy": 100 * accuracies.mean(axis=0),
     "rank by accuracy": average_ranks(-accuracies),
@@ -121,7 +121,7 @@ for i, name in enumerate(encoders):
     print(f"{name:18s}", *(f"{a[i]:14.2f} ({p[i]:.0f}.)" for a, p in columns))
 
 # %%
-# Where points do not fall from left to right, the averages disagree.
+# The averages disagree wherever the points do not fall from left to right.
 figure, panels = plt.subplots(1, 2, figsize=(9.0, 3.6), layout="constrained")
 shown = [
     ("the paper, 19 tasks", list(paper), accuracy, rank),

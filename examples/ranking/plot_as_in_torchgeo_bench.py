@@ -2,17 +2,18 @@
 A method for torchgeo-bench
 ===========================
 
-torchgeo-bench evaluates an encoder by functions such as
-``evaluate_logistic(x_train, y_train, x_val, y_val, x_test, y_test, ...)``, which sweeps
-40 values of C on the validation split. Below is a function with these arguments, except
-those of the sweep, whose metric is a codelength. It needs no choice of C or of the
-scaling of features. One pass also gives a *label-efficiency curve*, and several orders
-give the *spread over seeds*.
+torchgeo-bench evaluates encoders with functions such as ``evaluate_logistic(x_train,
+y_train, x_val, y_val, x_test, y_test, ...)``, which sweeps 40 values of C on the
+validation split. The function below takes the same arguments, except those of the
+sweep, and returns a codelength. You need not choose C or the scaling of features. One
+pass also gives a *label-efficiency curve*, and several orders give the *spread over
+seeds*.
 
-A pull request would put the function into ``torchgeo_bench/main.py``, where
-``EvaluationResult`` stands, and add ``"mdl"`` to the methods. Here digits stand for
-scenes, and some pixels of them for an encoder. For folders of kaiko's eva no code is
-needed: ``sklearn-mdl rank`` reads them, and writes the long table as ``scores.csv``.
+A pull request would add the function to ``torchgeo_bench/main.py``, which defines
+``EvaluationResult``, and add ``"mdl"`` to the methods. In this example digits stand in
+for scenes, and a subset of the pixels for an encoder. For folders of kaiko's eva you
+need no code: ``sklearn-mdl rank`` reads them, and writes the long table as
+``scores.csv``.
 """
 
 import csv
@@ -31,10 +32,10 @@ N_SEEDS = 3
 # %%
 # The method
 # ----------
-# Train and validation labels are coded together, since nothing is held out for
-# settings; the test split is predicted afterwards, as by any other method. The interval
-# is a bootstrap over rows, as theirs is, and cannot see the spread over orders: that is
-# what seeds are for.
+# Train and validation labels are coded together, since there are no settings to choose
+# on held-out rows. The test split is predicted afterwards, as with any other method.
+# The interval comes from a bootstrap over rows, as in torchgeo-bench. It does not
+# include the spread over orders, which you measure with several seeds.
 
 
 def evaluate_mdl(  # noqa: PLR0913, theirs
@@ -49,7 +50,7 @@ def evaluate_mdl(  # noqa: PLR0913, theirs
     merge_val=True,
     device="cpu",
 ):
-    """Return nats per label with its interval, test accuracy, and a curve."""
+    """Return nats per label with an interval, test accuracy, and a curve."""
     x, y = x_train, y_train
     if merge_val:
         x, y = np.concatenate([x_train, x_val]), np.concatenate([y_train, y_val])
@@ -66,8 +67,8 @@ def evaluate_mdl(  # noqa: PLR0913, theirs
 
 # %%
 # Its results as rows of ``EvaluationResult``
-# -------------------------------------------
-# Fields that a codelength has no use for (C, learning rate) are None there.
+# ------------------------------------------- Fields that do not apply to a codelength
+# (C, learning rate) are None there.
 
 X, y = load_digits(return_X_y=True)
 X, y = X[:N_DIGITS].astype(np.float32), y[:N_DIGITS]
@@ -101,8 +102,8 @@ for model, features in encoders.items():
 # %%
 # Long CSV
 # --------
-# This is the format of evaluma, their ranking tool. Since fewer nats are better, the
-# table has savings relative to the uniform code.
+# This is the format of evaluma, the ranking tool of torchgeo-bench. It assumes that
+# higher is better, so the table contains savings relative to the uniform code.
 
 writer = csv.writer(sys.stdout)
 writer.writerow(["model", "dataset", "metric", "score", "seed"])

@@ -6,17 +6,17 @@ This example compares four encoders of digits by the usual protocols: accuracies
 probes, several codes, evidence, sample complexity. Two references are added: random
 features, and features with shuffled labels.
 
-Result: the kernel map is first by both trained probes, by LogME, by all codes and by
-the numbers derived from them; the pixels share its first place once. Nearest neighbours
-prefer the pixels, and selectivity puts the kernel map last: informative features also
-help with the control task. The random encoder, as wide as the kernel map, has a better
-linear probe than the pixels and a longer code. Features with shuffled labels cost more
-than the uniform code under every protocol that is a code, most of all block-wise, where
-nothing limits an overconfident classifier.
+Result: the kernel map ranks first by both trained probes, by LogME, by all codes and by
+all measures derived from codes. Only once do the pixels share first place. By nearest
+neighbours the pixels are best. Selectivity ranks the kernel map last, since informative
+features also help with the control task. The random encoder, which is as wide as the
+kernel map, has a better linear probe than the pixels but a longer code. With shuffled
+labels, every code is longer than the uniform code. The block-wise code is the longest,
+since nothing limits an overconfident classifier.
 """
 
 # %%
-# Settings are small to keep this example quick; None is the default of a protocol.
+# Small settings keep this example fast. None stands for the default of a protocol.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
@@ -29,7 +29,7 @@ from sklearn.random_projection import GaussianRandomProjection
 from sklearn_mdl import MDLReadoutSwitcher, compare_protocols, readout_grid
 from sklearn_mdl.baselines import LinearProbe, MLPProbe, VariationalCode
 
-N_DIGITS = 1797  # fewer make it quicker
+N_DIGITS = 1797  # fewer digits run faster
 
 X, y = load_digits(return_X_y=True)
 X, y = X[:N_DIGITS], y[:N_DIGITS]
@@ -61,8 +61,8 @@ comparison = compare_protocols(
 print(comparison)
 
 # %%
-# One line for each encoder. Accuracies, on the left, measure the final predictions;
-# codes, on the right, also count how many labels it takes to get there.
+# Draw one line for each encoder. Accuracies, on the left, measure the final
+# predictions. Codes, on the right, also count how many labels it takes to get there.
 n_encoders = len(encoders)
 ranks = comparison.ranks[0, :n_encoders]
 names = [protocol.name for protocol in comparison.protocols]

@@ -8,14 +8,14 @@ less than the distance to the encoders ranked next to it (its appendix, "Data or
 and Variance of MDL score"). This example does the same for 900 digits, three encoders
 and five orders.
 
-Result: a standard deviation of 5 to 7 % of these short codes, twenty to thirty
-times the paper's, since it falls with the number of examples. The ranking is not in
-doubt, since an order of the rows moves all encoders together: no interval of a
+Result: the standard deviation is 5 to 7 % of these short codes, twenty to thirty times
+the paper's percentage, since it decreases with the number of examples. The ranking is
+still clear, because an order affects all encoders in the same way: no interval of a
 difference contains zero.
 """
 
 # %%
-# Every encoder is evaluated in the same five orders.
+# Evaluate every encoder in the same five orders.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
@@ -23,7 +23,7 @@ from sklearn.decomposition import PCA
 
 from sklearn_mdl import MDLReadoutSwitcher, RepresentationScorer, readout_grid
 
-N_DIGITS = 900  # fewer make it quicker
+N_DIGITS = 900  # fewer digits run faster
 
 X, y = load_digits(return_X_y=True)
 rows = np.random.default_rng(0).permutation(len(y))[:N_DIGITS]
@@ -36,7 +36,7 @@ scorer.fit({"digits": (X[rows], y[rows])}, encoders)
 nats = scorer.order_codelengths_[0]
 
 # %%
-# The spread over orders, next to that of the paper.
+# Print the spread over orders, and the paper's for comparison.
 print(f"{'':18s}   mean      sd   sd / mean")
 print(f"{'the paper':18s}{55906:7.0f}{134:8.1f}{134 / 55906:12.2%}")
 for name, own in zip(encoders, nats, strict=True):
@@ -44,20 +44,21 @@ for name, own in zip(encoders, nats, strict=True):
     print(f"{name:18s}{own.mean():7.1f}{sd:8.1f}{sd / own.mean():12.2%}")
 
 # %%
-# An order affects all encoders alike, so differences vary less than codelengths.
-# Student's intervals of level 0.9 are for the mean over fresh draws of equal size. Rows
-# are also a sample, and matter more than orders.
-found = scorer.paired_differences()
+# An order affects all encoders in the same way, so differences vary less than
+# codelengths. The intervals are Student's, at level 0.9, for the mean difference over
+# fresh draws of equal size. They treat rows as a sample as well, and rows contribute
+# more than orders.
+paired = scorer.paired_differences()
 names = list(encoders)
 print(f"\n{'':24s}   mean      sd   90% interval")
 for (i, j), mean, sd, low, high in zip(
-    found.pairs, found.mean, found.std, found.lower, found.upper, strict=True
+    paired.pairs, paired.mean, paired.std, paired.lower, paired.upper, strict=True
 ):
     pair = f"{names[i]} - {names[j]}"
     print(f"{pair:24s}{mean[0]:7.1f}{sd[0]:8.1f}   [{low[0]:.1f}, {high[0]:.1f}]")
 
 # %%
-# A line joins the codelengths of one order.
+# Each line joins the codelengths of one order.
 figure, ax = plt.subplots(layout="constrained")
 for k, column in enumerate(nats.T):
     ax.plot(column, range(len(names)), f"{'osD^v'[k]}-", label=f"order {k}")

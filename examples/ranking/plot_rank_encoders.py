@@ -36,12 +36,13 @@ encoders = {
 }
 
 # %%
-# A small grid of readouts keeps this example quick; without it, the default is used.
+# A small grid of readouts keeps this example fast; leave it out to use the default.
 readouts = readout_grid(hidden_layer_sizes=[(), (64,)], lr=[3e-3, 1e-2])
 scorer = RepresentationScorer(MDLReadoutSwitcher(readouts), n_orders=2)
 print(scorer.fit(datasets, encoders).summary())
 
 # %%
-# Two datasets are too few to tell encoders apart, as the critical difference shows.
+# Two datasets are too few for significant differences: the critical difference is too
+# large.
 CriticalDifferenceDisplay.from_scorer(scorer)
 plt.show()

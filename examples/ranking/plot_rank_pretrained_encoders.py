@@ -2,21 +2,23 @@
 Rank pre-trained encoders by objective and by size
 ==================================================
 
-Pre-trained encoders on real images: six small convolutional networks that differ in
-their training objective, and five networks of two families that differ in size. They
-are ranked by codelength, as the paper ranks its encoders, and by the accuracy of a
-linear probe on held-out rows. The features are read from the folder named in the
-environment variable ``SKLEARN_MDL_DATA``, as ``features/DATASET/ENCODER.npy`` and
-``features/DATASET/labels.npy``; without it, the example prints which files it needs.
+This example ranks pre-trained encoders on real images: six small convolutional networks
+that differ in their training objective, and five networks of two families that differ
+in size. It ranks them by codelength, as in the paper, and by the accuracy of a linear
+probe on held-out rows. Set the environment variable ``SKLEARN_MDL_DATA`` to a folder
+with the features, as ``features/DATASET/ENCODER.npy`` and
+``features/DATASET/labels.npy``. Without it, the example prints which files it needs.
 
-Few datasets, few rows and a small grid of readouts make it quick; the page on
-pre-trained encoders (``docs/pretrained-encoders.md``) has the full comparison.
+To keep the example fast, there are few datasets, few rows and a small grid of readouts.
+For the full comparison, see the page on pre-trained encoders
+(``docs/pretrained-encoders.md``).
 """
 
 # %%
-# The relation network and the supervised ones were trained with labels, though not with
-# these; the ResNets with those of other images of CIFAR-10. MobileNets of different
-# width also take images of different size, so that the two effects are confounded.
+# The relation network and the supervised networks were trained with labels, but not
+# with those coded here. The ResNets were trained with labels of other CIFAR-10 images.
+# MobileNets of different widths also take images of different sizes, so the two effects
+# are confounded.
 import os
 from pathlib import Path
 
@@ -52,8 +54,8 @@ N_CODED, N_ROWS = 300, 800
 
 
 # %%
-# Rows are in a random order. The labels of the first ones are coded, and the accuracy
-# is measured on the others.
+# Rows are in random order. The labels of the first rows are coded, and the accuracy is
+# measured on the others.
 def read(folder, encoders):
     datasets = {}
     for name in DATASETS:
@@ -67,8 +69,8 @@ def read(folder, encoders):
 
 
 # %%
-# Codelengths count all labels, from the first one on, and mix the readouts of a grid; a
-# probe's accuracy is that of one readout trained on all of these rows.
+# Codelengths count all labels from the first one, and mix the readouts of a grid. The
+# accuracy of a probe is that of one readout trained on all of these rows.
 def rank(datasets):
     readouts = readout_grid(
         hidden_layer_sizes=[(), (64,)], lr=[3e-3], n_replay_streams=5
@@ -95,22 +97,23 @@ def errors(datasets):
 
 
 # %%
-# One row for each encoder, best codelength first. Intervals show how far an average
-# rank moves if the datasets are resampled; with four datasets they are too short.
+# Print one row for each encoder, with the best codelength first. Intervals show how
+# much an average rank varies if the datasets are resampled. With four datasets they are
+# too short.
 def show(ax, title, scorer, errors):
     test = friedman_test(scorer.codelengths_)
-    found = rank_intervals(scorer.codelengths_)
+    ranks = rank_intervals(scorer.codelengths_)
     by_accuracy = average_ranks(errors)
     print(f"\n{title}: F = {test.f_statistic:.2f}, p = {test.f_p_value:.2g}")
     print(f"{'':18s}codelength  90% interval  accuracy")
-    order = np.argsort(found.average_ranks, kind="stable")
+    order = np.argsort(ranks.average_ranks, kind="stable")
     for j in order:
         print(
-            f"{scorer.encoder_names_[j]:18s}{found.average_ranks[j]:10.2f}"
-            f"  [{found.lower[j]:.2f}, {found.upper[j]:.2f}]{by_accuracy[j]:10.2f}"
+            f"{scorer.encoder_names_[j]:18s}{ranks.average_ranks[j]:10.2f}"
+            f"  [{ranks.lower[j]:.2f}, {ranks.upper[j]:.2f}]{by_accuracy[j]:10.2f}"
         )
-    at, where = found.average_ranks[order], np.arange(len(order))
-    ends = abs(np.stack([found.lower, found.upper])[:, order] - at)
+    at, where = ranks.average_ranks[order], np.arange(len(order))
+    ends = abs(np.stack([ranks.lower, ranks.upper])[:, order] - at)
     ax.errorbar(at, where, xerr=ends, fmt="o", capsize=3, label="codelength")
     ax.plot(by_accuracy[order], where + 0.2, "s", ms=5, label="linear accuracy")
     ax.set_yticks(where, [scorer.encoder_names_[j] for j in order])
@@ -120,7 +123,7 @@ def show(ax, title, scorer, errors):
 
 
 # %%
-# Both comparisons, if the features are there.
+# Run both comparisons if the features are available.
 # sphinx_gallery_thumbnail_path = 'images/pretrained-ranks.png'
 folder = Path(os.environ.get("SKLEARN_MDL_DATA", ".")) / "features"
 if (folder / DATASETS[0] / "labels.npy").is_file():

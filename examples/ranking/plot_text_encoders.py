@@ -2,12 +2,13 @@
 Choose a text encoder with 100 labels
 =====================================
 
-Rank text encoders on a hundred labels: n-grams of words and characters, and a model
-with a method ``encode``, like those of sentence-transformers.
+This example ranks text encoders on 100 labels: n-grams of words and of characters, and
+a model with an ``encode`` method, like those of sentence-transformers.
 """
 
 # %%
-# Real text that every Python has: is a docstring about text or about numbers?
+# Every Python installation contains real text: its docstrings. The task is to tell
+# whether a docstring is about text or about numbers.
 import inspect
 import math
 
@@ -17,13 +18,13 @@ import numpy as np
 from sklearn_mdl import CodelengthDisplay, RepresentationScorer
 from sklearn_mdl.encoders import TextEncoder, text_baselines
 
-found = [
+docstrings = [
     (inspect.getdoc(thing), topic)
     for topic, home in {"text": str, "numbers": math}.items()
     for thing in vars(home).values()
     if callable(thing) and inspect.getdoc(thing)
 ]
-texts, labels = [text for text, _ in found], [topic for _, topic in found]
+texts, labels = [text for text, _ in docstrings], [topic for _, topic in docstrings]
 
 
 class Letters:
@@ -35,12 +36,12 @@ class Letters:
 
 
 # %%
-# A pre-trained encoder should beat the n-grams; this stand-in does not.
+# A pre-trained encoder should do better than n-grams; this stand-in does not.
 encoders = {"letters": TextEncoder(Letters()), **text_baselines(width=32)}
 scorer = RepresentationScorer(random_state=0).fit({"topic": (texts, labels)}, encoders)
 print(scorer.verdict())
 
 # %%
-# Codelengths as labels arrive show from how many labels on encoders differ.
+# Plot codelengths against the number of labels, to see when encoders start to differ.
 CodelengthDisplay.from_scorer(scorer)
 plt.show()

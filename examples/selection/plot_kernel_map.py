@@ -3,12 +3,12 @@ Choose a kernel map by codelength
 =================================
 
 Random features turn a kernel machine into a linear readout. Which kernel, which
-bandwidth, how many features? The codelength counts both the remaining errors and the
-labels needed to learn a readout of that many features.
+bandwidth and how many features should you use? The codelength counts both the remaining
+errors and the labels needed to learn a readout on that many features.
 """
 
 # %%
-# One thousand digits.
+# Load one thousand digits.
 import matplotlib.pyplot as plt
 from sklearn.datasets import load_digits
 from sklearn.kernel_approximation import Nystroem, PolynomialCountSketch, RBFSampler
@@ -22,7 +22,7 @@ from sklearn_mdl import (
     readout_grid,
 )
 
-N_DIGITS = 1000  # fewer make it quicker
+N_DIGITS = 1000  # fewer digits run faster
 
 X, y = load_digits(return_X_y=True)
 X = X[:N_DIGITS] / 16

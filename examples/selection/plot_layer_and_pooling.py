@@ -2,13 +2,14 @@
 Choose a layer of a network and its pooling
 ===========================================
 
-Every layer of a network is a representation, and a feature map has a vector at every
-position. Here a small convolutional network learns to fill in masked pixels of images,
-without labels, and a search chooses layer and pooling by the codelength of the labels.
+Every layer of a network is a representation. In a convolutional layer, it has a vector
+at every position, so you also need to choose a pooling. In this example a small
+convolutional network learns, without labels, to fill in masked pixels of images. A
+search then chooses the layer and the pooling by the codelength of the labels.
 """
 
 # %%
-# The network is trained on other digits than those whose labels are coded.
+# Train the network on different digits from those whose labels are coded.
 from itertools import pairwise
 
 import matplotlib.pyplot as plt
@@ -25,7 +26,7 @@ from sklearn_mdl import (
     readout_grid,
 )
 
-N_DIGITS = 800  # fewer make it quicker
+N_DIGITS = 800  # fewer digits run faster
 
 images, labels = load_digits(return_X_y=True)
 images = (images / 16).astype("float32").reshape(-1, 1, 8, 8)
@@ -33,7 +34,7 @@ rest, images = images[800:], images[:N_DIGITS]
 labels = labels[:N_DIGITS]
 
 # %%
-# Half of the pixels are masked at random in every step, and all are to be predicted.
+# Each step masks a random half of the pixels, and the network predicts all of them.
 torch.manual_seed(0)
 torch.set_num_threads(1)
 channels = [1, 32, 32, 32]
@@ -95,7 +96,7 @@ search = GridSearchCV(
 search.fit(images, labels)
 
 # %%
-# Nats per example of every layer and pooling; shorter is better.
+# Plot nats per example of every layer and pooling; shorter is better.
 table = -search.cv_results_["mean_test_score"].reshape(4, 4)
 print("nats per example", *search.param_grid["pooling"], sep="  ")
 for layer, row in enumerate(table):

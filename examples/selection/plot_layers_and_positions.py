@@ -3,12 +3,12 @@ Which layer, which position? A language model as views
 =======================================================
 
 A small language model learns to predict the next byte of Python's own documentation.
-Which of its layers, at which position of a text, shows what the text is about? One pass
-over a hundred labels answers this question, with the certainty of the answer.
+Which layer, and which position in a text, best shows what the text is about? One pass
+over 100 labels answers this question, and tells you how certain the answer is.
 """
 
 # %%
-# The model is a stand-in for yours: bytes in, predictions of the next byte out.
+# This model stands in for yours. It reads bytes and predicts the next byte.
 import inspect
 import math
 
@@ -24,7 +24,7 @@ from sklearn_mdl.metrics import detection_measures, positive_probabilities
 from sklearn_mdl.model_selection import compare_views
 from sklearn_mdl.readouts import view_readouts
 
-N_STEPS = 150  # fewer make it quicker
+N_STEPS = 150  # fewer steps run faster
 
 torch.manual_seed(0)
 torch.set_num_threads(1)
@@ -73,11 +73,11 @@ found = [
     for thing in vars(home).values()
     if callable(thing) and inspect.getdoc(thing)
 ]
-ids = [list(text[:100].encode()) for text, _ in found]
-labels = np.array([topic for _, topic in found])
+ids = [list(text[:100].encode()) for text, _ in docstrings]
+labels = np.array([topic for _, topic in docstrings])
 
 # %%
-# Hidden states are caught by hooks and pooled while the model runs.
+# Hooks capture the hidden states and pool them while the model runs.
 encoder = HiddenStatesEncoder(
     model,
     layers=["embed", "layers.0", "layers.1", "layers.2"],

@@ -2,13 +2,13 @@
 Choose the width of a PCA in a grid search
 ==========================================
 
-A :class:`~sklearn_mdl.RepresentationScorer` is a scorer for any transformer.
-:class:`~sklearn_mdl.PrequentialSplit` is the only split that a codelength needs, with
-all rows on both sides.
+A :class:`~sklearn_mdl.RepresentationScorer` can score any transformer. As ``cv`` pass
+:class:`~sklearn_mdl.PrequentialSplit`, a single split in which all rows are both train
+and test rows.
 """
 
 # %%
-# The search of scikit-learn, with codelength as the score.
+# Use scikit-learn's search, with codelength as the score.
 import matplotlib.pyplot as plt
 from sklearn.datasets import load_wine
 from sklearn.decomposition import PCA

@@ -2,15 +2,16 @@
 Which features carry the labels: permutation importance in nats
 ===============================================================
 
-Permute one feature and see how much longer the code of the labels becomes. For the
-training rows use :func:`~sklearn_mdl.model_selection.refit_codelength_scorer`, which
-evaluates them again. For other rows use :func:`~sklearn_mdl.heldout_codelength_scorer`.
+To measure the importance of a feature, permute it and see how much longer the code of
+the labels becomes. For the training rows use
+:func:`~sklearn_mdl.model_selection.refit_codelength_scorer`, which refits on the
+permuted rows. For other rows use :func:`~sklearn_mdl.heldout_codelength_scorer`.
 """
 
 # %%
-# The importance of a feature is the increase of the code of all labels, in nats per
-# example, if the feature does not depend on its row. Below zero, the labels are cheaper
-# to learn without it.
+# The importance of a feature is the increase in codelength, in nats per example, when
+# its values are permuted over the rows. If it is negative, the labels are cheaper to
+# learn without the feature.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_wine
@@ -42,7 +43,7 @@ except ValueError as refused:
     print(refused)
 
 # %%
-# For held-out rows, a copy of the switcher continues over them.
+# For held-out rows, a copy of the switcher continues the stream.
 held_out = permutation_importance(
     switcher.fit(X[:90], y[:90]),
     X[90:],

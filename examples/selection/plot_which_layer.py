@@ -9,8 +9,8 @@ on.
 """
 
 # %%
-# The network learns to tell the digits below five from the others; the labels that are
-# coded are all ten, of other images.
+# The network learns to tell digits below five from the others. The labels to be coded
+# are all ten digits, for other images.
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
@@ -21,7 +21,7 @@ from sklearn_mdl import MDLReadoutSwitcher, PosteriorDisplay
 from sklearn_mdl.encoders import TorchEncoder
 from sklearn_mdl.readouts import view_readouts
 
-N_DIGITS = 400  # fewer make it quicker
+N_DIGITS = 400  # fewer digits run faster
 
 images, labels = load_digits(return_X_y=True)
 images = np.repeat((images / 16).reshape(-1, 8, 8, 1), 3, axis=3)

@@ -3,17 +3,19 @@ Why switch between readouts: loss curves that cross
 ===================================================
 
 The paper's first figure sketches three models of different complexity. Model A predicts
-best with few examples, B with more, and then C. The area under a curve is a codelength,
-and switching at the crossings gives the smallest area. This example draws such curves
-for three readouts of handwritten digits: linear, nearest neighbours and an MLP.
+best with few examples, then model B, and finally model C. The area under a curve is a
+codelength, and switching at the crossings gives the smallest area. This example draws
+such curves for three readouts of handwritten digits: linear, nearest neighbours and an
+MLP.
 
-Result: two curves cross. Neighbours predict best up to about 640 digits, the MLP after
-that, and the linear readout never. The best single readout needs 261.4 nats, the best
-two blocks 245.8, and the mixture, which does not know when to switch, 251.5.
+Result: two curves cross. Nearest neighbours predict best up to about 640 digits, and
+the MLP after that. The linear readout is never best. The best single readout needs
+261.4 nats, and the best sequence of two blocks needs 245.8. The mixture, which does not
+know in advance when to switch, needs 251.5.
 """
 
 # %%
-# One pass for all three; each digit is predicted before its label is revealed.
+# Run one pass for all three. Each digit is predicted before its label is revealed.
 from itertools import pairwise
 
 import matplotlib.pyplot as plt
@@ -45,7 +47,7 @@ switcher = MDLReadoutSwitcher(
 losses = switcher.readout_losses_
 
 # %%
-# Which is best at which number of examples?
+# Find which readout is best after each number of examples.
 ends = [0, 32, 64, 128, 256, 512, 1024, len(y)]
 print("nats per example", *(f"{name:>11s}" for name in names))
 for start, stop in pairwise(ends):
@@ -53,8 +55,8 @@ for start, stop in pairwise(ends):
     print(f"{start:6d} to {stop:6d}", *(f"{mean:11.3f}" for mean in means))
 
 # %%
-# Areas. The best two blocks are known only in hindsight; the mixture learns them during
-# the pass, at a cost.
+# Compare the areas. The best two blocks are known only in hindsight. The mixture learns
+# them during the pass, at a cost.
 total = losses.sum(axis=0)
 segments = best_segments(losses, n_blocks=2, prior=FixedShare(m=2))
 who = [names[segments.experts[start]] for start in segments.starts]
@@ -65,8 +67,8 @@ print(f"{'best two blocks':16s}{segments.loss:8.1f} nats: {who} from {segments.s
 print(f"{'fixed share':16s}{switcher.codelength_:8.1f} nats")
 
 # %%
-# Above: nats per example, averaged over a window that grows with the number of
-# examples. Below: the regret of each to the mixture.
+# Top: nats per example, averaged over a window that grows with the number of examples.
+# Bottom: the regret of each readout relative to the mixture.
 figure, (above, below) = plt.subplots(
     2, sharex=True, figsize=(6.4, 6.4), layout="constrained"
 )

@@ -3,16 +3,16 @@ Compare switching priors on the same losses
 ===========================================
 
 One pass gives the losses of all readouts. Every switching prior then mixes the same
-losses in milliseconds. The paper compares strategies on ImageNet, and finds that the
-switch distribution is close to fixed share, and that the Bayesian and the elementwise
-mixture are far worse. This example compares them on digits. To use your own losses,
-write them to a file and name it in ``LOSSES`` below::
+losses in milliseconds. The paper compares strategies on ImageNet. It finds that the
+switch distribution is close to fixed share, and that the Bayesian and elementwise
+mixtures are far worse. This example compares them on digits. To use your own losses,
+write them to a file and set ``LOSSES`` to its path below::
 
     sklearn-mdl score features.npy labels.npy --losses losses.npy
 """
 
 # %%
-# One pass. Every prior mixes the losses of all readouts at all examples.
+# Run one pass. Every prior mixes the losses of all readouts at all examples.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
@@ -31,7 +31,7 @@ from sklearn_mdl.switcher import load_losses
 from sklearn_mdl.switching import ElementwiseMixture, RunLength, best_segments
 
 LOSSES = None  # or a file of losses
-N_DIGITS = 1797  # fewer make it quicker
+N_DIGITS = 1797  # fewer digits run faster
 
 if LOSSES is not None:
     losses = load_losses(LOSSES).losses

@@ -35,9 +35,9 @@ class BlockwiseCode(LabelledEstimator):
     all in nats. This is only a code if you fix the settings of the classifier before
     seeing the labels, instead of choosing the best of several in hindsight.
 
-    :class:`~sklearn_mdl.RefitReadout` is the same idea as a readout of a switcher.
-    There, blocks end with minibatches, and the number of rows need not be known. Here,
-    blocks end at fractions of the number of rows.
+    :class:`~sklearn_mdl.RefitReadout` applies the same idea to a readout of a switcher.
+    Its blocks end with minibatches, so it does not need to know the number of rows in
+    advance. The blocks of this class end at fractions of the number of rows.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class BlockwiseCode(LabelledEstimator):
     shuffle : bool, default=True
         Permute the rows before coding.
     random_state : int, RandomState instance or None, default=None
-        Seeds the permutation, and the estimator if its ``random_state`` is None.
+        Seed of the permutation, and of the estimator if its ``random_state`` is None.
 
     Attributes
     ----------

@@ -156,7 +156,7 @@ def compare_protocols(  # noqa: PLR0913, named options of one public call
     types : array-like of shape (n_samples,) or mapping of dataset to such, default=None
         Types of the rows for control tasks. None uses clusters of X.
     references : sequence of {"random", "shuffled"}, default=()
-        Additional rows of the table for comparison. "random" is a
+        Additional rows of the table, for comparison. "random" is a
         :class:`~sklearn_mdl.baselines.RandomEncoder` as wide as the widest encoder.
         "shuffled" is the first encoder's features with permuted rows, which carry no
         information.
@@ -168,12 +168,13 @@ def compare_protocols(  # noqa: PLR0913, named options of one public call
         A directory in which features of transformers are cached as float32, as in
         :class:`~sklearn_mdl.RepresentationScorer`.
     random_state : int, RandomState instance or None, default=0
-        Seeds split, references, and every estimator whose ``random_state`` is None.
+        Seed of the split, the references, and every estimator whose ``random_state`` is
+        None.
     n_jobs : int, default=None
         Number of measurements to run in parallel processes, which makes wall times
         longer. On a machine with several GPUs each process uses one.
     verbose : int, default=0
-        Show a progress bar over measurements, with the time left.
+        If above 0, show a progress bar over measurements, with the time left.
 
     Returns
     -------

@@ -98,7 +98,7 @@ class ProtocolComparison:
 
     @property
     def average_ranks(self) -> Floats:
-        """Mean over datasets of the ranks, (n_encoders, n_protocols).
+        """Mean of the ranks over datasets, (n_encoders, n_protocols).
 
         NaN if a rank is NaN on any dataset.
         """

@@ -58,8 +58,7 @@ def control_labels(
     types : array-like of shape (n_samples,)
         Types of the rows, such as words, identities or clusters
         (:func:`cluster_types`). They must not depend on the features under test. If
-        every row has its own type, control labels are random, and no probe can predict
-        them on new rows.
+        every row has its own type, no probe can predict the control labels of new rows.
     y : array-like of shape (n_samples,)
         Labels of the task.
     random_state : int, RandomState instance or None, default=None
@@ -144,7 +143,7 @@ def selectivity(
     n_controls : int, default=1
         Number of control tasks, each with different labels for the types.
     random_state : int, RandomState instance or None, default=None
-        Seeds the control labels, but not the probe, which has its own ``random_state``.
+        Seed of the control labels. The probe has its own ``random_state``.
 
     Returns
     -------

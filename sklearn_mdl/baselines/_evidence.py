@@ -12,7 +12,7 @@ that ``y ~ N(0, X X' / alpha + I / beta)``. With the singular values ``s_i`` of 
 
 For a given ``l`` the best ``v`` is the bracket divided by ``n``. The remaining function
 of ``l`` is searched on a grid and then refined. Unlike the article's fixed-point
-iteration, this cannot stop before the optimum.
+iteration, this search cannot stop before the optimum.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class LogEvidence(NamedTuple):
 def log_evidence(X: ArrayLike, y: ArrayLike) -> LogEvidence:
     """Compute LogME, the maximum evidence of linear models of one-hot labels.
 
-    This takes one singular value decomposition and no training. As in the article,
+    This takes a single singular value decomposition and no training. As in the article,
     features are neither centred nor scaled, although the result depends on both.
     Multiplying all features by the same factor does not change it.
 

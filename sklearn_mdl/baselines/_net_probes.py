@@ -49,7 +49,7 @@ Values = float | Sequence[float]
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class LinearProbe(Probe):
-    """Linear evaluation: a softmax classifier with settings chosen on held-out rows.
+    """Softmax classifier with settings chosen on held-out rows ("linear evaluation").
 
     The protocol of linear evaluation reports the accuracy of this classifier on test
     rows.
@@ -79,9 +79,10 @@ class LinearProbe(Probe):
     scaling : {"standard"} or None, default="standard"
         Standardise features with the training rows.
     device : str, default="auto"
-        Torch device; "auto" uses a GPU if there is one. Features are moved there.
+        Torch device, to which features are moved. "auto" uses a GPU if one is
+        available.
     random_state : int, RandomState instance or None, default=None
-        Seeds held-out rows, initial weights and minibatches.
+        Seed of the held-out rows, initial weights and minibatches.
 
     Attributes
     ----------
@@ -230,7 +231,7 @@ class MLPProbe(LinearProbe):
 
     The depth is a setting like the others. The default is the paper's grid of 7 x 48
     settings in 7 x 16 trainings, with a width of 512, which the paper omits. It is
-    meant for a GPU; on a CPU pass a few settings and depths.
+    meant for a GPU; on a CPU, pass only a few settings and depths.
 
     Parameters
     ----------
@@ -346,7 +347,8 @@ def try_readouts(
     Raises
     ------
     ValueError
-        If all readouts diverged. MemoryError
+        If all readouts diverged.
+    MemoryError
         If the readouts of one shape do not fit into the device's memory.
     """
     steps = checkpoints(max_steps)

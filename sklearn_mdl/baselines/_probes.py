@@ -80,7 +80,7 @@ class Probe(ClassifierMixin, LabelledEstimator):
 
 @dataclass(eq=False, repr=False)
 class KNeighborsProbe(Probe):
-    """Nearest-neighbour evaluation with votes weighted by cosine and validated ``k``.
+    """Nearest-neighbour evaluation with cosine-weighted votes and a validated ``k``.
 
     A neighbour at cosine distance ``d`` has weight ``exp(-d / temperature)``.
     Scikit-learn's classifier gives some classes probability zero, so it has an accuracy
@@ -97,7 +97,7 @@ class KNeighborsProbe(Probe):
     validation_fraction : float, default=0.1
         Share of the rows, drawn at random, for comparing numbers of neighbours.
     random_state : int, RandomState instance or None, default=None
-        Seeds the held-out rows.
+        Seed of the held-out rows.
 
     Attributes
     ----------

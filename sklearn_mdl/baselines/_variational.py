@@ -1,4 +1,4 @@
-r"""The variational code, which sends weights and labels by Bayesian compression.
+r"""The variational code, which transmits weights and labels by Bayesian compression.
 
 Weights are independent normals ``q(w) = N(m, s^2)``. There are two priors.
 
@@ -74,11 +74,11 @@ class VariationalCode(LabelledEstimator):
     n_draws : int, default=32
         Number of draws of the weights for measuring the final expected loss.
     scaling : {"standard"} or None, default="standard"
-        Standardise features with all rows, which the receiver has.
+        Standardise features with all rows, which the receiver also has.
     device : str, default="auto"
-        Torch device; "auto" uses a GPU if there is one.
+        Torch device; "auto" uses a GPU if one is available.
     random_state : int, RandomState instance or None, default=None
-        Seeds initial weights, minibatches and draws.
+        Seed of initial weights, minibatches and draws.
 
     Attributes
     ----------

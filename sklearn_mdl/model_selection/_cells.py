@@ -68,7 +68,8 @@ class TraceFile(NamedTuple):
         Raises
         ------
         FileNotFoundError
-            If the file does not exist. ValueError
+            If the file does not exist.
+        ValueError
             If the file is damaged or belongs to another cell.
         """
         arrays, about = read_archive(self.path, "trace")

@@ -214,7 +214,7 @@ def export_probe(
     Raises
     ------
     ValueError
-        If no readout is a linear kernel, or if rows or threshold do not fit.
+        If no readout is a linear kernel, or if rows or threshold are invalid.
 
     Examples
     --------

@@ -110,7 +110,7 @@ class EncoderRace(BaseEstimator):
     alpha : float, default=0.05
         Largest probability of an error. It is an error if the best encoder is ever out.
         With `within`, it is also an error if the race stops while the leader is behind
-        by more than `within`.
+        another encoder by more than `within`.
     within : float, default=None
         Nats per label that you consider negligible. The race also stops once the leader
         is not behind any other encoder by more than this. With None, it only stops when
@@ -198,7 +198,7 @@ class EncoderRace(BaseEstimator):
     }
 
     def resume(self) -> Self:
-        """Begin the race, or resume it from the folder.
+        """Start the race, or resume it from the folder.
 
         The first :meth:`update` calls this method.
 
@@ -410,7 +410,7 @@ class EncoderRace(BaseEstimator):
                 raise invalid(name, required, value, cure)
 
     def _about(self, base: Switcher, encoders: Mapping[str, object]) -> dict[str, Any]:
-        """Return everything that must be the same when a race is resumed."""
+        """Return everything that must be unchanged when a race is resumed."""
         names = ("n_classes", "alpha", "within", "method", "start", "random_state")
         return {
             "encoders": [  # in this order, since losses are stored without names

@@ -99,10 +99,10 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         whole floats with many distinct values (more than 20, or a quarter of the rows),
         such as ages or prices.
     n_orders : int or "auto", default="auto"
-        Number of random orders of each dataset, which all encoders share. Codelengths
-        are means over these orders. "auto" is 4 if no switcher is given and no dataset
-        has more than 500 labels, and 1 otherwise. With `time_budget` this is the
-        largest number of orders.
+        Number of random orders of each dataset. All encoders are run in the same
+        orders. Codelengths are means over these orders. "auto" is 4 if no switcher is
+        given and no dataset has more than 500 labels, and 1 otherwise. With
+        `time_budget`, this is the maximum number of orders.
     time_budget : float, default=None
         Seconds after which no cell is started; None is unlimited. Each round scores one
         order of every encoder on every dataset. If the mean codelength of an encoder on
@@ -115,9 +115,9 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         Groups of datasets that are also ranked separately, by name. A dataset may be in
         several groups.
     missing : {"raise", "drop"}, default="raise"
-        What to do if a dataset lacks features of an encoder or a cell failed on it.
-        "raise" raises ValueError, since ranks over unequal sets of datasets are
-        meaningless. "drop" leaves out the dataset with a warning.
+        What to do if a dataset has no features from an encoder, or if one of its cells
+        failed. "raise" raises ValueError, since ranks over different sets of datasets
+        are meaningless. "drop" warns and leaves out the dataset.
     results : path-like, default=None
         A directory in which every cell is saved as soon as it is scored, along with the
         features of transformers. Another ``fit`` only runs missing cells. Cells with
@@ -140,8 +140,8 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
     verbose : int, default=0
         If above 0, show progress bars over images and over cells, with the time left.
     random_state : int, default=0
-        Seeds orders, initial weights and replay. The default is a fixed number, so that
-        separate calls of a scorer in a search see the same orders.
+        Seed of orders, initial weights and replay. The default is a fixed number, so
+        that all calls of the scorer in a search use the same orders.
 
     Attributes
     ----------
@@ -157,8 +157,8 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
     average_ranks_ : ndarray of shape (n_encoders,)
         Mean over datasets of the rank by codelength; 1 is best.
     critical_difference_ : float
-        Average ranks closer than this do not differ significantly at level ``alpha``
-        (Nemenyi); NaN for a single encoder.
+        Average ranks that are closer than this do not differ significantly at level
+        ``alpha`` (Nemenyi test); NaN for a single encoder.
     dataset_groups_ : dict of str to Ranking
         The ranking on each group.
     encoder_names_, dataset_names_ : list of str
@@ -172,8 +172,8 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         Number of labels until elimination, by encoder and dataset. No other attribute
         includes eliminated encoders.
     failures_ : list of Failure
-        Cells and encoders that failed. With ``missing="drop"`` the ranking leaves out
-        their datasets.
+        Cells and encoders that failed. With ``missing="drop"``, their datasets are left
+        out of the ranking.
 
     Examples
     --------
@@ -248,10 +248,10 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         ValueError
             If an encoder requires labels or is missing for a dataset, if lengths
             differ, if labels should be classes but are not, or have a single class, or
-            if `n_permutations` is given for a list without kernel readouts. If a cell
-            failed and ``missing`` is "raise"; all other cells have then run and are
-            kept in ``results``. If `time_budget` is shorter than one cell, or runs out
-            before every encoder has a cell on some dataset.
+            if `n_permutations` is given for a list without kernel readouts. Also if a
+            cell failed and ``missing`` is "raise"; all other cells have then been run
+            and saved in ``results``. Also if `time_budget` is too short for one cell,
+            or for a cell of every encoder on at least one dataset.
         TypeError
             If ``datasets``, ``encoders`` or ``dataset_groups`` are not mappings of
             these forms.
@@ -324,8 +324,8 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         Raises
         ------
         ValueError
-            If the transformer requires y and is not frozen, since it has then seen the
-            labels to be coded, or if a cell failed.
+            If a cell failed, or if the transformer requires y and is not frozen,
+            because it has then seen the labels to be coded.
         """
         self._validate_params()
         name = type(transformer).__name__

@@ -262,7 +262,7 @@ def _portable(task: T) -> T:
 
 
 class RemoteMap(NamedTuple):
-    """A view of a file that is only opened where it is needed.
+    """A view of a file, opened only in the process that needs it.
 
     joblib would open the map while it unpickles a task, and an exception at that point
     would end the pool.

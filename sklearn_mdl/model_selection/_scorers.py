@@ -61,13 +61,13 @@ def codelength_scorer(
     Returns
     -------
     score : float
-        Minus the codelength per example, in nats: greater is better.
+        Minus the codelength per example, in nats; greater is better.
 
     Raises
     ------
     ValueError
-        If X and y are neither the fitted stream nor held out, or if a step of the
-        pipeline requires y and is not frozen, since it has then seen the labels to be
+        If X and y are neither the fitted stream nor held out. Also if a step of the
+        pipeline requires y and is not frozen, because it has then seen the labels to be
         coded.
     TypeError
         If the estimator is of another kind, or if there are weights.
@@ -143,15 +143,15 @@ def heldout_codelength_scorer(
     Returns
     -------
     score : float
-        Minus the mean codelength of these rows, in nats: greater is better.
+        Minus the mean codelength of these rows, in nats; greater is better.
 
     Raises
     ------
     ValueError
-        If y contains a class that was not fitted. If X contains only some rows of the
-        stream, or all of them in another order or with permuted columns. If a step of
-        the pipeline requires y and is not frozen, since it has then seen labels to be
-        coded.
+        If y contains a class that did not occur in the fit. Also if X contains only
+        some rows of the stream, or all of them in another order or with permuted
+        columns. Also if a step of the pipeline requires y and is not frozen, because it
+        has then seen labels to be coded.
     TypeError
         If the estimator is of another kind, or if there are weights.
 
@@ -194,7 +194,7 @@ def _later_codelengths(caller: str, fitted: _Fitted) -> np.ndarray:
 def _is_heldout(fitted: _Fitted) -> bool:
     """Return True if the rows seem to be a held-out fold.
 
-    Steps that draw random numbers make rows of the stream look new, but a fold is
+    Steps that draw random numbers make rows of the stream look new. A fold, however, is
     smaller than the stream.
     """
     is_smaller = len(fitted.X) < fitted.n_rows or not fitted.steps
@@ -225,7 +225,7 @@ def refit_codelength_scorer(
     Returns
     -------
     score : float
-        Minus the codelength per example, in nats: greater is better.
+        Minus the codelength per example, in nats; greater is better.
 
     Raises
     ------
@@ -422,7 +422,7 @@ class PrequentialSplit:
     def split(
         self, X: object, y: object = None, groups: object = None
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield the single split: all rows and all rows.
+        """Yield the single split, in which both parts contain all rows.
 
         Parameters
         ----------

@@ -35,7 +35,7 @@ class RankStatistics(CellArrays):
         return ranking.nemenyi_critical_difference(n_encoders, n_datasets, self.alpha)
 
     def verdict(self) -> Verdict:
-        """Summarise the winner, its margin, ties and clearly worse encoders.
+        """Summarise the winner, its margin, ties and encoders that are clearly worse.
 
         On a dataset, encoders are compared row by row with Bonferroni's correction.
         Over datasets, Wilcoxon's test with Holm's correction compares each encoder with
@@ -88,8 +88,8 @@ class RankStatistics(CellArrays):
         Parameters
         ----------
         n : int
-            Number of labels of every dataset, including those given. Must exceed the
-            size of every dataset.
+            Number of labels, including those given. Must exceed the size of every
+            dataset.
         level : float, default=None
             Level of the intervals; None is ``1 - alpha``.
 

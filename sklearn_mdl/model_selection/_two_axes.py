@@ -51,8 +51,8 @@ def two_axes(
     -----
     Two reference codes use no embeddings. Labels are compared with the
     Krichevsky-Trofimov code of frequencies, and batches with the same code within each
-    label. If the code of the batch is shorter than its reference, embeddings are more
-    informative about the batch than the label is.
+    label. If the code of the batch is shorter than its reference, the embeddings are
+    more informative about the batch than the label is.
 
     Examples
     --------

@@ -97,7 +97,7 @@ class DatasetVerdict:
         The encoder with the next shortest code; None for a single encoder.
     codelength, margin, half_width : float
         Codelength of the winner, its margin over the runner-up, and half the width of
-        the margin's interval, in nats. NaN if traces are missing.
+        the interval of that margin, in nats. NaN if traces are missing.
     ties, worse : list of str
         Other encoders that do not differ significantly from the winner, and those that
         do. Both are sorted by codelength.

@@ -54,7 +54,7 @@ class ViewComparison:
         equal size. NaN with too few labels.
     posterior : ndarray of shape (n_views,)
         Posterior of each view given all labels, by Bayes' rule with equal priors. It
-        describes which view predicted *these* labels best, so it is more certain than
+        tells which view predicted *these* labels best, so it is more certain than
         ``probabilities``.
     codelength : float
         Codelength of all views together, in nats, with the pool if there is one.

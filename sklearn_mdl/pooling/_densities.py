@@ -62,7 +62,8 @@ class DensityPoolPass(GroupPass):
     def mix(self, values: Floats, weights: Floats, members: Members) -> Floats:
         """Return mean, variance and degrees of freedom of the kinds' mixtures, (G, 3).
 
-        Densities (K, 3) are locations, logarithms of scales and degrees of freedom.
+        Each row of the densities (K, 3) holds location, log scale and degrees of
+        freedom.
         """
         location, log_scale, dof = values.T
         with np.errstate(all="ignore"):  # infinite moments mean that there is no pool

@@ -38,7 +38,7 @@ class Members:
     Attributes
     ----------
     order : ndarray of shape (size,)
-        Members, sorted by rank.
+        Members, sorted by the round in which they are added.
     groups : ndarray of shape (size,)
         Group of each member in `order`.
     """
@@ -101,8 +101,8 @@ class GroupPass(ABC):
     weights : ndarray of shape (G,)
         Weights of the groups for the incoming row.
     hessian : ndarray of shape (G, G)
-        Hessian of the log-losses so far with respect to the weights. Old losses count
-        less if the pool has a half-life.
+        Hessian of the log-losses so far with respect to the weights. If the pool has a
+        half-life, older losses count less.
     rates : sequence of float or None
         Rates of the fixed share within groups, as in the pool.
     """

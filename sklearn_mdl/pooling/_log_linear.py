@@ -38,7 +38,7 @@ class PoolTrace(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class LogLinearPool(BaseEstimator):
-    r"""Log-linear pool of predictions of several kinds of experts, learned online.
+    r"""Log-linear pool of the predictions of several kinds of experts, learned online.
 
     The prediction for a row is
 
@@ -65,9 +65,9 @@ class LogLinearPool(BaseEstimator):
     prior_precision : float, default=15.0
         :math:`\lambda`, which keeps the weights near ``1 / G`` at first.
     floor : float, default=1e-4
-        Share of the uniform distribution that is mixed into the prediction of every
-        kind and of the pool. Without a floor, a single kind that is certain and wrong
-        makes the regret grow linearly.
+        Weight of the uniform distribution that is mixed into the predictions of every
+        kind and of the pool. Without a floor, a single kind that is both certain and
+        wrong can make the regret grow linearly.
     half_life : float, default=None
         Number of labels after which the weight of a label in :math:`H` has halved; None
         counts all labels equally. Use it for streams that drift. :math:`H` then decays
@@ -79,7 +79,7 @@ class LogLinearPool(BaseEstimator):
 
     See Also
     --------
-    sklearn_mdl.forward : The switching mixture, which follows one expert at a time.
+    sklearn_mdl.forward : The switching mixture, which uses one expert at a time.
 
     References
     ----------
@@ -220,8 +220,8 @@ class PoolPass(GroupPass):
         proba : ndarray of shape (G, C)
             Probabilities of the kinds.
         label : int
-            A new class has the number ``C``. It does not change the weights and is
-            known afterwards.
+            ``C`` stands for a new class. It does not change the weights, and from then
+            on the pool predicts it as well.
 
         Returns
         -------

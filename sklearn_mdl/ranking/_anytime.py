@@ -1,4 +1,4 @@
-"""Tests of differences of losses that you may check after every label.
+"""Tests of loss differences that you may check after every label.
 
 There are two processes. Each tests all pairs of encoders at once. The exact process
 (Choe and Ramdas, 2021, Comparing Sequential Forecasters, arXiv 2110.00115; its bound is
@@ -337,7 +337,7 @@ def forecast_stop(
     n_draws: int = 64,
     random_state: int = 0,
 ) -> Floats:
-    """Draw after how many more labels a race stops if losses do not change.
+    """Simulate how many more labels a race takes if losses do not change.
 
     Future labels are drawn from the second half of the labels that count. Each draw
     first resamples that half, because its means are uncertain too.

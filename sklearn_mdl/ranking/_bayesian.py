@@ -61,7 +61,7 @@ def bayesian_signed_rank(
     n_draws: int = 50_000,
     random_state: int | np.random.Generator | None = 0,
 ) -> BayesianSignedRank:
-    """Posterior probabilities that one code is shorter or both are equally long.
+    """Compute posterior probabilities that either code is shorter, or neither.
 
     A significance test cannot show that two encoders are equally good, but this test
     can. Its data are the log ratios ``z_1, ..., z_n`` of a pair's codelengths, one per

@@ -169,7 +169,8 @@ def build_learners(
     Raises
     ------
     ValueError
-        If a readout whitens more than ``MAX_WHITENED_FEATURES`` features. MemoryError
+        If a readout whitens more than ``MAX_WHITENED_FEATURES`` features.
+    MemoryError
         If the readouts together need more memory than the device has.
     """
     by_place = readouts if isinstance(readouts, Mapping) else dict(enumerate(readouts))

@@ -80,7 +80,7 @@ class DiscriminantReadout(MeansReadout):
     batch_size : int, default=32
         Has no effect, since this readout learns row by row.
     device : str, default="auto"
-        Torch device; "auto" uses a GPU if there is one. A switcher overrides this.
+        Torch device; "auto" uses a GPU if one is available. A switcher overrides this.
     window, restart : int, default=None
         When to forget old rows, as in :class:`~sklearn_mdl.KernelReadout`. `window`
         limits the number of rows in the means and the covariance, and `restart` starts
@@ -150,7 +150,7 @@ class CentroidReadout(MeansReadout):
     batch_size : int, default=32
         Has no effect, since this readout learns row by row.
     device : str, default="auto"
-        Torch device; "auto" uses a GPU if there is one. A switcher overrides this.
+        Torch device; "auto" uses a GPU if one is available. A switcher overrides this.
     window, restart : int, default=None
         When to forget old rows, as in :class:`~sklearn_mdl.KernelReadout`. `window`
         limits the number of rows in the means, and `restart` starts them from scratch.

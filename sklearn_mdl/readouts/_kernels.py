@@ -190,7 +190,7 @@ class KernelReadout(KernelSettings, BaseReadout):
     batch_size : int, default=32
         Has no effect, since this readout learns row by row.
     device : str, default="auto"
-        Torch device; "auto" uses a GPU if there is one. A switcher overrides this.
+        Torch device; "auto" uses a GPU if one is available. A switcher overrides this.
     window : int, default=None
         Largest number of recent rows in the factor, rounded down to a multiple of 64.
         Use it for streams that drift. Overrides `max_exact`; None keeps all rows. A
@@ -249,7 +249,7 @@ class KernelReadout(KernelSettings, BaseReadout):
         return f"{self.computation}, noise {self.alpha:g}"
 
     def predict_relabelled(self, labels: ArrayLike, X: ArrayLike) -> np.ndarray:
-        """Predict rows as if the fit had used other labels for the same rows.
+        """Predict rows as if the readout had been fitted with other labels.
 
         One factor serves all labellings.
 
@@ -386,7 +386,7 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
     batch_size : int, default=32
         Has no effect, since this readout learns row by row.
     device : str, default="auto"
-        Torch device; "auto" uses a GPU if there is one. A switcher overrides this.
+        Torch device; "auto" uses a GPU if one is available. A switcher overrides this.
     window, restart : int, default=None
         See :class:`~sklearn_mdl.KernelReadout`. For the first 8 rows after a restart,
         targets keep the units from before the restart.

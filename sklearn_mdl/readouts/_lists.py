@@ -230,8 +230,8 @@ def default_readouts(n_features: int, n_classes: int) -> list[BaseEstimator]:
 
     To bound the cost of an example, the number of replay streams is the largest of 30,
     10 and 3 for which ``(streams + 1) * parameters`` is at most 1.5e8. From 1,000 rows
-    on it decreases, down to 3. The grid depends only on ``d`` and ``C``, since the
-    length of a stream is unknown in advance and results must not depend on how it is
+    on it decreases, down to 3. The grid depends only on ``d`` and ``C``: the length of
+    a stream is not known in advance, and results must not depend on how the stream is
     divided into calls.
 
     Parameters

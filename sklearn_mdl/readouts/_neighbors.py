@@ -372,7 +372,7 @@ class KNeighborsReadout(BaseReadout):
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     device : str, default="auto"
-        Torch device; "auto" uses a GPU if there is one. A switcher overrides this.
+        Torch device; "auto" uses a GPU if one is available. A switcher overrides this.
 
     Attributes
     ----------

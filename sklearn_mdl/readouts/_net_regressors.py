@@ -83,10 +83,10 @@ class LinearReadoutRegressor(_RegressorReadout):
         they reach `batch_size`. None is `batch_size` from the start, as in the paper. A
         switcher overrides this.
     device : str, default="auto"
-        Torch device; "auto" uses a GPU if there is one. A switcher overrides this.
+        Torch device; "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
-        Seeds initial weights and, outside a switcher, replay. None uses the seed of the
-        switcher.
+        Seed of initial weights and, outside a switcher, of replay. None uses the seed
+        of the switcher.
     likelihood : {"gaussian", "student-t"}, default="gaussian"
         Density of the label. The net predicts the location and log scale of the
         density.
@@ -173,10 +173,10 @@ class MLPReadoutRegressor(_RegressorReadout):
         they reach `batch_size`. None is `batch_size` from the start, as in the paper. A
         switcher overrides this.
     device : str, default="auto"
-        Torch device; "auto" uses a GPU if there is one. A switcher overrides this.
+        Torch device; "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
-        Seeds initial weights and, outside a switcher, replay. None uses the seed of the
-        switcher.
+        Seed of initial weights and, outside a switcher, of replay. None uses the seed
+        of the switcher.
     likelihood : {"gaussian", "student-t"}, default="gaussian"
         Density of the label. The net predicts the location and log scale of the
         density.

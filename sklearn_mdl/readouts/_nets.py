@@ -174,10 +174,10 @@ class LinearReadout(_Readout):
         they reach `batch_size`. None is `batch_size` from the start, as in the paper. A
         switcher overrides this.
     device : str, default="auto"
-        Torch device; "auto" uses a GPU if there is one. A switcher overrides this.
+        Torch device; "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
-        Seeds initial weights and, outside a switcher, replay. None uses the seed of the
-        switcher.
+        Seed of initial weights and, outside a switcher, of replay. None uses the seed
+        of the switcher.
     label_smoothing : float, default=0.03
         Share of each training target that is spread over all classes. It only affects
         training: codelengths are those of the true labels.
@@ -254,10 +254,10 @@ class MLPReadout(_Readout):
         they reach `batch_size`. None is `batch_size` from the start, as in the paper. A
         switcher overrides this.
     device : str, default="auto"
-        Torch device; "auto" uses a GPU if there is one. A switcher overrides this.
+        Torch device; "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
-        Seeds initial weights and, outside a switcher, replay. None uses the seed of the
-        switcher.
+        Seed of initial weights and, outside a switcher, of replay. None uses the seed
+        of the switcher.
     label_smoothing : float, default=0.03
         Share of each training target that is spread over all classes. It only affects
         training: codelengths are those of the true labels.

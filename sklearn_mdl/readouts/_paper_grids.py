@@ -227,7 +227,7 @@ def readout_grid(
     Raises
     ------
     ValueError
-        If the preset is unknown or lacks its encoder, if a list is empty, or if
+        If the preset is unknown, if its encoder is missing, if a list is empty, or if
         `n_samples` exceeds the number of combinations.
     TypeError
         If a setting is not a parameter of the readouts.

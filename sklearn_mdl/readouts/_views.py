@@ -178,7 +178,7 @@ class ViewReadout(ViewSettings, BaseReadout):
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     device : str, default="auto"
-        Torch device; "auto" uses a GPU if there is one. A switcher overrides this.
+        Torch device; "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
         Used outside a switcher if the readout's own ``random_state`` is None.
 
@@ -224,7 +224,7 @@ class ViewReadoutRegressor(ViewSettings, OnlineRegressor):
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     device : str, default="auto"
-        Torch device; "auto" uses a GPU if there is one. A switcher overrides this.
+        Torch device; "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
         Used outside a switcher if the readout's own ``random_state`` is None.
 

@@ -236,7 +236,7 @@ def _balanced(X: np.ndarray) -> np.ndarray:
 def side_by_side(
     scorer: RepresentationScorer, datasets: Mapping[str, tuple[Any, ...]], top_k: int
 ) -> tuple[dict[str, Place], Ranking | None]:
-    """Code the features of the best encoders in pairs on the same rows and orders.
+    """Code the labels given pairs of the best encoders, on the same rows and orders.
 
     Returns
     -------

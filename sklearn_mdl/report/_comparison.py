@@ -46,7 +46,7 @@ class Row(NamedTuple):
     accuracy : float
         Accuracy before each label is seen; NaN for real labels.
     labels : float
-        Number of labels until the accuracy stays at the level; NaN if it never does.
+        Number of labels until the accuracy stays above the level; NaN if it never does.
     encoding, seconds : float
         Seconds to encode (NaN for given features) and seconds of a pass.
     megabytes : float
@@ -164,7 +164,7 @@ class Comparison:
 
         The columns are ``rank``, ``nats`` per label and ``half`` the width of their
         interval, nats per label ``saved``, ``accuracy``, ``labels`` until the accuracy
-        stays at ``accuracy_levels``, seconds of ``encoding``, ``seconds`` of a pass,
+        stays above ``accuracy_levels``, seconds of ``encoding``, ``seconds`` of a pass,
         ``megabytes`` of features, and megabytes ``kept`` by a pass. Nats and accuracies
         are means over datasets; seconds and megabytes are sums. Columns without any
         known value are left out.

@@ -19,7 +19,7 @@ FEWEST = 6  # labels per point
 
 
 class Curve(NamedTuple):
-    """How well an encoder predicts after some labels, averaged over orders.
+    """The learning curve of an encoder, averaged over orders.
 
     Attributes
     ----------
@@ -103,7 +103,7 @@ def _means(table: Floats, edges: NDArray[np.intp], z: float) -> tuple[Floats, Fl
 
 
 def labels_to_reach(curve: Curve, level: float) -> float:
-    """Return the labels after which the accuracy stays at a level; NaN if never."""
+    """Return after how many labels the accuracy stays above a level; NaN if never."""
     below = np.flatnonzero(curve.accuracy < level)
     first = below[-1] + 1 if below.size else 0
     return float(curve.labels[first]) if first < len(curve.labels) else math.nan

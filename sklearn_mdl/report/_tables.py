@@ -35,8 +35,8 @@ def write_rows(
 ) -> Path:
     """Write a table for :func:`read_rows`, and return its path.
 
-    Names of encoders may be names of files from other people. So text that a
-    spreadsheet would treat as a formula gets an apostrophe in front.
+    Encoders may be named after files from other people. So text that a spreadsheet
+    would treat as a formula is prefixed with an apostrophe.
     """
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
@@ -46,7 +46,7 @@ def write_rows(
 
 
 def read_rows(path: str | PathLike[str]) -> list[list[str]]:
-    r"""Read a table of a ranking or a comparison with the original names.
+    r"""Read a table of a ranking or a comparison, and restore the original names.
 
     In the file, text that a spreadsheet would run as a formula begins with an
     apostrophe. This function removes the apostrophe.

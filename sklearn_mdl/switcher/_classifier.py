@@ -32,7 +32,7 @@ from sklearn_mdl.switching import FixedShare
 
 @dataclass(eq=False, repr=False)
 class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
-    """Codelength of labels given features, computed by switching between readouts.
+    """Codelength of labels given features, by switching between readouts.
 
     All readouts predict every example before its label is seen, and a prior over
     sequences of readouts mixes their predictions. The codelength is the sum of the
@@ -77,12 +77,13 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         With None or fewer than two kinds, the readouts are only switched, as in the
         paper. Kinds without prior weight are left out.
     race : "auto", None or Race, default="auto"
-        The rule by which hopeless readouts retire
+        The rule by which readouts without a chance retire
         (:class:`~sklearn_mdl.switching.Race`). It is applied each time the number of
-        examples doubles. Retired readouts are no longer trained. They count as asleep,
-        so they predict like the mixture of the others. "auto" is `Race()` if `readouts`
-        is None or a name. It is None if `readouts` is a list, as in the paper. It is
-        also None for "drift", where a readout that loses now may win later.
+        examples doubles. Retired readouts are no longer trained. They are "asleep":
+        they count as predicting like the mixture of the others. "auto" is `Race()` if
+        `readouts` is None or a name. It is None if `readouts` is a list, as in the
+        paper. It is also None for "drift", where a readout that loses now may win
+        later.
     batch_size : int, (int, int) or "auto", default="auto"
         Number of rows in a minibatch. Overrides the batch size of the readouts. An int
         is a constant size, as in the paper. With a pair, minibatches grow along the
@@ -90,20 +91,20 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         the first few labels. "auto" is ``(8, 32)`` if `readouts` is None or a name, and
         32 if it is a list.
     label_delay : int, default=0
-        Number of later rows that are predicted before the label of a row arrives.
-        Readouts, calibration, posterior, pool and race only see the label of row ``t``
-        once row ``t + label_delay`` is coded. Cannot be combined with ``groups``.
+        Number of further rows that are predicted before the label of a row arrives.
+        Readouts, calibration, posterior, pool and race see the label of row ``t`` only
+        after row ``t + label_delay`` is coded. Cannot be combined with ``groups``.
     shuffle : bool, default=False
-        Permute the rows once in ``fit``; the order is kept in ``order_``.
+        Permute the rows once in ``fit``, and store the order in ``order_``.
     device : str, default="auto"
-        Torch device. Overrides the device of the readouts. "auto" uses a GPU if there
-        is one.
+        Torch device. Overrides the device of the readouts. "auto" uses a GPU if one is
+        available.
     precision : {"float32", "bfloat16", "tf32"}, default="float32"
-        Precision to which factors in matrix products are rounded while networks learn.
-        "float32" does not round them. "bfloat16" rounds only the factors of hidden
-        layers, and needs a GPU or a CPU with AVX-512 BF16. "tf32" needs a GPU and
-        ``n_jobs=None``. Sums, parameters, moments and predictions stay float32, except
-        that a CPU rounds finished sums to bfloat16.
+        Precision to which the factors of matrix products are rounded in training
+        networks. "float32" does not round them. "bfloat16" rounds only the factors of
+        hidden layers, and needs a GPU or a CPU with AVX-512 BF16. "tf32" needs a GPU
+        and ``n_jobs=None``. Sums, parameters, moments and predictions stay float32,
+        except that a CPU rounds finished sums to bfloat16.
     store : "memory", path-like, or pair (either, "mixtures"), default="memory"
         Where to keep the trace, which holds the loss and posterior of each of K
         readouts at each of N examples. "memory" keeps it in memory. Pass a directory to
@@ -117,11 +118,11 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         A directory in which ``fit`` saves its progress from time to time. If you call
         ``fit`` again with the same settings and data, even in another process, it
         resumes and reaches the same numbers. Each combination of settings and data gets
-        its own folder there. The directory also keeps the trace, unless ``store`` names
-        another place.
+        its own folder there. The trace is also stored there, unless ``store`` is
+        another directory.
     n_jobs : int, "processes" or None, default=None
         How readouts are evaluated in parallel. Results do not depend on it. An int is a
-        number of threads. Wrapped classifiers use only one of them, since they may
+        number of threads. Wrapped classifiers all use the same thread, since they may
         share state. "processes" evaluates the readouts in parts, each in a process with
         its own device. There are as many processes as the active joblib backend has
         jobs (``joblib.parallel_config(n_jobs=8)``), possibly on a cluster; see
@@ -129,7 +130,7 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
     verbose : int, default=0
         If above 0, show a progress bar.
     random_state : int, RandomState instance or None, default=None
-        Seeds initial weights, replay and the permutation.
+        Seed of initial weights, replay and the permutation.
     new_classes : {"refuse", "escape"}, default="refuse"
         What to do with labels that are missing from the `classes` of ``partial_fit``.
         "refuse" raises ValueError. "escape" codes the first appearance of a class by an
@@ -155,7 +156,7 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         ``p(readout at t | labels before t)`` of the switching mixture, as in the
         paper's algorithm 1.
     pool_kinds_ : list of n_kinds names
-        Groups of readouts in the pool; empty without a pool.
+        Kinds of readouts in the pool; empty without a pool.
     pool_weights_ : ndarray of shape (n_samples_seen_, n_kinds)
         Weights of the kinds in the pool before each label.
     pool_posterior_ : ndarray of shape (n_samples_seen_, 2)
@@ -234,8 +235,8 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         ----------
         name : str
             Name of a grid, as for :func:`~sklearn_mdl.readout_grid`. The switcher's
-            ``random_state`` seeds the draws from the grid. A grid for fine-tuning also
-            needs ``readouts=readout_grid(name, encoder=...)``.
+            ``random_state`` seeds the draws from the grid. For a fine-tuning grid, also
+            pass ``readouts=readout_grid(name, encoder=...)``.
         **overrides
             Parameters of the switcher that replace the preset's.
 

@@ -174,9 +174,9 @@ def decode_labels(
     ------
     ValueError
         If the message is damaged or of another kind, or if the decoded labels do not
-        match its checksum. If it was encoded with other features, groups or settings,
-        or in an environment whose numbers may differ (libraries, instructions, device);
-        the error names the first difference.
+        match its checksum. Also if it was encoded with other features, groups or
+        settings, or in an environment that may compute other numbers (libraries,
+        instructions, device). The error names the first difference.
     TypeError
         If `switcher` is another kind of estimator, or `message` is not bytes.
     ImportError

@@ -126,7 +126,8 @@ class FittedSwitcher(OnlineEstimator):
     def readout_codelengths_(self) -> np.ndarray:
         """Codelength of every readout, (n_readouts,), in nats.
 
-        Once retired, a readout costs as much as the mixture of the readouts awake.
+        Once retired, a readout costs as much as the mixture of the readouts still
+        running.
         """
         return self._stored().totals(self.switching_codelengths_)
 
@@ -137,7 +138,7 @@ class FittedSwitcher(OnlineEstimator):
 
     @property
     def view_names_(self) -> list[Hashable]:
-        """Names of the views (sets of columns) that readouts see; None is all of X."""
+        """Names of the views (sets of columns) that readouts use; None is all of X."""
         return list(dict.fromkeys(readout.view for readout in self.readouts_))
 
     @property
@@ -214,7 +215,7 @@ class FittedSwitcher(OnlineEstimator):
         Returns
         -------
         trace : ViewTrace
-            Results in nats, by switching without a pool.
+            Results in nats, of switching without a pool.
         """
         losses = self.readout_losses_
         views: list[Hashable] = [readout.view for readout in self.readouts_]
@@ -281,7 +282,7 @@ class FittedSwitcher(OnlineEstimator):
         Raises
         ------
         ValueError
-            If the path is in the folder that the run itself writes to, and as in
+            If the path is in the folder to which the run itself writes, and as in
             :func:`~sklearn_mdl.switcher.save_losses`.
         """
         folder = self._run.trace.folder
@@ -354,7 +355,8 @@ class FittedSwitcher(OnlineEstimator):
         Returns
         -------
         segments : StreamSegments
-            Results in nats. A group that spans two segments is restarted as two groups.
+            Results in nats. A group of rows that spans two segments is restarted as two
+            groups.
 
         Raises
         ------
@@ -424,7 +426,7 @@ class FittedSwitcher(OnlineEstimator):
     def permutation_test(
         self, n_permutations: int = 100, *, shuffled: bool = False
     ) -> PermutationTest:
-        """Test whether features are informative about labels by permuting the labels.
+        """Test by permutation whether features are informative about labels.
 
         The original and the permuted labels are coded by only the kernel readouts in
         the list, mixed by a fixed share with rate ``1 / t``. So a single factorisation
@@ -433,7 +435,7 @@ class FittedSwitcher(OnlineEstimator):
         Parameters
         ----------
         n_permutations : int, default=100
-            Seeded by ``random_state``.
+            Number of permutations, which ``random_state`` seeds.
         shuffled : bool, default=False
             Pass True if the rows were already in random order. Not needed with
             ``shuffle=True``.
@@ -457,7 +459,7 @@ class FittedSwitcher(OnlineEstimator):
     def null_codelengths(
         self, n_permutations: int = 100, *, shuffled: bool = False
     ) -> np.ndarray:
-        """Codelengths of permuted labels under the kernel readouts in the list.
+        """Compute codelengths of permuted labels under the kernel readouts in the list.
 
         Parameters
         ----------
@@ -473,7 +475,7 @@ class FittedSwitcher(OnlineEstimator):
         return test.null_codelengths
 
     def _permutable(self, shuffled: bool) -> tuple[PrequentialRun, list[Readout], int]:
-        """Return run, kernel readouts and seed; raise if rows have no random order."""
+        """Return run, kernel readouts and seed; raise if rows are not shuffled."""
         if not shuffled and not (self.shuffle and hasattr(self, "order_")):
             raise ValueError(
                 "A permutation test needs rows in random order, but they were "

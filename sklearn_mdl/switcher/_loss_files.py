@@ -112,8 +112,8 @@ def save_losses(
         ``.json`` file with the same stem. The folder must exist. Existing losses are
         replaced.
     losses : StoredLosses or array-like of shape (N, K)
-        Losses in nats. They are read block by block, so they may be a memory map larger
-        than memory.
+        Losses in nats. They are read block by block, so you may pass a memory map that
+        is larger than memory.
     dtype : {"float64", "float32"}, default="float64"
         Type to store. Float64 is exact; float32 takes half the space.
 
@@ -176,9 +176,9 @@ def load_losses(path: str | Path) -> StoredLosses:
     ----------
     path : path-like
         A file written by :func:`~sklearn_mdl.switcher.save_losses`, or the
-        ``losses.npy`` of a switcher's ``store``. During a run you get the rows written
-        so far. For a bare ``.npy`` of shape (N, K), readouts are named "readout 0" and
-        so on, and architectures are None.
+        ``losses.npy`` of a switcher's ``store``. While the run continues, you get the
+        rows written so far. For a bare ``.npy`` of shape (N, K), readouts are named
+        "readout 0" and so on, and architectures are None.
 
     Returns
     -------

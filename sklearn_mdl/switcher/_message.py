@@ -103,8 +103,8 @@ class LabelMessage:
         Raises
         ------
         ValueError
-            If it is not a message, has another version or is damaged: truncated,
-            extended or changed in any bit.
+            If it is not a message, has another version or is damaged (truncated,
+            extended or with any bit changed).
         TypeError
             If it is not bytes.
         """
@@ -240,7 +240,7 @@ def _comparable(value: object, name: str) -> object:
 
 
 def _flat(text: Any) -> Any:
-    """Turn tuples and arrays into lists: the difference does not affect predictions."""
+    """Turn tuples and arrays into lists; predictions do not depend on the type."""
     if isinstance(text, list):
         return [_flat(item) for item in text]
     match text:

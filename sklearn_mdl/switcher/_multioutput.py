@@ -56,12 +56,12 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     switcher : MDLReadoutSwitcher, LinearReadout or MLPReadout, default=None
-        Copied for every column. None is the default switcher. All copies have the same
-        seed and, with ``shuffle=True``, the same order. In a ``store`` or a
-        ``checkpoint``, column ``j`` gets the folder ``output-j``.
+        The estimator to copy for every column. None is the default switcher. All copies
+        use the same seed and, with ``shuffle=True``, the same order. If they write to a
+        ``store`` or ``checkpoint``, column ``j`` uses the subfolder ``output-j``.
     n_jobs : int, default=None
-        Number of columns evaluated in parallel, as in joblib. Results do not depend on
-        it.
+        Number of columns to evaluate in parallel, as in joblib. Results do not depend
+        on it.
 
     Attributes
     ----------
@@ -168,8 +168,8 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
     ) -> Self:
         """Evaluate more rows of the same stream.
 
-        However a stream is cut into calls, codelengths are bitwise those of one ``fit``
-        on all rows.
+        However you split a stream into calls, codelengths are bitwise those of a single
+        ``fit`` on all rows.
 
         Parameters
         ----------
@@ -371,7 +371,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
     def null_codelengths(
         self, n_permutations: int = 100, *, shuffled: bool = False
     ) -> np.ndarray:
-        """Codelengths of permuted rows of y under the kernel readouts in the list.
+        """Compute codelengths of permuted rows of y under the kernel readouts.
 
         Parameters
         ----------
@@ -483,7 +483,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
 
 
 def _switching(switcher: OnlineClassifier) -> np.ndarray:
-    """Return codelengths by switching, since a single readout has no pool."""
+    """Return codelengths without a pool; a single readout never has one."""
     if isinstance(switcher, MDLReadoutSwitcher):
         return switcher.switching_codelengths_
     return switcher.codelengths_

@@ -1,4 +1,4 @@
-"""Codelengths of permuted labels, which show savings due to chance."""
+"""Codelengths of permuted labels, which show how much features save by chance."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def check_permutations(n_permutations: object) -> None:
 
 
 def kernels_of(readouts: Sequence[Any]) -> list[Readout]:
-    """Return the kernel readouts of a list that neither forget nor whiten by labels.
+    """Return the kernel readouts that neither forget rows nor use labels to whiten.
 
     Raises
     ------

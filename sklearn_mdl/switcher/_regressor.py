@@ -67,12 +67,13 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         How to combine the densities of kinds of readouts in addition to switching, as
         in ``MDLReadoutSwitcher``. "auto" pools if `readouts` is None or a name.
     race : "auto", None or Race, default="auto"
-        The rule by which hopeless readouts retire
+        The rule by which readouts without a chance retire
         (:class:`~sklearn_mdl.switching.Race`). It is applied each time the number of
-        examples doubles. Retired readouts are no longer trained. They count as asleep,
-        so they predict like the mixture of the others. "auto" is `Race()` if `readouts`
-        is None or a name. It is None if `readouts` is a list, as in the paper. It is
-        also None for "drift", where a readout that loses now may win later.
+        examples doubles. Retired readouts are no longer trained. They are "asleep":
+        they count as predicting like the mixture of the others. "auto" is `Race()` if
+        `readouts` is None or a name. It is None if `readouts` is a list, as in the
+        paper. It is also None for "drift", where a readout that loses now may win
+        later.
     batch_size : int, (int, int) or "auto", default="auto"
         Number of rows in a minibatch. Overrides the batch size of the readouts. An int
         is a constant size, as in the paper. With a pair, minibatches grow along the
@@ -80,20 +81,20 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         the first few labels. "auto" is ``(8, 32)`` if `readouts` is None or a name, and
         32 if it is a list.
     label_delay : int, default=0
-        Number of later rows that are predicted before the label of a row arrives.
-        Readouts, calibration, posterior, pool and race only see the label of row ``t``
-        once row ``t + label_delay`` is coded. Cannot be combined with ``groups``.
+        Number of further rows that are predicted before the label of a row arrives.
+        Readouts, calibration, posterior, pool and race see the label of row ``t`` only
+        after row ``t + label_delay`` is coded. Cannot be combined with ``groups``.
     shuffle : bool, default=False
-        Permute the rows once in ``fit``; the order is kept in ``order_``.
+        Permute the rows once in ``fit``, and store the order in ``order_``.
     device : str, default="auto"
-        Torch device. Overrides the device of the readouts. "auto" uses a GPU if there
-        is one.
+        Torch device. Overrides the device of the readouts. "auto" uses a GPU if one is
+        available.
     precision : {"float32", "bfloat16", "tf32"}, default="float32"
-        Precision to which factors in matrix products are rounded while networks learn.
-        "float32" does not round them. "bfloat16" rounds only the factors of hidden
-        layers, and needs a GPU or a CPU with AVX-512 BF16. "tf32" needs a GPU and
-        ``n_jobs=None``. Sums, parameters, moments and predictions stay float32, except
-        that a CPU rounds finished sums to bfloat16.
+        Precision to which the factors of matrix products are rounded in training
+        networks. "float32" does not round them. "bfloat16" rounds only the factors of
+        hidden layers, and needs a GPU or a CPU with AVX-512 BF16. "tf32" needs a GPU
+        and ``n_jobs=None``. Sums, parameters, moments and predictions stay float32,
+        except that a CPU rounds finished sums to bfloat16.
     store : "memory", path-like, or pair (either, "mixtures"), default="memory"
         Where to keep the trace, which holds the loss and posterior of each of K
         readouts at each of N examples. "memory" keeps it in memory. Pass a directory to
@@ -107,7 +108,7 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         ``MDLReadoutSwitcher``.
     n_jobs : int, "processes" or None, default=None
         How readouts are evaluated in parallel. Results do not depend on it. An int is a
-        number of threads. Wrapped classifiers use only one of them, since they may
+        number of threads. Wrapped classifiers all use the same thread, since they may
         share state. "processes" evaluates the readouts in parts, each in a process with
         its own device. There are as many processes as the active joblib backend has
         jobs (``joblib.parallel_config(n_jobs=8)``), possibly on a cluster; see
@@ -115,7 +116,7 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
     verbose : int, default=0
         If above 0, show a progress bar.
     random_state : int, RandomState instance or None, default=None
-        Seeds initial weights, replay and the permutation.
+        Seed of initial weights, replay and the permutation.
     prior_location, prior_scale : float, default=0.0, 1.0
         Location and scale of the fixed Student-t, in the units of the labels. Choose
         them without looking at the labels to be coded. They affect all encoders and the
@@ -137,7 +138,7 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
     posterior_ : ndarray of shape (n_samples_seen_, n_readouts)
         ``p(readout at t | labels before t)``.
     pool_kinds_ : list of n_kinds names
-        Groups of readouts in the pool; empty without a pool.
+        Kinds of readouts in the pool; empty without a pool.
     pool_weights_ : ndarray of shape (n_samples_seen_, n_kinds)
         Weights of the kinds in the pool before each label.
     pool_posterior_ : ndarray of shape (n_samples_seen_, 2)

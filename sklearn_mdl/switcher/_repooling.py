@@ -73,7 +73,8 @@ class KindMixtures(NamedTuple):
         Raises
         ------
         ValueError
-            If `kinds` names fewer than two kinds, or unknown ones. TypeError
+            If `kinds` names fewer than two kinds, or unknown ones.
+        TypeError
             If `pooling` is not a LogLinearPool.
         """
         if not isinstance(pooling, LogLinearPool):

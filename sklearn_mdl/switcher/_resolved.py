@@ -188,7 +188,7 @@ def store_of(store: Store) -> tuple[StorePath, bool]:
 
 
 def stored_below(store: Store, name: str) -> Store:
-    """Return the same store in a folder with that name; memory stays memory."""
+    """Return the store in a subfolder with this name; "memory" is unchanged."""
     place, keeps_mixtures = store_of(store)
     if place == "memory":
         return store

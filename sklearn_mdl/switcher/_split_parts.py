@@ -123,9 +123,9 @@ def evaluate(common: Common, part: Round, devices: Devices) -> Evaluated:
 def parts_of(common: Common, n_jobs: int, memory: int | None = None) -> list[list[int]]:
     """Split the readouts into parts, each given as a list of columns.
 
-    Readouts that share work stay together. At first each architecture is a part. The
-    largest part is halved while there are fewer parts than jobs, or a part does not fit
-    into the memory of a device.
+    Readouts that share computations stay together. At first each architecture is a
+    part. The largest part is then halved as long as there are fewer parts than jobs, or
+    a part does not fit into the memory of a device.
     """
     atoms = _atoms(common)
     parts: dict[Hashable, list[list[int]]] = {}

@@ -33,7 +33,7 @@ class StoredLosses:
     ----------
     losses : array-like of shape (N, K)
         ``-log p_k(y_t | past)`` in nats, of a floating type. A memory map is not
-        copied. Values are checked only by :func:`~sklearn_mdl.forward`.
+        copied. Values are checked later, by :func:`~sklearn_mdl.forward`.
     readouts : sequence of str of length K, optional
         Names of the readouts; "readout 0" and so on if not given.
     architectures : sequence of str of length K, optional
@@ -123,7 +123,7 @@ class StoredLosses:
             object.__setattr__(self, name, value)  # the dataclass is frozen
 
     def __repr__(self) -> str:
-        """Show sizes rather than numbers, since there may be thousands of readouts."""
+        """Show sizes instead of values, since there may be thousands of readouts."""
         known = {
             "n_samples": self.n_samples,
             "n_readouts": self.n_readouts,
@@ -164,8 +164,9 @@ class StoredLosses:
     def readout_codelengths(self) -> np.ndarray:
         """Codelength of every readout, in nats, (K,), summed block by block.
 
-        A readout with NaN losses has retired. It costs as much as the mixture of the
-        readouts awake under the prior of the run or, if unknown, the default prior.
+        A readout with NaN losses has retired. It then costs as much as the mixture of
+        the readouts still running, under the prior of the run or, if that is unknown,
+        the default prior.
         """
         mixed = None
         if np.isnan(self.losses[-1:]).any():  # a readout awake at the end never retired
@@ -270,7 +271,8 @@ class StoredLosses:
         Raises
         ------
         ValueError
-            If there are no mixtures, and as in :meth:`KindMixtures.pooled`.
+            If there are no mixtures, or if `kinds` names fewer than two or unknown
+            kinds.
         """
         if self.mixtures is None:
             raise ValueError(

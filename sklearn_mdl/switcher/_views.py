@@ -40,7 +40,7 @@ class ViewTrace(NamedTuple):
         Codelength of each view, in nats. Once all readouts of a view have retired, the
         view costs as much as the mixture of the others.
     view_losses : ndarray of shape (N, n_views)
-        Codelength of each view by example, in nats.
+        Codelength of every example under each view, in nats.
     known : ndarray of shape (N,)
         Number of labels known when each row was predicted.
     """

@@ -66,7 +66,7 @@ class ForwardPass:
     Codelengths and posteriors are bitwise the same however the stream is cut into
     blocks. You can pickle or copy a pass between blocks.
 
-    Labels may arrive late. Step ``t`` is then coded with the posterior given the labels
+    Labels may be delayed. Step ``t`` is then coded with the posterior given the labels
     known at that step, advanced by the prior's transitions over the unlabelled steps.
 
     Parameters
@@ -360,8 +360,8 @@ def forward(
 ) -> ForwardTrace:
     """Mix experts under a switching prior in one pass over their losses.
 
-    Besides the losses and the result, the pass needs memory for the state of the prior
-    and at most a few tens of megabytes of temporaries.
+    Besides losses and result, the pass needs memory for the state of the prior, and a
+    few tens of megabytes for temporary arrays.
 
     Parameters
     ----------

@@ -61,7 +61,8 @@ def checked_components(
     ------
     ValueError
         If a parameter or weight is out of range, or the stream is too long for the
-    prior. TypeError
+    prior.
+    TypeError
         If `prior` is neither a prior, nor a name, nor None.
     """
     found = as_prior(prior)

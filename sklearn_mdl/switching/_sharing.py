@@ -226,8 +226,8 @@ class LearnedShare(SwitchingPrior):
     Parameters
     ----------
     ms : sequence of float, default=(2, 3, 6, 11, 21)
-        Numbers of blocks to choose from, each at least 1, as in `FixedShare`; 1 is the
-        Bayesian mixture.
+        Candidate values of ``m`` in `FixedShare`, each at least 1; 1 is the Bayesian
+        mixture.
 
     References
     ----------

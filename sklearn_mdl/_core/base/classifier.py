@@ -55,8 +55,8 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
     ) -> Self:
         """Evaluate more rows of the same stream.
 
-        However a stream is cut into calls, codelengths are bitwise those of one ``fit``
-        on all rows.
+        However you split a stream into calls, codelengths are bitwise those of a single
+        ``fit`` on all rows.
 
         Parameters
         ----------
@@ -112,7 +112,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         ------
         ValueError
             If there is no block, and as in :meth:`partial_fit`. Blocks before an
-            invalid one stay learned.
+            invalid block remain learned.
         TypeError
             If a block is not a pair.
         """

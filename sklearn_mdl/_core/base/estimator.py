@@ -380,8 +380,8 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
     ) -> np.ndarray:
         """Codelengths of rows after the stream, which are not learned.
 
-        A copy continues over these rows: each is predicted from all rows before it, and
-        then learned.
+        A copy of the estimator continues the stream with these rows: it predicts each
+        row from all rows before it, and then learns it.
 
         Parameters
         ----------
@@ -428,7 +428,8 @@ def pairs_of(blocks: Iterable[object]) -> Iterator[tuple[Any, Any]]:
     Raises
     ------
     ValueError
-        If there is no block. TypeError
+        If there is no block.
+    TypeError
         If a block is not a pair.
     """
     number = -1

@@ -44,8 +44,8 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
     ) -> Self:
         """Evaluate more rows of the same stream.
 
-        However a stream is cut into calls, codelengths are bitwise those of one ``fit``
-        on all rows.
+        However you split a stream into calls, codelengths are bitwise those of a single
+        ``fit`` on all rows.
 
         Parameters
         ----------
@@ -82,7 +82,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
         ------
         ValueError
             If there is no block, and as in :meth:`partial_fit`. Blocks before an
-            invalid one stay learned.
+            invalid block remain learned.
         TypeError
             If a block is not a pair.
         """
@@ -101,7 +101,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
         Returns
         -------
         mean : ndarray of shape (n_samples,)
-            Mean of the densities' locations.
+            Weighted mean of the locations of all densities.
         std : ndarray of shape (n_samples,)
             Standard deviation of the mixture, only if ``return_std``. It is infinite if
             a density has at most two degrees of freedom.

@@ -135,16 +135,16 @@ class FileMixin:
         allow_network: bool = False,
         trusted: Collection[str | PathLike[str]] = (),
     ) -> Self:
-        """Load an estimator written by :meth:`save`, which continues bitwise the same.
+        """Load an estimator written by :meth:`save`; it continues with the same bits.
 
-        You can load files that you do not trust: no code in them runs, only classes of
-        this package are created, and the size of the file limits memory. Nothing else
-        is read or downloaded unless you allow it.
+        You can load files that you do not trust: no code in them is run, only objects
+        of this package are created, and memory is limited by the size of the file.
+        Nothing else is read or downloaded unless you allow it.
 
         Parameters
         ----------
         path : path-like
-            The file, which must not change, since rows are read from it later.
+            The file. Do not change it afterwards, since rows are read from it later.
         store : "memory" or path-like, default="memory"
             Where to keep the trace from now on, since the old folder belongs to the
             saved estimator.

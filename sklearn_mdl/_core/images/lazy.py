@@ -101,9 +101,9 @@ def minibatches(
     rows : range
     batch_size : int
     n_threads : int
-        With more than one thread, the next minibatch is prepared while the current one
-        is used. Decoding and resizing release the interpreter's lock, so threads run in
-        parallel.
+        With more than one thread, the next minibatch is prepared while the current
+        minibatch is being used. Decoding and resizing release the interpreter's lock,
+        so threads run in parallel.
 
     Yields
     ------

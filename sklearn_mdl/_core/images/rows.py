@@ -47,13 +47,13 @@ def image_rows(
         Colour with three numbers per pixel, or grey with one.
     path : path-like, default=None
         A ``.npy`` file for the rows, written atomically. Rows are read from the file as
-        needed, so they may exceed memory.
+        needed, so they may be larger than memory.
 
     Returns
     -------
     rows : ndarray of shape (N, H * W * C), uint8
-        A read-only memory map of the file, if there is one. A view of `images`, if
-        these are already such pixels.
+        With `path`, a read-only memory map of the file. A view of `images` if these are
+        already such pixels.
 
     Raises
     ------

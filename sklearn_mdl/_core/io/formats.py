@@ -69,7 +69,8 @@ def check_format(where: object, kind: str, content: object) -> None:
     Raises
     ------
     NewerFormat
-        If the number is higher. ValueError
+        If the number is higher.
+    ValueError
         If the kind differs or is missing.
     """
     found, number = kind_of(content)

@@ -50,10 +50,10 @@ class FineTunedReadout(NetworkReadout):
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     device : str, default="auto"
-        Torch device; "auto" uses a GPU if there is one. A switcher overrides this.
+        Torch device; "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
-        Seeds initial weights and all random numbers of training, without changing
-        torch's own generators. None uses the switcher's.
+        Seed of initial weights and all random numbers of training. Torch's own
+        generators do not change. None uses the switcher's seed.
     optimizer : {"sgd", "adamw"}, default="sgd"
         Gradient descent with Nesterov's momentum, as in the paper on VTAB, or AdamW, as
         in the paper on ImageNet.
@@ -177,10 +177,10 @@ class ScratchReadout(NetworkReadout):
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     device : str, default="auto"
-        Torch device; "auto" uses a GPU if there is one. A switcher overrides this.
+        Torch device; "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
-        Seeds initial weights and all random numbers of training, without changing
-        torch's own generators. None uses the switcher's.
+        Seed of initial weights and all random numbers of training. Torch's own
+        generators do not change. None uses the switcher's seed.
     optimizer : {"sgd", "adamw"}, default="sgd"
         Gradient descent with Nesterov's momentum, as in the paper on VTAB, or AdamW, as
         in the paper on ImageNet.

@@ -167,8 +167,10 @@ def module_of(
     Raises
     ------
     ValueError
-        If timm does not know the name. TypeError
-        If the callable does not return a module. ImportError
+        If timm does not know the name.
+    TypeError
+        If the callable does not return a module.
+    ImportError
         If timm is missing.
     """
     options = dict(model_options or {})

@@ -67,7 +67,7 @@ print(f"{loss.item():.2f} nats a byte, {math.log(256):.2f} before training")
 
 # %%
 # The labelled texts are different from these: are they about text or about numbers?
-found = [
+docstrings = [
     (inspect.getdoc(thing), topic)
     for topic, home in {"text": str, "numbers": math}.items()
     for thing in vars(home).values()

@@ -35,6 +35,7 @@ from sklearn_mdl.readouts import (
     CentroidReadout,
     KernelReadoutRegressor,
     _kernel_learners,
+    _kernel_rows,
 )
 from sklearn_mdl.readouts._kernel_rows import WHITENED
 from sklearn_mdl.readouts._lists import named_readouts, named_regressors
@@ -346,6 +347,33 @@ def test_landmark_features_equal_the_dual_form(n_landmarks, n_rows, monkeypatch)
         variances[t] -= weights @ known[:t, t]
     expected = recalibrated(scores, y, variances)
     np.testing.assert_allclose(readout.codelengths_, expected, atol=1e-7)
+
+
+def test_late_rows_are_predicted_by_ridge_regression_on_landmark_features(monkeypatch):
+    """Fitted at rows 128, 160, 192 and 224; features are in single precision."""
+    monkeypatch.setattr(reduced, "LEFT_OUT", 0.0)
+    for name, number in {"REDUCED": 32, "MANY": 2, "SHARE": 4}.items():
+        monkeypatch.setattr(_kernel_rows, name, number)
+    X, y = digits(250)
+    X = X.astype(np.float32) / 16
+    readout = KernelReadout("rbf", 0.1, gamma=0.3, scaling=None, max_exact=64)
+    readout.partial_fit(X, y, classes=range(10))
+    kernel = RBF(1 / math.sqrt(0.6))(X.astype(np.float64))
+    root = np.linalg.cholesky(kernel[:64, :64])
+    features = np.linalg.solve(root, kernel[:64]).T
+    onehot, scores = np.eye(10)[y] - 0.1, np.zeros((250, 10))
+    variances = np.full(250, 1.1)
+    for t in range(1, 250):
+        n = t if t < 128 else t - t % 32
+        F = features[:n] if t >= 64 else np.linalg.cholesky(kernel[:t, :t])
+        f = features[t] if t >= 64 else np.linalg.solve(F, kernel[:t, t])
+        covariance = 0.1 * np.linalg.inv(F.T @ F + 0.1 * np.eye(F.shape[1]))
+        scores[t] = f @ covariance @ F.T @ onehot[:n] / 0.1
+        recent = f[None] if t < 128 else F[0 if n == 128 else n - 32 :]
+        uncertain = np.einsum("ij,jk,ik->i", recent, covariance, recent).mean()
+        variances[t] += uncertain - f @ f
+    expected = recalibrated(scores, y, variances)
+    np.testing.assert_allclose(readout.codelengths_, expected, atol=1e-4)
 
 
 def test_a_posterior_uses_as_many_landmarks_as_explain_the_others():

@@ -23,12 +23,14 @@ from sklearn_mdl.readouts import (
     CentroidReadout,
     DiscriminantReadout,
     KernelReadoutRegressor,
+    _kernel_rows,
     _row_learners,
 )
 
 N = 230
 READOUTS = {
-    "posterior": KernelReadout("rbf", max_exact=64, device="cpu"),
+    "fits": KernelReadout("rbf", max_exact=64, device="cpu"),
+    "posterior": KernelReadout("rbf", max_exact=128, device="cpu"),
     "longer factor": KernelReadout(max_exact=160, alpha=0.3, device="cpu"),
     "exact": KernelReadout("rbf", scaling="within-class", max_exact=None, device="cpu"),
     "discriminant": DiscriminantReadout(device="cpu"),
@@ -39,14 +41,30 @@ REAL = KernelReadoutRegressor("rbf", max_exact=64, device="cpu")
 
 @pytest.fixture(autouse=True)
 def early(monkeypatch):
-    """Learn by blocks from row 64 on."""
+    """Learn by blocks from row 64 on; after 64 landmarks, fit at 128, 160, 192, 224."""
     monkeypatch.setattr(_row_learners, "BY_BLOCKS", RowsAhead(64, 32))
+    for name, number in {"REDUCED": 32, "MANY": 2, "SHARE": 4}.items():
+        monkeypatch.setattr(_kernel_rows, name, number)
 
 
 def digits(n=N):
     X, y = load_digits(return_X_y=True)
     order = np.random.default_rng(0).permutation(len(X))[:n]
     return X[order], y[order]
+
+
+def test_fits_are_a_sixteenth_of_the_rows_apart(monkeypatch):
+    monkeypatch.undo()
+    assert _kernel_rows.settled_at(2048) == 16_384
+    assert _kernel_rows.settled_at(32) == 2_112  # a sixteenth is a whole block
+    fits = sorted(
+        {_kernel_rows.last_fit(n, 16_384) for n in range(16_384, 400_000, 64)}
+    )
+    gaps = np.diff(fits)
+    assert not (gaps % 128).any()
+    assert gaps[:3].tolist() == [1024, 1024, 1152]
+    assert (gaps <= np.array(fits[:-1]) / 16).all()
+    assert set(gaps[-20:]) == {8192}
 
 
 def switcher(**options):
@@ -192,6 +210,54 @@ def test_predictions_after_a_stream_are_from_all_of_its_labels():
         for own in (other, y)
     )
     assert found[other[-1]] > expected[other[-1]]
+
+
+@pytest.mark.parametrize("n_jobs", [2, 3])
+def test_threads_within_a_learner_give_the_same_bits(n_jobs):
+    found, whole = fitted(n_jobs=n_jobs), fitted()
+    assert_array_equal(found.readout_losses_, whole.readout_losses_)
+    X, _ = digits()
+    assert_array_equal(found.predict_proba(X), whole.predict_proba(X))
+
+
+@pytest.mark.parametrize("row", [120, 150, 200])
+def test_a_class_may_arrive_at_any_time(row, tmp_path):
+    X, y = digits()
+    y = y % 9
+    y[row] = y[row + 5] = 9
+    readouts = [clone(READOUTS["fits"]), clone(READOUTS["posterior"])]
+    whole, part = (
+        MDLReadoutSwitcher(readouts, new_classes="escape", device="cpu")
+        for _ in range(2)
+    )
+    whole.partial_fit(X, y, classes=range(9))
+    part.partial_fit(X[:215], y[:215], classes=range(9))
+    part.save(tmp_path / "part.safetensors")
+    loaded = MDLReadoutSwitcher.load(tmp_path / "part.safetensors")
+    for other in (part, loaded):
+        other.partial_fit(X[215:], y[215:])
+        assert_array_equal(other.readout_losses_, whole.readout_losses_)
+
+
+def test_a_fit_does_not_depend_on_noises_that_retire():
+    X, y = digits()
+    alphas = (0.003, 0.1, 1.0)
+    together = MDLReadoutSwitcher(
+        [clone(READOUTS["fits"]).set_params(alpha=a) for a in alphas], device="cpu"
+    )
+    together.partial_fit(X[:170], y[:170], classes=np.arange(10))
+    together._run.retire([0, 2])
+    together.partial_fit(X[170:], y[170:])
+    alone = MDLReadoutSwitcher(together.readouts[1:2], device="cpu").fit(X, y)
+    assert_array_equal(together.readout_losses_[:, 1], alone.readout_losses_[:, 0])
+
+
+def test_many_labellings_are_fitted_like_one():
+    X, y = digits()
+    found = MDLReadoutSwitcher([clone(READOUTS["fits"])], switching="fixed-share")
+    found.fit(X, y)
+    again = found.permutation_test(1, shuffled=True)
+    assert again.codelength == pytest.approx(found.codelength_, rel=1e-6)
 
 
 def test_readouts_that_forget_learn_row_by_row():

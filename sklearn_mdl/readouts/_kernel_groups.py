@@ -18,6 +18,7 @@ from sklearn_mdl._core.kernels.reduced import (
     with_root,
 )
 from sklearn_mdl._core.kernels.ridge import Block, ForwardRidge
+from sklearn_mdl._core.kernels.settled import SettledRidge
 from sklearn_mdl._core.stream.learner import RowsAhead
 from sklearn_mdl.readouts._row_learners import Opened
 
@@ -160,7 +161,7 @@ class KernelGroup:
         self.view = view
         self.kernel = kernel
         self.scale = 1.0  # mean diagonal, once there are statistics
-        self.ridge: ForwardRidge | ReducedRidge
+        self.ridge: ForwardRidge | ReducedRidge | SettledRidge
         self.ridge = ForwardRidge(alphas, n_outputs, device)
         self.device = device
         self.note = ""  # first exception of a user's kernel
@@ -260,22 +261,52 @@ class KernelGroup:
         assert isinstance(self.ridge, ExtendedRidge)
         self.ridge = self.ridge.condensed(targets)
 
+    def settle(self) -> None:
+        """Replace a posterior by fits from time to time, first without any rows."""
+        assert isinstance(self.ridge, ReducedRidge)
+        leading, known = self.ridge.leading, self.ridge.weights[0]
+        sums = known.new_zeros(len(known), len(known)), torch.zeros_like(known)
+        self.ridge = SettledRidge(leading, self.ridge.alphas, sums)
+
+    def add(self, rows: Tensor) -> None:
+        """Keep rows (n, d') for the next fit."""
+        assert isinstance(self.ridge, SettledRidge)
+        self.ridge.add(self.values(self.view.pairs(rows)))
+
+    def learn(self, targets: Tensor) -> None:
+        """Add the rows kept for the next fit, with their targets (n, P)."""
+        assert isinstance(self.ridge, SettledRidge)
+        self.ridge.learn(targets)
+
+    def fit(self, targets: Tensor) -> None:
+        """Learn the targets (n, P) of rows, and fit to all rows so far."""
+        assert isinstance(self.ridge, SettledRidge)
+        self.ridge.learn(targets)
+        self.ridge.fit()
+
     def restore(self, n_rows: int, learned: Sequence[Mapping[str, Tensor]]) -> None:
-        """Turn the rows of the view into landmarks; posteriors are from a state.
+        """Turn the rows of the view into landmarks; the rest is from a state.
 
         Parameters
         ----------
         n_rows : int
             Number of rows evaluated so far.
         learned : sequence of mapping
-            The posterior of every readout.
+            The posterior of every readout, or its last fit.
         """
-        names = ("covariance", "weights")
-        own = (torch.stack([one[name] for one in learned]) for name in names)
-        covariance, weights = (part.to(self.device) for part in own)
-        leading = with_root(learned[0]["places"].to(self.device), self._root())
-        alphas = self.ridge.alphas
-        self.ridge = ReducedRidge(leading, alphas, covariance, weights, n_rows)
+        first = {name: value.to(self.device) for name, value in learned[0].items()}
+        leading, alphas = with_root(first["places"], self._root()), self.ridge.alphas
+        weights = torch.stack([one["weights"] for one in learned]).to(self.device)
+        if "covariance" in first:
+            covariance = torch.stack([one["covariance"] for one in learned])
+            covariance = covariance.to(self.device)
+            self.ridge = ReducedRidge(leading, alphas, covariance, weights, n_rows)
+        else:
+            sums = first["products"], first["known"]
+            self.ridge = SettledRidge(leading, alphas, sums)
+            variances = torch.stack([one["variance"] for one in learned])
+            self.ridge.weights = weights
+            self.ridge.variances = variances.to(self.device)
 
     def state_dict(self, with_errors: bool = False) -> list[dict[str, Tensor]]:
         """Return, by readout, the state that rows and labels do not determine."""
@@ -283,11 +314,13 @@ class KernelGroup:
         if isinstance(ridge, ForwardRidge):
             errors = ridge.errors if with_errors else ()
             return [{"errors": one} for one in errors] or [{} for _ in ridge.alphas]
-        pairs = zip(ridge.covariance, ridge.weights, strict=True)
-        return [
-            {"covariance": one, "weights": other, "places": ridge.places}
-            for one, other in pairs
-        ]
+        found = [{"weights": one, "places": ridge.places} for one in ridge.weights]
+        if isinstance(ridge, SettledRidge):
+            shared = {"products": ridge.products, "known": ridge.known}
+            together = zip(found, ridge.variances, strict=True)
+            return [{**one, **shared, "variance": own} for one, own in together]
+        pairs = zip(found, ridge.covariance, strict=True)
+        return [{**one, "covariance": covariance} for one, covariance in pairs]
 
     def _root(self) -> Tensor:
         """Return a root of the kernel matrix of the view's rows."""

@@ -109,6 +109,8 @@ class LabellingsLearner(KernelLearner):
             if end == self.n_condensed and end <= n_rows:
                 for group in self.groups:
                     group.condense(targets[:end])
+            elif self.n_settled is not None and self.n_settled <= end <= n_rows:
+                self._fit(end, targets.__getitem__)
             start = end
 
     def _reduced_stretch(self, start: int, targets: Tensor) -> Stretch:

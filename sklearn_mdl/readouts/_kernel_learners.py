@@ -11,11 +11,13 @@ second half of its window, and counts blocks from there.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain
+from typing import TypeVar
 
 import numpy as np
 import torch
+from joblib import Parallel, delayed
 from torch import Tensor
 
 from sklearn_mdl._core.kernels.functions import (
@@ -23,8 +25,13 @@ from sklearn_mdl._core.kernels.functions import (
     Pairs,
     median_distance,
 )
-from sklearn_mdl._core.kernels.ridge import ForwardRidge, Pending
-from sklearn_mdl._core.numerics import flushed_denormals, memory_of, one_thread
+from sklearn_mdl._core.kernels.ridge import Block, ForwardRidge, Pending
+from sklearn_mdl._core.numerics import (
+    fixed_arithmetic,
+    flushed_denormals,
+    memory_of,
+    one_thread,
+)
 from sklearn_mdl._core.stream.learner import Learned, Report
 from sklearn_mdl.readouts._build import Context, grouped
 from sklearn_mdl.readouts._kernel_groups import (
@@ -43,12 +50,16 @@ from sklearn_mdl.readouts._kernel_rows import (
     block_of,
     condensed_at,
     is_refresh,
+    last_fit,
     last_refresh,
+    settled_at,
     whole,
 )
 from sklearn_mdl.readouts._row_learners import Opened, RowLearner
 
 PIECE = 512  # rows at a time when a factor is recomputed
+
+Result = TypeVar("Result")
 
 
 class KernelLearner(RowLearner):
@@ -73,10 +84,14 @@ class KernelLearner(RowLearner):
         super().__init__(memory, context)
         self.n_landmarks: int | None = None
         self.n_condensed: int | None = None
+        self.n_settled: int | None = None
         if memory.max_exact is not None and not memory.forgets:
             self.n_landmarks = whole(memory.max_exact)
             self.n_condensed = condensed_at(self.n_landmarks)
+            self.n_settled = settled_at(self.n_landmarks)
         self.n_added = 0  # columns of targets
+        is_own = not any(callable(member.kernel.name) for member in members)
+        self.n_jobs = context.n_jobs if is_own else 1
         self._block: OpenBlock | None = None
         self._scaler = RowScaler(context.n_features)
         self.views = {m.scaling: View(m.scaling) for m in members}
@@ -128,6 +143,11 @@ class KernelLearner(RowLearner):
         """True once the stream is so long that posteriors have replaced factors."""
         return self.n_condensed is not None and self.n_observed >= self.n_condensed
 
+    @property
+    def is_settled(self) -> bool:
+        """True once the stream is so long that fits have replaced posteriors."""
+        return self.n_settled is not None and self.n_observed >= self.n_settled
+
     def _ends(self, row: int) -> tuple[int, int]:
         """Return the first row and the end of the block that contains a row."""
         return block_of(row, self.n_condensed)
@@ -168,19 +188,29 @@ class KernelLearner(RowLearner):
             rows[len(raw) :] = 0
             scaled[view] = rows
             pairs[view] = view.pairs(rows), Pairs(rows, rows, view.distance)
-        parts = []
-        for group in groups:
+
+        def part(group: KernelGroup) -> Block:
             cross, own = group.join(scaled[group.view], pairs[group.view], len(raw))
             cross[len(raw) :] = 0
             own[len(raw) :] = own[:, len(raw) :] = 0
             own.diagonal()[len(raw) :] = 1
-            parts.append(group.ridge.open(cross, own))
-        block = OpenBlock(start, raw, scaled, parts)
+            return group.ridge.open(cross, own)
+
+        block = OpenBlock(start, raw, scaled, self._each(part, groups))
         if stop is not None:
             targets = self.targets(self.stream.labels[start:stop]).cpu()
             for first, end in self.rows_ahead.blocks(start, stop):
                 block.observe(targets[first - start : end - start])
         return block
+
+    def _each(
+        self, call: Callable[..., Result], *given: Iterable[object]
+    ) -> list[Result]:
+        """Call a function once for each group, in threads if the stream is long."""
+        if self.n_jobs == 1 or not self.is_reduced:
+            return list(map(call, *given))
+        calls = (delayed(_in_a_thread)(call, *own) for own in zip(*given, strict=True))
+        return list(Parallel(self.n_jobs, require="sharedmem")(calls))
 
     def _close(self, block: Opened) -> None:
         """Add a complete block, and rescale rows if a refresh is due."""
@@ -197,10 +227,15 @@ class KernelLearner(RowLearner):
             targets = self.targets(self.stream.labels[:n_rows])
             for group in self.groups:
                 group.condense(targets)
+        elif self.n_settled is not None and n_rows >= self.n_settled:
+            self._fit(n_rows, lambda rows: self.targets(self.stream.labels[rows]))
 
     def _append(self, block: OpenBlock, groups: Sequence[KernelGroup]) -> None:
-        for (group, places), part in zip(places_of(groups), block.parts, strict=True):
+        def close(own: tuple[KernelGroup, slice], part: Block) -> None:
+            group, places = own
             group.ridge.close(part, block.errors[places].to(self.device))
+
+        self._each(close, places_of(groups), block.parts)
         for view, rows in block.scaled.items():
             if view.n_rows != self.n_landmarks:
                 view.append(rows)
@@ -213,6 +248,40 @@ class KernelLearner(RowLearner):
             self._factor(n_rows)
         if changed:
             self._retarget(n_rows)
+
+    def _fit(self, n_rows: int, targets: Callable[[slice], Tensor]) -> None:
+        """Fit the features of landmarks, if enough rows are new.
+
+        Parameters
+        ----------
+        n_rows : int
+            The end of a block, not before ``n_settled``.
+        targets : callable
+            Maps rows to their targets (n, P).
+        """
+        assert self.n_settled is not None
+        if n_rows == self.n_settled:
+            self._settle(targets)
+        elif last_fit(n_rows, self.n_settled) == n_rows:
+            new = targets(slice(last_fit(n_rows - 1, self.n_settled), n_rows))
+            self._each(lambda group: group.fit(new), self.groups)
+
+    def _settle(self, targets: Callable[[slice], Tensor]) -> None:
+        """Compute the features of all rows so far again, and fit to them."""
+        assert self.n_settled is not None
+        store, stop = self.stream.store, self.n_settled
+        pieces = [slice(i, min(i + PIECE, stop)) for i in range(0, stop, PIECE)]
+
+        def settle(group: KernelGroup) -> None:
+            group.settle()
+            for rows in pieces:
+                raw = store.rows(rows.start, rows.stop)
+                group.add(self._scaler.scaled(raw, group.view.scaling, self.device))
+                if rows is not pieces[-1]:
+                    group.learn(targets(rows))
+            group.fit(targets(pieces[-1]))
+
+        self._each(settle, self.groups)
 
     def _rescale_targets(self, n_rows: int) -> bool:
         """Set the units of targets by the first labels; return True if they changed."""
@@ -317,7 +386,7 @@ class KernelLearner(RowLearner):
         """Load the state besides the factors, given labels (n,)."""
 
     def state_dict(self) -> dict[int, dict[str, Tensor]]:
-        """Return the number of rows, calibration, and posteriors beyond landmarks.
+        """Return the number of rows, calibration, and what follows the factors.
 
         Rows and labels determine the factors.
         """
@@ -386,7 +455,7 @@ class KernelLearner(RowLearner):
             group.ridge.restore(errors.to(self.device))
 
     def _restore(self, learned: list[Mapping[str, Tensor]]) -> None:
-        """Recompute the landmarks, and load the posteriors."""
+        """Recompute the landmarks, and load the posteriors or the last fits."""
         assert self.n_landmarks is not None
         refreshed = last_refresh(self.n_landmarks)
         self._rescale_targets(refreshed)
@@ -395,6 +464,9 @@ class KernelLearner(RowLearner):
         complete, _ = self._ends(self.n_observed)
         for group, places in places_of(self.groups):
             group.restore(complete, learned[places])
+        if self.n_settled is not None and self.is_settled:
+            fitted = last_fit(self.n_observed, self.n_settled)
+            self._replay(fitted, complete, self.groups)
 
     def _fill_views(self, refreshed: int, n_rows: int) -> None:
         """Fill views with ``n_rows`` rows, scaled by statistics of the first rows."""
@@ -406,3 +478,9 @@ class KernelLearner(RowLearner):
                 group.rescale()
         for view in self.views.values():
             self._fill(view, n_rows, refreshed)
+
+
+def _in_a_thread(call: Callable[..., Result], *given: object) -> Result:
+    """Call a function with the arithmetic of a pass, which threads do not inherit."""
+    with fixed_arithmetic(), flushed_denormals():
+        return call(*given)

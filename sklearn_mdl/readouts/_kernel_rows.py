@@ -25,6 +25,9 @@ SCALINGS = ("standard", "centered-unit", "unit", *WHITENED)
 FIRST = 8  # rows before the first scaling
 BLOCK = 32  # rows added to a factor at a time
 REDUCED = 128  # rows added to a posterior at a time
+MANY = 8  # times the landmarks: so many rows settle the weights of their features
+SHARE = 16  # of the rows so far must be new for the next fit,
+MOST_NEW = 8_192  # or so many rows
 REACH = 6.0  # deviations at which standardised features are clipped
 OFFSET = 0.3  # the constant feature
 TINY = 1e-150
@@ -38,6 +41,25 @@ def condensed_at(n_landmarks: int) -> int:
     than the factors before that row.
     """
     return n_landmarks + -(-n_landmarks // (2 * BLOCK)) * BLOCK
+
+
+def settled_at(n_landmarks: int) -> int:
+    """Return the row at which fits from time to time replace a posterior.
+
+    The end of a block after many times as many rows as landmarks. A block is then at
+    most a sixteenth of the rows.
+    """
+    start, least = condensed_at(n_landmarks), max(MANY * n_landmarks, SHARE * REDUCED)
+    return start + -(-(least - start) // REDUCED) * REDUCED
+
+
+def last_fit(n_rows: int, n_settled: int) -> int:
+    """Return the number of rows at the last fit, given at least ``n_settled`` rows."""
+    fitted = following = n_settled
+    while following <= n_rows:
+        n_blocks = min(following // SHARE, MOST_NEW) // REDUCED
+        fitted, following = following, following + n_blocks * REDUCED
+    return fitted
 
 
 def block_of(n_rows: int, n_condensed: int | None = None) -> tuple[int, int]:

@@ -142,6 +142,11 @@ class ReducedRidge:
         self._is_shared = True
         return copy.copy(self)
 
+    @property
+    def leading(self) -> tuple[Tensor, Tensor]:
+        """The chosen landmarks (m,), and the root (m, m) of their kernel."""
+        return self.places, self._root
+
     def open(self, cross: Tensor, own: Tensor) -> Block:
         """Prepare a block of rows given the earlier rows, as a factor does.
 

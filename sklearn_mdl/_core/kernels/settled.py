@@ -1,0 +1,150 @@
+r"""Kernel ridge regression on very long streams, fitted from time to time.
+
+Once the rows are many times the landmarks, a row hardly changes the weights of landmark
+features. So these are no longer updated with every block, but fitted again whenever the
+rows have grown by a sixteenth. With the features ``F`` and targets ``Y`` of all rows
+before the last fit and :math:`R R^T = F^T F + \alpha I`, a row with features ``f`` has
+
+.. math::
+
+    W = R^{-T} R^{-1} F^T Y, \qquad \mathrm{mean} = f^T W, \qquad
+    \mathrm{var} = \alpha + \alpha \, \overline{\lVert R^{-1} f \rVert^2}
+        + k(x, x) - \lVert f \rVert^2 .
+
+The uncertainty of the weights, which is small by then, is averaged over the last rows
+before the fit.
+
+Features are in single precision, which is twice as fast. Their products are summed in
+double precision, and each fit starts from these sums, so rounding errors do not
+accumulate.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from sklearn_mdl._core.kernels.reduced import landmark_features, panels
+from sklearn_mdl._core.kernels.ridge import Block, Pending, added_products, cholesky
+
+RECENT = 128  # rows over which the uncertainty of the weights is averaged
+
+
+class SettledRidge:
+    """Ridge regression on landmark features for several noises.
+
+    Learn some rows and fit to them before the first prediction.
+
+    Parameters
+    ----------
+    leading : Tensor of shape (m,), Tensor of shape (m, m)
+        The chosen landmarks, and the root of their kernel.
+    alphas : Tensor of shape (A,)
+    sums : Tensor of shape (m, m), Tensor of shape (m, P)
+        Products of the features with each other and with targets, summed over all rows
+        before the last fit. Numbers above the diagonal are not kept up to date.
+
+    Attributes
+    ----------
+    weights : Tensor of shape (A, m, P)
+    variances : Tensor of shape (A,)
+        Of all predictions, without the part of the kernel that landmarks leave out.
+    """
+
+    weights: Tensor
+    variances: Tensor
+
+    def __init__(
+        self,
+        leading: tuple[Tensor, Tensor],
+        alphas: Tensor,
+        sums: tuple[Tensor, Tensor],
+    ) -> None:
+        self.places, root = leading
+        self._root = root.float()
+        self.alphas = alphas
+        self.products, self.known = sums
+        self._later: tuple[Tensor, ...] = ()  # features of the rows after these
+        self._recent: Tensor | None = None  # features of the last rows learned
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
+        """Share everything, since tensors are replaced rather than modified."""
+        return copy.copy(self)
+
+    def add(self, cross: Tensor) -> None:
+        """Keep the features of rows, given their kernel (n, M) with the landmarks."""
+        found, _ = self._features(cross, cross.new_zeros(len(cross)))
+        self._later = *self._later, found
+
+    def learn(self, targets: Tensor) -> None:
+        """Add the rows kept since the last call, with their targets (n, P)."""
+        features, products = torch.cat(self._later), self.products.clone()
+        for start, columns in panels(len(products)):
+            products[start:, columns] += features[:, start:].mT @ features[:, columns]
+        self.products = products
+        self.known = self.known + features.mT.double() @ targets
+        self._later, self._recent = (), features[-RECENT:]
+
+    def fit(self) -> None:
+        """Compute weights and variances from all rows learned."""
+        assert self._recent is not None
+        noisy = self.products.repeat(len(self.alphas), 1, 1)
+        noisy.diagonal(dim1=1, dim2=2).add_(self.alphas[:, None])
+        factors = cholesky(noisy)
+        known = self.known.expand(len(self.alphas), -1, -1)
+        self.weights = torch.cholesky_solve(known, factors)
+        recent = self._recent.mT.double().expand(len(self.alphas), -1, -1)
+        solved = torch.linalg.solve_triangular(factors, recent, upper=False)
+        self.variances = self.alphas * (1 + solved.square().sum(1).mean(1))
+        self._recent = None
+
+    def open(self, cross: Tensor, own: Tensor) -> Block:
+        """Prepare a block of rows, each predicted from the last fit.
+
+        Parameters
+        ----------
+        cross : Tensor of shape (B, M)
+            Kernel of the block's rows with the landmarks.
+        own : Tensor of shape (B, B)
+            Kernel of the block.
+        """
+        features, beyond = self._features(cross, own.diagonal())
+        deviations = self.variances.sqrt()[:, None].expand(-1, len(own))
+        factor, base = torch.diag_embed(deviations), self._means(features)
+        return Block(factor, base, factor[:, :, :0], beyond, features)
+
+    def close(self, block: Block, errors: Tensor) -> None:
+        """Keep the features of a block for the next fit."""
+        self._later = *self._later, block.features
+
+    def predict(
+        self, cross: Tensor, own: Tensor, pending: Pending | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Return means (A, m, P) and variances (A, m) of other rows."""
+        features, beyond = self._features(cross, own)
+        return self._means(features), self.variances[:, None] + beyond
+
+    def add_outputs(self, n: int) -> None:
+        """Add columns of targets that were zero so far."""
+        self.known = torch.nn.functional.pad(self.known, (0, n))
+        self.weights = torch.nn.functional.pad(self.weights, (0, n))
+
+    def retire(self, kept: Sequence[int]) -> None:
+        """Keep only some noises, without changing their numbers."""
+        index = list(kept)
+        self.alphas, self.variances = self.alphas[index], self.variances[index]
+        self.weights = self.weights[index]
+
+    def _features(self, cross: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the features (B, m) of rows, and the rest (B,) of their kernel."""
+        cross = cross[:, self.places].float()
+        features, beyond = landmark_features(self._root, cross, own.float())
+        return features, beyond.double()
+
+    def _means(self, features: Tensor) -> Tensor:
+        known = features.double().expand(len(self.alphas), -1, -1)
+        return added_products(None, known, self.weights)

@@ -35,7 +35,7 @@ AMPERE = 8  # the first generation of GPUs that supports bfloat16 and TF32
 def one_thread() -> Iterator[None]:
     """Limit torch to one thread, which is faster for small products.
 
-    Numbers also do not depend on the number of cores then. The limit only applies to
+    Results then also do not depend on the number of cores. The limit only applies to
     this thread.
     """
     n_threads = torch.get_num_threads()
@@ -167,8 +167,8 @@ def evaluation_mode(module: torch.nn.Module) -> Iterator[None]:
 def flushed_denormals(flush: bool = True) -> Iterator[None]:
     """Choose whether to flush denormal numbers (below 1e-38) to zero in this thread.
 
-    Moments and gradients of rare features decay to such numbers, which slow down a
-    processor many times but do not affect predictions.
+    Moments and gradients of rare features decay to such numbers. They do not affect
+    predictions, but arithmetic with them is many times slower.
     """
     smallest = torch.tensor(1e-40, dtype=torch.float32, device="cpu")
     flushes = not bool((smallest * 1.0).any())  # the thread's setting before
@@ -193,7 +193,7 @@ def in_lanes(function: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
 
 def mixture(log_proba: Iterable[Tensor], weights: Iterable[Tensor]) -> Tensor:
     """Mix predictions (n, C) of each readout with weights (n,) of each."""
-    # In turn, to avoid K x n x C numbers and to sum in a fixed order.
+    # One readout at a time, to avoid K x n x C numbers and to sum in a fixed order.
     terms = (w[:, None] * p.exp() for p, w in zip(log_proba, weights, strict=True))
     return reduce(Tensor.add_, terms)
 
@@ -233,7 +233,7 @@ def dense(rows: Any) -> Any:
         raise ValueError(
             f"Sparse features must fit a quarter of the memory, {most / 4e9:.3g} GB, "
             f"as a dense array, but shape {rows.shape} takes {needed / 1e9:.3g} GB; "
-            "make_pipeline(encoder, TruncatedSVD(256)) has narrower ones"
+            "use make_pipeline(encoder, TruncatedSVD(256)) for fewer features"
         )
     return rows.astype(np.float32).toarray()
 
@@ -322,7 +322,7 @@ def granted_memory(n_bytes: int) -> Iterator[None]:
 
 
 def memory_of(device: torch.device) -> int | None:
-    """Return the available memory of a device in bytes, or a lower limit.
+    """Return the total memory of a device in bytes, or the limit if one is granted.
 
     None if the system does not report it.
     """
@@ -332,5 +332,5 @@ def memory_of(device: torch.device) -> int | None:
         return int(torch.cuda.get_device_properties(device).total_memory)
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):  # not every system has it
+    except (AttributeError, ValueError, OSError):  # not on every system
         return None

@@ -34,7 +34,7 @@ class Table:
     n_left : int, default=1
         Number of left-aligned columns; the others are numbers.
     bold : collection of (int, int), default=()
-        Rows and columns of bold cells, if bold is possible.
+        Rows and columns of bold cells, in formats with bold text.
     """
 
     head: Sequence[str]

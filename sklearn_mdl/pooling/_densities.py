@@ -20,7 +20,7 @@ class _Pooled(NamedTuple):
 
     mean: float
     variance: float
-    dof: float  # infinite: a Gaussian
+    dof: float  # infinite for a Gaussian
 
     @property
     def squared_scale(self) -> float:
@@ -76,7 +76,7 @@ class DensityPoolPass(GroupPass):
             return np.stack([mean, total, 1.0 / inverse], 1)
 
     def predict(self, mixed: Floats) -> Floats:
-        """Location, log scale and degrees of freedom, (3,); NaN without a pool."""
+        """Return location, log scale and degrees of freedom, (3,); NaN if undefined."""
         pooled = self._pooled(mixed)
         return NONE if pooled is None else _named(pooled)
 

@@ -153,7 +153,8 @@ class LogLinearPool(BaseEstimator):
         Raises
         ------
         ValueError
-            If a parameter is out of range, and as :meth:`PoolPass.extend`.
+            If a parameter is out of range, or for the reasons given in
+            :meth:`PoolPass.extend`.
         """
         array = np.asarray(log_proba, dtype=np.float64)
         if array.ndim != 3:
@@ -226,9 +227,10 @@ class PoolPass(GroupPass):
         Returns
         -------
         proba : ndarray of shape (C,)
-            Prediction before the label is seen, as from :meth:`predict`.
+            Prediction before the label is seen, as returned by :meth:`predict`.
         cost : float
-            Minus the log-probability of the label, in nats.
+            Minus the log-probability of the label, in nats. Zero for a new class, since
+            the pool does not code new classes.
         """
         right = int(label)
         if right >= self._shape[1]:
@@ -240,7 +242,7 @@ class PoolPass(GroupPass):
         gaps = scores - (scores @ pooled)[:, np.newaxis]
         self._fade()
         self.hessian += (gaps * pooled) @ gaps.T
-        # A new array, because a trace holds the old one.
+        # A new array, because a trace may still refer to the old one.
         self.weights = self.weights + newton_step(self.hessian, gaps[:, right])
         coded = self._coded(pooled)
         return coded, self.cost(coded, right)

@@ -90,8 +90,8 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         Torch device. Overrides the device of the readouts. "auto" uses a GPU if one is
         available.
     precision : {"float32", "bfloat16", "tf32"}, default="float32"
-        Precision to which the factors of matrix products are rounded in training
-        networks. "float32" does not round them. "bfloat16" rounds only the factors of
+        Precision to which the factors of matrix products are rounded when networks are
+        trained. "float32" does not round them. "bfloat16" rounds only the factors of
         hidden layers, and needs a GPU or a CPU with AVX-512 BF16. "tf32" needs a GPU
         and ``n_jobs=None``. Sums, parameters, moments and predictions stay float32,
         except that a CPU rounds finished sums to bfloat16.
@@ -156,7 +156,7 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
     readout_names_ : list of str
     readout_weights_ : ndarray of shape (n_readouts,) or None
         Prior weights used by the mixture; None is uniform.
-    readouts_ : list of LinearReadoutRegressor and MLPReadoutRegressor
+    readouts_ : list of readouts
         Unfitted copies of the readouts used.
     diverged_readouts_ : list of str
         Names of readouts whose predictions stopped being finite. They then predict from

@@ -46,8 +46,8 @@ class StreamSegments:
         Confidence intervals of ``per_example``. The bootstrap resamples blocks of rows,
         since the costs of successive rows are dependent. NaN for segments of one row.
     reference_codelengths : ndarray of shape (n_segments,)
-        Cost under the best code without features (``reference_codelengths_`` of the
-        switcher). This code has also seen the earlier segments.
+        Cost under the code without features (``reference_codelengths_`` of the
+        switcher). This code has also learned from the earlier segments.
     restarted_codelengths : ndarray of shape (n_segments,)
         Cost under the same readouts restarted at the segment; NaN without ``restart``.
     """

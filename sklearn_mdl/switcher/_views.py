@@ -81,7 +81,7 @@ def view_trace(
     for number in range(len(names)):
         own = np.flatnonzero(members == number)
         part = losses[:, own]
-        part = part[: np.flatnonzero(~np.isnan(part).all(1))[-1] + 1]  # then asleep
+        part = part[: np.flatnonzero(~np.isnan(part).all(1))[-1] + 1]  # while awake
         found = forward(
             as_prior(switching),
             part,

@@ -164,7 +164,7 @@ class MarkovFilter:
         posterior: Floats,
         states: list[Floats] | None,
     ) -> None:
-        """Process the rows with probabilities, even if a weight becomes too small."""
+        """Process the rows without logs, even if a weight becomes too small."""
         shifts = row_minima(losses)
         likelihoods = np.exp(shifts[:, np.newaxis] - losses)
         state, t, w, transition = self.state, self.t, self.w, self.prior.transition

@@ -260,7 +260,7 @@ class ForwardPass:
         codelengths: Floats,
         posterior: Floats,
     ) -> None:
-        """Code as many steps as possible before the next label arrives."""
+        """Code all steps, as many at once as possible before each label arrives."""
         start = 0
         while start < len(losses):
             self.reveal(int(known[start]))

@@ -88,8 +88,7 @@ class GroupedShare:
         totals = np.add.reduceat(joint, self._starts)
         if some_sleep:
             awake = np.add.reduceat(np.where(asleep, 0.0, self.weights), self._starts)
-            # The numbers of groups without sleepers do not depend on sleepers in other
-            # groups.
+            # Groups in which all experts are awake do not depend on other groups.
             partly = np.logical_or.reduceat(asleep, self._starts) & finite
             np.divide(totals, awake, out=totals, where=partly)
             np.copyto(joint, self.weights * totals[self._members], where=asleep)

@@ -17,7 +17,7 @@ class StackedCrossEntropy(nn.Module):
     Parameters
     ----------
     label_smoothing : sequence of float, one per member
-        Share of the target that is spread evenly over all classes, only in training.
+        Share of the target that training spreads evenly over all classes.
     n_classes : int
         Number of classes ``C``.
     """
@@ -110,7 +110,7 @@ def density_losses(values: Tensor, labels: Tensor) -> Tensor:
     location, log_scale, dof = values.unbind(-1)
     z = (labels - location) * in_lanes(torch.exp, -log_scale)
     z = z.clamp(-FARTHEST, FARTHEST)
-    # One number per readout unless it has failed since, only checked on a CPU.
+    # One number per readout unless its predictions have failed; checked only on a CPU.
     if not dof.is_cuda and (dof == dof[:, :1]).all():
         dof = dof[:, :1]
     return student_t_loss(z, log_scale, dof)

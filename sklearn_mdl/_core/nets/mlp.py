@@ -90,7 +90,7 @@ class StackedMLP(nn.Module):
         return self
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return logits (K, B, C) of rows (B, d) for every member, or (K, B, d)."""
+        """Return logits (K, B, C) of rows (B, d), or of each member's own (K, B, d)."""
         # Call this class, since subclasses only round in training.
         return StackedMLP.activations(self, x)[-1]
 
@@ -252,7 +252,7 @@ class StackedAverages:
     trained : StackedMLP
         The ``T`` perceptrons in training.
     sources : sequence of int
-        The training that each of ``K`` readouts follows.
+        Index of the trained perceptron that each of ``K`` readouts follows.
     step_sizes : sequence of float
         ``average <- (1 - step) average + step weights`` after every optimiser step.
         With 1 the readout uses the trained weights without a copy.

@@ -197,7 +197,7 @@ class GroupMixer(NoMixer):
         self._awake = _Awake.of(self._groups, awake)
 
     def state_dict(self) -> dict[str, np.ndarray]:
-        """Return the weights within groups, and rows that wait for labels."""
+        """Return the weights within groups, and the rows without a known label."""
         rows = np.reshape(self._pending, (-1, len(self._groups.columns)))
         waiting = {"n_rows": np.array([self._n_rows]), "pending": rows}
         return {**self._within.state_dict(), **waiting}

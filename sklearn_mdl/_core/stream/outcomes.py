@@ -95,9 +95,9 @@ class Outcome(ABC):
 
     @abstractmethod
     def unit_of_loss(self, least: float, n_rows: int) -> float:
-        """Return the nats of which a tolerance is a share, given the lowest cost.
+        """Return the cost in nats to which tolerances are relative.
 
-        Tolerances are then independent of the units of labels.
+        It is found from the lowest cost, and makes tolerances independent of units.
         """
 
     @abstractmethod
@@ -153,7 +153,7 @@ class Outcome(ABC):
         return []
 
     def state_dict(self) -> dict[str, np.ndarray]:
-        """Return what a saved run needs about the kind of its labels."""
+        """Return arrays that a saved run needs to restore this object."""
         return {}
 
     def recall(self, labels: np.ndarray) -> None:  # noqa: B027
@@ -197,7 +197,7 @@ class ClassLabels(Outcome):
 
     dtype = torch.long
     n_kept = 3
-    feature_reach = math.inf  # largest cost of a class, in nats
+    feature_reach = math.inf  # no clipping, since MOST_LOST limits every loss
 
     def __init__(self, n_classes: int) -> None:
         self.n_numbers = n_classes
@@ -219,7 +219,8 @@ class ClassLabels(Outcome):
     def unit_of_loss(self, least: float, n_rows: int) -> float:
         """Return the lowest loss or, if smaller, its saving over a uniform code.
 
-        Losses of readouts are close if labels are nearly certain or hardly predictable.
+        Readouts have similar losses both if labels are nearly certain and if they are
+        hardly predictable.
         """
         return min(least, max(0.0, n_rows * math.log(self.n_numbers) - least))
 
@@ -255,7 +256,7 @@ class ClassLabels(Outcome):
         return found
 
     def summarise(self, mixed: np.ndarray) -> np.ndarray:
-        """Most probable class, its probability, and sum of squared ones, (n, 3)."""
+        """Most probable class, its probability, and sum of squared probabilities."""
         return summarise(mixed)
 
 
@@ -416,7 +417,7 @@ class RealTargets(Outcome):
             learner.retarget(self._units(self.known))
 
     def _units(self, known: TargetScaling) -> TargetScaling:
-        """Keep the scale while all labels are equal."""
+        """Replace the scale by the fixed one while all labels are equal."""
         return known if known.scale else known._replace(scale=self.scale)
 
     def unit_of_loss(self, least: float, n_rows: int) -> float:

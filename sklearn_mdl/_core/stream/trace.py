@@ -45,7 +45,7 @@ class PrequentialTrace:
     ----------
     shape : TraceShape
     folder : StreamFolder or None
-        Folder of the files, such as ``losses.npy``; None is memory.
+        Folder of the files, such as ``losses.npy``; None keeps them in memory.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class PrequentialTrace:
         probable class, its probability and the sum of squared probabilities. For real
         labels, mean and standard deviation.
     refusal : OSError or None
-        Why the last rows are still in memory and could not be written.
+        Error because of which the last rows were not written and are still in memory.
     """
 
     def __init__(self, shape: TraceShape, folder: StreamFolder | None = None) -> None:

@@ -832,7 +832,7 @@ def test_a_failing_fit_leaves_the_one_before_and_is_reported_in_the_end():
         failing.fit(X, y)
     np.testing.assert_array_equal(good.codelengths_[:96], failing.codelengths_[:96])
     assert np.isfinite(failing.codelengths_).all()
-    with pytest.warns(UserWarning, match="predicts by class frequencies"):
+    with pytest.warns(UserWarning, match="predicts with class frequencies"):
         never = MDLReadoutSwitcher(
             [KNeighborsReadout(3), RefitReadout(Moody("raises"))]
         ).fit(X, y)

@@ -54,7 +54,7 @@ class SeenRows:
         return {**self.__dict__, "_blocks": {}, "_origin": None}
 
     def forget(self) -> None:
-        """Read all rows again after a change of scaling."""
+        """Drop all kept rows after a change of scaling, so they are read again."""
         self._blocks: dict[int, Block] = {}
         self._origin: Tensor | None = None
 
@@ -180,7 +180,7 @@ class Points(NamedTuple):
 
 
 class NeighborsLearner(Learner):
-    """Learner of readouts that share neighbours but may use different numbers of them.
+    """Learner of readouts that use the same distances, with their own settings.
 
     Parameters
     ----------
@@ -287,12 +287,12 @@ class NeighborsLearner(Learner):
         return [float(by_scale) * ballot.slope, ballot.logit_scale * float(by_width)]
 
     def re_express(self, changes: Sequence[ReExpression | None]) -> None:
-        """Use the new scaling of rows for distances from now on."""
+        """Compute distances in the new scaling from now on."""
         if changes[self.place] is not None:
             self.seen.forget()
 
     def add_classes(self, n: int) -> None:
-        """Predict more classes, for which no row has voted yet."""
+        """Add classes, for which no row can vote yet."""
         self.classes = torch.arange(len(self.classes) + n, device=self.classes.device)
 
     def retire(self, columns: Collection[int]) -> None:

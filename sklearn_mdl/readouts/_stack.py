@@ -65,7 +65,7 @@ class Training(NamedTuple):
     beta2: float
     eps: float
     weight_decay: float
-    label_smoothing: float = 0.0  # number of classes
+    label_smoothing: float = 0.0  # of classifiers
     tails: float = math.inf  # degrees of freedom of a density; infinite for a Gaussian
     heteroscedastic: float = 1.0
 
@@ -171,7 +171,7 @@ class NetStack(Learner):
             verbose=0,
         )
         self.net.initialize()
-        # The scaling of each training.
+        # Index of the scaling of each training.
         views = [view.scalings.index(training.scaling) for training in trainings]
         self.views = torch.tensor(views, device=device)
         self.only_view = views[0] if len(set(views)) == 1 else None
@@ -233,8 +233,8 @@ class NetStack(Learner):
     def calibrate(self, x: Tensor, y: Tensor) -> None:
         """Take one calibration step, before the weights learn ``y``.
 
-        Logits are recomputed for the full minibatch. Logits computed as rows arrived
-        would depend on how the stream was cut.
+        Logits are recomputed for the full minibatch, since logits computed as rows
+        arrived would depend on how the stream was divided into calls.
         """
         if not self.any_calibrated:
             return

@@ -1,4 +1,4 @@
-"""Readouts on one frozen encoder in a run over images."""
+"""The learner of readouts on one frozen encoder in a run over images."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ class EncodingLearner(Learner):
             learner.re_express(own)
 
     def add_classes(self, n: int) -> None:
-        """Let all readouts predict more classes."""
+        """Add classes to all readouts."""
         self.outcome.n_numbers += n
         for learner in self.inner:
             learner.add_classes(n)

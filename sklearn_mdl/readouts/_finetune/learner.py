@@ -30,7 +30,7 @@ NETWORK, AVERAGE, OPTIMIZER, SCALE = "network", "average", "optimizer", "logit_s
 
 
 class NetworkLearner(Learner):
-    """A network that learns online.
+    """Learner of one network, which is trained online.
 
     Random numbers in training (dropout, augmentation) depend only on the seed and the
     number of steps. So copies and pickles continue with bitwise the same results.
@@ -140,7 +140,7 @@ class NetworkLearner(Learner):
             self.calibration.learn_factor(float(gaps.mean()))
 
     def _step(self, rows: Tensor, y: Tensor) -> bool:
-        """Take one step on a minibatch, and return True if its loss was finite."""
+        """Take one step on a minibatch; return True if its loss was finite."""
         self.n_steps += 1
         self._last = None
         images = pixels_of(rows, self.shape)

@@ -60,7 +60,7 @@ class CellArrays:
         """Mean codelength over orders, (n_datasets, n_encoders), in nats.
 
         If encoders have different numbers of orders, they are compared on the shared
-        orders. See the class.
+        orders; see the class.
         """
         return paired_means(self.order_codelengths_)
 
@@ -71,7 +71,7 @@ class CellArrays:
 
     @property
     def accuracies_(self) -> np.ndarray:
-        """Share of labels predicted correctly before they were seen, same shape."""
+        """Share of labels predicted before they were seen, (n_datasets, n_encoders)."""
         return paired_means(self._by_order("accuracy"))
 
     @property
@@ -155,8 +155,8 @@ class CellArrays:
         ----------
         reference : {"uniform", "frequency", "labels"}, default="uniform"
             The code without features: the uniform code, the code of label frequencies
-            so far, or the best code given the earlier labels in the same orders. For
-            real labels all three are a Gaussian that learns online.
+            so far, or a code that predicts each label from all earlier labels in the
+            same orders. For real labels all three are a Gaussian that learns online.
 
         Returns
         -------

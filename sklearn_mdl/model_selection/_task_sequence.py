@@ -51,7 +51,7 @@ class _Task(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class TaskSequence(BaseEstimator):
-    """Codelengths of tasks in sequence, and the transfer between tasks.
+    """Code tasks in sequence, and measure the transfer between tasks.
 
     All tasks have the same kind of input: features from one encoder, or images.
     ``L(B)`` is the codelength of task B on its own, and ``L(B | A)`` the codelength of
@@ -340,7 +340,7 @@ def _cost(run: PrequentialRun, task: _Task) -> float:
 
 
 def _intervals(saved: Floats, level: float) -> Floats:
-    """Intervals (T, T, 2) of means over orders (n_orders, T, T)."""
+    """Return intervals (T, T, 2) of the means of ``saved`` (n_orders, T, T)."""
     n_orders = len(saved)
     if n_orders < 2:
         return np.full((*saved.shape[1:], 2), np.nan)

@@ -53,8 +53,8 @@ class ViewComparison:
         Probability that each view has the shortest expected code over fresh draws of
         equal size. NaN with too few labels.
     posterior : ndarray of shape (n_views,)
-        Posterior of each view given all labels, by Bayes' rule with equal priors. It
-        tells which view predicted *these* labels best, so it is more certain than
+        Posterior of each view given all labels, by Bayes' rule with equal priors. It is
+        about which view predicted *these* labels best, so it is more certain than
         ``probabilities``.
     codelength : float
         Codelength of all views together, in nats, with the pool if there is one.

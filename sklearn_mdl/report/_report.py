@@ -33,7 +33,8 @@ def write_results(
     Parameters
     ----------
     scorer : RepresentationScorer or Comparison
-        Fitted. The page of a comparison also shows what one encoder adds to another.
+        A fitted scorer, or a comparison. The page of a comparison also shows what one
+        encoder adds to another.
     directory : path-like
         Created if it does not exist. Files of the same names are replaced if this
         function wrote them, according to ``.sklearn_mdl`` in the folder.

@@ -83,7 +83,7 @@ _WORDS = re.compile(r" (?=\w+=|#\d+$)")
 
 
 def short_names(names: Sequence[str]) -> list[str]:
-    """Omit from names of readouts the settings that all of them share.
+    """Shorten names of readouts by omitting the settings that all of them share.
 
     Names are compared within an architecture, so different names stay different.
 

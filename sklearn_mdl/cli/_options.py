@@ -126,7 +126,7 @@ def selected(features: Features, options: argparse.Namespace) -> Features:
 
 
 def _named(found: dict[str, T], names: Sequence[str] | None, what: str) -> dict[str, T]:
-    """Return the items of these names; None is all."""
+    """Return the items with these names, or all if ``names`` is None."""
     if names is None:
         return found
     unknown = [name for name in names if name not in found]

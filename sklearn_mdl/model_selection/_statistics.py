@@ -57,7 +57,7 @@ class RankStatistics(CellArrays):
         Parameters
         ----------
         dataset : str, default=None
-            Name of a dataset; None is for all datasets together.
+            Name of a dataset; None for all datasets together.
 
         Returns
         -------
@@ -160,7 +160,7 @@ class RankStatistics(CellArrays):
         Parameters
         ----------
         pairs : sequence of (str, str), default=None
-            Names of encoders; None is all pairs, for at most 40 encoders.
+            Names of encoders; None compares all pairs, for at most 40 encoders.
         top_k : int, default=None
             Only compare this many encoders: those with the best average ranks.
         """
@@ -183,7 +183,7 @@ class RankStatistics(CellArrays):
         Parameters
         ----------
         pairs : sequence of (str, str), default=None
-            Names of encoders; None is all pairs, for at most 40 encoders.
+            Names of encoders; None compares all pairs, for at most 40 encoders.
         rope : float, default=0.01
             Relative difference up to which codelengths count as equivalent.
         top_k : int, default=None
@@ -212,7 +212,7 @@ class RankStatistics(CellArrays):
         return self._named(ranking.win_table(self.positive_codelengths_, rope=rope))
 
     def order_spread(self) -> differences.OrderSpread:
-        """Return means and standard deviations over orders, of which two are needed."""
+        """Return means and standard deviations over two or more orders."""
         return self._named(differences.order_spread(self.order_codelengths_))
 
     def paired_differences(
@@ -230,7 +230,7 @@ class RankStatistics(CellArrays):
         Parameters
         ----------
         pairs : sequence of (str, str), default=None
-            Names of encoders; None is all pairs, for at most 40 encoders.
+            Names of encoders; None compares all pairs, for at most 40 encoders.
         level : float, default=None
             None is ``1 - alpha``.
         top_k : int, default=None

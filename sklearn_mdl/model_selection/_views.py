@@ -127,7 +127,7 @@ class ViewComparison:
         least = min(self.codelength, float(self.codelengths.min()))
         alone = f"labels alone: {self.reference_codelength:.1f} nats"
         if least >= self.reference_codelength:
-            alone += "; no view shows anything about the labels so far"
+            alone += "; no view is informative about the labels so far"
         return [
             alone,
             f"best view: {self.best} of {len(self.names)}{self._certainty()}",
@@ -138,7 +138,7 @@ class ViewComparison:
 
     def _certainty(self) -> str:
         if np.isnan(self.probabilities).any():
-            return "; too few labels to say how sure that is"
+            return "; too few labels to tell how certain that is"
         chance = self.probabilities[self.names.index(self.best)]
         if chance >= SURE:
             return f"; sure, with probability {min(chance, 0.99):.2f}"

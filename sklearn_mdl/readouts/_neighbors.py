@@ -161,7 +161,7 @@ class Points(NamedTuple):
     metric : {"euclidean", "cosine"}
     scaling : {"standard", "whiten"} or None
     window : int or None
-        Number of most recent rows to compare; None is all.
+        Number of most recent rows to compare; None compares all.
     restart : int or None
         If given, only rows after the last odd multiple of this number are compared.
     """
@@ -365,7 +365,7 @@ class KNeighborsReadout(BaseReadout):
         Feature scaling, learned from full minibatches already scored: regularised
         standardisation, or symmetric whitening with a shrunk covariance.
     window : int, default=None
-        Number of most recent rows that may vote; None is all.
+        Number of most recent rows that may vote; None allows all.
     restart : int, default=None
         If given, only rows after the last odd multiple of this number vote. Scaling and
         calibration do not restart.

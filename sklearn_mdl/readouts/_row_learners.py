@@ -104,7 +104,7 @@ class RowLearner(Learner):
 
     @abstractmethod
     def learn(self, means: Tensor, variances: Tensor, labels: Tensor) -> None:
-        """Learn, apart from the block itself, from labels (n,) that it observes."""
+        """Learn, in addition to the block, from labels (n,) that it observes."""
 
     @abstractmethod
     def _open(self, number: int) -> Opened:

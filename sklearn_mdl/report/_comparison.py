@@ -133,7 +133,7 @@ class Comparison:
         Parameters
         ----------
         dataset : str, default=None
-            None is the mean over all datasets.
+            None averages over all datasets.
         """
         names = self.scorer.dataset_names_
         chosen = names if dataset is None else [dataset]

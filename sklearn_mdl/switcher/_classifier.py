@@ -64,7 +64,7 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         "elementwise", or an object such as ``FixedShare(m=11)``, whose parameters you
         can search as ``switching__m``.
     readout_weights : "architecture" or array-like of shape (n_readouts,), default=None
-        Prior weights of the readouts; None is uniform. "architecture" first divides the
+        Prior weights of the readouts; uniform if None. "architecture" first divides the
         weight equally among architectures and then equally among the settings of each.
         So an architecture with many settings does not outweigh one with few.
     pooling : "auto", None, LogLinearPool or array-like, default="auto"
@@ -176,7 +176,7 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         Number of examples after which each readout retired; -1 if it has not.
     readout_names_ : list of str
     readout_weights_ : ndarray of shape (n_readouts,) or None
-        Prior weights used by the mixture; None is uniform.
+        Prior weights used by the mixture; uniform if None.
     readouts_ : list of readouts
         Unfitted copies of the readouts used.
     readout_notes_ : dict of str to list of str

@@ -79,7 +79,7 @@ class FittedSwitcher(OnlineEstimator):
 
     @property
     def readout_weights_(self) -> np.ndarray | None:
-        """Prior weights used by the mixture, (n_readouts,); None is uniform."""
+        """Prior weights used by the mixture, (n_readouts,); uniform if None."""
         return self.settings_.mixing.weights
 
     @property
@@ -138,7 +138,7 @@ class FittedSwitcher(OnlineEstimator):
 
     @property
     def view_names_(self) -> list[Hashable]:
-        """Names of the views (sets of columns) that readouts use; None is all of X."""
+        """Names of the views (sets of columns) that readouts use; None for all of X."""
         return list(dict.fromkeys(readout.view for readout in self.readouts_))
 
     @property

@@ -62,7 +62,7 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
     switching : str or SwitchingPrior, default="learned-share"
         Prior over sequences of readouts, as in ``MDLReadoutSwitcher``.
     readout_weights : "architecture" or array-like of shape (n_readouts,), default=None
-        Prior weights of the readouts; None is uniform.
+        Prior weights of the readouts; uniform if None.
     pooling : "auto", None, LogLinearPool or array-like, default="auto"
         How to combine the densities of kinds of readouts in addition to switching, as
         in ``MDLReadoutSwitcher``. "auto" pools if `readouts` is None or a name.
@@ -155,7 +155,7 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         Number of examples after which each readout retired; -1 if it has not.
     readout_names_ : list of str
     readout_weights_ : ndarray of shape (n_readouts,) or None
-        Prior weights used by the mixture; None is uniform.
+        Prior weights used by the mixture; uniform if None.
     readouts_ : list of readouts
         Unfitted copies of the readouts used.
     diverged_readouts_ : list of str

@@ -123,7 +123,7 @@ class Processes:
     Parameters
     ----------
     run : PrequentialRun
-        Run of all readouts. At the end its threads take over the learners of the parts.
+        Run of all readouts. At the end, the learners of the parts are loaded into it.
     common : Common
     devices : Devices
         Devices assigned to the processes.

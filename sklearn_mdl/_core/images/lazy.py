@@ -76,8 +76,7 @@ class LazyImages(Sequence[Any]):
         """Return the images of both sequences in order."""
         if (self.decode, self.about) != (other.decode, other.about):
             kinds = [self.about, other.about]
-            cure = "encode them separately"
-            raise invalid("Joined images", "decoded alike", kinds, cure)
+            raise invalid("Joined images", "decoded alike", kinds, "encode separately")
         both = chained([self.items, other.items])
         return LazyImages(both, self.decode, self.about)
 

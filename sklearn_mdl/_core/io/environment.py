@@ -19,7 +19,7 @@ SHOWN = 200  # characters of a value in a message
 
 
 def environment_of(device: torch.device) -> Json:
-    """Describe the environment; call this with the number of threads of the run.
+    """Describe the environment; call this with torch's threads set as in the run.
 
     Returns
     -------

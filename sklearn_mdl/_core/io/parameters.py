@@ -1,6 +1,6 @@
 """Parameters of estimators as JSON and back, without running code.
 
-Lists, numbers and text are JSON. Other values are objects with one key, their kind.
+Lists, numbers and text are JSON. Other values are objects whose first key is the kind.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def array_of(items: object, dtype: str) -> np.ndarray:
 def class_name(kind: type) -> str:
     """Return a unique name of a class.
 
-    Classes of this package have a bare name. Others have the name with the module,
+    Classes of this package are named without their module. Others are named with it,
     since two libraries may each have a ``LogisticRegression``.
     """
     is_own = kind.__module__.partition(".")[0] == __name__.partition(".")[0]

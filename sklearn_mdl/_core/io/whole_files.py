@@ -108,7 +108,7 @@ def refuse_foreign(path: Path, is_ours: Callable[[Path], object] | None = None) 
     if path.exists() and not (is_ours and path.is_file() and is_ours(path)):
         what = "sklearn_mdl wrote" if is_ours else "does not exist yet"
         raise ValueError(
-            f"The file to write must be one that {what}, but {path} is there; move it, "
+            f"The file to write must be one that {what}, but {path} exists; move it, "
             "or choose another name"
         )
 

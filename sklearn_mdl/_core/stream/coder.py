@@ -98,7 +98,7 @@ class Coder:
     prior : PriorLike
     n_readouts : int
     weights : array-like of shape (K,) or None
-        Prior weights of the readouts; None is uniform.
+        Prior weights of the readouts; uniform if None.
 
     Attributes
     ----------

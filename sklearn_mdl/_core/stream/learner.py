@@ -25,7 +25,7 @@ class FeatureView(NamedTuple):
     Attributes
     ----------
     columns : tuple of int or None
-        Columns of X to use; None is all.
+        Columns of X to use; None uses all.
     scalings : sequence of {"standard", "whiten", None}
         Scalings of the rows, equal for all learners of a run that see the same columns.
     """
@@ -177,11 +177,11 @@ class Learner(ABC):
     replay : Replay
         Minibatches to learn again after each new minibatch.
     rows_ahead : int, RowsAhead or None
-        Number of rows to predict before observing their labels. None is a minibatch, in
-        blocks of at most 1,024 rows. Predictions are made on whole blocks, counted from
-        the beginning of a minibatch or as in `RowsAhead`, with zeros for unknown rows.
-        With delayed labels the learner predicts later rows in between, and predicts a
-        block again before it observes the labels of the block.
+        Number of rows to predict before observing their labels. None means a minibatch,
+        in blocks of at most 1,024 rows. Predictions are made on whole blocks, counted
+        from the beginning of a minibatch or as in `RowsAhead`, with zeros for unknown
+        rows. With delayed labels the learner predicts later rows in between, and
+        predicts a block again before it observes the labels of the block.
     foreign : bool
         True if the learner runs user-defined code. It never sees unknown rows, so its
         blocks may be shorter. Foreign learners may share state, so they take turns

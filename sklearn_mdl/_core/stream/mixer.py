@@ -116,7 +116,7 @@ class GroupMixer(NoMixer):
     ----------
     groups : Groups
     weights : ndarray of shape (K,) or None
-        Prior weights of all readouts; None is uniform.
+        Prior weights of all readouts; uniform if None.
     n_readouts : int
     group_pass : GroupPass
         Defines how, and with which rates, to mix predictions of this kind.

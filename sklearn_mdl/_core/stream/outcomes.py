@@ -46,7 +46,7 @@ class Prediction(ABC):
 
     @abstractmethod
     def losses(self, labels: Tensor) -> Tensor:
-        """Cost (K, n) in nats of the labels (n,)."""
+        """Return the cost (K, n), in nats, of the labels (n,)."""
 
     def with_values(self, values: Tensor) -> Self:
         """Return other numbers (K', n', P) with the same meaning."""
@@ -160,7 +160,7 @@ class Outcome(ABC):
         """Record labels (n,) that a resumed run has already coded."""
 
     def escapes(self, labels: np.ndarray) -> np.ndarray | float:
-        """Cost of which labels (n,) bring a new class, in nats."""
+        """Return the cost, in nats, of which labels (n,) bring a new class."""
         return 0.0
 
     def add_escapes(self, mixed: np.ndarray, start: int) -> np.ndarray:
@@ -315,7 +315,7 @@ class OpenClassLabels(ClassLabels):
         self.n_numbers = self.escape.n_classes
 
     def escapes(self, labels: np.ndarray) -> np.ndarray:
-        """Cost of which labels (n,) bring a new class, in nats."""
+        """Return the cost, in nats, of which labels (n,) bring a new class."""
         return np.array([self.escape.observe(label) for label in labels.tolist()])
 
     def add_escapes(self, mixed: np.ndarray, start: int) -> np.ndarray:

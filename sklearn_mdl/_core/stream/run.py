@@ -61,7 +61,7 @@ class Mixing(NamedTuple):
     ----------
     prior : SwitchingPrior
     weights : ndarray of shape (K,) or None
-        Prior weights of the readouts; None is uniform.
+        Prior weights of the readouts; uniform if None.
     groups : Groups or None
         Groups to pool; None does not pool.
     pool : LogLinearPool or None
@@ -270,7 +270,7 @@ class PrequentialRun:
         events : sequence of Event
             Events of this call, such as a checkpoint, which follow those of the run.
         evaluator : Evaluator or None
-            Evaluator of the readouts; None is the threads of this process.
+            Evaluator of the readouts; None uses the threads of this process.
 
         Raises
         ------

@@ -29,7 +29,7 @@ from sklearn_mdl._core.stream.samples import SampleStore, SomeFeatures
 from sklearn_mdl._core.stream.schedule import Schedule
 
 ReExpression = Callable[[Tensor, Tensor], None]  # changes weight and bias in place
-Features = tuple[int, ...] | None  # columns of X; None is all of them
+Features = tuple[int, ...] | None  # columns of X; None means all of them
 
 MAX_WHITENED_FEATURES = MAX_VALUES
 BLOCK = 1024  # largest number of rows scaled and predicted at once

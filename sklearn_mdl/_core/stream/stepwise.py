@@ -36,7 +36,7 @@ def stepwise(
     run : PrequentialRun
     X : ndarray of shape (n, d)
     order : ndarray of shape (n,) or None
-        Order in which rows are evaluated; None is their own order.
+        Order in which rows are evaluated; None keeps their order.
     groups : ndarray of shape (n,) or None
         Keys of the groups of rows; None learns each row by itself.
 

@@ -299,7 +299,7 @@ def tensor_floats() -> Iterator[None]:
 
 
 def last_level_cache() -> int | None:
-    """Bytes of the largest cache of a core, or None if unknown."""
+    """Return the bytes of the largest cache of a core, or None if unknown."""
     # Not SC_LEVEL3_CACHE_SIZE, which may include caches of other cores.
     sizes = []
     for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):

@@ -74,7 +74,7 @@ def predict_proba(classifier: Any, X: Any) -> np.ndarray:
 
 
 class FitTasks:
-    """Notify scikit-learn's callbacks of a fit and of its parts.
+    """Notification of scikit-learn's callbacks about a fit and its parts.
 
     Parameters
     ----------

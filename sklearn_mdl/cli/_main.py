@@ -78,7 +78,7 @@ def _sentence(error: Exception) -> str:
     text = " ".join(str(error).split())
     if isinstance(error, RecursionError):
         return "The input must not be nested this deeply; check where it comes from"
-    if _lacks_memory(error) and "; " not in text:  # otherwise it says what to do
+    if _lacks_memory(error) and "; " not in text:  # otherwise it has a fix
         more = f" ({text})" if text else ""
         return f"More memory is needed than is available{more}; use less data"
     return text

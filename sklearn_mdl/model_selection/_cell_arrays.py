@@ -100,7 +100,7 @@ class CellArrays:
             yield replace(sample_of(cells), codelengths=nats)
 
     def cells_by_encoder(self) -> dict[tuple[str, str], list[Cell]]:
-        """Cells by dataset and encoder, order by order."""
+        """Return the cells by dataset and encoder, order by order."""
         names = product(self.dataset_names_, self.encoder_names_)
         groups: dict[tuple[str, str], list[Cell]] = {pair: [] for pair in names}
         for cell in self._ranked:
@@ -135,7 +135,7 @@ class CellArrays:
         return {name: note for name, note in notes.items() if note}
 
     def mean_posteriors(self) -> list[list[dict[str, float]]]:
-        """Posterior of every architecture, averaged over examples and orders.
+        """Return the mean posterior of every architecture over examples and orders.
 
         Returns
         -------
@@ -149,7 +149,7 @@ class CellArrays:
         ]
 
     def savings_per_example(self, reference: str = "uniform") -> np.ndarray:
-        """Nats per example saved relative to a code without features.
+        """Return the nats per example saved relative to a code without features.
 
         Parameters
         ----------

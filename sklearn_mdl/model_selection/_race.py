@@ -70,7 +70,7 @@ class RaceForecast(NamedTuple):
 
 
 class RaceHistory(NamedTuple):
-    """A race after each of its labels.
+    """State of a race after each of its labels.
 
     Attributes
     ----------
@@ -88,7 +88,7 @@ class RaceHistory(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class EncoderRace(BaseEstimator):
-    """Compare encoders while you label, and stop as soon as the answer is certain.
+    """Comparison of encoders while you label, which shows when the answer is certain.
 
     A :class:`~sklearn_mdl.MDLReadoutSwitcher` for every encoder predicts each label
     before it is seen. You may look at the results after every label and stop whenever

@@ -70,7 +70,7 @@ SEVERAL_ORDERS = 4
 
 @dataclass(eq=False, repr=False)
 class RepresentationScorer(PrintedRanking, BaseEstimator):
-    """Rank encoders by the codelength of labels given their features.
+    """Ranking of encoders by the codelength of labels given their features.
 
     ``fit`` runs the switcher over the features of every encoder on every dataset. On a
     dataset, all encoders get the same readouts. Default lists of readouts depend on the

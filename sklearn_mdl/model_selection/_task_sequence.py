@@ -51,7 +51,7 @@ class _Task(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class TaskSequence(BaseEstimator):
-    """Code tasks in sequence, and measure the transfer between tasks.
+    """Codelengths of tasks in sequence, and the transfer between tasks.
 
     All tasks have the same kind of input: features from one encoder, or images.
     ``L(B)`` is the codelength of task B on its own, and ``L(B | A)`` the codelength of

@@ -204,7 +204,7 @@ class PoolPass(GroupPass):
         self._shape = n_kinds, n_classes + n
 
     def predict(self, proba: Floats) -> Floats:
-        """Probabilities (C,) of the pool for one row.
+        """Return the probabilities (C,) of the pool for one row.
 
         Parameters
         ----------
@@ -248,7 +248,7 @@ class PoolPass(GroupPass):
         return coded, self.cost(coded, right)
 
     def cost(self, predicted: Floats, label: float) -> float:
-        """Minus the logarithm of a class's probability, in nats."""
+        """Return minus the logarithm of a class's probability, in nats."""
         return -math.log(predicted[int(label)])
 
     def state_dict(self) -> dict[str, Floats]:
@@ -296,7 +296,7 @@ class PoolPass(GroupPass):
         return mixed
 
     def _pooled(self, scores: Floats) -> Floats:
-        """Probabilities (C,) of the pool before its own floor is applied."""
+        """Return the probabilities (C,) of the pool before its own floor is applied."""
         pooled: Floats = self.weights @ scores
         pooled -= pooled.max()
         np.exp(pooled, out=pooled)

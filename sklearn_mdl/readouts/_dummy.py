@@ -43,7 +43,7 @@ class DummyLearner(Learner):
         self.n_observed = 0
 
     def attach(self, rows: ScaledRows) -> None:
-        """Remember the rows of the run."""
+        """Store the rows of the run."""
         self.stream = rows
 
     def predict(self, x: Tensor) -> Tensor:

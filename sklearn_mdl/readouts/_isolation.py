@@ -99,7 +99,7 @@ class Notes:
 
 
 class _Collector:
-    """Collect the warnings of some threads without affecting others.
+    """Collector of the warnings of some threads, which does not affect other threads.
 
     Warning filters belong to the whole process. If every thread saved and restored
     them, the filters could end up in a wrong state. Instead, the first thread to enter

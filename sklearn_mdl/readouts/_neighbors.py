@@ -208,12 +208,12 @@ class NeighborsLearner(Learner):
         self.calibration = ForwardCalibration(torch.tensor(start, dtype=torch.float64))
 
     def attach(self, rows: ScaledRows) -> None:
-        """Remember the rows of the run."""
+        """Store the rows of the run."""
         self.rows = rows
         self.seen = SeenRows(rows, self.place, self.points.metric)
 
     def predict(self, x: Tensor) -> Tensor:
-        """Log-probabilities (K, n, C), float64, of rows (n_scalings, n, d)."""
+        """Return log-probabilities (K, n, C), float64, of rows (n_scalings, n, d)."""
         if not self._knows_any:
             shape = (len(self.members), x.shape[1], len(self.classes))
             return torch.full(

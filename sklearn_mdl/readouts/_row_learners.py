@@ -90,7 +90,7 @@ class RowLearner(Learner):
         self._block: Opened | None = None
 
     def attach(self, rows: ScaledRows) -> None:
-        """Remember the rows of the run."""
+        """Store the rows of the run."""
         self.rows = rows
         self.stream: ScaledRows | LaterRows = rows
 

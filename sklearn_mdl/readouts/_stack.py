@@ -361,9 +361,9 @@ class ReadoutStack(NetStack):
 
     @torch.no_grad()
     def predict(self, x: Tensor) -> Tensor:
-        """Log-probabilities (K, n, C), float64, of rows (n_scalings, n, d).
+        """Return log-probabilities (K, n, C), float64, of rows (n_scalings, n, d).
 
-        NaN in rows whose logits are not finite.
+        They are NaN in rows whose logits are not finite.
         """
         logits = self.logits(x).double() * self._logit_scale()
         usable = logits.isfinite().all(-1, keepdim=True)
@@ -420,10 +420,10 @@ class DensityStack(NetStack):
 
     @torch.no_grad()
     def predict(self, x: Tensor) -> Tensor:
-        """Densities (K, n, 3), float64, of rows (n_scalings, n, d).
+        """Return densities (K, n, 3), float64, of rows (n_scalings, n, d).
 
-        Location and log scale in the units of the labels, and degrees of freedom. NaN
-        where outputs are not finite.
+        A density is its location and log scale in the units of the labels, and its
+        degrees of freedom. It is NaN if outputs are not finite.
         """
         units = self._units
         location, log_scale = self.logits(x).double().unbind(-1)

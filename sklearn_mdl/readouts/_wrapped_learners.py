@@ -94,7 +94,7 @@ class WrappedLearner(Learner):
         self.failing = False
 
     def attach(self, rows: ScaledRows) -> None:
-        """Remember where to read past rows again."""
+        """Store the rows of the run, to read past rows again."""
         self.rows = rows
 
     @property
@@ -115,7 +115,7 @@ class WrappedLearner(Learner):
         return {self.columns[0]: Report(lines, failure)}
 
     def predict(self, x: Tensor) -> Tensor:
-        """Log-probabilities (1, n, C), float64, of rows (n_scalings, n, d)."""
+        """Return log-probabilities (1, n, C), float64, of rows (n_scalings, n, d)."""
         # Fill incomplete blocks with copies of a row. Then the estimator always gets
         # the same number of rows, on which the last bits may depend, and no other rows.
         n_copies = self.rows.block_size - x.shape[1]

@@ -254,7 +254,7 @@ def _run(
     reveal: Callable[[np.ndarray], int],
 ) -> None:
     """Evaluate an estimator; `reveal` returns a label given its probabilities."""
-    bar = nullcontext()  # a hidden one would take tqdm's lock
+    bar = nullcontext()  # a hidden bar would still take tqdm's lock
     if estimator.verbose:
         bar = tqdm(total=len(X), desc=type(estimator).__name__, unit="row")
     with bar as shown:

@@ -81,7 +81,7 @@ class StreamSegments:
 def codelengths_of_labels(
     labels: NDArray[np.intp], n_classes: int, escape: EscapeCode | None = None
 ) -> Floats:
-    """Cost of every label given only the earlier labels, in nats."""
+    """Return the cost of every label given only the earlier labels, in nats."""
     if escape is not None:
         losses = blind_codelengths(labels, escape.n_named)
     else:

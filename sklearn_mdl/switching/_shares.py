@@ -47,7 +47,7 @@ class GroupedShare:
         self._t = 1
 
     def ahead(self, n_steps: int) -> Floats:
-        """Probability of each expert some steps after the incoming one, (K,)."""
+        """Return the weights (K,) after ``n_steps`` further steps without labels."""
         if not n_steps:
             return self.weights
         if self._rate is None:  # no redraw, at rates 1 / (t + i)
@@ -144,7 +144,7 @@ class LearnedGroupedShare:
         return self.ahead(0)
 
     def ahead(self, n_steps: int) -> Floats:
-        """Probability of each expert some steps after the incoming one, (K,)."""
+        """Return the weights (K,) after ``n_steps`` further steps without labels."""
         shares = np.stack([share.ahead(n_steps) for share in self._shares])
         posterior = np.repeat(self.posterior, self._sizes, axis=1)
         found: Floats = (posterior * shares).sum(0)

@@ -85,7 +85,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
             known = np.unique(as_labels(classes))
         elif self.new_classes == "escape":
             known = NONE_NAMED
-        with warnings.catch_warnings():  # a few rows may have as many classes
+        with warnings.catch_warnings():  # a few rows may have as many classes as rows
             warnings.filterwarnings("ignore", "The number of unique classes")
             return self._continue(X, y, known, groups)
 

@@ -306,7 +306,7 @@ def load_estimator(
         raise damaged(path, f"a {kind.__name__}", found, cure)
     for part in estimators_in(estimator):
         allowed.check(part, path)
-        if "store" in part.get_params(deep=False):  # the old folder has another owner
+        if "store" in part.get_params(deep=False):  # the saved one owns its folder
             part.set_params(store=_placed(part.store, "memory"), checkpoint=None)
     if "store" in estimator.get_params(deep=False):
         estimator.set_params(store=_placed(estimator.store, store))
@@ -417,7 +417,7 @@ def _check_fields(about: object, path: Path) -> None:
 
 
 def _known_classes() -> dict[str, type]:
-    """Estimators that a file may create: those of this package."""
+    """Return the estimators that a file may create: those of this package."""
     package = __name__.partition(".")[0]
     return {
         kind.__name__: kind

@@ -34,7 +34,7 @@ FORMATS = {
 
 
 class NewerFormat(ValueError):
-    """A file in a format that needs a later version of this package."""
+    """Error for a file in a format that needs a later version of this package."""
 
 
 def format_of(kind: str) -> str:

@@ -77,7 +77,7 @@ class StackedAdamW(torch.optim.Optimizer):
             group["n_steps"] = n_steps
 
     def moments(self) -> list[Tensor]:
-        """First and second moments of all parameters, to read or overwrite."""
+        """Return first and second moments of all parameters, to read or overwrite."""
         params = [p for group in self.param_groups for p in group["params"]]
         names = ("exp_avg", "exp_avg_sq")
         return [self.state[p][name] for p in params for name in names]

@@ -95,7 +95,7 @@ class StackedMLP(nn.Module):
         return StackedMLP.activations(self, x)[-1]
 
     def activations(self, x: Tensor) -> list[Tensor]:
-        """Input, hidden activations and logits, for :meth:`backward`."""
+        """Return input, hidden activations and logits, for :meth:`backward`."""
         h = x.expand(self.n_members, *x.shape[-2:])  # (K, B, d), a view
         found = [h]
         for weight, bias in self.pairs[:-1]:
@@ -175,7 +175,7 @@ class RoundedMLP(StackedMLP):
     _short: list[tuple[Tensor, Tensor]]  # rounded rows and weights of a step
 
     def activations(self, x: Tensor) -> list[Tensor]:
-        """Input, hidden activations and logits, for :meth:`backward`."""
+        """Return input, hidden activations and logits, for :meth:`backward`."""
         h = x.expand(self.n_members, *x.shape[-2:])
         found, self._short = [h], []
         for weight, bias in self.pairs[:-1]:
@@ -212,7 +212,7 @@ class TensorFloatMLP(StackedMLP):
     """Perceptrons whose training steps round factors to TF32 on a GPU."""
 
     def activations(self, x: Tensor) -> list[Tensor]:
-        """Input, hidden activations and logits, for :meth:`backward`."""
+        """Return input, hidden activations and logits, for :meth:`backward`."""
         with tensor_floats():
             return super().activations(x)
 

@@ -195,7 +195,7 @@ NAME = "progress.safetensors"
 TRACE = "trace"  # content of the trace's files
 ENVIRONMENT = "environment"  # may change between two calls, with a warning
 SECONDS = 30.0  # minimum seconds between two writes
-SHARE = 0.05  # of the time at most is spent writing
+SHARE = 0.05  # largest share of the time spent writing
 
 
 class Checkpoint(Event):

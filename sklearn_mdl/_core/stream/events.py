@@ -54,7 +54,7 @@ class Event:
 
 
 class Elimination(Event):
-    """Retire hopeless readouts, by a race over losses with known labels.
+    """Retirement of hopeless readouts, by a race over losses with known labels.
 
     Losses are compared whenever the number of rows has doubled, over the last half of
     the rows.

@@ -148,7 +148,7 @@ class GroupMixer(NoMixer):
         """
         groups, places, grouped, members, whole = self._awake
         weights = self._within.ahead(len(self._pending))[grouped]
-        if len(grouped) < len(self._groups.columns):  # the others sleep
+        if len(grouped) < len(self._groups.columns):  # others are asleep
             sums = np.where(whole, 1.0, members.sums(weights.copy()))
             weights /= sums[members.groups]
         mixed = self._pass.mix(values[places], weights, members)

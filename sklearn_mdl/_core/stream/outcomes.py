@@ -180,7 +180,7 @@ class ClassPrediction(Prediction):
     """Log-probabilities (K, n, C) of classes."""
 
     def losses(self, labels: Tensor) -> Tensor:
-        """Minus log-probability of the labels (n,), (K, n), in nats."""
+        """Return minus the log-probability (K, n) of the labels (n,), in nats."""
         chosen = labels.expand(len(self.values), -1).unsqueeze(-1)
         return -self.values.gather(2, chosen).squeeze(-1)
 
@@ -229,19 +229,19 @@ class ClassLabels(Outcome):
         return PoolPass(pool, n_groups, self.n_numbers)
 
     def mix(self, values: Iterable[Tensor], weights: Tensor) -> np.ndarray:
-        """Probabilities of the classes, (n, C)."""
+        """Return probabilities of the classes, (n, C)."""
         return mixture(values, weights).cpu().numpy()
 
     def mix_with(
         self, mixed: np.ndarray, pooled: np.ndarray, shares: np.ndarray
     ) -> np.ndarray:
-        """Probabilities of the classes, (n, C)."""
+        """Return probabilities of the classes, (n, C)."""
         both: np.ndarray = shares[:, :1] * mixed
         both += shares[:, 1:] * pooled
         return both
 
     def mix_rows(self, values: Tensor, weights: np.ndarray) -> np.ndarray:
-        """Log-probabilities of the classes, (n, C)."""
+        """Return log-probabilities of the classes, (n, C)."""
         with np.errstate(divide="ignore"):  # a readout of weight zero
             log_weights = np.log(weights)[:, None, None]
         mixed: np.ndarray = logsumexp(log_weights + values.cpu().numpy(), axis=0)
@@ -250,13 +250,13 @@ class ClassLabels(Outcome):
     def mix_rows_with(
         self, mixed: np.ndarray, pooled: np.ndarray, shares: np.ndarray
     ) -> np.ndarray:
-        """Log-probabilities of the classes, (n, C)."""
+        """Return log-probabilities of the classes, (n, C)."""
         both = np.stack([mixed, np.log(pooled)], -1)
         found: np.ndarray = logsumexp(both, axis=-1, b=shares)
         return found
 
     def summarise(self, mixed: np.ndarray) -> np.ndarray:
-        """Most probable class, its probability, and sum of squared probabilities."""
+        """Return best class, its probability, and the sum of squared probabilities."""
         return summarise(mixed)
 
 
@@ -342,7 +342,7 @@ class DensityPrediction(Prediction):
     fallback: Tensor
 
     def losses(self, labels: Tensor) -> Tensor:
-        """Minus log density of the labels (n,) in their own units, (K, n), in nats."""
+        """Return minus the log density (K, n) of labels (n,), in nats."""
         most = density_losses(self.fallback.expand(1, len(labels), 3), labels)
         return density_losses(self.values, labels).minimum(most + MOST_LOST)
 
@@ -442,7 +442,7 @@ class RealTargets(Outcome):
     def mix_with(
         self, mixed: np.ndarray, pooled: np.ndarray, shares: np.ndarray
     ) -> np.ndarray:
-        """Mean and standard deviation, (n, 2)."""
+        """Return mean and standard deviation, (n, 2)."""
         location, log_scale, dof = pooled.T
         # Without a variance of every group there is no pool, only the mixture.
         shares = np.where(np.isnan(pooled[:, :1]), [1.0, 0.0], shares)
@@ -455,7 +455,7 @@ class RealTargets(Outcome):
         return np.stack([centre, np.sqrt(square)], 1)
 
     def mix_rows(self, values: Tensor, weights: np.ndarray) -> np.ndarray:
-        """Mean and standard deviation of the mixture, (n, 2)."""
+        """Return mean and standard deviation of the mixture, (n, 2)."""
         values = values.cpu()
         return self.mix(
             values, torch.from_numpy(weights)[:, None].expand(values.shape[:2])
@@ -464,7 +464,7 @@ class RealTargets(Outcome):
     def mix_rows_with(
         self, mixed: np.ndarray, pooled: np.ndarray, shares: np.ndarray
     ) -> np.ndarray:
-        """Mean and standard deviation, (n, 2)."""
+        """Return mean and standard deviation, (n, 2)."""
         return self.mix_with(mixed, pooled, np.tile(shares, (len(mixed), 1)))
 
     def summarise(self, mixed: np.ndarray) -> np.ndarray:
@@ -473,7 +473,7 @@ class RealTargets(Outcome):
 
 
 def mixture_moments(values: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean of the locations and standard deviation of mixed densities, (n,) each.
+    """Return mean location and standard deviation of mixed densities, (n,) each.
 
     Parameters
     ----------

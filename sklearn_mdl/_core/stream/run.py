@@ -55,7 +55,7 @@ class Evaluator(Protocol):
 
 
 class Mixing(NamedTuple):
-    """How readouts are mixed.
+    """Settings of how readouts are mixed.
 
     Attributes
     ----------

@@ -164,7 +164,7 @@ class SomeFeatures(SampleStore):
         return len(self.store)
 
     def rows(self, start: int, stop: int) -> np.ndarray:
-        """Rows from ``start`` up to ``stop``, float32, as in `SampleStore`."""
+        """Return float32 rows from ``start`` to ``stop``, as in `SampleStore`."""
         return np.ascontiguousarray(self.pick(self.store.rows(start, stop)))
 
     def pick(self, X: np.ndarray) -> np.ndarray:

@@ -138,7 +138,7 @@ class _Queue:
         self._advance(None)
 
     def row(self) -> np.ndarray:
-        """Log-probabilities (K, C) of the next row."""
+        """Return log-probabilities (K, C) of the next row."""
         found: np.ndarray = self._rows[:, len(self._revealed)]
         return found
 

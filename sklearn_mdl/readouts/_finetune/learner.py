@@ -85,9 +85,9 @@ class NetworkLearner(Learner):
         return {**self.__dict__, "_last": None}
 
     def predict(self, x: Tensor) -> Tensor:
-        """Log-probabilities (1, n, C), float64, of rows (n_scalings, n, d).
+        """Return log-probabilities (1, n, C), float64, of rows (n_scalings, n, d).
 
-        NaN in rows whose logits are not finite.
+        They are NaN in rows whose logits are not finite.
         """
         logits = self._logits(x[self.place])
         usable = logits.isfinite().all(-1, keepdim=True)

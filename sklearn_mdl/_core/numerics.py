@@ -231,9 +231,10 @@ def dense(rows: Any) -> Any:
     most, needed = memory_of(torch.device("cpu")), 4 * int(np.prod(rows.shape))
     if most is not None and needed > most // 4:
         raise ValueError(
-            f"Sparse features must fit a quarter of the memory, {most / 4e9:.3g} GB, "
-            f"as a dense array, but shape {rows.shape} takes {needed / 1e9:.3g} GB; "
-            "use make_pipeline(encoder, TruncatedSVD(256)) for fewer features"
+            "Sparse features must fit into a quarter of the memory, "
+            f"{most / 4e9:.3g} GB, as a dense array, but shape {rows.shape} takes "
+            f"{needed / 1e9:.3g} GB; use make_pipeline(encoder, TruncatedSVD(256)) for "
+            "fewer features"
         )
     return rows.astype(np.float32).toarray()
 
@@ -258,8 +259,8 @@ def check_precision(precision: str, device: torch.device, n_jobs: int) -> None:
         needed = f"a CPU with AVX-512 BF16, or {gpu} and torch 2.8"
         raise ValueError(
             f"precision={precision!r} needs {gpu if precision == 'tf32' else needed}, "
-            f"got {device} with torch {torch.__version__}, which does not multiply "
-            "such factors; leave it at 'float32'"
+            f"got {device} with torch {torch.__version__}, which does not support such "
+            "products; leave it at 'float32'"
         )
     if precision == "tf32" and n_jobs > 1:
         raise unsupported('precision="tf32"', "n_jobs", "pass n_jobs=None")

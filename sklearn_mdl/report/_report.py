@@ -77,7 +77,7 @@ def _write(
         paths.append(write_rows(folder / "protocols.csv", COLUMNS, rows))
     if find_spec("jinja2") is None:
         warn_caller(
-            f"report.html needs Jinja2, which is not installed; {INSTALL} to have it"
+            f"report.html needs Jinja2, which is not installed; {INSTALL} to get it"
         )
         return paths
     paths.append(folder / "report.html")

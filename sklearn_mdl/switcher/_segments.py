@@ -116,7 +116,7 @@ def segment_ends(
     if isinstance(ends, Integral) and not isinstance(ends, bool):
         if not 1 <= ends <= n_rows:
             required = f"between 1 and the {n_rows} examples seen if it is a number"
-            raise invalid("ends", required, ends, "ask for at most one per row")
+            raise invalid("ends", required, ends, "pass at most one per row")
         return np.linspace(0, n_rows, int(ends) + 1).round().astype(np.intp)[1:]
     given = np.atleast_1d(np.asarray(ends))
     if times is not None:

@@ -253,7 +253,7 @@ def _check_classes(settings: object, known: Container[str]) -> None:
         case {"class": str(name), "params": dict()} if name not in known:
             raise TypeError(
                 f"A file may only hold settings of this package's estimators, got "
-                f"{name}; pickle can keep it"
+                f"{name}; use pickle to save it"
             )
         case dict():
             parts = list(settings.values())

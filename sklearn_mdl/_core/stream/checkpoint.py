@@ -260,9 +260,10 @@ class Checkpoint(Event):
         if difference := first_difference(was, now):
             name, then, here = difference
             raise ValueError(
-                f"A checkpoint must be resumed as it began, but {name} was "
-                f"{cut_short(then)} in {self.file}, and is {cut_short(here)}; name "
-                "another folder, or delete this one to begin again"
+                "A run must be resumed with the settings and data it began with, but "
+                f"{name} was {cut_short(then)} in {self.file}, and is "
+                f"{cut_short(here)}; name another folder, or delete this one to begin "
+                "again"
             )
         here = self.about[ENVIRONMENT]
         elsewhere = first_difference(about.get(ENVIRONMENT, here), here)

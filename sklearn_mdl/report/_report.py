@@ -39,8 +39,8 @@ def write_results(
         Created if it does not exist. Files of the same names are replaced if this
         function wrote them, according to ``.sklearn_mdl`` in the folder.
     comparison : ProtocolComparison, default=None
-        Result of :func:`~sklearn_mdl.compare_protocols` for the same encoders, for a
-        section of the page and ``protocols.csv``. Its held-out accuracies are also in
+        Result of :func:`~sklearn_mdl.compare_protocols` for the same encoders. It adds
+        a section to the page, ``protocols.csv``, and held-out accuracies to
         ``cells.csv`` and ``ranking.csv``.
 
     Returns

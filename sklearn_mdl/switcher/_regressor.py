@@ -134,7 +134,7 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         Codelength of every example under the switching mixture, in nats.
     reference_codelengths_ : ndarray of shape (n_samples_seen_,)
         Cost of the same labels under a Gaussian that learns online and uses no
-        feature (:func:`~sklearn_mdl.metrics.gaussian_codelengths`), in nats.
+        features (:func:`~sklearn_mdl.metrics.gaussian_codelengths`), in nats.
     posterior_ : ndarray of shape (n_samples_seen_, n_readouts)
         ``p(readout at t | labels before t)``.
     pool_kinds_ : list of n_kinds names

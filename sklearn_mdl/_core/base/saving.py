@@ -135,11 +135,12 @@ class FileMixin:
         allow_network: bool = False,
         trusted: Collection[str | PathLike[str]] = (),
     ) -> Self:
-        """Load an estimator written by :meth:`save`, which continues bitwise the same.
+        """Load an estimator written by :meth:`save`.
 
-        You can load files that you do not trust: no code in them is run, only objects
-        of this package are created, and memory is limited by the size of the file.
-        Nothing else is read or downloaded unless you allow it.
+        If you fit it further, results are bitwise those of the saved estimator. You can
+        load files that you do not trust: no code in them is run, only objects of this
+        package are created, and memory is limited by the size of the file. Nothing else
+        is read or downloaded unless you allow it.
 
         Parameters
         ----------

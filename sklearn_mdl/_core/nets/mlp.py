@@ -128,7 +128,7 @@ class StackedMLP(nn.Module):
     def bias_outputs(self, n: int) -> None:
         """Set the bias of the last outputs to probability ``1 / C`` at zero input.
 
-        New classes start like all others, without changing ratios of the others.
+        ``C`` includes the new classes. Ratios between other classes do not change.
         """
         for bias in self.pairs[-1][1]:  # one by one, so a stack equals its parts
             known = bias[0, :-n].cpu().double().numpy()

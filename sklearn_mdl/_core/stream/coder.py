@@ -1,7 +1,8 @@
 """The code of a stream: switching between readouts, and a pool of groups.
 
 Everything after the readouts is a function of their results for each row, a `Block`. A
-coder codes live or stored blocks, row by row or many at once, with the same bits.
+coder codes live or stored blocks, row by row or many at once, with bitwise the same
+results.
 
 With a pool there are two predictions: the switching mixture of all readouts and the
 pool of the groups. A fixed share with rate ``1 / t`` follows the better one, so a

@@ -91,7 +91,7 @@ class Outcome(ABC):
         """Prepare a learner for learning a minibatch with labels (n,)."""
 
     def refresh(self, y: Tensor, learners: Sequence[Learner]) -> None:  # noqa: B027
-        """Update units by all labels (n,) seen so far, whose number has doubled."""
+        """Update units from all labels (n,) seen so far, whose number has doubled."""
 
     @abstractmethod
     def unit_of_loss(self, least: float, n_rows: int) -> float:
@@ -409,7 +409,7 @@ class RealTargets(Outcome):
             learner.retarget(self._units(TargetScaling.of(y)))
 
     def refresh(self, y: Tensor, learners: Sequence[Learner]) -> None:
-        """Update units by all labels (n,) known so far, also those of learners."""
+        """Update units, including those of learners, from all labels (n,) known."""
         if not len(y):
             return
         self.known, self._fallback = TargetScaling.of(y), None

@@ -192,8 +192,9 @@ def module_of(
 class HeadedNetwork(nn.Module):
     """A trunk with a linear head that starts at zero.
 
-    So all classes are equally likely at first. A minibatch of one row is learned with
-    the running statistics of batch normalisation, since a single row has no variance.
+    All classes are therefore equally likely at first. A minibatch of one row is learned
+    with the running statistics of batch normalisation, since a single row has no
+    variance.
 
     Parameters
     ----------

@@ -316,7 +316,7 @@ def test_a_run_that_goes_on_elsewhere_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(
         "sklearn_mdl._core.io.environment.version_of", lambda name: "0.0"
     )
-    words = "versions.* and is resumed where it is '0.0'"
+    words = "versions.* and is resumed with '0.0'"
     with pytest.warns(UserWarning, match=words) as record:
         pool(checkpoint=tmp_path).fit(*data(48))
     assert {warning.filename for warning in record} == {__file__}

@@ -1054,7 +1054,7 @@ def test_a_lack_of_memory_is_one_sentence(files, capsys, monkeypatch, error):
 
     monkeypatch.setattr(sklearn_mdl.datasets, "load_features", fail)
     assert main(["score", *files]) == 2
-    words = "More memory is needed than there is"
+    words = "More memory is needed than is available"
     assert complaint(capsys, "score").startswith(f"sklearn-mdl score: {words}")
 
 
@@ -1101,7 +1101,7 @@ def test_no_output_replaces_what_is_read(tmp_path, capsys, monkeypatch, command,
         LINKS[link](out, target)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     assert main([*command, str(tmp_path / "." / out)]) == 2
-    assert "Output must not replace what is read" in complaint(capsys, command[0])
+    assert "Output must not replace an input" in complaint(capsys, command[0])
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
@@ -1110,7 +1110,7 @@ def test_remix_does_not_write_over_its_losses(fitted, tmp_path, capsys):
     save_losses(tmp_path / "bayes-codelengths.npy", load_losses(losses))
     given = ["remix", str(tmp_path / "bayes-codelengths.npy"), "--prior", "bayes"]
     assert main([*given, "--out", str(tmp_path)]) == 2
-    assert "Output must not replace what is read" in complaint(capsys, "remix")
+    assert "Output must not replace an input" in complaint(capsys, "remix")
 
 
 @pytest.mark.parametrize("out", [".", "ranking", "two/more", "../features", "link"])

@@ -618,7 +618,7 @@ def test_the_page_says_what_failed(monkeypatch, tmp_path):
     write_results(scorer, tmp_path)
     page = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
     text = "".join(page.text)
-    assert "cells failed on them: d 1." in text
+    assert "because cells failed: d 1." in text
     assert "<em>no</em> luck" in text
 
 

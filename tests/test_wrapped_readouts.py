@@ -832,7 +832,7 @@ def test_a_failing_fit_leaves_the_one_before_and_is_reported_in_the_end():
         failing.fit(X, y)
     np.testing.assert_array_equal(good.codelengths_[:96], failing.codelengths_[:96])
     assert np.isfinite(failing.codelengths_).all()
-    with pytest.warns(UserWarning, match="predicts by class frequencies"):
+    with pytest.warns(UserWarning, match="predicts with class frequencies"):
         never = MDLReadoutSwitcher(
             [KNeighborsReadout(3), RefitReadout(Moody("raises"))]
         ).fit(X, y)
@@ -1143,7 +1143,7 @@ def test_what_experts_encode_they_decode(pool):
 
 def test_wrapped_classifiers_are_not_saved_without_pickle(tmp_path):
     switcher = scored(*digits(20), [RefitReadout(LogisticRegression())])
-    with pytest.raises(TypeError, match=r"\.LogisticRegression; pickle can keep it"):
+    with pytest.raises(TypeError, match=r"\.LogisticRegression; use pickle to save"):
         switcher.save(tmp_path / "run.safetensors")
     assert not list(tmp_path.iterdir())
 

@@ -134,7 +134,7 @@ def test_a_call_that_writes_is_recognised(source, found):
     assert writers(source) == ({found} - {None})
 
 
-WORDS = "is there; move it|of another kind|Output must not|other origin"
+WORDS = "exists; move it|of another kind|Output must not|other origin"
 
 
 def modules_that_write():
@@ -279,7 +279,7 @@ OWN_NAMES = {
 
 
 REFUSED = (
-    "is there; move it|got a file of another kind"
+    "exists; move it|got a file of another kind"
     "|must hold (what sklearn_mdl saved|the settings of a race), but"
 )
 

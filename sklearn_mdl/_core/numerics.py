@@ -35,7 +35,7 @@ AMPERE = 8  # the first generation of GPUs that supports bfloat16 and TF32
 def one_thread() -> Iterator[None]:
     """Limit torch to one thread, which is faster for small products.
 
-    Numbers also do not depend on the number of cores then. The limit only applies to
+    Results then also do not depend on the number of cores. The limit only applies to
     this thread.
     """
     n_threads = torch.get_num_threads()
@@ -167,8 +167,8 @@ def evaluation_mode(module: torch.nn.Module) -> Iterator[None]:
 def flushed_denormals(flush: bool = True) -> Iterator[None]:
     """Choose whether to flush denormal numbers (below 1e-38) to zero in this thread.
 
-    Moments and gradients of rare features decay to such numbers, which slow down a
-    processor many times but do not affect predictions.
+    Moments and gradients of rare features decay to such numbers. They do not affect
+    predictions, but arithmetic with them is many times slower.
     """
     smallest = torch.tensor(1e-40, dtype=torch.float32, device="cpu")
     flushes = not bool((smallest * 1.0).any())  # the thread's setting before
@@ -183,8 +183,8 @@ def in_lanes(function: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
     """Apply an elementwise function to values of any shape, in whole vectors.
 
     On a CPU the last bits of vector instructions differ from those of scalar
-    instructions, which process the remainder of an array. Otherwise results of a
-    readout or a row would depend on its neighbours.
+    instructions, which process the remainder of an array. With a remainder, results of
+    a readout or a row would depend on its neighbours.
     """
     flat = values.reshape(-1)
     whole = torch.nn.functional.pad(flat, (0, -len(flat) % LANES))
@@ -193,7 +193,7 @@ def in_lanes(function: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
 
 def mixture(log_proba: Iterable[Tensor], weights: Iterable[Tensor]) -> Tensor:
     """Mix predictions (n, C) of each readout with weights (n,) of each."""
-    # In turn, to avoid K x n x C numbers and to sum in a fixed order.
+    # One readout at a time, to avoid K x n x C numbers and to sum in a fixed order.
     terms = (w[:, None] * p.exp() for p, w in zip(log_proba, weights, strict=True))
     return reduce(Tensor.add_, terms)
 
@@ -231,9 +231,10 @@ def dense(rows: Any) -> Any:
     most, needed = memory_of(torch.device("cpu")), 4 * int(np.prod(rows.shape))
     if most is not None and needed > most // 4:
         raise ValueError(
-            f"Sparse features must fit a quarter of the memory, {most / 4e9:.3g} GB, "
-            f"as a dense array, but shape {rows.shape} takes {needed / 1e9:.3g} GB; "
-            "make_pipeline(encoder, TruncatedSVD(256)) has narrower ones"
+            "Sparse features must fit into a quarter of the memory, "
+            f"{most / 4e9:.3g} GB, as a dense array, but shape {rows.shape} takes "
+            f"{needed / 1e9:.3g} GB; use make_pipeline(encoder, TruncatedSVD(256)) for "
+            "fewer features"
         )
     return rows.astype(np.float32).toarray()
 
@@ -258,8 +259,8 @@ def check_precision(precision: str, device: torch.device, n_jobs: int) -> None:
         needed = f"a CPU with AVX-512 BF16, or {gpu} and torch 2.8"
         raise ValueError(
             f"precision={precision!r} needs {gpu if precision == 'tf32' else needed}, "
-            f"got {device} with torch {torch.__version__}, which does not multiply "
-            "such factors; leave it at 'float32'"
+            f"got {device} with torch {torch.__version__}, which does not support such "
+            "products; leave it at 'float32'"
         )
     if precision == "tf32" and n_jobs > 1:
         raise unsupported('precision="tf32"', "n_jobs", "pass n_jobs=None")
@@ -299,7 +300,7 @@ def tensor_floats() -> Iterator[None]:
 
 
 def last_level_cache() -> int | None:
-    """Bytes of the largest cache of a core, or None if unknown."""
+    """Return the bytes of the largest cache of a core, or None if unknown."""
     # Not SC_LEVEL3_CACHE_SIZE, which may include caches of other cores.
     sizes = []
     for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
@@ -322,7 +323,7 @@ def granted_memory(n_bytes: int) -> Iterator[None]:
 
 
 def memory_of(device: torch.device) -> int | None:
-    """Return the available memory of a device in bytes, or a lower limit.
+    """Return the total memory of a device in bytes, or the limit if one is granted.
 
     None if the system does not report it.
     """
@@ -332,5 +333,5 @@ def memory_of(device: torch.device) -> int | None:
         return int(torch.cuda.get_device_properties(device).total_memory)
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):  # not every system has it
+    except (AttributeError, ValueError, OSError):  # not on every system
         return None

@@ -1,4 +1,4 @@
-"""Parallel processes: their GPUs, their parents and their deaths."""
+"""Parallel processes: assign GPUs, end with the parent, and recognise deaths."""
 
 from __future__ import annotations
 
@@ -31,22 +31,23 @@ def end_with(parent: int) -> None:
     Parameters
     ----------
     parent : int
-        Process that distributes the work. Nothing happens if it is not the parent of
-        this process, as for threads or workers of a cluster.
+        Process that distributes the work. If it is not the parent of this process, as
+        for threads or workers of a cluster, nothing happens, except that a joblib
+        worker whose parent has died ends at once.
     """
     is_parent, is_self = os.getppid() == parent, os.getpid() == parent
     if current_process().name.startswith("LokyProcess") and not (is_parent or is_self):
-        os._exit(1)  # it died before the first task came here
+        os._exit(1)  # the parent died before the first task arrived
     if is_parent and parent not in WATCHED:
         WATCHED.add(parent)
         threading.Thread(target=_watch, args=(parent,), daemon=True).start()
 
 
 def watched() -> dict[str, Any]:
-    """Return options with which joblib's workers end with this process.
+    """Return options for joblib that make its workers end with this process.
 
-    Otherwise a worker without a task would outlive a killed parent. A user's
-    initializer is kept, and workers of a cluster have none.
+    Otherwise a worker without a task would outlive a killed parent. There are no such
+    options for workers of a cluster, or if the user has set an initializer.
     """
     backend = get_active_backend()[0]
     own = type(backend).__name__ in OWN_PROCESSES
@@ -93,7 +94,7 @@ class Devices:
         device : str
             As for an estimator. Only "auto" and "cuda" leave a choice.
         """
-        import torch  # here, since a new worker first watches its parent
+        import torch  # here, since a new worker should first watch its parent
 
         n_devices = torch.cuda.device_count() if device in ("auto", "cuda") else 0
         if n_devices < 2:

@@ -26,7 +26,7 @@ except ImportError:  # before scikit-learn 1.9
     _with_callbacks = None
 
     class CallbackSupportMixin:  # type: ignore[no-redef]
-        """Do nothing, since this version has no callbacks."""
+        """Empty mixin, since this version of scikit-learn has no callbacks."""
 
 
 check_partial_fit_first_call = _check_partial_fit_first_call
@@ -74,7 +74,7 @@ def predict_proba(classifier: Any, X: Any) -> np.ndarray:
 
 
 class FitTasks:
-    """Notify scikit-learn's callbacks of a fit and of its parts.
+    """Notification of scikit-learn's callbacks about a fit and its parts.
 
     Parameters
     ----------

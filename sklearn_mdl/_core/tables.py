@@ -34,7 +34,7 @@ class Table:
     n_left : int, default=1
         Number of left-aligned columns; the others are numbers.
     bold : collection of (int, int), default=()
-        Rows and columns of bold cells, if bold is possible.
+        Rows and columns of bold cells, in formats with bold text.
     """
 
     head: Sequence[str]
@@ -83,7 +83,7 @@ _WORDS = re.compile(r" (?=\w+=|#\d+$)")
 
 
 def short_names(names: Sequence[str]) -> list[str]:
-    """Omit from names of readouts the settings that all of them share.
+    """Shorten names of readouts by omitting the settings that all of them share.
 
     Names are compared within an architecture, so different names stay different.
 

@@ -1,7 +1,7 @@
 """The table of all pairs of features that cannot be combined, with reasons.
 
 No other code may raise for a combination of features that are supported separately. The
-table may only shrink. Tests draw pairs of features and read it.
+table may only shrink. Tests draw pairs of features and check them against it.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ UNSUPPORTED: dict[tuple[str, str], str] = {
 def unsupported(
     one: str, other: str, cure: str, kind: type[Exception] = ValueError
 ) -> Exception:
-    """Return the error of two features that cannot be combined.
+    """Return the error for two features that cannot be combined.
 
     Parameters
     ----------
     one, other : str
-        A row of `UNSUPPORTED`.
+        A key of `UNSUPPORTED`.
     cure : str
         What to write instead.
     kind : type

@@ -86,12 +86,12 @@ def warn_caller(message: str) -> None:
 
 
 def check_finite(X: np.ndarray, names: Sequence[str] | None) -> None:
-    """Raise for features (n, d) that are not finite as float32, with the position.
+    """Raise for features (n, d) that are not finite as float32.
 
     Raises
     ------
     ValueError
-        With the first invalid row and column.
+        If a feature is not finite. The message names the first such row and column.
     """
     step = max(1, CHECKED_AT_ONCE // max(1, X.shape[1]))
     for start in range(0, len(X), step):
@@ -112,7 +112,7 @@ def check_finite(X: np.ndarray, names: Sequence[str] | None) -> None:
 
 
 def as_labels(y: Any) -> Any:
-    """Return labels with exact whole numbers of any size, and others unchanged.
+    """Return whole numbers as exact integers of any size, and other labels unchanged.
 
     Pandas columns and lists of numbers with both signs would become float64, which
     cannot represent all integers beyond 2^53, and scikit-learn does not treat objects
@@ -167,7 +167,8 @@ def check_class_labels(y: np.ndarray) -> None:
     Raises
     ------
     ValueError
-        With a message that begins like scikit-learn's and names the estimator to use.
+        If labels are not classes. The message begins like scikit-learn's and names the
+        estimator to use.
     """
     try:
         check_classification_targets(y)
@@ -181,7 +182,7 @@ def check_class_labels(y: np.ndarray) -> None:
 
 
 def refuse_missing(y: object) -> object:
-    """Return labels unchanged, but NumPy's text type as objects.
+    """Return labels unchanged, except that NumPy's text type becomes objects.
 
     Raises
     ------
@@ -216,7 +217,7 @@ def named_groups(groups: Any, title: str = "groups") -> np.ndarray:
         If a name is missing: None, NaN, masked, or missing in pandas.
     """
     names = np.asarray(groups)
-    # Together with text, NaN would become text.
+    # NumPy would convert NaN to text in a list that also contains text.
     given = groups if isinstance(groups, np.ndarray) else np.asarray(groups, object)
     missing = np.ma.getmaskarray(given)
     if given.dtype.kind == "f":
@@ -334,7 +335,7 @@ def refuse_labelled(transformer: BaseEstimator, name: str) -> None:
 
 
 def refuse_weights(given: Mapping[str, object], caller: str) -> None:
-    """Raise TypeError if weights of labels are given; the error has their name."""
+    """Raise TypeError if weights of labels are given; the error names them."""
     for name in given:
         raise TypeError(
             f"{caller} must weight all labels equally, since a weighted sum is not a "

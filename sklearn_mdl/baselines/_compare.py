@@ -183,9 +183,11 @@ def compare_protocols(  # noqa: PLR0913, named options of one public call
 
     Raises
     ------
-    ValueError, TypeError
-        If encoders, data, protocols or settings are invalid. Exceptions of a protocol
-        or of an encoder are stored in ``reasons`` instead.
+    ValueError
+        If data, protocols or settings are invalid. Exceptions of a protocol or of an
+        encoder are stored in ``reasons`` instead.
+    TypeError
+        If encoders, datasets, types or protocols are not of these forms.
 
     Examples
     --------

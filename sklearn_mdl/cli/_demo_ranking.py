@@ -25,8 +25,8 @@ from sklearn_mdl.model_selection import RepresentationScorer
 class MaskedReconstruction(TransformerMixin, BaseEstimator):
     """Hidden layer of an MLP that is trained to reconstruct masked features.
 
-    This pretext task needs no labels. Half of the features, drawn independently for
-    every copy of a row, are set to zero, and the network predicts all features.
+    This pretext task needs no labels. In every copy of a row, each feature is set to
+    zero with probability 1/2, and the network predicts all features.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class MaskedReconstruction(TransformerMixin, BaseEstimator):
 
     def fit(self, X: ArrayLike, y: object = None) -> Self:
         """Train the network on X, (n_samples, n_features); y is ignored."""
-        least = -(-11 // self.n_copies)  # with two of eleven rows as validation set
+        least = -(-11 // self.n_copies)  # eleven rows leave two for validation
         X = validate_data(self, X, dtype=np.float64, ensure_min_samples=max(2, least))
         rng = check_random_state(self.random_state)
         targets = np.tile(X, (self.n_copies, 1))
@@ -59,7 +59,7 @@ class MaskedReconstruction(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: ArrayLike) -> np.ndarray:
-        """Hidden activations of unmasked rows, (n_samples, n_components)."""
+        """Return hidden activations of unmasked rows, (n_samples, n_components)."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
         weights, bias = self.network_.coefs_[0], self.network_.intercepts_[0]

@@ -43,7 +43,7 @@ RESUMED = {
     "race": "; run it again to continue",
 }
 
-# Errors of bad input; RuntimeError only if torch lacks memory.
+# Errors due to bad input; RuntimeError only counts if torch is out of memory.
 REFUSALS = (
     *(ValueError, TypeError, OSError, ImportError, EOFError),
     *(MemoryError, RuntimeError),
@@ -78,9 +78,9 @@ def _sentence(error: Exception) -> str:
     text = " ".join(str(error).split())
     if isinstance(error, RecursionError):
         return "The input must not be nested this deeply; check where it comes from"
-    if _lacks_memory(error) and "; " not in text:  # otherwise it says what to do
+    if _lacks_memory(error) and "; " not in text:  # otherwise it has a fix
         more = f" ({text})" if text else ""
-        return f"More memory is needed than there is{more}; use less data"
+        return f"More memory is needed than is available{more}; use less data"
     return text
 
 

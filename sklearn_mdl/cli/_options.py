@@ -17,7 +17,7 @@ import sklearn_mdl
 T = TypeVar("T")
 Features = dict[str, tuple[Any, ...]]  # features by encoder, labels, perhaps groups
 FEATURES_HELP = ".npy, .npz or .safetensors: a row of numbers for each example"
-LABELS_HELP = "the same kinds of files: a class for each row"
+LABELS_HELP = "labels in a file of one of these kinds: a class for each row"
 PRECISIONS = ("float32", "bfloat16", "tf32")  # as in switchers
 READOUTS = ("default", "linear", "closed-form", "nets", "mixed", "drift")
 
@@ -86,7 +86,7 @@ def add_output(parser: argparse.ArgumentParser, metavar: str, help: str) -> None
 
 def add_seed(parser: argparse.ArgumentParser) -> None:
     """Add the seed."""
-    add(parser, "--seed", "of orders, initial weights and replay", "N", 0)
+    add(parser, "--seed", "seed of orders, initial weights and replay", "N", 0)
 
 
 def add_results(parser: argparse.ArgumentParser, default: Path) -> None:
@@ -126,7 +126,7 @@ def selected(features: Features, options: argparse.Namespace) -> Features:
 
 
 def _named(found: dict[str, T], names: Sequence[str] | None, what: str) -> dict[str, T]:
-    """Return the items of these names; None is all."""
+    """Return the items with these names, or all if ``names`` is None."""
     if names is None:
         return found
     unknown = [name for name in names if name not in found]
@@ -141,8 +141,8 @@ def add_device(parser: argparse.ArgumentParser) -> None:
     """Add the device and the precision."""
     add(parser, "--device", "where to compute, as in cpu or cuda:0", "NAME", "auto")
     help = (
-        "precision of factors of matrix products while networks learn, if the hardware "
-        "supports it"
+        "precision to which factors of matrix products are rounded when networks are "
+        "trained, if the hardware supports it"
     )
     add_choice(parser, "--precision", PRECISIONS, help)
 
@@ -279,19 +279,19 @@ def load_rows(
 
 
 def check_apart(outputs: Iterable[Path], inputs: Iterable[Path | None]) -> None:
-    """Raise for outputs that are inputs, even through links or other names."""
+    """Raise if an output is also an input, even through a link or another name."""
     given = [path for path in inputs if path is not None and path.exists()]
     for output in outputs:
         same = [path for path in given if output.exists() and output.samefile(path)]
         if same:
             raise ValueError(
-                f"Output must not replace what is read, but {str(output)!r} is "
+                f"Output must not replace an input, but {str(output)!r} is "
                 f"{str(same[0])!r}; choose another name"
             )
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder for results, so errors come before the run."""
+    """Create a folder for results before the run, so that errors are raised early."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as error:

@@ -34,9 +34,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     _options.add_flag(parser, "--once", "stop at the end of the file of labels")
     help = "classes that can occur, fixed beforehand (default: labels are real numbers)"
     _options.add(parser, "--classes", help, "N", type=int)
-    help = "also stop when the leader is behind no other by more nats per label"
+    help = "also stop when the leader is behind no other encoder by more nats per label"
     _options.add(parser, "--within", help, "NATS", type=float)
-    help = "probability that the race is ever wrong, however often you look"
+    help = "largest probability that the race is ever wrong, however often you look"
     _options.add(parser, "--alpha", help, "N", 0.05)
     help = "exact is valid for any labels, but takes about twice as many"
     _options.add_choice(parser, "--method", ("asymptotic", "exact"), help)
@@ -82,7 +82,7 @@ def run(options: argparse.Namespace) -> None:
         except ValueError as error:
             if options.labels is not None or not sys.stdin.isatty():
                 raise
-            print(error, file=sys.stderr)  # you can type another one
+            print(error, file=sys.stderr)  # the user can type another label
             continue
         print(_line(race, start, alive), flush=True)
         if race.should_stop_ or end == n_rows:
@@ -120,9 +120,9 @@ def _steps(options: argparse.Namespace, known: np.ndarray) -> Iterator[list[str]
 
 
 def _lines_of(path: Path, *, whole: bool, begun: bool) -> list[str]:
-    """Return the lines of a file; if `whole`, the last one only if it has ended.
+    """Return the lines of a file; if `whole`, without an incomplete last line.
 
-    The file need not exist before its first label.
+    Before the first label, the file need not exist.
     """
     if whole and not begun and not path.exists():
         return []

@@ -70,7 +70,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     _options.add_targets(parser)
     _options.add_permutations(parser)
     _options.add_device(parser)
-    help = "level of tests; intervals have 1 - alpha"
+    help = "level of tests; intervals have level 1 - alpha"
     _options.add(parser, "--alpha", help, "N", 0.1)
     _options.add_seed(parser)
     _options.add_orders(parser, default=None)
@@ -170,7 +170,7 @@ def _check_apart(features: Path, out: Path) -> None:
         if folder.is_relative_to(features):
             raise ValueError(
                 f"Results must go to a folder outside {str(features)!r}, or the next "
-                f"run would take them for features, got {str(out)!r}; choose another"
+                f"run would read them as features, got {str(out)!r}; choose another"
             )
 
 

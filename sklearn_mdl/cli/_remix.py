@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sklearn_mdl.switcher import StoredLosses
     from sklearn_mdl.switching import ForwardTrace
 
-POOLED = ", pooled"  # with kinds of readouts, if they were stored
+POOLED = ", pooled"  # only if predictions of kinds were stored
 MAX_ROWS = 1000  # of a posterior in a table, at most
 
 

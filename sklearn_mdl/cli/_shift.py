@@ -1,4 +1,4 @@
-"""``sklearn-mdl shift``: test whether the train and test part differ."""
+"""``sklearn-mdl shift``: test whether the train and test parts differ."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     help = "reshuffled splits to compare with"
     _options.add(parser, "--n-reshuffles", help, "N", 19)
     _options.add(parser, "--level", "level of the test", "N", 0.05)
-    help = "use this many rows of both parts together, drawn at random"
+    help = "use this many rows in total, drawn at random from both parts"
     _options.add(parser, "--max-samples", help, "N", type=int)
     _options.add(parser, "--seed", "seed of reshuffles and draws", "N", 0)
     _options.add(parser, "--n-jobs", "splits fitted in parallel", "N", 1)

@@ -56,7 +56,7 @@ def encoded_table(options: argparse.Namespace) -> Representations:
 
 
 def _labelled(options: argparse.Namespace) -> tuple[dict[str, list[str]], list[str]]:
-    """Read the columns by option for rows with a label, and return remarks."""
+    """Return the columns by option, for rows with a label, and remarks on them."""
     path = options.features
     columns = sklearn_mdl.datasets.read_csv(path)
     names = {"text": options.text or TEXT, "label": options.label or LABEL}

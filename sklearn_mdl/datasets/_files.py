@@ -209,8 +209,10 @@ def load_groups(path: str | Path) -> np.ndarray:
 
     Raises
     ------
-    FileNotFoundError, ValueError
-        As :func:`load_labels`.
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        For the reasons given in :func:`load_labels`.
     """
     return _load_vector(path, (_GROUPS_STEM,))
 

@@ -101,8 +101,10 @@ class ImageEncoder(ViewEncoder):
 
         Raises
         ------
-        ValueError, TypeError
+        ValueError
             If a parameter or the first image cannot be used.
+        TypeError
+            If X does not contain images, or a parameter has the wrong type.
         ImportError
             If a library is missing.
         OSError

@@ -130,8 +130,11 @@ class HiddenStatesEncoder(ViewEncoder):
 
         Raises
         ------
-        ValueError, TypeError
-            If layers or positions do not exist, or if the model cannot be run.
+        ValueError
+            If layers or positions do not exist, or if the output of the model or of the
+            tokenizer cannot be used.
+        TypeError
+            If the model cannot be called with these inputs.
         """
         positions = checked_positions(self.positions)
         if self.layers is not None:

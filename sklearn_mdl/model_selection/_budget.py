@@ -23,7 +23,7 @@ Outcomes = dict[int, Cell | Failure]
 
 
 def rounds(tasks: Sequence[Task], found: Outcomes) -> Iterator[list[int]]:
-    """Yield the due cells round by round while the caller adds outcomes.
+    """Yield the due cells round by round; the caller adds their outcomes to ``found``.
 
     All orders of an encoder on a dataset are adjacent in ``tasks``. The generator ends
     when all cells have an outcome, except on datasets with a failed cell.
@@ -71,7 +71,7 @@ def in_round(
 
 
 def clearly_worse(nats: Sequence[np.ndarray]) -> list[bool]:
-    """Return True for encoders that are clearly worse on a dataset.
+    """Return whether each encoder is clearly worse than the best on a dataset.
 
     Parameters
     ----------

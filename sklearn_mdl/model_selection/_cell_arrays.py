@@ -60,7 +60,7 @@ class CellArrays:
         """Mean codelength over orders, (n_datasets, n_encoders), in nats.
 
         If encoders have different numbers of orders, they are compared on the shared
-        orders. See the class.
+        orders; see the class.
         """
         return paired_means(self.order_codelengths_)
 
@@ -71,7 +71,7 @@ class CellArrays:
 
     @property
     def accuracies_(self) -> np.ndarray:
-        """Share of labels predicted correctly before they were seen, same shape."""
+        """Share of labels predicted before they were seen, (n_datasets, n_encoders)."""
         return paired_means(self._by_order("accuracy"))
 
     @property
@@ -100,7 +100,7 @@ class CellArrays:
             yield replace(sample_of(cells), codelengths=nats)
 
     def cells_by_encoder(self) -> dict[tuple[str, str], list[Cell]]:
-        """Cells by dataset and encoder, order by order."""
+        """Return the cells by dataset and encoder, order by order."""
         names = product(self.dataset_names_, self.encoder_names_)
         groups: dict[tuple[str, str], list[Cell]] = {pair: [] for pair in names}
         for cell in self._ranked:
@@ -135,7 +135,7 @@ class CellArrays:
         return {name: note for name, note in notes.items() if note}
 
     def mean_posteriors(self) -> list[list[dict[str, float]]]:
-        """Posterior of every architecture, averaged over examples and orders.
+        """Return the mean posterior of every architecture over examples and orders.
 
         Returns
         -------
@@ -149,14 +149,14 @@ class CellArrays:
         ]
 
     def savings_per_example(self, reference: str = "uniform") -> np.ndarray:
-        """Nats per example saved relative to a code without features.
+        """Return the nats per example saved relative to a code without features.
 
         Parameters
         ----------
         reference : {"uniform", "frequency", "labels"}, default="uniform"
             The code without features: the uniform code, the code of label frequencies
-            so far, or the best code given the earlier labels in the same orders. For
-            real labels all three are a Gaussian that learns online.
+            so far, or a code that predicts each label from all earlier labels in the
+            same orders. For real labels all three are a Gaussian that learns online.
 
         Returns
         -------

@@ -52,7 +52,7 @@ class Trace(NamedTuple):
     correct: np.ndarray = np.empty(0, np.uint8)
 
     def read(self) -> Trace:
-        """Return the trace itself; same interface as `TraceFile`."""
+        """Return the trace itself, as `TraceFile.read` does."""
         return self
 
 
@@ -105,7 +105,7 @@ class Cell:
         Nats under the code of label frequencies, which uses no features. For real
         labels, nats under a Gaussian that learns online.
     labels_alone : float
-        Nats under the best code given only earlier labels, as in
+        Nats under a code that predicts each label from all earlier labels, as in
         ``reference_codelengths_`` of the switcher. For real labels this is `frequency`.
     readouts : dict of str to float
         Codelength of every readout, in nats.
@@ -251,8 +251,9 @@ def score_cell(task: Task, device: str | None = None) -> Cell:
 
     Raises
     ------
-    ValueError If the codelength is not finite, if X or y have changed since their
-        digest was computed, or if the fit raises.
+    ValueError
+        If the codelength is not finite, if X or y have changed since their digest was
+        computed, or if the fit raises.
     """
     start = time.perf_counter()
     switcher = _switcher_of(task, device)

@@ -34,7 +34,7 @@ Floats = NDArray[np.float64]
 N_BLOCKS = 50  # blocks of a stream, or up to twice as many
 TRAINING = 1.35  # from draws of caltech101, cifar10 and gtsrb
 N_DRAWS = 1000
-MOST_TIMES = 100  # times the given labels; beyond, infinity
+MOST_TIMES = 100  # times the given labels; larger numbers are reported as infinity
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +106,8 @@ class Sample:
         Returns
         -------
         more : float
-            0 if the given labels suffice; infinity if `MOST_TIMES` as many do not.
+            0 if the given labels suffice; infinity if `MOST_TIMES` as many do not; NaN
+            if the variation is unknown.
         """
         n = self.n_samples
         variance, freedom = self.variance(winner, rival)
@@ -176,9 +177,10 @@ def _losses(cells: Sequence[Cell]) -> tuple[Floats, float]:
 
 
 def chances_of_best(scores: Floats) -> Floats:
-    """Return how often each encoder is lowest in scores (n_draws, n_encoders).
+    """Return the share of draws in which each encoder has the lowest score.
 
-    NaN if a score is NaN because traces are gone.
+    Scores are of shape (n_draws, n_encoders). The shares are NaN if a score is NaN
+    because traces are missing.
     """
     if np.isnan(scores).any():
         return np.full(scores.shape[1], np.nan)

@@ -123,7 +123,7 @@ class PreferredReadouts(NamedResult, Sequence[list[str]]):
         }
 
 
-FORESEEABLE = 2  # times the given labels; beyond, predictions are guesses
+FORESEEABLE = 2  # times the given labels; predictions beyond that are guesses
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -140,7 +140,7 @@ class Extrapolations(NamedResult):
         Predicted codelengths minus that of the encoder with the shortest code of the
         given labels. If a margin is negative, its encoder would overtake that encoder.
     best : ndarray of int of shape (n_datasets,)
-        Column of that encoder.
+        Column of the encoder with the shortest code of the given labels.
     level : float
         Level of each interval.
     n_given : ndarray of int of shape (n_datasets,)

@@ -31,7 +31,7 @@ Floats = NDArray[np.float64]
 SCALINGS = ("standard", "centered-unit")
 ARRAYS = "columns", "mean", "deviation", "weights", "intercepts"  # of a file
 SLOPES = (-7.0, 7.0)  # bounds of the log of the probe's slope
-SMALL = 0.25  # share of rows' distances to the mean; keeps probabilities positive
+SMALL = 0.25  # factor of distances to the mean; keeps probabilities positive
 
 
 @dataclass(frozen=True, eq=False)

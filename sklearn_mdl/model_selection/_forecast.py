@@ -37,7 +37,7 @@ OURS = {
 
 @dataclass(frozen=True)
 class ForecastRow:
-    """The cells of an encoder on a dataset.
+    """Forecast of the cells of an encoder on a dataset.
 
     Attributes
     ----------

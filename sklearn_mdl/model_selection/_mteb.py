@@ -73,7 +73,7 @@ def with_codelength(
 
 
 class _Experiment:
-    """The method ``_run_experiment`` of a task, extended with codelengths."""
+    """Replacement of a task's ``_run_experiment`` that adds codelengths."""
 
     def __init__(self, task: Any, switcher: OnlineEstimator) -> None:
         self.task, self.switcher = task, switcher

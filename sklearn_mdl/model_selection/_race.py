@@ -70,7 +70,7 @@ class RaceForecast(NamedTuple):
 
 
 class RaceHistory(NamedTuple):
-    """A race after each of its labels.
+    """State of a race after each of its labels.
 
     Attributes
     ----------
@@ -88,7 +88,7 @@ class RaceHistory(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class EncoderRace(BaseEstimator):
-    """Compare encoders while you label, and stop as soon as the answer is certain.
+    """Comparison of encoders while you label, which shows when the answer is certain.
 
     A :class:`~sklearn_mdl.MDLReadoutSwitcher` for every encoder predicts each label
     before it is seen. You may look at the results after every label and stop whenever
@@ -208,9 +208,12 @@ class EncoderRace(BaseEstimator):
 
         Raises
         ------
-        ValueError, TypeError If a parameter is invalid, if an encoder is not fitted, or
-            if this race or the one in the folder began with other settings, which would
-            void the guarantee.
+        ValueError
+            If a parameter is invalid, if an encoder is not fitted, or if this race or
+            the one in the folder began with other settings, which would void the
+            guarantee.
+        TypeError
+            If an encoder is not a transformer or, with a folder, cannot be pickled.
         """
         if hasattr(self, "_race"):
             self._check_unchanged()
@@ -332,7 +335,7 @@ class EncoderRace(BaseEstimator):
         return RaceForecast(median, low, high, max_labels)
 
     def verdict(self) -> str:
-        """Say whether you can stop, which encoder leads, and what is certified."""
+        """Describe whether you can stop, which encoder leads, and what is certified."""
         self.resume()
         n, alive = self.n_labels_, [e for e in self.alive_ if e != self.leader_]
         out = [f"{e!r} (at {self.eliminated_at_[e]})" for e in self.eliminated_at_]
@@ -354,7 +357,7 @@ class EncoderRace(BaseEstimator):
             behind = (
                 "an unknown amount" if np.isinf(worst) else f"{max(worst, 0):.3g} nats"
             )
-            lines.append(f"It may be behind {others} by up to {behind} a label.")
+            lines.append(f"It may be behind {others} by up to {behind} per label.")
         if out:
             lines.append(f"Out: {', '.join(out)}.")
         if self.should_stop_ and not self.certified_:

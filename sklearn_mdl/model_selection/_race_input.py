@@ -141,8 +141,10 @@ def encoders_by_name(
 
     Raises
     ------
-    ValueError, TypeError
+    ValueError
         If there are fewer than two encoders, or one is not fitted or uses the labels.
+    TypeError
+        If an encoder is not a transformer.
     """
     encoders = given if isinstance(given, Mapping) else dict.fromkeys(given)
     if len(encoders) < 2 or len(encoders) < len(given):

@@ -55,7 +55,7 @@ class PrintedRanking(RankStatistics):
         return as_latex(self, table)
 
     def summary(self) -> str:
-        """Return the ranking as text: verdict, results by dataset, average ranks."""
+        """Return the verdict, the results by dataset and average ranks as text."""
         return as_text(self)
 
 

@@ -70,7 +70,7 @@ SEVERAL_ORDERS = 4
 
 @dataclass(eq=False, repr=False)
 class RepresentationScorer(PrintedRanking, BaseEstimator):
-    """Rank encoders by the codelength of labels given their features.
+    """Ranking of encoders by the codelength of labels given their features.
 
     ``fit`` runs the switcher over the features of every encoder on every dataset. On a
     dataset, all encoders get the same readouts. Default lists of readouts depend on the
@@ -280,13 +280,13 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         return self
 
     def summary(self) -> str:
-        """Return the ranking as text: the verdict, by dataset, then average ranks."""
+        """Return the verdict, the results by dataset and average ranks as text."""
         text = super().summary()
         eliminated = self.eliminated_
         return f"{text}\n\n{out_text(eliminated)}" if eliminated else text
 
     def dry_run(self, datasets: Datasets, encoders: Encoders | None = None) -> Forecast:
-        """List the cells that ``fit`` would run, with their memory and time.
+        """Forecast the cells that ``fit`` would run, with their memory and time.
 
         This method runs the encoders, or reads their features from ``results``. It then
         times switchers on the first minibatches.
@@ -348,7 +348,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
 
     @property
     def _targets(self) -> str:
-        """Kind of labels, as the switcher determines if there is one."""
+        """Kind of labels, which the switcher determines if there is one."""
         if self.switcher is None:
             return self.targets
         is_real = isinstance(self.switcher, MDLReadoutSwitcherRegressor)

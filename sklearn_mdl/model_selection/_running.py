@@ -1,4 +1,4 @@
-"""Parallel runs of the measurements of a study: devices, progress, failures."""
+"""Parallel measurements of a study, with devices, a progress bar and failures."""
 
 from __future__ import annotations
 
@@ -278,7 +278,7 @@ class RemoteMap(NamedTuple):
 
     @classmethod
     def of(cls, array: np.ndarray) -> Self | None:
-        """Describe a view of a memory map, if its file is known."""
+        """Describe a view of a memory map; return None if its file is not known."""
         root = array
         while isinstance(root.base, np.ndarray):
             root = root.base

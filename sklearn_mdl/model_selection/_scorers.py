@@ -121,11 +121,12 @@ def heldout_codelength_scorer(
 ) -> float:
     """Score a fitted switcher by the codelength of rows that follow its stream.
 
-    A copy of the switcher continues over these rows: each is predicted from all rows
-    before it, and then learned. The estimator itself does not change. If X and y begin
-    with the stream, like the training rows of ``learning_curve``, the codelengths of
-    these rows are those of the fit. Other rows are evaluated in the order given, which
-    should be random. Only compare scores for equal numbers of fitted and scored rows.
+    A copy of the switcher continues the stream with these rows: it predicts each row
+    from all rows before it, and then learns it. The estimator itself does not change.
+    If X and y begin with the stream, like the training rows of ``learning_curve``, the
+    codelengths of these rows are those of the fit. Other rows are evaluated in the
+    order given, which should be random. Only compare scores for equal numbers of fitted
+    and scored rows.
 
     Parameters
     ----------
@@ -194,8 +195,8 @@ def _later_codelengths(caller: str, fitted: _Fitted) -> np.ndarray:
 def _is_heldout(fitted: _Fitted) -> bool:
     """Return True if the rows seem to be a held-out fold.
 
-    Steps that draw random numbers make rows of the stream look new. A fold, however, is
-    smaller than the stream.
+    Steps that draw random numbers make rows of the stream look new. So with steps, only
+    fewer rows than the stream count as a fold.
     """
     is_smaller = len(fitted.X) < fitted.n_rows or not fitted.steps
     return is_smaller and not _count_returning(fitted)
@@ -208,7 +209,7 @@ def refit_codelength_scorer(
 
     Use this scorer for :func:`sklearn.inspection.permutation_importance` on the rows of
     the stream. The importance of a feature is then the increase of the codelength, in
-    nats per example, if that feature is permuted. Any other scorer would compare
+    nats per example, when that feature is permuted. Any other scorer would compare
     prequential predictions with predictions for rows that have already been learned.
 
     Parameters
@@ -277,7 +278,7 @@ def refit_codelength_scorer(
 
 
 def _detach(estimator: OnlineEstimator, seed: int) -> None:
-    """Remove parameters that name files, and set the seed if there is none."""
+    """Reset parameters that name files, and set the seed if there is none."""
     own = {"store": "memory", "checkpoint": None, "verbose": 0}
     names = estimator.get_params(deep=False)
     estimator.set_params(**{k: value for k, value in own.items() if k in names})
@@ -331,7 +332,10 @@ class _Fitted(NamedTuple):
         return int(self.switcher.n_samples_seen_)
 
     def difference(self) -> str:
-        """Describe how X and y, cut to the stream's length, differ; "" if equal."""
+        """Describe how X and y, cut to its length, differ from the stream; "" if equal.
+
+        Copies of the steps are refitted to find rows that differ only by rounding.
+        """
         n_rows, switcher = self.n_rows, self.switcher
         found = _difference(switcher, self.X[:n_rows], self.y[:n_rows])
         if found == OTHER_ROWS and self.steps:

@@ -57,7 +57,7 @@ class RankStatistics(CellArrays):
         Parameters
         ----------
         dataset : str, default=None
-            Name of a dataset; None is for all datasets together.
+            Name of a dataset; None for all datasets together.
 
         Returns
         -------
@@ -122,7 +122,7 @@ class RankStatistics(CellArrays):
         return ranking.rank_groups(self.average_ranks_, self.critical_difference_)
 
     def nemenyi_p_values(self) -> np.ndarray:
-        """P-values of differences of average ranks, (n_encoders, n_encoders)."""
+        """Return p-values of differences of average ranks, for all pairs."""
         ranks, (n_datasets, n_encoders) = self.average_ranks_, self.codelengths_.shape
         return ranking.nemenyi_p_values(ranks[:, None] - ranks, n_encoders, n_datasets)
 
@@ -133,7 +133,9 @@ class RankStatistics(CellArrays):
         n_resamples: int = 1000,
         random_state: RandomState = 0,
     ) -> ranking.RankIntervals:
-        """Intervals of average ranks; see :func:`~sklearn_mdl.ranking.rank_intervals`.
+        """Return intervals of average ranks.
+
+        See :func:`~sklearn_mdl.ranking.rank_intervals`.
 
         Parameters
         ----------
@@ -158,7 +160,7 @@ class RankStatistics(CellArrays):
         Parameters
         ----------
         pairs : sequence of (str, str), default=None
-            Names of encoders; None is all pairs, for at most 40 encoders.
+            Names of encoders; None compares all pairs, for at most 40 encoders.
         top_k : int, default=None
             Only compare this many encoders: those with the best average ranks.
         """
@@ -181,7 +183,7 @@ class RankStatistics(CellArrays):
         Parameters
         ----------
         pairs : sequence of (str, str), default=None
-            Names of encoders; None is all pairs, for at most 40 encoders.
+            Names of encoders; None compares all pairs, for at most 40 encoders.
         rope : float, default=0.01
             Relative difference up to which codelengths count as equivalent.
         top_k : int, default=None
@@ -210,7 +212,7 @@ class RankStatistics(CellArrays):
         return self._named(ranking.win_table(self.positive_codelengths_, rope=rope))
 
     def order_spread(self) -> differences.OrderSpread:
-        """Means and standard deviations of codelengths over at least two orders."""
+        """Return means and standard deviations over two or more orders."""
         return self._named(differences.order_spread(self.order_codelengths_))
 
     def paired_differences(
@@ -220,7 +222,7 @@ class RankStatistics(CellArrays):
         level: float | None = None,
         top_k: int | None = None,
     ) -> differences.PairedDifferences:
-        """Differences of the codelengths of pairs on each dataset.
+        """Return differences between the codelengths of pairs on each dataset.
 
         Intervals are for the mean difference over fresh draws of equal size. Both rows
         (in blocks of the stream) and orders are treated as samples.
@@ -228,7 +230,7 @@ class RankStatistics(CellArrays):
         Parameters
         ----------
         pairs : sequence of (str, str), default=None
-            Names of encoders; None is all pairs, for at most 40 encoders.
+            Names of encoders; None compares all pairs, for at most 40 encoders.
         level : float, default=None
             None is ``1 - alpha``.
         top_k : int, default=None
@@ -248,7 +250,7 @@ class RankStatistics(CellArrays):
         return self._named(differences.paired_differences(samples, chosen, level))
 
     def preferred_readouts(self) -> differences.PreferredReadouts:
-        """Architecture with the largest mean posterior, by dataset and encoder.
+        """Return the architectures with the largest mean posterior.
 
         The mean is over examples and orders, ``argmax_k 1/T sum_t p(k at t | labels
         before t)``, as in the paper's table of readout models (Li, Bornschein and
@@ -257,8 +259,8 @@ class RankStatistics(CellArrays):
         Returns
         -------
         readouts : PreferredReadouts
-            A sequence with one list for each dataset, which contains a name for each
-            encoder.
+            A sequence with one list per dataset, which contains the name of an
+            architecture for each encoder.
         """
         names = [
             [max(shares, key=shares.__getitem__) for shares in row]

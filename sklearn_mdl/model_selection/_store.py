@@ -26,7 +26,7 @@ from sklearn_mdl.model_selection._tasks import (
 )
 from sklearn_mdl.readouts import Terms
 
-MOST_BYTES = 2**26  # format of the text of one cell
+MOST_BYTES = 2**26  # limit on the text of one cell
 
 _KINDS = {
     name: get_origin(kind) or kind
@@ -36,7 +36,7 @@ _KINDS = {
 
 
 def text_of(cell: Cell, identity: Mapping[str, object]) -> bytes:
-    """Return a cell as JSON: results except the trace, identity, and checksum."""
+    """Return a cell as JSON: its results except the trace, identity and a checksum."""
     kept = cell.kept()
     if math.isnan(cell.accuracy):  # NaN is not JSON
         kept["accuracy"] = None
@@ -178,8 +178,9 @@ class CellStore:
         ------
         NewerFormat
             If a later version of this package wrote the cell.
-        IsADirectoryError If a directory has the name of the file, so that the cell
-            could not be written.
+        IsADirectoryError
+            If a directory has the name of the file, so that the cell could not be
+            written.
         """
         identity, path, source = self.entry(task)
         for place in (path, source.path):

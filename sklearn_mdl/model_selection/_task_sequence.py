@@ -340,7 +340,7 @@ def _cost(run: PrequentialRun, task: _Task) -> float:
 
 
 def _intervals(saved: Floats, level: float) -> Floats:
-    """Intervals (T, T, 2) of means over orders (n_orders, T, T)."""
+    """Return intervals (T, T, 2) of the means of ``saved`` (n_orders, T, T)."""
     n_orders = len(saved)
     if n_orders < 2:
         return np.full((*saved.shape[1:], 2), np.nan)

@@ -171,7 +171,7 @@ def fingerprints(
     *,
     is_real: bool = False,
 ) -> dict[str, str]:
-    """Return SHA-256 of features, labels and groups as the run reads them.
+    """Return the SHA-256 of features, labels and groups as a run reads them.
 
     Features are hashed as float32 and real labels as float64. Other labels are hashed
     as indices of sorted classes, since class names are not coded.
@@ -215,5 +215,5 @@ def canonical(content: object) -> bytes:
 
 
 def digest_of(content: object) -> str:
-    """SHA-256 of the canonical text of JSON data."""
+    """Return the SHA-256 of the canonical text of JSON data."""
     return hashlib.sha256(canonical(content)).hexdigest()

@@ -23,12 +23,12 @@ def two_axes(
     switcher: MDLReadoutSwitcher | None = None,
     **options: Any,
 ) -> TwoAxesDisplay:
-    """Codelengths of labels and batches given the embeddings of each encoder.
+    """Compute codelengths of labels and batches given each encoder's embeddings.
 
     Integrated embeddings of cells should predict the type of a cell but not its batch.
     So the code of the label should be short and that of the batch long. Both are in
-    nats. They require neither a neighbourhood size nor a weight of one against the
-    other.
+    nats. You need to choose neither a neighbourhood size nor weights for the two
+    criteria.
 
     Parameters
     ----------

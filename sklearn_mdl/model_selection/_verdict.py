@@ -19,7 +19,7 @@ SURE = 0.95  # probability from which a choice is settled
 
 @dataclass(frozen=True)
 class Best:
-    """The best of the given encoders and its probability.
+    """The best of the given encoders, and the probability that it is best.
 
     The best encoder on a dataset has the shortest expected code over fresh draws of
     equal size from the same source. The best encoder over datasets has the best average

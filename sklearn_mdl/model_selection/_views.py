@@ -53,8 +53,8 @@ class ViewComparison:
         Probability that each view has the shortest expected code over fresh draws of
         equal size. NaN with too few labels.
     posterior : ndarray of shape (n_views,)
-        Posterior of each view given all labels, by Bayes' rule with equal priors. It
-        tells which view predicted *these* labels best, so it is more certain than
+        Posterior of each view given all labels, by Bayes' rule with equal priors. It is
+        about which view predicted *these* labels best, so it is more certain than
         ``probabilities``.
     codelength : float
         Codelength of all views together, in nats, with the pool if there is one.
@@ -127,7 +127,7 @@ class ViewComparison:
         least = min(self.codelength, float(self.codelengths.min()))
         alone = f"labels alone: {self.reference_codelength:.1f} nats"
         if least >= self.reference_codelength:
-            alone += "; no view shows anything about the labels so far"
+            alone += "; no view is informative about the labels so far"
         return [
             alone,
             f"best view: {self.best} of {len(self.names)}{self._certainty()}",
@@ -138,7 +138,7 @@ class ViewComparison:
 
     def _certainty(self) -> str:
         if np.isnan(self.probabilities).any():
-            return "; too few labels to say how sure that is"
+            return "; too few labels to tell how certain that is"
         chance = self.probabilities[self.names.index(self.best)]
         if chance >= SURE:
             return f"; sure, with probability {min(chance, 0.99):.2f}"

@@ -20,7 +20,7 @@ class _Pooled(NamedTuple):
 
     mean: float
     variance: float
-    dof: float  # infinite: a Gaussian
+    dof: float  # infinite for a Gaussian
 
     @property
     def squared_scale(self) -> float:
@@ -76,7 +76,7 @@ class DensityPoolPass(GroupPass):
             return np.stack([mean, total, 1.0 / inverse], 1)
 
     def predict(self, mixed: Floats) -> Floats:
-        """Location, log scale and degrees of freedom, (3,); NaN without a pool."""
+        """Return location, log scale and degrees of freedom, (3,); NaN if undefined."""
         pooled = self._pooled(mixed)
         return NONE if pooled is None else _named(pooled)
 
@@ -92,7 +92,7 @@ class DensityPoolPass(GroupPass):
         return named, cost
 
     def cost(self, predicted: Floats, label: float) -> float:
-        """Minus log density of a label, in nats; NaN if there is no density."""
+        """Return minus the log density of a label, in nats; NaN without a density."""
         return _student_t_loss(label, *predicted.tolist())
 
     def _pooled(self, mixed: Floats) -> _Pooled | None:
@@ -148,7 +148,7 @@ def _named(pooled: _Pooled) -> Floats:
 
 
 def _student_t_loss(label: float, mean: float, log_scale: float, dof: float) -> float:
-    """Minus log density of a label, in nats."""
+    """Return minus the log density of a label, in nats."""
     z = (label - mean) / math.exp(log_scale)
     if math.isinf(dof):
         return log_scale + 0.5 * (z * z + math.log(2 * math.pi))

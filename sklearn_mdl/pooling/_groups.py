@@ -156,7 +156,7 @@ class GroupPass(ABC):
 
     @abstractmethod
     def cost(self, predicted: Floats, label: float) -> float:
-        """Cost of a label, in nats; NaN where the groups cannot be pooled yet."""
+        """Return the cost of a label in nats; NaN if groups cannot be pooled yet."""
 
     def retire(self, groups: Sequence[int]) -> None:
         """Drop some groups, and transfer their weights to the others if possible."""

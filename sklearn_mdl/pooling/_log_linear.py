@@ -153,7 +153,8 @@ class LogLinearPool(BaseEstimator):
         Raises
         ------
         ValueError
-            If a parameter is out of range, and as :meth:`PoolPass.extend`.
+            If a parameter is out of range, or for the reasons given in
+            :meth:`PoolPass.extend`.
         """
         array = np.asarray(log_proba, dtype=np.float64)
         if array.ndim != 3:
@@ -203,7 +204,7 @@ class PoolPass(GroupPass):
         self._shape = n_kinds, n_classes + n
 
     def predict(self, proba: Floats) -> Floats:
-        """Probabilities (C,) of the pool for one row.
+        """Return the probabilities (C,) of the pool for one row.
 
         Parameters
         ----------
@@ -226,9 +227,10 @@ class PoolPass(GroupPass):
         Returns
         -------
         proba : ndarray of shape (C,)
-            Prediction before the label is seen, as from :meth:`predict`.
+            Prediction before the label is seen, as returned by :meth:`predict`.
         cost : float
-            Minus the log-probability of the label, in nats.
+            Minus the log-probability of the label, in nats. Zero for a new class, since
+            the pool does not code new classes.
         """
         right = int(label)
         if right >= self._shape[1]:
@@ -240,13 +242,13 @@ class PoolPass(GroupPass):
         gaps = scores - (scores @ pooled)[:, np.newaxis]
         self._fade()
         self.hessian += (gaps * pooled) @ gaps.T
-        # A new array, because a trace holds the old one.
+        # A new array, because a trace may still refer to the old one.
         self.weights = self.weights + newton_step(self.hessian, gaps[:, right])
         coded = self._coded(pooled)
         return coded, self.cost(coded, right)
 
     def cost(self, predicted: Floats, label: float) -> float:
-        """Minus the logarithm of a class's probability, in nats."""
+        """Return minus the logarithm of a class's probability, in nats."""
         return -math.log(predicted[int(label)])
 
     def state_dict(self) -> dict[str, Floats]:
@@ -294,7 +296,7 @@ class PoolPass(GroupPass):
         return mixed
 
     def _pooled(self, scores: Floats) -> Floats:
-        """Probabilities (C,) of the pool before its own floor is applied."""
+        """Return the probabilities (C,) of the pool before its own floor is applied."""
         pooled: Floats = self.weights @ scores
         pooled -= pooled.max()
         np.exp(pooled, out=pooled)

@@ -88,7 +88,7 @@ class Readout(OnlineEstimator):
 
     @property
     def forgets(self) -> bool:
-        """True if the readout forgets rows, so that it may win later."""
+        """True if the readout forgets rows, so that it may become the best later."""
         names = "window", "restart"
         return any(getattr(self.inner, name, None) is not None for name in names)
 
@@ -212,7 +212,7 @@ def check_readout(readout: object) -> None:
     Raises
     ------
     TypeError
-        If it is not a readout, or a readout for real numbers.
+        If it is not a readout, or if it is a readout for real numbers.
     """
     if isinstance(readout, Readout) and isinstance(readout, OnlineClassifier):
         readout._validate_params()

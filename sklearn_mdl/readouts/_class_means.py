@@ -57,7 +57,7 @@ class Reference(NamedTuple):
     def mapping(self, rows: Tensor, labels: Tensor) -> Mapping:
         """Return the transformation from statistics of rows (n, d) and their labels."""
         if self.scaling == WITHIN:
-            if bool((rows == rows[0]).all()):  # no unit yet
+            if bool((rows == rows[0]).all()):  # no variance yet
                 return unit_rows
             return whitening(rows, labels, self.shrinkage).apply
         return _as_is if self.scaling is None else centring(rows).apply
@@ -142,7 +142,7 @@ class OpenMeans(Opened):
 
 
 class MeansLearner(CalibratedLearner):
-    """Discriminants and centroids of one list.
+    """Learner of discriminants and class means that remember the same rows.
 
     Parameters
     ----------
@@ -211,7 +211,7 @@ class MeansLearner(CalibratedLearner):
             self._add(block.rows, n_rows - block.rows.shape[1])
 
     def _refreshed(self, n_rows: int) -> int:
-        """Return how many of the first ``n_rows`` rows are used for statistics."""
+        """Return how many of the first ``n_rows`` rows the statistics use."""
         is_wide = self.n_features > MAX_VALUES
         return last_refresh(min(n_rows, LAST // 4 if is_wide else LAST))
 
@@ -258,7 +258,7 @@ class MeansLearner(CalibratedLearner):
             start = self._ends(start)[1]
 
     def _begin_again(self) -> None:
-        """Learn the known rows, and calibrate again, starting from the old factors."""
+        """Learn the known rows again, and calibrate from the previous factors."""
         self._recompute()
         labels, before = self.stream.labels[: self.n_observed], self.calibration
         own = self._calibration(len(before.counts))

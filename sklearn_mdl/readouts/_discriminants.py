@@ -111,7 +111,7 @@ class DiscriminantReadout(MeansReadout):
     >>> from sklearn_mdl.readouts import DiscriminantReadout
     >>> X, y = shuffle(*load_wine(return_X_y=True), random_state=0)
     >>> readout = DiscriminantReadout().fit(X[:128], y[:128])
-    >>> readout.codelength_ < 128  # nats, with log(3) a label to guess
+    >>> readout.codelength_ < 128  # nats; guessing costs log(3) per label
     True
     """
 
@@ -179,7 +179,7 @@ class CentroidReadout(MeansReadout):
     >>> from sklearn_mdl.readouts import CentroidReadout
     >>> X, y = shuffle(*load_wine(return_X_y=True), random_state=0)
     >>> readout = CentroidReadout().fit(X[:128], y[:128])
-    >>> readout.codelength_ < 128  # nats, with log(3) a label to guess
+    >>> readout.codelength_ < 128  # nats; guessing costs log(3) per label
     True
     """
 

@@ -21,7 +21,7 @@ from sklearn_mdl.readouts._build import Context
 
 
 class DummyLearner(Learner):
-    """Codes of labels that ignore features.
+    """Learner of readouts that ignore features.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class DummyLearner(Learner):
         self.n_observed = 0
 
     def attach(self, rows: ScaledRows) -> None:
-        """Remember the rows of the run."""
+        """Store the rows of the run."""
         self.stream = rows
 
     def predict(self, x: Tensor) -> Tensor:
@@ -190,7 +190,7 @@ class DummyReadout(DummySettings, BaseReadout):
     --------
     >>> import numpy as np
     >>> from sklearn_mdl.readouts import DummyReadout
-    >>> y = np.tile(np.repeat([0, 1], 10), 10)  # labels that stay for a while
+    >>> y = np.tile(np.repeat([0, 1], 10), 10)  # each label repeats ten times
     >>> X = np.zeros((200, 1))
     >>> round(DummyReadout().partial_fit(X, y, classes=[0, 1]).codelength_)
     142

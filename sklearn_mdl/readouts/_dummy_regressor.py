@@ -33,7 +33,7 @@ class RecentMean:
         self.mean = self.count = self.squares = 0.0
 
     def density(self) -> Density:
-        """Density of the next label."""
+        """Return the density of the next label."""
         if not self.squares > 0:
             return self.first
         n = self.count
@@ -62,7 +62,7 @@ class RandomWalk:
         self.n_labels, self.squares = 0, 0.0
 
     def density(self) -> Density:
-        """Density of the next label."""
+        """Return the density of the next label."""
         if not self.squares > 0:
             return self.last, self.log_scale, FIRST_DEGREES_OF_FREEDOM
         n_steps = self.n_labels - 1
@@ -76,12 +76,12 @@ class RandomWalk:
 
 
 class DummyRegressorLearner(DummyLearner):
-    """Densities of labels that ignore features."""
+    """Learner of regressors that ignore features."""
 
     target = TargetScaling(0, 0.0, 1.0)  # predicts at once, in the units of labels
 
     def retarget(self, target: TargetScaling) -> None:
-        """Keep the labels' own units."""
+        """Ignore the change, since densities are in the units of the labels."""
 
     def _prediction(self, code: RecentMean | RandomWalk) -> Density:
         return code.density()

@@ -1,4 +1,4 @@
-"""Settings of the best readout that are at the edge of those tried."""
+"""Settings of the best readout that are at the edge of the values tried."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def grid_edges(
     """Find settings of the best readout that are the lowest or highest values tried.
 
     The best readout is compared with others of its architecture in each numeric setting
-    that has at least three values. A value counts only if the readout is strictly
+    that has at least three values. Its value is only an edge if the readout is strictly
     better than all readouts with other values. A value at the end of the valid range,
     such as no weight decay, is not an edge, since there is nothing to try beyond it.
 
@@ -33,7 +33,7 @@ def grid_edges(
     Returns
     -------
     edges : dict of str to (float, {"lowest", "highest"})
-        The value and the edge by setting.
+        The value and the edge, by name of the setting.
     """
     kind = _kind(readouts[int(np.argmin(codelengths))])
     same = [k for k, r in enumerate(readouts) if _kind(r) == kind]
@@ -59,7 +59,7 @@ def _kind(readout: BaseEstimator) -> str:
 
 
 def _numeric(readout: BaseEstimator) -> list[str]:
-    """List settings with ordered values, except those that a switcher also has."""
+    """List settings with ordered values, except those that a switcher overrides."""
     return [
         name
         for name, value in readout.get_params(deep=False).items()

@@ -39,7 +39,7 @@ def class_frequencies(counts: NDArray[np.int64]) -> Floats:
 
 
 def spread(proba: ArrayLike, classifier: BaseEstimator, n_classes: int) -> Floats:
-    """Spread the columns of a fitted classifier over all classes, (n, C).
+    """Return the predictions of a fitted classifier with a column for every class.
 
     Raises
     ------

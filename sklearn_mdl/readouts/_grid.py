@@ -144,8 +144,8 @@ def _built(kind: type, settings: dict[str, Any]) -> BaseEstimator:
 def readout_names(readouts: Sequence[BaseEstimator]) -> list[str]:
     """Name readouts by architecture and by the settings in which they differ.
 
-    Nets are compared with nets, and wrapped classifiers with others of the same class,
-    since only these have the same settings.
+    Networks are compared with networks, and wrapped classifiers with others of the same
+    class, since only these have the same settings.
     """
     settings = [_named_settings(getattr(r, "inner", r)) for r in readouts]
     groups = grouped((frozenset(setting), setting) for setting in settings)

@@ -21,8 +21,8 @@ def seeded(estimator: BaseEstimator, seed: int) -> BaseEstimator:
     """Copy and seed an unfitted estimator, so that it ignores NumPy's global state.
 
     Every ``random_state`` that is None becomes an integer, including those of inner
-    estimators. A callable that makes the module of a skorch net may return the same
-    module every time. So it is wrapped to return copies.
+    estimators. A callable that creates the module of a skorch net is wrapped to return
+    copies, since it may return the same module every time.
     """
     params = estimator.get_params(deep=True)
     names = sorted(
@@ -47,7 +47,7 @@ class CopyOf:
         self.make = make
 
     def __call__(self, *args: object, **options: object) -> object:
-        """Return a copy of what the callable returns."""
+        """Return a copy of the result of the callable."""
         return copy.deepcopy(self.make(*args, **options))
 
 
@@ -73,7 +73,7 @@ def net_draws(is_net: bool, seed: int) -> Iterator[None]:
         yield
 
 
-KEPT_TEXTS = 20  # messages with numbers may all differ
+KEPT_TEXTS = 20  # a limit, since messages with numbers may all differ
 
 
 class Notes:
@@ -99,7 +99,7 @@ class Notes:
 
 
 class _Collector:
-    """Collect the warnings of some threads without affecting others.
+    """Collector of the warnings of some threads, which does not affect other threads.
 
     Warning filters belong to the whole process. If every thread saved and restored
     them, the filters could end up in a wrong state. Instead, the first thread to enter

@@ -161,7 +161,8 @@ class KernelLearner(RowLearner):
 
         Raises
         ------
-        MemoryError If factors grow with every row and there are too many rows.
+        MemoryError
+            If factors grow with every row and there are too many rows.
         """
         available = memory_of(self.device)
         is_bounded = self.n_landmarks is not None or self.memory.forgets

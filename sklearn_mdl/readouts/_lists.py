@@ -55,7 +55,7 @@ DEFAULTS: dict[type, list[dict[str, object]]] = {
 
 
 class DefaultGrid(list[Any]):
-    """A list of readouts that stands for a name, rather than a user's list."""
+    """List of readouts built from a name, as opposed to a list given by the user."""
 
 
 STREAMS = (30, 10, 3)
@@ -223,10 +223,10 @@ def _kernels(
 def default_readouts(n_features: int, n_classes: int) -> list[BaseEstimator]:
     """Return the default grid for features of width ``d`` and ``C`` classes.
 
-    The grid has the list "closed-form" (kernels, discriminants, class means and class
-    frequencies) and a few networks: linear readouts and MLPs with one hidden layer, on
-    standardised features, with and without averaged weights. All were chosen by
-    measurement on digits and on deep features (``python -m benchmarks lists``).
+    The grid consists of the list "closed-form" (kernels, discriminants, class means and
+    class frequencies) and a few networks: linear readouts and MLPs with one hidden
+    layer, on standardised features, with and without averaged weights. All were chosen
+    by measurement on digits and on deep features (``python -m benchmarks lists``).
 
     To bound the cost of an example, the number of replay streams is the largest of 30,
     10 and 3 for which ``(streams + 1) * parameters`` is at most 1.5e8. From 1,000 rows
@@ -255,11 +255,12 @@ def default_readouts(n_features: int, n_classes: int) -> list[BaseEstimator]:
 def default_regressors(n_features: int) -> list[BaseEstimator]:
     """Return the default grid of regressors for features of width ``d``.
 
-    The grid has kernels, MLPs with Gaussian densities whose scale depends on the
-    features, and linear regressors with Student-t densities. The networks read
-    standardised and whitened features, with and without averaged weights. All were
-    chosen by measurement (``python -m benchmarks regression lists``). The number of
-    replay streams follows the rule of :func:`~sklearn_mdl.readouts.default_readouts`.
+    The grid consists of kernels, MLPs with Gaussian densities whose scale depends on
+    the features, and linear regressors with Student-t densities. There are networks on
+    standardised and on whitened features (up to 1,024 features), with and without
+    averaged weights. All were chosen by measurement (``python -m benchmarks regression
+    lists``). The number of replay streams follows the rule of
+    :func:`~sklearn_mdl.readouts.default_readouts`.
 
     Parameters
     ----------
@@ -308,7 +309,7 @@ def _replaying(grid: list[Any], n_features: int, n_outputs: int) -> list[BaseEst
     return [readout.set_params(n_replay_streams=n_streams) for readout in grid]
 
 
-GROWTH = 1.2  # factor of rows between two fits
+GROWTH = 1.2  # factor by which rows grow between two fits
 
 
 def _others(n_features: int) -> list[Any]:

@@ -54,7 +54,7 @@ class SeenRows:
         return {**self.__dict__, "_blocks": {}, "_origin": None}
 
     def forget(self) -> None:
-        """Read all rows again after a change of scaling."""
+        """Drop all kept rows after a change of scaling, so they are read again."""
         self._blocks: dict[int, Block] = {}
         self._origin: Tensor | None = None
 
@@ -161,7 +161,7 @@ class Points(NamedTuple):
     metric : {"euclidean", "cosine"}
     scaling : {"standard", "whiten"} or None
     window : int or None
-        Number of most recent rows to compare; None is all.
+        Number of most recent rows to compare; None compares all.
     restart : int or None
         If given, only rows after the last odd multiple of this number are compared.
     """
@@ -180,7 +180,7 @@ class Points(NamedTuple):
 
 
 class NeighborsLearner(Learner):
-    """Learner of readouts that share neighbours but may use different numbers of them.
+    """Learner of readouts that use the same distances, with their own settings.
 
     Parameters
     ----------
@@ -208,12 +208,12 @@ class NeighborsLearner(Learner):
         self.calibration = ForwardCalibration(torch.tensor(start, dtype=torch.float64))
 
     def attach(self, rows: ScaledRows) -> None:
-        """Remember the rows of the run."""
+        """Store the rows of the run."""
         self.rows = rows
         self.seen = SeenRows(rows, self.place, self.points.metric)
 
     def predict(self, x: Tensor) -> Tensor:
-        """Log-probabilities (K, n, C), float64, of rows (n_scalings, n, d)."""
+        """Return log-probabilities (K, n, C), float64, of rows (n_scalings, n, d)."""
         if not self._knows_any:
             shape = (len(self.members), x.shape[1], len(self.classes))
             return torch.full(
@@ -287,12 +287,12 @@ class NeighborsLearner(Learner):
         return [float(by_scale) * ballot.slope, ballot.logit_scale * float(by_width)]
 
     def re_express(self, changes: Sequence[ReExpression | None]) -> None:
-        """Use the new scaling of rows for distances from now on."""
+        """Compute distances in the new scaling from now on."""
         if changes[self.place] is not None:
             self.seen.forget()
 
     def add_classes(self, n: int) -> None:
-        """Predict more classes, for which no row has voted yet."""
+        """Add classes, for which no row can vote yet."""
         self.classes = torch.arange(len(self.classes) + n, device=self.classes.device)
 
     def retire(self, columns: Collection[int]) -> None:
@@ -365,7 +365,7 @@ class KNeighborsReadout(BaseReadout):
         Feature scaling, learned from full minibatches already scored: regularised
         standardisation, or symmetric whitening with a shrunk covariance.
     window : int, default=None
-        Number of most recent rows that may vote; None is all.
+        Number of most recent rows that may vote; None allows all.
     restart : int, default=None
         If given, only rows after the last odd multiple of this number vote. Scaling and
         calibration do not restart.

@@ -43,7 +43,7 @@ class LogUniform:
 
 
 class Preset(NamedTuple):
-    """A table of the paper.
+    """Settings from a table of the paper.
 
     Attributes
     ----------

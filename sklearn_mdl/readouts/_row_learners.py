@@ -21,7 +21,7 @@ from sklearn_mdl.readouts._kernel_rows import LaterRows, Memory, block_of
 
 
 class Opened(ABC):
-    """A block of ``B`` rows, whose labels are observed one by one or several at once.
+    """Block of ``B`` rows, whose labels are observed one by one or several at once.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class RowLearner(Learner):
         self._block: Opened | None = None
 
     def attach(self, rows: ScaledRows) -> None:
-        """Remember the rows of the run."""
+        """Store the rows of the run."""
         self.rows = rows
         self.stream: ScaledRows | LaterRows = rows
 
@@ -104,7 +104,7 @@ class RowLearner(Learner):
 
     @abstractmethod
     def learn(self, means: Tensor, variances: Tensor, labels: Tensor) -> None:
-        """Learn anything else from the labels (n,) of rows that a block observes."""
+        """Learn, in addition to the block, from labels (n,) that it observes."""
 
     @abstractmethod
     def _open(self, number: int) -> Opened:
@@ -112,7 +112,7 @@ class RowLearner(Learner):
 
     @abstractmethod
     def _close(self, block: Opened) -> None:
-        """Add a complete block."""
+        """Add a complete block to the state."""
 
     @abstractmethod
     def _begin_again(self) -> None:

@@ -65,7 +65,7 @@ class Training(NamedTuple):
     beta2: float
     eps: float
     weight_decay: float
-    label_smoothing: float = 0.0  # number of classes
+    label_smoothing: float = 0.0  # of classifiers
     tails: float = math.inf  # degrees of freedom of a density; infinite for a Gaussian
     heteroscedastic: float = 1.0
 
@@ -171,7 +171,7 @@ class NetStack(Learner):
             verbose=0,
         )
         self.net.initialize()
-        # The scaling of each training.
+        # Index of the scaling of each training.
         views = [view.scalings.index(training.scaling) for training in trainings]
         self.views = torch.tensor(views, device=device)
         self.only_view = views[0] if len(set(views)) == 1 else None
@@ -233,8 +233,8 @@ class NetStack(Learner):
     def calibrate(self, x: Tensor, y: Tensor) -> None:
         """Take one calibration step, before the weights learn ``y``.
 
-        Logits are recomputed for the full minibatch. Logits computed as rows arrived
-        would depend on how the stream was cut.
+        Logits are recomputed for the full minibatch, since logits computed as rows
+        arrived would depend on how the stream was divided into calls.
         """
         if not self.any_calibrated:
             return
@@ -361,9 +361,9 @@ class ReadoutStack(NetStack):
 
     @torch.no_grad()
     def predict(self, x: Tensor) -> Tensor:
-        """Log-probabilities (K, n, C), float64, of rows (n_scalings, n, d).
+        """Return log-probabilities (K, n, C), float64, of rows (n_scalings, n, d).
 
-        NaN in rows whose logits are not finite.
+        They are NaN in rows whose logits are not finite.
         """
         logits = self.logits(x).double() * self._logit_scale()
         usable = logits.isfinite().all(-1, keepdim=True)
@@ -420,10 +420,10 @@ class DensityStack(NetStack):
 
     @torch.no_grad()
     def predict(self, x: Tensor) -> Tensor:
-        """Densities (K, n, 3), float64, of rows (n_scalings, n, d).
+        """Return densities (K, n, 3), float64, of rows (n_scalings, n, d).
 
-        Location and log scale in the units of the labels, and degrees of freedom. NaN
-        where outputs are not finite.
+        A density is its location and log scale in the units of the labels, and its
+        degrees of freedom. It is NaN if outputs are not finite.
         """
         units = self._units
         location, log_scale = self.logits(x).double().unbind(-1)

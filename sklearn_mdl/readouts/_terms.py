@@ -25,13 +25,13 @@ class Terms(NamedTuple):
     scalings: tuple[str, ...]
 
     def as_json(self) -> dict[str, object]:
-        """Return the terms for JSON."""
+        """Return the terms as JSON."""
         lists = {"streams": list(self.streams), "scalings": list(self.scalings)}
         return {"n_readouts": self.n_readouts, **lists}
 
     @classmethod
     def from_json(cls, found: dict[str, Any]) -> Terms:
-        """Read what :meth:`as_json` returned."""
+        """Read the output of :meth:`as_json`."""
         return cls(
             found["n_readouts"], *map(tuple, (found[k] for k in cls._fields[1:]))
         )

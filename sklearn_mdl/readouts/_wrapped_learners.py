@@ -94,7 +94,7 @@ class WrappedLearner(Learner):
         self.failing = False
 
     def attach(self, rows: ScaledRows) -> None:
-        """Remember where to read past rows again."""
+        """Store the rows of the run, to read past rows again."""
         self.rows = rows
 
     @property
@@ -111,14 +111,13 @@ class WrappedLearner(Learner):
             return {}
         if self.failing:
             instead = "class frequencies" if self.fitted is None else "its previous fit"
-            failure = f"raised ({lines[-1]}), so it predicts by {instead}"
+            failure = f"raised ({lines[-1]}), so it predicts with {instead}"
         return {self.columns[0]: Report(lines, failure)}
 
     def predict(self, x: Tensor) -> Tensor:
-        """Log-probabilities (1, n, C), float64, of rows (n_scalings, n, d)."""
-        # Fill incomplete blocks with copies of a row. The estimator then always sees
-        # the same number of rows, on which the last bit may depend, and no rows from
-        # outside.
+        """Return log-probabilities (1, n, C), float64, of rows (n_scalings, n, d)."""
+        # Fill incomplete blocks with copies of a row. Then the estimator always gets
+        # the same number of rows, on which the last bits may depend, and no other rows.
         n_copies = self.rows.block_size - x.shape[1]
         filled = torch.cat([x, x[:, :1].expand(-1, n_copies, -1)], 1)
         proba = self._floored(filled)[: x.shape[1]]
@@ -181,7 +180,7 @@ class WrappedLearner(Learner):
             self.calibration.learn_factor(float(np.mean(gaps)))
 
     def add_classes(self, n: int) -> None:
-        """Add classes, predicted by their frequencies until a fit has seen them."""
+        """Add classes, predicted by their frequencies until a fit includes them."""
         self.counts = np.append(self.counts, np.zeros(n, self.counts.dtype))
         self.known = np.append(self.known, np.zeros(n, bool))
 
@@ -318,13 +317,13 @@ class RefittedLearner(WrappedLearner):
             self.known = self._counted(labels) > 0
 
     def state_dict(self) -> dict[int, dict[str, Tensor]]:
-        """Return the state of the base class, and where the last blocks ended."""
+        """Return the state of the base class, and the row counts of the last fits."""
         found = super().state_dict()
         found[self.columns[0]]["ends"] = torch.tensor([self.n_fitted, self.n_tried])
         return found
 
     def load_state_dict(self, learned: Learned) -> None:
-        """Refit where the last blocks ended; see the base class."""
+        """Repeat the last successful fit and the last fit; see the base class."""
         super().load_state_dict(learned)
         for end in dict.fromkeys(learned[self.columns[0]]["ends"].tolist()):
             if end:

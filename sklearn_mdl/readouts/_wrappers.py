@@ -75,7 +75,7 @@ class WrappedReadout(BaseReadout):
         ]
 
     def wrapped(self, column: int, seed: int) -> Wrapped:
-        """Return the settings as a learner takes them."""
+        """Return the settings in the form that a learner takes."""
         settings = self.estimator, self.scaling, self.calibration
         return Wrapped(column, *settings, self.seed_or(seed))
 
@@ -131,7 +131,7 @@ class IncrementalReadout(WrappedReadout):
     random_state : int, RandomState instance or None, default=None
         Replaces each ``random_state`` of the estimator that is None, and seeds the
         draws of a skorch net, without changing torch's own generators. None uses the
-        switcher's.
+        switcher's seed.
     n_replay_streams : int or (int, int), default=0
         Number of replay streams. Each new minibatch is followed by one minibatch of
         each. A pair ``(first, least)`` uses ``first`` streams for the first 1,000 rows.
@@ -174,14 +174,14 @@ class IncrementalReadout(WrappedReadout):
     learner = IncrementalLearner
 
     def wrapped(self, column: int, seed: int) -> Wrapped:
-        """Return the settings as a learner takes them."""
+        """Return the settings in the form that a learner takes."""
         own = super().wrapped(column, seed)
         return own._replace(n_replay_streams=self.n_replay_streams)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class RefitReadout(WrappedReadout):
-    """Readout that wraps any classifier and refits it at block ends on all rows so far.
+    """Readout that refits any classifier on all rows so far at the end of each block.
 
     It predicts with its last fit, or with label frequencies before the first fit. On
     its own and without calibration, its codelength is the online code of Voita and
@@ -196,7 +196,7 @@ class RefitReadout(WrappedReadout):
     ``1 + log(N / batch_size)`` nats more than its own probabilities over a stream of
     ``N``. In return, a label costs at most ``log(n + 2)`` nats more than its
     Krichevsky-Trofimov estimate. If a fit raises (for example, because there is a
-    single class), the previous fit is kept until the next block end; see ``notes_``.
+    single class), the previous fit is kept until the next block ends; see ``notes_``.
 
     Parameters
     ----------
@@ -217,7 +217,7 @@ class RefitReadout(WrappedReadout):
     random_state : int, RandomState instance or None, default=None
         Replaces each ``random_state`` of the estimator that is None, and seeds the
         draws of a skorch net, without changing torch's own generators. None uses the
-        switcher's.
+        switcher's seed.
     schedule : "doubling" or float >= 1, default="doubling"
         Factor by which the number of rows must grow before the next fit; 1 refits after
         every minibatch. Blocks end with full minibatches, so they depend only on the
@@ -253,7 +253,7 @@ class RefitReadout(WrappedReadout):
     >>> from sklearn_mdl import RefitReadout
     >>> X, y = shuffle(*load_wine(return_X_y=True), random_state=0)
     >>> readout = RefitReadout(LogisticRegression(), schedule=1.5).fit(X, y)
-    >>> readout.codelength_ < 0.5 * len(y) * 1.0986  # nats, log 3 an example
+    >>> readout.codelength_ < 0.5 * len(y) * 1.0986  # nats, log 3 per example
     True
     """
 
@@ -278,7 +278,7 @@ class RefitReadout(WrappedReadout):
         return DOUBLING if isinstance(self.schedule, str) else float(self.schedule)
 
     def wrapped(self, column: int, seed: int) -> Wrapped:
-        """Return the settings as a learner takes them."""
+        """Return the settings in the form that a learner takes."""
         return super().wrapped(column, seed)._replace(growth=self.growth)
 
     @property
@@ -300,7 +300,7 @@ def _name_of(estimator: BaseEstimator) -> str:
 
 
 def warn_of_failures(reports: Mapping[int, Report], names: Sequence[str]) -> None:
-    """Warn about readouts whose last fit raised; ``names`` are by column."""
+    """Warn about readouts whose last fit raised; ``names`` has a name per column."""
     for column, report in reports.items():
         if report.failure is not None:
             warn_caller(

@@ -1,4 +1,4 @@
-"""A function that compares encoders of any kind."""
+"""The function ``compare``, which compares encoders of any kind."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Given = dict[str, tuple[Any, Any, Any]]  # rows, labels, groups by dataset
 
 
 class Encoded(NamedTuple):
-    """Features of all encoders on all datasets, and the seconds that they took."""
+    """Features of all encoders on all datasets, and the seconds to compute them."""
 
     datasets: dict[str, tuple[Any, ...]]
     seconds: dict[Place, float]
@@ -98,8 +98,12 @@ def compare(
 
     Raises
     ------
-    TypeError, ValueError If an argument does not have one of these forms. The message
-        shows code that works.
+    TypeError
+        If an argument does not have one of these forms. The message shows code that
+        works.
+    ValueError
+        If a value is invalid, such as y with several columns, or if an encoder needs
+        rows and X is None.
 
     Examples
     --------

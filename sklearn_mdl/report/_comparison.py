@@ -42,7 +42,7 @@ class Row(NamedTuple):
     nats, half : float
         Nats per label, and half the width of the interval over draws of the rows.
     saved : float
-        Nats per label saved relative to the best code without features.
+        Nats per label saved relative to the code of labels without features.
     accuracy : float
         Accuracy before each label is seen; NaN for real labels.
     labels : float
@@ -50,9 +50,9 @@ class Row(NamedTuple):
     encoding, seconds : float
         Seconds to encode (NaN for given features) and seconds of a pass.
     megabytes : float
-        Size of features as float32.
+        Size of the features as float32.
     kept : float
-        Megabytes that a pass keeps; NaN if its traces are missing.
+        Megabytes of losses and posterior of a pass; NaN if its traces are missing.
     """
 
     encoder: str
@@ -93,9 +93,9 @@ class Gain(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
-    """A comparison of encoders, as returned by :func:`~sklearn_mdl.compare`.
+    """Comparison of encoders, as returned by :func:`~sklearn_mdl.compare`.
 
-    It prints as the verdict and the table. A notebook shows it as a page.
+    It prints as the verdict and tables. Notebooks display it as a page.
 
     Attributes
     ----------
@@ -133,7 +133,7 @@ class Comparison:
         Parameters
         ----------
         dataset : str, default=None
-            None is the mean over all datasets.
+            None averages over all datasets.
         """
         names = self.scorer.dataset_names_
         chosen = names if dataset is None else [dataset]
@@ -230,7 +230,7 @@ class Comparison:
         return target
 
     def _repr_html_(self) -> str | None:
-        if find_spec("jinja2") is None:  # this shows the text
+        if find_spec("jinja2") is None:  # the notebook then displays the text
             return None
         from sklearn_mdl.report._page import notebook_of
 
@@ -254,7 +254,7 @@ class Comparison:
 
     @cached_property
     def accuracy_levels(self) -> dict[str, float]:
-        """The accuracy to reach on each dataset, for counting labels."""
+        """The accuracy on each dataset for which the labels needed are counted."""
         found: dict[str, float] = {}
         for name in self.scorer.dataset_names_:
             own = [c for (d, _), c in self.curves_by_cell.items() if d == name]
@@ -284,7 +284,7 @@ class Comparison:
 
     @cached_property
     def total_gains(self) -> list[Gain]:
-        """Savings of pairs over all datasets together; their dataset has no name."""
+        """Savings of pairs over all datasets together; ``dataset`` is empty."""
         by_pair: dict[frozenset[str], list[Gain]] = {}
         for gain in self.gains:
             by_pair.setdefault(frozenset((gain.first, gain.second)), []).append(gain)
@@ -317,7 +317,7 @@ class Comparison:
         return np.array(tables)
 
     def _labels(self, chosen: Sequence[str]) -> list[float]:
-        """Labels until the level, averaged over datasets; NaN if one is not reached."""
+        """Return labels until the level, averaged over datasets; NaN if not reached."""
         found = [
             [
                 labels_to_reach(self.curves_by_cell[d, e], self.accuracy_levels[d])
@@ -356,7 +356,7 @@ class Comparison:
         if not is_known:
             return [
                 start,
-                "Traces of cells are gone: fit again to know if it is chance.",
+                "Traces of cells are gone: fit again to find out if this is chance.",
             ]
         if not task.ties:
             return [start, "All others are significantly longer."]

@@ -110,6 +110,6 @@ def labels_to_reach(curve: Curve, level: float) -> float:
 
 
 def level_of(curves: Sequence[Curve]) -> float:
-    """Return nine tenths of the best curve's last accuracy, as a level to reach."""
+    """Return nine tenths of the best last accuracy, rounded down to 5 % steps."""
     last = max(float(curve.accuracy[-1]) for curve in curves)
     return math.floor(last * 0.9 * 20) / 20

@@ -88,9 +88,11 @@ def features_of(
 
     Raises
     ------
-    TypeError, ValueError
-        If it is not an encoder, or if it needs rows and X is None. The message shows
-        code that works.
+    TypeError
+        If it is not an encoder. The message shows code that works.
+    ValueError
+        If it needs rows and X is None, or if features are not numbers. The message
+        shows what to write instead.
     """
     found = dense(as_array(_rows_of(encoder, X, name, cache, verbose)))
     try:

@@ -59,7 +59,7 @@ class Cell(NamedTuple):
 
 
 class Versus(NamedTuple):
-    """Datasets on which one encoder's code is significantly shorter than another's."""
+    """Number of datasets on which an encoder is significantly better than another."""
 
     n_shorter: int
     details: str
@@ -71,7 +71,7 @@ def page_of(
     *,
     framed: bool = False,
 ) -> str:
-    """Return the page.
+    """Return the page of a comparison as HTML.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def page_of(
     protocols : ProtocolComparison or None
         Other protocols for the same encoders.
     framed : bool, default=False
-        Whether to leave out the answer, because it is shown above.
+        Whether to leave out the answer, because it is shown above the frame.
 
     Raises
     ------
@@ -160,12 +160,12 @@ class View:
 
     @property
     def title(self) -> str:
-        """Numbers of encoders and datasets."""
+        """Title with the numbers of encoders and datasets."""
         e, d = len(self.encoders), len(self.datasets)
         return f"{e} encoder{'s' * (e > 1)} on {d} dataset{'s' * (d > 1)}"
 
     def place(self, encoder: str) -> int:
-        """Return the number of an encoder by rank, which determines its colour."""
+        """Return the position of an encoder by rank, which determines its colour."""
         return self.encoders.index(encoder)
 
     def columns(self, dataset: str | None = None) -> list[Column]:
@@ -267,7 +267,7 @@ class View:
         return rows
 
     def versus(self) -> list[list[Versus | None]]:
-        """Return the datasets on which each encoder is better than each other one."""
+        """Return, for each pair, the datasets on which one encoder is better."""
         best = self.encoders[:MOST_ENCODERS]
         pairs = list(combinations(best, 2))
         if not (pairs and self.curves):  # without traces differences have no interval
@@ -280,7 +280,7 @@ class View:
         return [[cells.get((a, b)) for b in best] for a in best]
 
     def _versus(self, saved: Floats, half: Floats) -> Versus:
-        """Describe by how many nats an encoder is shorter on each dataset."""
+        """Describe by how many nats an encoder's code is shorter on each dataset."""
         rows = zip(self.datasets, saved.tolist(), half.tolist(), strict=True)
         texts = [f"{name}: {rounded(by, error)} nats" for name, by, error in rows]
         return Versus(int((saved > half).sum()), "\n".join(texts))

@@ -33,13 +33,14 @@ def write_results(
     Parameters
     ----------
     scorer : RepresentationScorer or Comparison
-        Fitted. The page of a comparison also shows what one encoder adds to another.
+        A fitted scorer, or a comparison. The page of a comparison also shows what one
+        encoder adds to another.
     directory : path-like
         Created if it does not exist. Files of the same names are replaced if this
         function wrote them, according to ``.sklearn_mdl`` in the folder.
     comparison : ProtocolComparison, default=None
-        Result of :func:`~sklearn_mdl.compare_protocols` for the same encoders, for a
-        section of the page and ``protocols.csv``. Its held-out accuracies are also in
+        Result of :func:`~sklearn_mdl.compare_protocols` for the same encoders. It adds
+        a section to the page, ``protocols.csv``, and held-out accuracies to
         ``cells.csv`` and ``ranking.csv``.
 
     Returns
@@ -76,7 +77,7 @@ def _write(
         paths.append(write_rows(folder / "protocols.csv", COLUMNS, rows))
     if find_spec("jinja2") is None:
         warn_caller(
-            f"report.html needs Jinja2, which is not installed; {INSTALL} to have it"
+            f"report.html needs Jinja2, which is not installed; {INSTALL} to get it"
         )
         return paths
     paths.append(folder / "report.html")

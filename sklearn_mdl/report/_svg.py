@@ -80,7 +80,7 @@ class Scale:
 
 
 def style_of(place: int) -> str:
-    """Return the classes of a curve: a colour, and dashes if colours recur."""
+    """Return the CSS classes of a curve: a colour, and dashes if colours repeat."""
     return f"c{place % N_COLOURS} d{place // N_COLOURS}"
 
 

@@ -218,7 +218,7 @@ class BaseSwitcher(FittedSwitcher):
     def _evaluating(
         self, checkpoint: Checkpoint | None
     ) -> Iterator[tuple[Evaluator | None, list[Event]]]:
-        """Return the evaluator of readouts (None for threads) and the checkpoint."""
+        """Yield the evaluator of readouts (None for threads) and checkpoint events."""
         if not self.settings_.in_processes:
             with super()._evaluating(checkpoint) as found:
                 yield found
@@ -235,7 +235,7 @@ class BaseSwitcher(FittedSwitcher):
     def dry_run(
         self, X: ArrayLike, y: ArrayLike, *, groups: ArrayLike | None = None
     ) -> PassForecast:
-        """Forecast seconds, memory and disk of ``fit`` from a trial on the first rows.
+        """Forecast the time, memory and disk space of ``fit`` from a trial on few rows.
 
         The trial uses at most 2,560 rows, since the cost of a kernel per row stops
         growing after 2,048 rows. The forecast assumes that no readout retires, so a

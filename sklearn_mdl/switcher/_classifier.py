@@ -64,7 +64,7 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         "elementwise", or an object such as ``FixedShare(m=11)``, whose parameters you
         can search as ``switching__m``.
     readout_weights : "architecture" or array-like of shape (n_readouts,), default=None
-        Prior weights of the readouts; None is uniform. "architecture" first divides the
+        Prior weights of the readouts; uniform if None. "architecture" first divides the
         weight equally among architectures and then equally among the settings of each.
         So an architecture with many settings does not outweigh one with few.
     pooling : "auto", None, LogLinearPool or array-like, default="auto"
@@ -100,8 +100,8 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         Torch device. Overrides the device of the readouts. "auto" uses a GPU if one is
         available.
     precision : {"float32", "bfloat16", "tf32"}, default="float32"
-        Precision to which the factors of matrix products are rounded in training
-        networks. "float32" does not round them. "bfloat16" rounds only the factors of
+        Precision to which the factors of matrix products are rounded when networks are
+        trained. "float32" does not round them. "bfloat16" rounds only the factors of
         hidden layers, and needs a GPU or a CPU with AVX-512 BF16. "tf32" needs a GPU
         and ``n_jobs=None``. Sums, parameters, moments and predictions stay float32,
         except that a CPU rounds finished sums to bfloat16.
@@ -117,7 +117,7 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
     checkpoint : path-like, default=None
         A directory in which ``fit`` saves its progress from time to time. If you call
         ``fit`` again with the same settings and data, even in another process, it
-        resumes and reaches the same numbers. Each combination of settings and data gets
+        resumes and gives the same results. Each combination of settings and data gets
         its own folder there. The trace is also stored there, unless ``store`` is
         another directory.
     n_jobs : int, "processes" or None, default=None
@@ -176,7 +176,7 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         Number of examples after which each readout retired; -1 if it has not.
     readout_names_ : list of str
     readout_weights_ : ndarray of shape (n_readouts,) or None
-        Prior weights used by the mixture; None is uniform.
+        Prior weights used by the mixture; uniform if None.
     readouts_ : list of readouts
         Unfitted copies of the readouts used.
     readout_notes_ : dict of str to list of str
@@ -204,7 +204,7 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
     >>> from sklearn_mdl import MDLReadoutSwitcher
     >>> X, y = load_iris(return_X_y=True)
     >>> switcher = MDLReadoutSwitcher(shuffle=True, random_state=0).fit(X, y)
-    >>> uniform = len(y) * 1.0986  # nats, log 3 an example
+    >>> uniform = len(y) * 1.0986  # nats, log 3 per example
     >>> bool(switcher.codelength_ < 0.5 * uniform)
     True
     """

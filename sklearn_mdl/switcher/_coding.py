@@ -58,7 +58,7 @@ def encode_labels(
         Cloned and not modified. Its parameters determine how labels are predicted.
         ``random_state`` must be an integer.
     X : array-like of shape (n_samples, n_features)
-        Features, taken as float32.
+        Features, converted to float32.
     y : array-like of shape (n_samples,)
         Labels of at least two classes: integers, booleans or text. The header lists the
         classes. With ``new_classes="escape"`` they are in order of appearance, and the
@@ -77,8 +77,8 @@ def encode_labels(
     Raises
     ------
     ValueError
-        If ``random_state`` is not an integer, if labels are objects other than text,
-        and as in ``fit``.
+        If ``random_state`` is not an integer, if labels are objects other than text, or
+        for the reasons given in ``fit``.
     TypeError
         If `switcher` is another kind of estimator, or has a parameter that cannot be
         written to a message.
@@ -152,7 +152,7 @@ def decode_labels(
     message: bytes,
     groups: ArrayLike | None = None,
 ) -> np.ndarray:
-    """Return the labels of a message, given the features and the settings.
+    """Decode the labels of a message, given the features and the settings.
 
     Parameters
     ----------
@@ -174,9 +174,9 @@ def decode_labels(
     ------
     ValueError
         If the message is damaged or of another kind, or if the decoded labels do not
-        match its checksum. Also if it was encoded with other features, groups or
-        settings, or in an environment that may compute other numbers (libraries,
-        instructions, device). The error names the first difference.
+        match its checksum. Also if it was encoded with different features, groups or
+        settings, or in an environment that may compute different numbers (libraries,
+        instructions, device); the error then names the first difference.
     TypeError
         If `switcher` is another kind of estimator, or `message` is not bytes.
     ImportError
@@ -199,9 +199,9 @@ def decode_labels(
             if found := first_difference(read.header[part], here, part):
                 name, there, mine = found
                 raise ValueError(
-                    "A message must be decoded with what it was encoded with, got "
-                    f"{name} that is {cut_short(mine)} here and {cut_short(there)} in "
-                    "the message; make them the same"
+                    "A message must be decoded with the features, settings and "
+                    f"environment of its encoder, but {name} is {cut_short(mine)} here "
+                    f"and {cut_short(there)} in the message; make them equal"
                 )
         named = NONE_NAMED if estimator.new_classes == "escape" else classes
         estimator._begin(rows.shape[1], named, n_rows=len(rows), keys=keys)
@@ -212,8 +212,8 @@ def decode_labels(
             if decoded[-1] >= len(classes):
                 raise ValueError(
                     f"A payload must contain the {len(classes)} classes of its "
-                    "message, "
-                    "got another one; use the features and settings of the encoder"
+                    "message, got another one; use the features and settings of the "
+                    "encoder"
                 )
             return decoded[-1]
 
@@ -254,7 +254,7 @@ def _run(
     reveal: Callable[[np.ndarray], int],
 ) -> None:
     """Evaluate an estimator; `reveal` returns a label given its probabilities."""
-    bar = nullcontext()  # a hidden one would take tqdm's lock
+    bar = nullcontext()  # a hidden bar would still take tqdm's lock
     if estimator.verbose:
         bar = tqdm(total=len(X), desc=type(estimator).__name__, unit="row")
     with bar as shown:
@@ -311,9 +311,9 @@ def _listed(classes: np.ndarray) -> list[object]:
 
 
 def _classes(read: LabelMessage, in_order: bool) -> np.ndarray:
-    """Return the classes (C,) of a message, at most as many as labels and bytes.
+    """Return the classes (C,) of a message, with checks of their number and size.
 
-    Classes are sorted if they must be in order.
+    With ``in_order``, they must be sorted.
     """
     labels = read.header["labels"]
     dtype, listed = labels["dtype"], labels["classes"]
@@ -328,7 +328,7 @@ def _classes(read: LabelMessage, in_order: bool) -> np.ndarray:
         except (ValueError, TypeError, OverflowError, Warning):
             pass
     raise ValueError(
-        "A message must hold its classes, different and in order, in labels.classes, "
+        "A message must hold its classes, distinct and in order, in labels.classes, "
         f"got {len(listed)} for {n_samples} labels, {cut_short(listed)} of dtype "
         f"{dtype[:SHOWN]!r}; encode the labels again"
     )

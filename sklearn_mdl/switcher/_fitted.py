@@ -55,7 +55,7 @@ from sklearn_mdl.switching import (
 
 
 class FittedSwitcher(OnlineEstimator):
-    """Base class of switchers with all methods that read a run without changing it.
+    """Base class of switchers, with all methods that read a run without changing it.
 
     The subclass ``BaseSwitcher`` creates the run from its parameters.
     """
@@ -79,7 +79,7 @@ class FittedSwitcher(OnlineEstimator):
 
     @property
     def readout_weights_(self) -> np.ndarray | None:
-        """Prior weights used by the mixture, (n_readouts,); None is uniform."""
+        """Prior weights used by the mixture, (n_readouts,); uniform if None."""
         return self.settings_.mixing.weights
 
     @property
@@ -119,7 +119,7 @@ class FittedSwitcher(OnlineEstimator):
 
     @property
     def retired_at_(self) -> np.ndarray:
-        """Examples after which each readout retired, (n_readouts,), or -1 for never."""
+        """Number of examples after which each readout retired; -1 if it has not."""
         return self._run.retired_at.copy()
 
     @property
@@ -138,7 +138,7 @@ class FittedSwitcher(OnlineEstimator):
 
     @property
     def view_names_(self) -> list[Hashable]:
-        """Names of the views (sets of columns) that readouts use; None is all of X."""
+        """Names of the views (sets of columns) that readouts use; None for all of X."""
         return list(dict.fromkeys(readout.view for readout in self.readouts_))
 
     @property
@@ -155,7 +155,7 @@ class FittedSwitcher(OnlineEstimator):
 
     @property
     def diverged_at_(self) -> np.ndarray:
-        """First row without a finite prediction of each readout; -1 for none."""
+        """First row for which each readout had no finite prediction; -1 if none."""
         return self._run.threads.diverged_at
 
     @property
@@ -172,8 +172,8 @@ class FittedSwitcher(OnlineEstimator):
         if edges:
             best = self.readout_names_[int(np.argmin(self.readout_codelengths_))]
             warn_caller(
-                f"The best readout should lie inside the grid, but of {best!r} "
-                f"{' and '.join(edges)} that was tried; add values beyond"
+                f"The best readout should lie inside the grid, but for {best!r} "
+                f"{' and '.join(edges)} value tried; add values beyond"
             )
 
     @property
@@ -282,8 +282,8 @@ class FittedSwitcher(OnlineEstimator):
         Raises
         ------
         ValueError
-            If the path is in the folder to which the run itself writes, and as in
-            :func:`~sklearn_mdl.switcher.save_losses`.
+            If the path is in the folder to which the run itself writes, or for the
+            reasons given in :func:`~sklearn_mdl.switcher.save_losses`.
         """
         folder = self._run.trace.folder
         if folder is not None and Path(path).resolve().parent == folder.path.resolve():

@@ -75,8 +75,10 @@ def described(losses: np.ndarray, text: str | None) -> StoredLosses:
 
     Raises
     ------
-    ValueError, TypeError
+    ValueError
         If the text is not a description of these losses.
+    TypeError
+        If an entry of the description has the wrong type.
     """
     stored = StoredLosses(losses)
     if text is None:

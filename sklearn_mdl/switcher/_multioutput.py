@@ -131,7 +131,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Features, taken as float32.
+            Features, converted to float32.
         y : {array-like, sparse matrix} of shape (n_samples, n_outputs)
             Labels of at least two classes in every column: an indicator matrix or any
             classes.
@@ -145,8 +145,8 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If y has one dimension or a column with a single class, and as in
-            :meth:`MDLReadoutSwitcher.fit`.
+            If y has one dimension or a column with a single class, or for the reasons
+            given in :meth:`MDLReadoutSwitcher.fit`.
         """
         columns = split_columns(y)
         check_labels(columns)
@@ -168,8 +168,8 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
     ) -> Self:
         """Evaluate more rows of the same stream.
 
-        However you split a stream into calls, codelengths are bitwise those of a single
-        ``fit`` on all rows.
+        However you split a stream into calls, codelengths are bitwise equal to those of
+        a single ``fit`` on all rows.
 
         Parameters
         ----------
@@ -190,7 +190,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         ValueError
             If ``classes`` is missing at the first call, is not a list of the classes of
             each column, or differs later; if y contains other labels or has another
-            number of columns; and as in :meth:`fit`.
+            number of columns; or for the reasons given in :meth:`fit`.
         """
         columns = split_columns(y)
         known = classes_of_columns(classes, len(columns))
@@ -252,7 +252,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         return columns
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """Most probable class of every row in every column, (n_samples, n_outputs).
+        """Predict the most probable class in each column, (n_samples, n_outputs).
 
         Parameters
         ----------
@@ -264,7 +264,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         return np.column_stack(found)
 
     def predict_proba(self, X: ArrayLike) -> list[np.ndarray]:
-        """Probabilities of the mixtures, for each column (n_samples, n_classes).
+        """Predict probabilities for each column, (n_samples, n_classes) each.
 
         Parameters
         ----------
@@ -273,7 +273,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         return [switcher.predict_proba(X) for switcher in self.estimators_]
 
     def predict_log_proba(self, X: ArrayLike) -> list[np.ndarray]:
-        """Log-probabilities of the mixtures, for each column (n_samples, n_classes).
+        """Predict log-probabilities for each column, (n_samples, n_classes) each.
 
         Parameters
         ----------
@@ -282,7 +282,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         return [switcher.predict_log_proba(X) for switcher in self.estimators_]
 
     def score(self, X: ArrayLike, y: Labels) -> float:
-        """Share of rows predicted correctly in all columns.
+        """Return the share of rows predicted correctly in all columns.
 
         Parameters
         ----------
@@ -304,7 +304,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         return float(np.all(right, axis=0).mean())
 
     def heldout_codelengths(self, X: ArrayLike, y: Labels) -> np.ndarray:
-        """Codelengths of rows after the stream, which are not learned.
+        """Return codelengths of further rows without changing the estimator.
 
         Parameters
         ----------
@@ -319,8 +319,8 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            As in :meth:`MDLReadoutSwitcher.heldout_codelengths`, and if y has another
-            number of columns.
+            If y has another number of columns, or for the reasons given in
+            :meth:`MDLReadoutSwitcher.heldout_codelengths`.
         """
         each = zip(self.estimators_, self._columns(y), strict=True)
         return np.sum([s.heldout_codelengths(X, column) for s, column in each], axis=0)
@@ -346,7 +346,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If the copies are not switchers, and as in
+            If the copies are not switchers, or for the reasons given in
             :meth:`MDLReadoutSwitcher.permutation_test`.
         """
         check_permutations(n_permutations)
@@ -387,7 +387,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         return np.stack([test.null_codelengths for test in tests], 1)
 
     def measures(self, *, n_bins: int = 15) -> list[PrequentialMeasures]:
-        """Accuracy, Brier score and calibration of the predictions of every column.
+        """Return accuracy, Brier score and calibration of predictions of each column.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Forecast of the time, memory and disk of a pass from a trial on a few rows."""
+"""Forecast of the time, memory and disk space of a pass from a trial on a few rows."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class Timed:
         self._n_readouts = sum(len(columns) for columns, _ in parts)
 
     def arithmetic(self) -> AbstractContextManager[None]:
-        """Use the threads of the first part for arithmetic."""
+        """Return the arithmetic context of the first part."""
         return self.parts[0][1].arithmetic()
 
     def begin(self, labels: np.ndarray) -> None:
@@ -111,7 +111,10 @@ class Timed:
             threads.begin(labels)
 
     def next_stop(self, start: int, limit: int) -> int:
-        """Also end a segment where a window ends."""
+        """Return the end of the segment that begins at row ``start``.
+
+        Segments also end where a window ends.
+        """
         ends = [end for end in ENDS if end > start]
         limit = min([limit, *ends])
         return min(threads.next_stop(start, limit) for _, threads in self.parts)

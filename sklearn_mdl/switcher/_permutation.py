@@ -1,4 +1,4 @@
-"""Codelengths of permuted labels, which show how much features save by chance."""
+"""Codelengths of permuted labels, which show what features save by chance."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def _test(own: float, *nulls: float) -> PermutationTest:
 def _codelengths(
     runs: Sequence[PrequentialRun], kernels: list[Readout], places: np.ndarray
 ) -> np.ndarray:
-    """Codelengths (n_runs, S) of labels in the order of places (S, N)."""
+    """Return codelengths (n_runs, S) of labels in the order of places (S, N)."""
     outputs = [
         Labellings(run.labels.cpu().numpy()[places], run.outcome.n_numbers)
         for run in runs
@@ -137,7 +137,7 @@ def _codelengths(
 
 
 def shared(losses: np.ndarray) -> np.ndarray:
-    """Codelengths (S,) of losses (N, S, K), mixed by a share of rate ``1 / t``."""
+    """Mix losses (N, S, K) by a share of rate ``1 / t``; return codelengths (S,)."""
     _, n_labellings, n_readouts = losses.shape
     starts = np.arange(n_labellings) * n_readouts
     share = GroupedShare(np.ones(n_labellings * n_readouts), starts)

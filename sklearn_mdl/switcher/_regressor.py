@@ -62,7 +62,7 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
     switching : str or SwitchingPrior, default="learned-share"
         Prior over sequences of readouts, as in ``MDLReadoutSwitcher``.
     readout_weights : "architecture" or array-like of shape (n_readouts,), default=None
-        Prior weights of the readouts; None is uniform.
+        Prior weights of the readouts; uniform if None.
     pooling : "auto", None, LogLinearPool or array-like, default="auto"
         How to combine the densities of kinds of readouts in addition to switching, as
         in ``MDLReadoutSwitcher``. "auto" pools if `readouts` is None or a name.
@@ -90,8 +90,8 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         Torch device. Overrides the device of the readouts. "auto" uses a GPU if one is
         available.
     precision : {"float32", "bfloat16", "tf32"}, default="float32"
-        Precision to which the factors of matrix products are rounded in training
-        networks. "float32" does not round them. "bfloat16" rounds only the factors of
+        Precision to which the factors of matrix products are rounded when networks are
+        trained. "float32" does not round them. "bfloat16" rounds only the factors of
         hidden layers, and needs a GPU or a CPU with AVX-512 BF16. "tf32" needs a GPU
         and ``n_jobs=None``. Sums, parameters, moments and predictions stay float32,
         except that a CPU rounds finished sums to bfloat16.
@@ -134,7 +134,7 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         Codelength of every example under the switching mixture, in nats.
     reference_codelengths_ : ndarray of shape (n_samples_seen_,)
         Cost of the same labels under a Gaussian that learns online and uses no
-        feature (:func:`~sklearn_mdl.metrics.gaussian_codelengths`), in nats.
+        features (:func:`~sklearn_mdl.metrics.gaussian_codelengths`), in nats.
     posterior_ : ndarray of shape (n_samples_seen_, n_readouts)
         ``p(readout at t | labels before t)``.
     pool_kinds_ : list of n_kinds names
@@ -155,8 +155,8 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         Number of examples after which each readout retired; -1 if it has not.
     readout_names_ : list of str
     readout_weights_ : ndarray of shape (n_readouts,) or None
-        Prior weights used by the mixture; None is uniform.
-    readouts_ : list of LinearReadoutRegressor and MLPReadoutRegressor
+        Prior weights used by the mixture; uniform if None.
+    readouts_ : list of readouts
         Unfitted copies of the readouts used.
     diverged_readouts_ : list of str
         Names of readouts whose predictions stopped being finite. They then predict from

@@ -46,8 +46,8 @@ class StreamSegments:
         Confidence intervals of ``per_example``. The bootstrap resamples blocks of rows,
         since the costs of successive rows are dependent. NaN for segments of one row.
     reference_codelengths : ndarray of shape (n_segments,)
-        Cost under the best code without features (``reference_codelengths_`` of the
-        switcher). This code has also seen the earlier segments.
+        Cost under the code without features (``reference_codelengths_`` of the
+        switcher). This code has also learned from the earlier segments.
     restarted_codelengths : ndarray of shape (n_segments,)
         Cost under the same readouts restarted at the segment; NaN without ``restart``.
     """
@@ -81,7 +81,7 @@ class StreamSegments:
 def codelengths_of_labels(
     labels: NDArray[np.intp], n_classes: int, escape: EscapeCode | None = None
 ) -> Floats:
-    """Cost of every label given only the earlier labels, in nats."""
+    """Return the cost of every label given only the earlier labels, in nats."""
     if escape is not None:
         losses = blind_codelengths(labels, escape.n_named)
     else:
@@ -116,7 +116,7 @@ def segment_ends(
     if isinstance(ends, Integral) and not isinstance(ends, bool):
         if not 1 <= ends <= n_rows:
             required = f"between 1 and the {n_rows} examples seen if it is a number"
-            raise invalid("ends", required, ends, "ask for at most one per row")
+            raise invalid("ends", required, ends, "pass at most one per row")
         return np.linspace(0, n_rows, int(ends) + 1).round().astype(np.intp)[1:]
     given = np.atleast_1d(np.asarray(ends))
     if times is not None:

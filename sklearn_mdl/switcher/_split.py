@@ -123,7 +123,7 @@ class Processes:
     Parameters
     ----------
     run : PrequentialRun
-        Run of all readouts. At the end its threads take over the learners of the parts.
+        Run of all readouts. At the end, the learners of the parts are loaded into it.
     common : Common
     devices : Devices
         Devices assigned to the processes.
@@ -201,13 +201,13 @@ class Processes:
         return self.run.schedule.closing(int(min(start + n_rows, limit)) - 1)
 
     def disk_bytes(self, n_rows: int) -> int:
-        """Largest size of the folder in bytes: the rows, and two rounds and states."""
+        """Return the most bytes in the folder: the rows, and two rounds and states."""
         longest = min(n_rows * self.row_bytes, ROUND_BYTES)
         states = state_of(self.common, [range(self.common.n_readouts)])
         return 4 * n_rows * self.common.settings.n_features + 2 * (longest + states)
 
     def retire(self, columns: Sequence[int]) -> None:
-        """Do nothing here: parts learn of retired readouts in the next round."""
+        """Do nothing, since the next round passes retired readouts to the parts."""
 
     def evaluate(self, stop: int) -> Iterator[Scores]:
         """Evaluate a round, and resubmit any part whose process dies.

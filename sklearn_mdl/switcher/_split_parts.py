@@ -33,8 +33,8 @@ class Common(NamedTuple):
     readouts : list of Readout
         All ``K`` readouts of the pass.
     settings : PassSettings
-        The outcome has its state before the first label. `device` overrides the device
-        here.
+        Settings of the pass, with the outcome in its state before the first label.
+        `device` below overrides the device in these settings.
     device : str
         Device of the parts.
     folder : str

@@ -39,7 +39,7 @@ class StoredLosses:
     architectures : sequence of str of length K, optional
         The architecture of each readout; None if it is not known.
     weights : array-like of shape (K,), optional
-        Prior weights of the readouts, as given to the run; None is uniform.
+        Prior weights of the readouts, as given to the run; uniform if None.
     switching : SwitchingPrior, optional
         The prior of the run; None if it is not known.
     n_classes : int, optional
@@ -156,7 +156,7 @@ class StoredLosses:
         if self.architectures is None:
             raise ValueError(
                 "Grouping readouts needs the architecture of each, but these losses "
-                "have none; give StoredLosses the architectures and save it again"
+                "have none; pass architectures=... to StoredLosses and save it again"
             )
         return list(self.architectures)
 

@@ -35,7 +35,7 @@ class ViewTrace(NamedTuple):
     posterior : ndarray of shape (N, n_views)
         Probability of each view before each label.
     view_names : list of n_views str or None
-        Names of the views. None is the view of all columns.
+        Names of the views; None for the view of all columns.
     view_codelengths : ndarray of shape (n_views,)
         Codelength of each view, in nats. Once all readouts of a view have retired, the
         view costs as much as the mixture of the others.
@@ -81,7 +81,7 @@ def view_trace(
     for number in range(len(names)):
         own = np.flatnonzero(members == number)
         part = losses[:, own]
-        part = part[: np.flatnonzero(~np.isnan(part).all(1))[-1] + 1]  # then asleep
+        part = part[: np.flatnonzero(~np.isnan(part).all(1))[-1] + 1]  # while awake
         found = forward(
             as_prior(switching),
             part,

@@ -70,7 +70,7 @@ class SwitchDistribution(MarkovPrior):
             raise invalid("theta", required, self.theta, cure)
 
     def rows(self) -> Floats:
-        """Row 0 is for blocks that will end, row 1 for the last block."""
+        """Return the probability of each row: 0 for blocks that end, 1 for the last."""
         theta = float(self.theta)
         return np.array([theta, 1.0 - theta])
 
@@ -156,7 +156,7 @@ class RunLength(MarkovPrior):
             )
 
     def rows(self) -> Floats:
-        """One row per rate; the exact model begins with one row and adds more."""
+        """Return the probability of each rate; the exact model begins with one row."""
         if self.n_rates is None:
             return np.ones(1)
         rates = self._rates(self.n_rates)

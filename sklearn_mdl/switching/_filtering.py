@@ -85,7 +85,7 @@ class MarkovFilter:
         return log_sums(self.scores)
 
     def ahead(self, n_steps: int) -> Floats:
-        """Probability of each expert some steps after the next one, shape (K,)."""
+        """Return the weights (K,) after ``n_steps`` further steps without labels."""
         if self._kept is not None:
             return self._moved(self.weights, self._kept.between(self.t, n_steps))
         state = self._unscaled()
@@ -164,7 +164,7 @@ class MarkovFilter:
         posterior: Floats,
         states: list[Floats] | None,
     ) -> None:
-        """Process the rows with probabilities, even if a weight becomes too small."""
+        """Process the rows without logs, even if a weight becomes too small."""
         shifts = row_minima(losses)
         likelihoods = np.exp(shifts[:, np.newaxis] - losses)
         state, t, w, transition = self.state, self.t, self.w, self.prior.transition
@@ -374,7 +374,7 @@ class MixtureFilter:
         return log_sums(self.odds.log_weights[:, np.newaxis] + parts)
 
     def ahead(self, n_steps: int) -> Floats:
-        """Probability of each expert some steps after the next one, shape (K,)."""
+        """Return the weights (K,) after ``n_steps`` further steps without labels."""
         return self._average([part.ahead(n_steps) for part in self.filters])
 
     def _average(self, parts: list[Floats]) -> Floats:

@@ -260,7 +260,7 @@ class ForwardPass:
         codelengths: Floats,
         posterior: Floats,
     ) -> None:
-        """Code as many steps as possible before the next label arrives."""
+        """Code all steps, as many at once as possible before each label arrives."""
         start = 0
         while start < len(losses):
             self.reveal(int(known[start]))
@@ -441,7 +441,7 @@ def forward(
 
 
 def mixture_losses(shares: Floats, losses: Floats) -> Floats:
-    """Cost (n,) of labels under mixtures of experts, in nats.
+    """Return the cost (n,) of labels under mixtures of experts, in nats.
 
     Parameters
     ----------
@@ -461,9 +461,9 @@ def mixture_losses(shares: Floats, losses: Floats) -> Floats:
 def filled_losses(
     losses: ArrayLike, prior: PriorLike = None, weights: ArrayLike | None = None
 ) -> NDArray[np.floating]:
-    """Losses (N, K) with NaN replaced by the cost of the mixture of experts awake.
+    """Replace NaN in losses (N, K) by the cost of the mixture of experts awake.
 
-    Returned unchanged if no expert has retired.
+    Losses are returned unchanged if no expert has retired.
     """
     array = np.asanyarray(losses)
     if not np.isnan(array[-1:]).any():  # experts awake at the end never slept

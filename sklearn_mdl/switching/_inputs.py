@@ -37,7 +37,7 @@ def loss_blocks(losses: ArrayLike | Iterator[ArrayLike]) -> Iterator[Losses]:
     Raises
     ------
     ValueError
-        If a shape is wrong or an iterator is exhausted.
+        If a shape is wrong, or an iterator yields no block.
     """
     if not isinstance(losses, Iterator):
         losses = iter([losses])

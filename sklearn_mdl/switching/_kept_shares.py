@@ -28,10 +28,10 @@ class KeptShares:
         self._prior = prior
         self._n_steps = 2  # number of entries filled; step 1 has no transition
         self._logs = np.zeros(2)  # logs of the products up to each step, without zeros
-        self._redrawn = np.zeros(2, dtype=np.intp)  # the last step up to each with none
+        self._redrawn = np.zeros(2, dtype=np.intp)  # last step that keeps nothing
 
     def between(self, first: Steps | int, n_steps: Steps | int) -> Floats:
-        """Return the products over a number of steps after those in ``first``."""
+        """Return the products over the ``n_steps`` steps after each step ``first``."""
         start = np.asarray(first)
         stop = start + n_steps
         self._extend(int(stop.max(initial=0)) + 1)

@@ -25,15 +25,17 @@ class Race(BaseEstimator):
     n)`` of the lowest loss. If the saving of the lowest loss over a uniform code is
     smaller, the share is of that saving instead. The share decreases with the number
     ``n`` of examples, because noise decreases too. A learning curve that is still
-    behind by such a share rarely catches up. With a pool, the best expert of a kind
-    also stays if dropping the kind would lengthen the pool's code of all labels so far
-    by more than `pool_slack` nats, or by more than the same share of a longer stream:
-    from ``4 * min_samples`` labels on, the limit grows in proportion to the labels. The
-    increase is estimated to second order, with the other weights adapted. All other
-    experts retire.
-    They are no longer evaluated or trained. They count as asleep, so each predicts like
-    the mixture of the experts that still run (Freund et al., 1997). A decoder retires
-    the same experts, since the rule reads only the past.
+    behind by such a share rarely catches up.
+
+    With a pool, the best expert of a kind also stays if dropping the kind would
+    lengthen the pool's code of all labels so far by more than `pool_slack` nats. From
+    ``4 * min_samples`` labels on, this limit grows in proportion to the labels. The
+    increase is estimated to second order, with the other weights adapted.
+
+    All other experts retire. They are no longer evaluated or trained. They count as
+    asleep, so each predicts like the mixture of the experts that still run (Freund et
+    al., 1997). A decoder retires the same experts, since the rule uses only past
+    losses.
 
     Parameters
     ----------
@@ -102,7 +104,7 @@ class Race(BaseEstimator):
         return int(count)
 
     def slack_of_pool(self, n_samples: int) -> float:
-        """Return the nats that a kind must save a pool after so many examples.
+        """Return the nats that a kind must save a pool after ``n_samples`` examples.
 
         Parameters
         ----------
@@ -122,7 +124,7 @@ class Race(BaseEstimator):
         unit: float | None = None,
         n_samples: int | None = None,
     ) -> NDArray[np.bool_]:
-        """Return True for experts that stay.
+        """Return a mask of the experts that stay.
 
         Parameters
         ----------
@@ -131,7 +133,7 @@ class Race(BaseEstimator):
         kinds : sequence of ndarray of int
             Experts of each kind that the pool needs.
         unit : float or None
-            Nats of which `tolerance` is a share; None is the lowest loss.
+            Cost in nats of which `tolerance` is a share; None is the lowest loss.
         n_samples : int or None
             Examples so far, with which the tolerance decreases; None is `min_samples`.
 

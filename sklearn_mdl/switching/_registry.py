@@ -61,7 +61,7 @@ def checked_components(
     ------
     ValueError
         If a parameter or weight is out of range, or the stream is too long for the
-    prior.
+        prior.
     TypeError
         If `prior` is neither a prior, nor a name, nor None.
     """

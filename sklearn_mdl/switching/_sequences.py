@@ -130,10 +130,10 @@ def best_segments(
     prior: PriorLike = None,
     weights: ArrayLike | None = None,
 ) -> ExpertSequence:
-    """Find the sequence with the lowest loss among those with few enough blocks.
+    """Find the sequence with the lowest loss and at most `n_blocks` blocks.
 
-    The sequence has at most `n_blocks` blocks and is chosen in hindsight, by its loss
-    only. Its cost under a switching prior is reported but does not affect the choice.
+    It is chosen in hindsight, by its loss only. Its cost under a switching prior is
+    reported but does not affect the choice.
 
     Parameters
     ----------

@@ -47,7 +47,7 @@ class GroupedShare:
         self._t = 1
 
     def ahead(self, n_steps: int) -> Floats:
-        """Probability of each expert some steps after the incoming one, (K,)."""
+        """Return the weights (K,) after ``n_steps`` further steps without labels."""
         if not n_steps:
             return self.weights
         if self._rate is None:  # no redraw, at rates 1 / (t + i)
@@ -88,8 +88,7 @@ class GroupedShare:
         totals = np.add.reduceat(joint, self._starts)
         if some_sleep:
             awake = np.add.reduceat(np.where(asleep, 0.0, self.weights), self._starts)
-            # The numbers of groups without sleepers do not depend on sleepers in other
-            # groups.
+            # Groups in which all experts are awake do not depend on other groups.
             partly = np.logical_or.reduceat(asleep, self._starts) & finite
             np.divide(totals, awake, out=totals, where=partly)
             np.copyto(joint, self.weights * totals[self._members], where=asleep)
@@ -145,7 +144,7 @@ class LearnedGroupedShare:
         return self.ahead(0)
 
     def ahead(self, n_steps: int) -> Floats:
-        """Probability of each expert some steps after the incoming one, (K,)."""
+        """Return the weights (K,) after ``n_steps`` further steps without labels."""
         shares = np.stack([share.ahead(n_steps) for share in self._shares])
         posterior = np.repeat(self.posterior, self._sizes, axis=1)
         found: Floats = (posterior * shares).sum(0)

@@ -35,7 +35,7 @@ def smoothed_posterior(
     *,
     kinds: Sequence[Hashable] | None = None,
 ) -> Floats:
-    """Probability of each expert at each step given *all* labels.
+    """Return the probability of each expert at each step given *all* labels.
 
     The posterior of `forward` is for prediction, so it only uses the labels before a
     step. This posterior is for explanation, so it also uses the label of the step and
@@ -100,7 +100,7 @@ def _backward(
     components: list[Component], losses: NDArray[np.generic]
 ) -> Iterator[Floats]:
     """Yield smoothed posteriors (n, K) block by block, from the last step back."""
-    # All checkpoints are in memory, and the states between two of them.
+    # Memory holds all checkpoints, and the states between two of them.
     n_steps, n_experts = losses.shape
     last = max(2, n_steps)
     n_states = n_experts * max(len(c.prior.transition(last).draw) for c in components)

@@ -38,10 +38,9 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
     classes_: np.ndarray
     new_classes: str = "refuse"
     _all_diverged = (
-        "all readouts have diverged and predict uniformly since then, so the "
+        "all readouts have diverged and have predicted uniformly since then, so the "
         "codelength hardly depends on the features; lower the learning rate of "
-        "networks, or "
-        "raise the alpha of kernels"
+        "networks, or raise the alpha of kernels"
     )
 
     @fit_context(prefer_skip_nested_validation=False)
@@ -55,8 +54,8 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
     ) -> Self:
         """Evaluate more rows of the same stream.
 
-        However you split a stream into calls, codelengths are bitwise those of a single
-        ``fit`` on all rows.
+        However you split a stream into calls, codelengths are bitwise equal to those of
+        a single ``fit`` on all rows.
 
         Parameters
         ----------
@@ -64,7 +63,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         y : array-like of shape (n_samples,)
         classes : array-like of shape (n_classes,), default=None
             All labels that can occur. Required at the first call, optional afterwards.
-            With ``new_classes="escape"``, the known classes or None.
+            With ``new_classes="escape"``, the classes known beforehand, or None.
         groups : array-like of shape (n_samples,), default=None
             As for :meth:`fit`. All rows of a group must be in the same call.
 
@@ -76,8 +75,8 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         ------
         ValueError
             If ``classes`` is missing at the first call or differs later, if y contains
-            a label outside them, if a group occurs again in a later call, and as in
-            :meth:`fit`.
+            a label outside them, if a group occurs again in a later call, or for the
+            reasons given in :meth:`fit`.
         """
         known = None
         if hasattr(self, "_run"):
@@ -86,7 +85,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
             known = np.unique(as_labels(classes))
         elif self.new_classes == "escape":
             known = NONE_NAMED
-        with warnings.catch_warnings():  # a few rows may have as many classes
+        with warnings.catch_warnings():  # a few rows may have as many classes as rows
             warnings.filterwarnings("ignore", "The number of unique classes")
             return self._continue(X, y, known, groups)
 
@@ -111,15 +110,15 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         Raises
         ------
         ValueError
-            If there is no block, and as in :meth:`partial_fit`. Blocks before an
-            invalid block remain learned.
+            If there is no block, or for the reasons given in :meth:`partial_fit`.
+            Blocks before an invalid block remain learned.
         TypeError
             If a block is not a pair.
         """
         return self._continue_by_blocks(blocks, classes=classes)
 
     def predict_log_proba(self, X: ArrayLike) -> np.ndarray:
-        """Log-probabilities of the mixture under the posterior for the next example.
+        """Predict log-probabilities by the mixture under the current posterior.
 
         Parameters
         ----------
@@ -135,7 +134,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         return log_proba
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
-        """Probabilities of the mixture, (n_samples, n_classes).
+        """Predict probabilities by the mixture under the current posterior.
 
         Parameters
         ----------
@@ -148,7 +147,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         return np.asarray(np.exp(self.predict_log_proba(X)))
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """Most probable class of every row, (n_samples,).
+        """Predict the most probable class of each row.
 
         Parameters
         ----------
@@ -167,7 +166,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         return np.asarray(predicted == self._labels_seen())
 
     def measures(self, *, n_bins: int = 15) -> PrequentialMeasures:
-        """Accuracy, Brier score and calibration of the prequential predictions.
+        """Return accuracy, Brier score and calibration of prequential predictions.
 
         Every prediction of the mixture was made before its label was seen, so no rows
         need to be held out.
@@ -275,12 +274,12 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
 
 
 def joined(classes: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return classes followed by new classes of labels in order of appearance.
+    """Return the classes, followed by new classes in y in order of appearance.
 
     Raises
     ------
     ValueError
-        If labels are of another type than the classes.
+        If labels are not of the same type as the classes.
     """
     classes = classes if len(classes) else y[:0]
     kinds = [part.dtype.kind.replace("u", "i") for part in (classes, y)]

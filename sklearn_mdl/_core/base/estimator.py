@@ -46,7 +46,7 @@ RandomState = int | np.random.RandomState | None
 
 
 class UnfittedRun:
-    """Placeholder of a fitted attribute; that of an instance takes precedence.
+    """Placeholder for a fitted attribute; the value set on an instance overrides it.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
 
     @abstractmethod
     def _outcome(self, classes: np.ndarray | None) -> Outcome:
-        """Return the kind of the labels, and remember classes if there are any."""
+        """Return the kind of the labels, and store classes if there are any."""
 
     @abstractmethod
     def _checked(
@@ -97,15 +97,15 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
 
     @abstractmethod
     def _encoded(self, y: np.ndarray, order: np.ndarray | None = None) -> np.ndarray:
-        """Return labels as encoded for a run, in the order of its rows."""
+        """Encode labels for a run; ``order`` is the order in which it takes rows."""
 
     @abstractmethod
     def _decoded(self, labels: np.ndarray) -> np.ndarray:
-        """Return labels of a run as the user gave them."""
+        """Return encoded labels of a run in their original form."""
 
     @abstractmethod
     def _fingerprint_of(self, labels: np.ndarray) -> str:
-        """Return a hash of the labels as the user gave them."""
+        """Return a hash of encoded labels in their original form."""
 
     def _classes_of(self, y: np.ndarray) -> np.ndarray | None:
         """Return the classes of a whole stream; None if labels are numbers."""
@@ -118,7 +118,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
     def _evaluating(
         self, checkpoint: Checkpoint | None
     ) -> Iterator[tuple[Evaluator | None, list[Event]]]:
-        """Return the evaluator of readouts (None for threads) and the checkpoint."""
+        """Yield the evaluator of readouts (None for threads) and checkpoint events."""
         yield None, [] if checkpoint is None else [checkpoint]
 
     def _check_order(self, labels: np.ndarray) -> None:
@@ -136,7 +136,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Features, taken as float32.
+            Features, converted to float32.
         y : array-like of shape (n_samples,)
             Labels of at least two classes or, for a regressor, real numbers. There is
             no ``sample_weight``, since a weighted sum is not a codelength. Repeat or
@@ -161,7 +161,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         Warns
         -----
         UserWarning
-            Among others, if nothing was learned before the last label.
+            For example, if nothing was learned before the last label.
         """
         with fixed_arithmetic(), self._all_or_nothing():
             rows, given = self._checked(X, y, reset=True)
@@ -299,7 +299,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
-        """Restore the estimator if its data are invalid."""
+        """Restore the previous state of the estimator if an error is raised."""
         before = dict(self.__dict__)
         try:
             yield
@@ -341,12 +341,12 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
             return None
         if not isinstance(self.random_state, Integral):
             required = "an integer with a checkpoint"
-            cure = "pass for example random_state=0, for a resumed run to draw the same"
+            cure = "pass for example random_state=0, so a resumed run draws the same"
             raise invalid("random_state", required, self.random_state, cure)
         kind = type(self)
         about = {
             "estimator": f"{kind.__module__}.{kind.__qualname__}",
-            # The device is part of the environment: another one warns.
+            # The device is part of the environment, so another device only warns.
             "settings": settings_of(self, WITHOUT_EFFECT | {"device"}),
             "X": {"shape": list(X.shape), "sha256": fingerprint(X, "<f4")},
             "y": self._fingerprint_of(labels),
@@ -378,9 +378,9 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
     def heldout_codelengths(
         self, X: ArrayLike, y: ArrayLike, *, groups: ArrayLike | None = None
     ) -> np.ndarray:
-        """Codelengths of rows after the stream, which are not learned.
+        """Return codelengths of further rows without changing the estimator.
 
-        A copy of the estimator continues the stream with these rows: it predicts each
+        A copy of the estimator continues the stream with these rows. It predicts each
         row from all rows before it, and then learns it.
 
         Parameters
@@ -398,7 +398,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If y contains an unknown class, and as in :meth:`fit`.
+            If y contains an unknown class, or for the reasons given in :meth:`fit`.
         """
         check_is_fitted(self)
         rows, labels = self._checked(X, y, reset=False)

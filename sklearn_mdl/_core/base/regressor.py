@@ -44,8 +44,8 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
     ) -> Self:
         """Evaluate more rows of the same stream.
 
-        However you split a stream into calls, codelengths are bitwise those of a single
-        ``fit`` on all rows.
+        However you split a stream into calls, codelengths are bitwise equal to those of
+        a single ``fit`` on all rows.
 
         Parameters
         ----------
@@ -61,7 +61,8 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
         Raises
         ------
         ValueError
-            If a group occurs again in a later call, and as in :meth:`fit`.
+            If a group occurs again in a later call, or for the reasons given in
+            :meth:`fit`.
         """
         return self._continue(X, y, groups=groups)
 
@@ -81,8 +82,8 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
         Raises
         ------
         ValueError
-            If there is no block, and as in :meth:`partial_fit`. Blocks before an
-            invalid block remain learned.
+            If there is no block, or for the reasons given in :meth:`partial_fit`.
+            Blocks before an invalid block remain learned.
         TypeError
             If a block is not a pair.
         """
@@ -91,7 +92,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
     def predict(
         self, X: ArrayLike, return_std: bool = False
     ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
-        """Mean of the mixture under the posterior for the next example.
+        """Predict the mean of the mixture under the current posterior.
 
         Parameters
         ----------
@@ -125,7 +126,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
         )
 
     def measures(self) -> RegressionMeasures:
-        """Errors of the prequential predictions.
+        """Return errors of the prequential predictions.
 
         Every prediction of the mixture was made before its label was seen, so no rows
         need to be held out.
@@ -168,9 +169,9 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
 
 
 def _as_numbers(labels: np.ndarray) -> np.ndarray:
-    """Return a float64 copy that no caller can change."""
+    """Return a float64 copy, so later changes by the caller have no effect."""
     with suppress(TypeError, ValueError):
-        if labels.dtype.kind not in "mM":  # NumPy would count days or nanoseconds
+        if labels.dtype.kind not in "mM":  # would become counts of days or nanoseconds
             return np.array(labels, dtype=np.float64)
     cure = "use a classifier for classes, and numbers for dates"
     raise invalid("y", "real numbers", labels.dtype.name, cure)
@@ -190,5 +191,5 @@ def _check_size(labels: np.ndarray) -> None:
         what = "NaN" if np.isnan(labels[row]) else "infinity or a number too large"
         raise ValueError(
             f"y must hold finite numbers of at most {LARGEST:g}, but Input y contains "
-            f"{what} in row {row}; drop rows that lack a label"
+            f"{what} in row {row}; drop rows without a label"
         )

@@ -135,11 +135,12 @@ class FileMixin:
         allow_network: bool = False,
         trusted: Collection[str | PathLike[str]] = (),
     ) -> Self:
-        """Load an estimator written by :meth:`save`; it continues with the same bits.
+        """Load an estimator written by :meth:`save`.
 
-        You can load files that you do not trust: no code in them is run, only objects
-        of this package are created, and memory is limited by the size of the file.
-        Nothing else is read or downloaded unless you allow it.
+        If you fit it further, results are bitwise those of the saved estimator. You can
+        load files that you do not trust: no code in them is run, only objects of this
+        package are created, and memory is limited by the size of the file. Nothing else
+        is read or downloaded unless you allow it.
 
         Parameters
         ----------
@@ -152,7 +153,8 @@ class FileMixin:
             Allow encoders to download pretrained weights by the names in the file.
         trusted : collection of path-like, default=()
             Files and folders that encoders in the file may read and write, named as in
-            the file: ``checkpoint_path``, the folder of a cache, ``local-dir:``.
+            the file. Examples are a ``checkpoint_path``, the folder of a cache and the
+            path after ``local-dir:``.
 
         Returns
         -------
@@ -163,9 +165,9 @@ class FileMixin:
         FileNotFoundError
             If there is no such file.
         ValueError
-            If the file is damaged or of another program, version or class, if its
-            settings are invalid or need files or downloads that were not allowed, or if
-            it contains a single readout and `store` is given.
+            If the file is damaged, or comes from another program, version or class; if
+            its settings are invalid, or need files or downloads that you did not allow;
+            or if it contains a single readout and you pass `store`.
         """
         allowed = TrustedSources(allow_network, frozenset(fspath(p) for p in trusted))
         with fixed_arithmetic():
@@ -231,7 +233,7 @@ def _go_to(
     classes: np.ndarray | None,
     seed: int,
 ) -> None:
-    """Restore the state of the arrays in an estimator that only has parameters."""
+    """Restore the saved arrays in an estimator that only has parameters."""
     named = classes
     if classes is not None and "n_named" in arrays:
         named = classes[: int(arrays["n_named"][0])]
@@ -247,12 +249,12 @@ def _go_to(
 
 
 def _check_classes(settings: object, known: Container[str]) -> None:
-    """Raise for settings with estimators that a file may not make."""
+    """Raise for settings with estimators that a file may not create."""
     match settings:
         case {"class": str(name), "params": dict()} if name not in known:
             raise TypeError(
                 f"A file may only hold settings of this package's estimators, got "
-                f"{name}; pickle can keep it"
+                f"{name}; use pickle to save it"
             )
         case dict():
             parts = list(settings.values())
@@ -305,13 +307,13 @@ def load_estimator(
         raise damaged(path, f"a {kind.__name__}", found, cure)
     for part in estimators_in(estimator):
         allowed.check(part, path)
-        if "store" in part.get_params(deep=False):  # the old folder has another owner
+        if "store" in part.get_params(deep=False):  # the saved one owns its folder
             part.set_params(store=_placed(part.store, "memory"), checkpoint=None)
     if "store" in estimator.get_params(deep=False):
         estimator.set_params(store=_placed(estimator.store, store))
     elif store != "memory":
         required = f"'memory' for a {type(estimator).__name__}, which keeps no files"
-        raise invalid("store", required, str(store), "leave it out, or take a switcher")
+        raise invalid("store", required, str(store), "leave it out, or use a switcher")
     try:
         granted = SPARE_BYTES + 2 * path.stat().st_size
         with granted_memory(granted):
@@ -352,7 +354,7 @@ def _restore(
     n_features = about["n_features"]
     _check_arrays(arrays, n_features)
     if np.ndim(classes) != 1 or len(np.unique(classes)) != len(classes):
-        raise ValueError("its classes are not different from each other")
+        raise ValueError("its classes are not distinct")
     estimator.n_features_in_ = n_features
     if names is not None:
         if np.shape(names) != (n_features,):
@@ -371,7 +373,7 @@ def _check_params(estimator: BaseEstimator, granted: int) -> None:
             part._validate_params()
         n_streams += Replay.requested(getattr(part, "n_replay_streams", 0)).n_streams
     if STREAM_BYTES * n_streams > granted:
-        raise ValueError(f"it asks for {n_streams} replay streams")
+        raise ValueError(f"it requests {n_streams} replay streams")
 
 
 def _check_arrays(arrays: Mapping[str, np.ndarray], n_features: int) -> None:
@@ -386,7 +388,7 @@ def _check_arrays(arrays: Mapping[str, np.ndarray], n_features: int) -> None:
         if len(shape) != ARRAYS[name] or not fits:
             raise ValueError(f"its {name} are of shape {shape} for {n_rows} rows")
     order = arrays.get("order", np.arange(n_rows))
-    distinct = np.unique(order)  # rows of later calls have none
+    distinct = np.unique(order)  # does not include rows of later calls
     if order.ndim != 1 or len(distinct) != len(order) or not len(order) <= n_rows:
         raise ValueError("its order is not a permutation")
     if distinct.dtype.kind != "i" or distinct[:1].min(initial=0) < 0:
@@ -416,7 +418,7 @@ def _check_fields(about: object, path: Path) -> None:
 
 
 def _known_classes() -> dict[str, type]:
-    """Estimators that a file may create: those of this package."""
+    """Return the estimators that a file may create: those of this package."""
     package = __name__.partition(".")[0]
     return {
         kind.__name__: kind

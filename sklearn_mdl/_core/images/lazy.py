@@ -76,7 +76,7 @@ class LazyImages(Sequence[Any]):
         """Return the images of both sequences in order."""
         if (self.decode, self.about) != (other.decode, other.about):
             kinds = [self.about, other.about]
-            raise invalid("Joined images", "decoded alike", kinds, "encode them apart")
+            raise invalid("Joined images", "decoded alike", kinds, "encode separately")
         both = chained([self.items, other.items])
         return LazyImages(both, self.decode, self.about)
 
@@ -92,7 +92,7 @@ class LazyImages(Sequence[Any]):
 def minibatches(
     prepare: Callable[[int], Tensor], rows: range, batch_size: int, n_threads: int
 ) -> Iterator[Tensor]:
-    """Prepare images row by row and stack them.
+    """Prepare images row by row, and yield them stacked in minibatches.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def _stack(tensors: Iterable[Tensor], batch: range) -> Tensor:
 
 
 def images_fingerprint(X: object) -> str:
-    """Return SHA-256 of the files of images, or of their pixels.
+    """Return the SHA-256 of image files or, for images in memory, of their pixels.
 
     Parameters
     ----------

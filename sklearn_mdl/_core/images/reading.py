@@ -30,7 +30,7 @@ KINDS = (
     "an array (N, H, W, C) or (N, H, W), a list of paths, PIL images or arrays, or a "
     "torch dataset with a length"
 )
-DEEP = ("I", "F")  # modes of more than 8 bits per channel begin like this
+DEEP = ("I", "F")  # first letters of modes with more than 8 bits per channel
 
 
 def needed(module: str, caller: str, extra: str) -> ModuleType:
@@ -39,7 +39,7 @@ def needed(module: str, caller: str, extra: str) -> ModuleType:
     Raises
     ------
     ImportError
-        If the module is missing, with the extra to install.
+        If the module is missing. The message names the extra to install.
     """
     try:
         return import_module(module)
@@ -127,8 +127,8 @@ def image_at(images: Images, row: int, mode: str) -> Image:
     Raises
     ------
     ValueError
-        If the image cannot be read or has more than 8 bits per channel, with row and
-        file.
+        If the image cannot be read or has more than 8 bits per channel. The message
+        names its row and file.
     """
     item = item_at(images, row)
     return decode(item, located(row, item), mode)

@@ -33,7 +33,7 @@ def image_rows(
     mode: str = "RGB",
     path: str | os.PathLike[str] | None = None,
 ) -> np.ndarray:
-    """Make rows of pixels from images, for readouts of images.
+    """Convert images to rows of pixels, for readouts that take images.
 
     Parameters
     ----------
@@ -52,13 +52,14 @@ def image_rows(
     Returns
     -------
     rows : ndarray of shape (N, H * W * C), uint8
-        With `path`, a read-only memory map of the file. A view of `images` if these are
-        already such pixels.
+        With `path`, a read-only memory map of the file. Otherwise, a view of `images`
+        if they are already an array of such pixels.
 
     Raises
     ------
     ValueError
-        If an image cannot be read or has another size, with its row and file.
+        If an image cannot be read, or differs in size. The message names its row and
+        file.
 
     Examples
     --------
@@ -119,7 +120,7 @@ def _is_count(number: object) -> bool:
 
 
 def _is_ready(images: Images, size: tuple[int, int] | None, n_channels: int) -> bool:
-    """Return True for an array of such pixels."""
+    """Return True for an array of pixels that need no conversion."""
     if not isinstance(images, np.ndarray) or images.dtype != np.uint8:
         return False
     n_own = images.shape[3] if images.ndim == 4 else 1

@@ -29,7 +29,7 @@ class GrowingArray:
     Parameters
     ----------
     width : int, tuple of int or None
-        Numbers in a row, or its shape; None for a plain vector.
+        Number of values in a row, or its shape; None for a plain vector.
     path : Path or None
         A ``.npy`` file for the rows; None keeps them in memory.
     dtype : str, default="<f8"
@@ -54,7 +54,7 @@ class GrowingArray:
         self.row_bytes = self.dtype.itemsize * math.prod(self._tail)
         self._buffer = np.empty((0, *self._tail), self.dtype)
         self._map: np.ndarray | None = None
-        self._grows_in_place = False  # the file ends with the last row of this array
+        self._grows_in_place = False  # True if the file ends with the array's last row
         self._hash = hashlib.sha256()  # of the first rows
         self._n_hashed = 0
 
@@ -168,12 +168,12 @@ class GrowingArray:
         ----------
         n_rows : int
         digest : str or None
-            What :meth:`digest` must return.
+            The value that :meth:`digest` must return.
 
         Raises
         ------
         ValueError
-            If there is no such file, or if it has fewer, other or damaged rows.
+            If there is no such file, or if it has too few, different or damaged rows.
         """
         found = self.count_left()
         if found is None or found < n_rows:
@@ -208,7 +208,7 @@ class GrowingArray:
         return True
 
     def digest(self) -> str:
-        """SHA-256 of all rows; further calls only read new rows."""
+        """Return the SHA-256 of all rows; later calls only read rows added since."""
         for rows in self._blocks(self._n_hashed):
             self._hash.update(np.ascontiguousarray(rows).data)
         self._n_hashed = self.n_rows

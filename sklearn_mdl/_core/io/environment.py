@@ -1,4 +1,4 @@
-"""Everything on which the results of a run depend: exact arithmetic and data."""
+"""Everything on which the exact results of a run depend: environment and data."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHOWN = 200  # characters of a value in a message
 
 
 def environment_of(device: torch.device) -> Json:
-    """Describe the environment; call this with the number of threads of the run.
+    """Describe the environment; call this with torch's threads set as in the run.
 
     Returns
     -------
@@ -59,7 +59,7 @@ def version_of(name: str) -> str:
 
 
 def fingerprint(X: np.ndarray, dtype: str) -> str:
-    """Return SHA-256 of an array's numbers, row by row, converted to a dtype."""
+    """Return the SHA-256 of an array's numbers, row by row, converted to a dtype."""
     digest = hashlib.sha256()
     step = max(1, HASH_BYTES // max(1, X[:1].nbytes))
     for start in range(0, len(X), step):

@@ -1,8 +1,8 @@
 """Format numbers of all files that this package writes and reads.
 
-A file names its kind and number, such as "losses 1". A change that an older version
-would misread gets a new number. Files with older numbers stay readable, as tests with
-``tests/data/formats`` check.
+Each file contains its kind and format number, such as "losses 1". A change that an
+older version would misread gets a new number. Files with older numbers stay readable,
+which tests check on ``tests/data/formats``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FORMATS = {
     "checkpoint": 1,
     "estimator": 1,
     "features": 1,  # of a cache
-    "list": 1,  # of our files in a folder
+    "list": 1,  # of this package's files in a folder
     "losses": 1,  # the description of a .npy, or of a stream's folder
     "message": 1,  # of encoded labels
     "part": 1,  # of a pass in processes
@@ -34,7 +34,7 @@ FORMATS = {
 
 
 class NewerFormat(ValueError):
-    """A file in a format that needs a later version of this package."""
+    """Error for a file in a format that needs a later version of this package."""
 
 
 def format_of(kind: str) -> str:
@@ -48,7 +48,7 @@ def with_format(kind: str, content: Mapping[str, object]) -> Json:
 
 
 def kind_of(content: object) -> tuple[str, int]:
-    """Return kind and number of JSON, or "" and 0 if from another program."""
+    """Return kind and format number of JSON; "" and 0 if another program wrote it."""
     text = content.get(KEY) if isinstance(content, Mapping) else None
     kind, _, number = text.rpartition(" ") if isinstance(text, str) else ("", "", "")
     is_number = number.isascii() and number.isdecimal() and len(number) < 10
@@ -69,7 +69,7 @@ def check_format(where: object, kind: str, content: object) -> None:
     Raises
     ------
     NewerFormat
-        If the number is higher.
+        If the format number is higher than that of this version.
     ValueError
         If the kind differs or is missing.
     """

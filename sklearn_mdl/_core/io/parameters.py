@@ -1,6 +1,6 @@
 """Parameters of estimators as JSON and back, without running code.
 
-Lists, numbers and text are JSON. Other values are objects with one key, their kind.
+Lists, numbers and text are JSON. Other values are objects whose first key is the kind.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ def estimators_in(value: object) -> Iterator[BaseEstimator]:
 def settings_of(
     estimator: BaseEstimator, left_out: Container[str], prefix: str = ""
 ) -> Json:
-    """Return the parameters of an estimator as JSON by name, with exceptions.
+    """Return the parameters of an estimator as JSON by name, except those left out.
 
-    Errors name parameters with a prefix.
+    Messages of errors put ``prefix`` before the name of a parameter.
 
     Raises
     ------
@@ -116,7 +116,7 @@ def as_json(value: object, name: str) -> object:
 # Booleans, integers, floats, text and objects: what as_json writes.
 _DTYPES = re.compile(r"\|(b1|O|[iu]1)|[<>]([iu][248]|f(2|4|8|16)|U[0-9]{1,9})")
 PLAIN_BYTES = 2**24  # size of an array that any text may request
-BYTES_A_LETTER = 64  # more for longer text, since a dtype may be wider
+BYTES_A_LETTER = 64  # allowed for longer text, since a dtype may be wider
 
 
 def array_of(items: object, dtype: str) -> np.ndarray:
@@ -143,7 +143,7 @@ def array_of(items: object, dtype: str) -> np.ndarray:
 def class_name(kind: type) -> str:
     """Return a unique name of a class.
 
-    Classes of this package have a bare name. Others have the name with the module,
+    Classes of this package are named without their module. Others are named with it,
     since two libraries may each have a ``LogisticRegression``.
     """
     is_own = kind.__module__.partition(".")[0] == __name__.partition(".")[0]

@@ -50,7 +50,7 @@ def write_archive(
     arrays: Mapping[str, np.ndarray],
     about: Mapping[str, object],
 ) -> None:
-    """Write arrays and a description while concurrent readers see the old file.
+    """Write arrays and a description atomically, so readers never see half a file.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ def is_archive(path: Path) -> bool:
 
 
 def read_some(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
-    """Map some arrays of a file that this program has just written, unchecked."""
+    """Map some arrays of a file that this program has just written, without checks."""
     _, entries, start = read_head(path)
     return {name: mapped(path, entries[name], start) for name in names}
 

@@ -18,8 +18,8 @@ class StreamFolder:
     """A folder for one stream inside a user-given folder.
 
     ``losses.json`` identifies the owner of all files by a random id of the stream and
-    an id of the run that wrote last. Another run may continue where a stream ended. The
-    earlier run then raises an error, since rows may have changed.
+    an id of the run that wrote last. Another run may continue a stream where it ended.
+    The earlier run then raises an error, since rows may have changed.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ class StreamFolder:
         Raises
         ------
         ValueError
-            If another run has acquired it since, or if files are not from this package.
+            If another run has acquired it since, or if it has files of other programs.
         """
         if self.is_begun:
             self.check()

@@ -25,7 +25,7 @@ if sys.platform != "win32":
     import fcntl
 
 LOCK = ".lock"
-LIST = ".sklearn_mdl"  # format, and names of our files in a folder, one per line
+LIST = ".sklearn_mdl"  # format, and names of this package's files, one per line
 _PART = re.compile(r"\..+\.[0-9a-f]{8}\.part")
 _STARTED = time.time()
 _SWEPT: set[Path] = set()  # folders that this process has cleaned up
@@ -77,14 +77,14 @@ def naming(path: Path) -> Iterator[None]:
 
 @contextmanager
 def _held(path: Path) -> Iterator[None]:
-    """Create a file and keep it locked until the process ends."""
+    """Create a file and keep it locked in this context; a killed process unlocks it."""
     file = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666)
     if sys.platform == "win32":  # an open file is locked, and cannot be renamed
         os.close(file)
         yield
         return
     try:
-        with suppress(OSError):  # without locks no process cleans up either
+        with suppress(OSError):  # a file system without locks; then no process sweeps
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     finally:
@@ -92,13 +92,13 @@ def _held(path: Path) -> Iterator[None]:
 
 
 def refuse_foreign(path: Path, is_ours: Callable[[Path], object] | None = None) -> None:
-    """Raise if a file exists that this package did not write.
+    """Raise if a file exists, unless this package wrote it.
 
     Parameters
     ----------
     path : Path
     is_ours : callable or None
-        Returns True if this package wrote an existing file. None if that is unknown.
+        Returns True if this package wrote an existing file. None refuses any file.
 
     Raises
     ------
@@ -108,7 +108,7 @@ def refuse_foreign(path: Path, is_ours: Callable[[Path], object] | None = None) 
     if path.exists() and not (is_ours and path.is_file() and is_ours(path)):
         what = "sklearn_mdl wrote" if is_ours else "does not exist yet"
         raise ValueError(
-            f"The file to write must be one that {what}, but {path} is there; move it, "
+            f"The file to write must be one that {what}, but {path} exists; move it, "
             "or choose another name"
         )
 
@@ -121,7 +121,7 @@ def refuse_foreign_in(folder: Path, names: Collection[str]) -> None:
 
 
 def note_ours(folder: Path, names: Collection[str]) -> None:
-    """Add names to the list of our files in a folder."""
+    """Add names to the list of this package's files in a folder."""
     with replaced(folder / LIST) as aside:
         lines = [format_of("list"), *sorted({*_listed_in(folder), *names})]
         aside.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
@@ -161,7 +161,7 @@ def filled(folder: Path) -> Iterator[Path]:
 
 
 def sweep(folder: Path, *, before: float = math.inf) -> None:
-    """Remove partial files of killed processes.
+    """Remove partial files that killed processes left in a folder.
 
     Parameters
     ----------
@@ -170,7 +170,7 @@ def sweep(folder: Path, *, before: float = math.inf) -> None:
         Seconds since the epoch. Files changed later are kept.
     """
     for path in folder.glob(".*.part"):
-        with suppress(OSError):  # gone, locked by its writer, or not ours
+        with suppress(OSError):  # gone, locked by its writer, or of another user
             if _PART.fullmatch(path.name) and path.stat().st_mtime < before:
                 _remove_if_free(path)
 
@@ -191,12 +191,12 @@ def _remove_if_free(path: Path) -> None:
 def exclusive(folder: Path, *, wait: bool = True) -> Iterator[None]:
     """Create a folder and lock it for this process and thread.
 
-    Others wait for the lock with a warning. Locks of killed processes end.
+    Other calls wait for the lock, with a warning. A killed process releases its lock.
 
     Raises
     ------
     ValueError
-        If the path is a file, or if another call writes and this one must not wait.
+        If the path is a file, or if another call holds the lock and ``wait`` is False.
     OSError
         If the folder cannot be created.
     """

@@ -34,8 +34,8 @@ class StackedAdamW(torch.optim.Optimizer):
     -----
     On a CPU each member's update is one call of torch's fused kernel on views of the
     stacked tensors. This takes a single pass through memory; a broadcast formula would
-    take ten. On a GPU hundreds of calls cost more than passes, so the formula is used,
-    compiled into one pass if :func:`can_compile`.
+    take ten. On a GPU, hundreds of calls would cost more than ten passes, so the
+    formula is used, in a Triton kernel with a single pass if :func:`has_triton`.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class StackedAdamW(torch.optim.Optimizer):
             group["n_steps"] = n_steps
 
     def moments(self) -> list[Tensor]:
-        """First and second moments of all parameters, to read or overwrite."""
+        """Return first and second moments of all parameters, to read or overwrite."""
         params = [p for group in self.param_groups for p in group["params"]]
         names = ("exp_avg", "exp_avg_sq")
         return [self.state[p][name] for p in params for name in names]
@@ -160,10 +160,10 @@ class _Formula(_Update):
 
 
 class _Kernels(_Formula):
-    """The same, as one pass over the memory of each tensor."""
+    """The formula in Triton kernels, with one pass over the memory of each tensor."""
 
     def __init__(self, group: Group, state: State) -> None:
-        # Triton is there on some systems only, and slow to import.
+        # Triton is only available on some systems, and slow to import.
         from sklearn_mdl._core.nets import adamw_kernel
 
         super().__init__(group, state)
@@ -222,8 +222,8 @@ def adamw_update(p: Tensor, grad: Tensor, m: Tensor, v: Tensor, *rates: Tensor) 
 
 
 # Forward calibration updates a few numbers that shape predictions, such as a factor of
-# logits, by one step on each minibatch. The loss is that of predictions made before its
-# labels were seen (Bornschein, Li and Hutter, 2022).
+# logits, by one step on each minibatch. The step reduces the loss of the predictions
+# made before the labels were seen (Bornschein, Li and Hutter, 2022).
 
 IDENTITY = math.log(math.e - 1)  # softplus maps it to one
 MAX_SLOPE = 1e6  # the largest number whose square does not overflow
@@ -233,7 +233,7 @@ CALIBRATION = (0.1, 0.9, 0.99, 1e-8, 0.0)
 
 
 class ForwardCalibration:
-    """Numbers for several members, each with its own optimiser state.
+    """Calibrated numbers of several members, each with its own optimiser state.
 
     Parameters
     ----------
@@ -254,7 +254,7 @@ class ForwardCalibration:
 
     @torch.no_grad()
     def learn(self, slopes: Tensor) -> None:
-        """Take one step against the derivatives (K, P) of the mean loss.
+        """Take one descent step, given the derivatives (K, P) of the mean loss.
 
         NaN counts as zero, and slopes too large to square are clipped, so that a
         diverging readout does not overflow.
@@ -301,7 +301,7 @@ class LogitScale(ForwardCalibration):
         return logit_scale_of(*self.member(0))[0]
 
     def learn_factor(self, derivative: float) -> None:
-        """Take one step against the derivative of the mean loss by the factor.
+        """Take one descent step, given the derivative of the mean loss by the factor.
 
         The derivative is the mean over rows of the expected logit minus the label's
         logit.

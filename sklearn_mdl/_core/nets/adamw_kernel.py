@@ -6,12 +6,12 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-BLOCK = 1024  # numbers of a program
+BLOCK = 1024  # numbers per program
 
 
 @triton.jit(do_not_specialize=["n_steps"])
 def rates_kernel(settings, rates, n_steps, n_members, BLOCK: tl.constexpr):
-    """Write the rates (5, K) of the ``n_steps``-th step, as `adamw_rates` has them."""
+    """Write the rates (5, K) that `adamw_rates` returns for the ``n_steps``-th step."""
     k = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = k < n_members
     lr = tl.load(settings + k, mask=inside, other=0.0)

@@ -17,7 +17,7 @@ class StackedCrossEntropy(nn.Module):
     Parameters
     ----------
     label_smoothing : sequence of float, one per member
-        Share of the target that is spread evenly over all classes, only in training.
+        Share of the target that training spreads evenly over all classes.
     n_classes : int
         Number of classes ``C``.
     """
@@ -37,7 +37,7 @@ class StackedCrossEntropy(nn.Module):
         self.register_buffer("label", 1 - shares + shares / n_classes)
 
     def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Loss in nats, a scalar, for (K, B, C) logits and (B,) labels."""
+        """Return the loss in nats, a scalar, for (K, B, C) logits and (B,) labels."""
         log_proba = log_softmax(logits)
         targets = self.evenly.expand_as(log_proba).mT.contiguous().mT
         own = labels.view(1, -1, 1).expand(len(logits), -1, 1)
@@ -53,12 +53,12 @@ class StackedCrossEntropy(nn.Module):
 
 
 def softmax(logits: Tensor) -> Tensor:
-    """Softmax over classes, the last axis of (K, B, C), with layout (K, C, B)."""
+    """Return the softmax over classes, (K, B, C), in the memory layout (K, C, B)."""
     return logits.mT.softmax(1).mT
 
 
 def log_softmax(logits: Tensor) -> Tensor:
-    """Log-softmax over classes, like `softmax`."""
+    """Return the log-softmax over classes, like `softmax`."""
     return logits.mT.log_softmax(1).mT
 
 
@@ -72,7 +72,7 @@ FARTHEST = 1e150  # largest residual, in scales, whose square does not overflow
 
 
 def student_t_loss(z: Tensor, log_scale: Tensor, degrees_of_freedom: Tensor) -> Tensor:
-    """Minus log density of standardised residuals, in nats.
+    """Return minus the log density of standardised residuals, in nats.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def density_losses(values: Tensor, labels: Tensor) -> Tensor:
     location, log_scale, dof = values.unbind(-1)
     z = (labels - location) * in_lanes(torch.exp, -log_scale)
     z = z.clamp(-FARTHEST, FARTHEST)
-    # One number per readout unless it has failed since, only checked on a CPU.
+    # One number per readout unless its predictions have failed; checked only on a CPU.
     if not dof.is_cuda and (dof == dof[:, :1]).all():
         dof = dof[:, :1]
     return student_t_loss(z, log_scale, dof)
@@ -150,7 +150,7 @@ class StackedStudentT(nn.Module):
         self.register_buffer("heteroscedastic", free)
 
     def forward(self, outputs: Tensor, y: Tensor) -> Tensor:
-        """Loss in nats, a scalar, for (K, B, 2) outputs and (B,) standardised y."""
+        """Return the loss in nats for (K, B, 2) outputs and (B,) standardised y."""
         location, log_scale = outputs.unbind(-1)
         z = (y - location) * (-log_scale).exp()
         dof = self.degrees_of_freedom.to(z)

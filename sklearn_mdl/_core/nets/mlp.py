@@ -90,12 +90,12 @@ class StackedMLP(nn.Module):
         return self
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return logits (K, B, C) of rows (B, d) for every member, or (K, B, d)."""
+        """Return logits (K, B, C) of rows (B, d), or of each member's own (K, B, d)."""
         # Call this class, since subclasses only round in training.
         return StackedMLP.activations(self, x)[-1]
 
     def activations(self, x: Tensor) -> list[Tensor]:
-        """Input, hidden activations and logits, for :meth:`backward`."""
+        """Return input, hidden activations and logits, for :meth:`backward`."""
         h = x.expand(self.n_members, *x.shape[-2:])  # (K, B, d), a view
         found = [h]
         for weight, bias in self.pairs[:-1]:
@@ -128,7 +128,7 @@ class StackedMLP(nn.Module):
     def bias_outputs(self, n: int) -> None:
         """Set the bias of the last outputs to probability ``1 / C`` at zero input.
 
-        New classes start like all others, without changing ratios of the others.
+        ``C`` includes the new classes. Ratios between other classes do not change.
         """
         for bias in self.pairs[-1][1]:  # one by one, so a stack equals its parts
             known = bias[0, :-n].cpu().double().numpy()
@@ -175,7 +175,7 @@ class RoundedMLP(StackedMLP):
     _short: list[tuple[Tensor, Tensor]]  # rounded rows and weights of a step
 
     def activations(self, x: Tensor) -> list[Tensor]:
-        """Input, hidden activations and logits, for :meth:`backward`."""
+        """Return input, hidden activations and logits, for :meth:`backward`."""
         h = x.expand(self.n_members, *x.shape[-2:])
         found, self._short = [h], []
         for weight, bias in self.pairs[:-1]:
@@ -212,7 +212,7 @@ class TensorFloatMLP(StackedMLP):
     """Perceptrons whose training steps round factors to TF32 on a GPU."""
 
     def activations(self, x: Tensor) -> list[Tensor]:
-        """Input, hidden activations and logits, for :meth:`backward`."""
+        """Return input, hidden activations and logits, for :meth:`backward`."""
         with tensor_floats():
             return super().activations(x)
 
@@ -252,7 +252,7 @@ class StackedAverages:
     trained : StackedMLP
         The ``T`` perceptrons in training.
     sources : sequence of int
-        The training that each of ``K`` readouts follows.
+        Index of the trained perceptron that each of ``K`` readouts follows.
     step_sizes : sequence of float
         ``average <- (1 - step) average + step weights`` after every optimiser step.
         With 1 the readout uses the trained weights without a copy.

@@ -44,7 +44,7 @@ def progress_of(run: PrequentialRun) -> dict[str, np.ndarray]:
 
 
 def learned_of(threads: Threads) -> dict[str, np.ndarray]:
-    """Return everything needed to resume learners; raise as progress_of."""
+    """Return everything needed to resume learners; see :func:`progress_of`."""
     arrays = {
         "labels": threads.labels.cpu().numpy(),
         "diverged_at": threads.diverged_at,
@@ -157,7 +157,7 @@ def recode(
         block = Block(np.asarray(source[part]), _NONE, _NONE, known)
         asleep = (retired_at >= 0) & (np.arange(start, stop)[:, None] >= retired_at)
         if (np.isnan(block.losses) != asleep).any():
-            raise ValueError("Losses must be NaN just where readouts have retired")
+            raise ValueError("Losses must be NaN exactly where readouts have retired")
         posterior = run.coder.recode(block.losses, known)
         for event in run.events:
             event.observe(block)
@@ -185,7 +185,8 @@ def checked_retirement(arrays: Mapping[str, np.ndarray], n_readouts: int) -> np.
         raise ValueError(f"retired_at must be {n_readouts} integers, got {found!r}")
     if found.max() > n_rows or (found >= 0).all():
         raise ValueError(
-            f"retired_at must leave a readout of {n_rows} rows, got {found.tolist()}"
+            "retired_at must leave a readout awake, and be at most the number of rows, "
+            f"{n_rows}, got {found.tolist()}"
         )
     return found
 
@@ -194,13 +195,13 @@ NAME = "progress.safetensors"
 TRACE = "trace"  # content of the trace's files
 ENVIRONMENT = "environment"  # may change between two calls, with a warning
 SECONDS = 30.0  # minimum seconds between two writes
-SHARE = 0.05  # of the time for writing
+SHARE = 0.05  # largest share of the time spent writing
 
 
 class Checkpoint(Event):
-    """A file to which a run is saved from time to time.
+    """File to which a run is saved from time to time.
 
-    Losses are in the folder of the stream and grow with every segment. This file
+    Losses are in the folder of the stream and grow with every segment. The checkpoint
     contains their number and digests, and the learned states of readouts. It is
     replaced atomically, so it is complete even if the process is killed.
 
@@ -208,10 +209,11 @@ class Checkpoint(Event):
     ----------
     root : Path
         Every run has its own folder in the root, so runs of a search or a loop may
-        share it.
+        share a root.
     about : mapping
-        Everything on which results depend, as JSON. A run is only resumed if it is
-        equal. If only "environment" differs, there is a warning.
+        Everything on which results depend, as JSON. A run is only resumed if this
+        equals the description in the file. If only "environment" differs, the run is
+        resumed with a warning.
 
     Attributes
     ----------
@@ -258,17 +260,18 @@ class Checkpoint(Event):
         if difference := first_difference(was, now):
             name, then, here = difference
             raise ValueError(
-                f"A checkpoint must be resumed as it began, but {name} was "
-                f"{cut_short(then)} in {self.file}, and is {cut_short(here)}; name "
-                "another folder, or delete this one to begin again"
+                "A run must be resumed with the settings and data it began with, but "
+                f"{name} was {cut_short(then)} in {self.file}, and is "
+                f"{cut_short(here)}; name another folder, or delete this one to begin "
+                "again"
             )
         here = self.about[ENVIRONMENT]
         elsewhere = first_difference(about.get(ENVIRONMENT, here), here)
         if elsewhere is not None:
             name, then, here = elsewhere
             warn_caller(
-                f"the run began where {name} was {then!r}, and is resumed where it is "
-                f"{here!r}, so the last digits may differ"
+                f"the run began with {name} {then!r} and is resumed with {here!r}, so "
+                "the last digits may differ"
             )
 
     def act(self, run: PrequentialRun) -> None:

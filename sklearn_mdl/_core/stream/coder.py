@@ -1,7 +1,8 @@
 """The code of a stream: switching between readouts, and a pool of groups.
 
 Everything after the readouts is a function of their results for each row, a `Block`. A
-coder codes live or stored blocks, row by row or many at once, with the same bits.
+coder codes live or stored blocks, row by row or many at once, with bitwise the same
+results.
 
 With a pool there are two predictions: the switching mixture of all readouts and the
 pool of the groups. A fixed share with rate ``1 / t`` follows the better one, so a
@@ -98,7 +99,7 @@ class Coder:
     prior : PriorLike
     n_readouts : int
     weights : array-like of shape (K,) or None
-        Prior weights of the readouts; None is uniform.
+        Prior weights of the readouts; uniform if None.
 
     Attributes
     ----------
@@ -210,7 +211,7 @@ class _Pending(NamedTuple):
 
 
 class PooledCoder(Coder):
-    """Code of labels by switching and by a pool of groups, whichever is shorter.
+    """Code of labels by a mixture of switching and a pool of groups.
 
     Parameters
     ----------
@@ -311,7 +312,7 @@ class PooledCoder(Coder):
         return outcome.mix_with(mixed, coded.pooled, coded.shares)
 
     def needed(self, slack: float) -> list[NDArray[np.intp]]:
-        """Columns of each group with readouts awake that the pool needs.
+        """Return the columns of readouts awake in each group that the pool needs.
 
         Groups are dropped one by one, the least useful first, while a group saves at
         most ``slack`` nats over all labels so far. The weights of the others adapt. To
@@ -337,7 +338,7 @@ class PooledCoder(Coder):
         self._retire_groups(np.array(gone))
 
     def _retire_groups(self, asleep: NDArray[np.bool_]) -> None:
-        """Drop groups, given by a mask (G,), from the pool if it still has them."""
+        """Drop the groups in a mask (G,) from the pool, unless already dropped."""
         gone = asleep[self._awake_groups]
         if gone.any():
             self._pool.retire(np.flatnonzero(gone).tolist())
@@ -369,6 +370,6 @@ class PooledCoder(Coder):
 
 
 def under(arrays: Mapping[str, np.ndarray], head: str) -> dict[str, np.ndarray]:
-    """Return arrays whose names begin with a head, by the rest of their names."""
+    """Return the arrays whose names begin with ``head``, by the rest of the name."""
     names = [name for name in arrays if name.startswith(head)]
     return {name.removeprefix(head): np.array(arrays[name]) for name in names}

@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 
 
 class Event:
-    """An action after each segment, by default none."""
+    """Base class of actions between segments, which do nothing by default."""
 
     def open(self, trace: PrequentialTrace) -> None:
         """Read what is needed before rows are added, without changing anything."""
@@ -54,7 +54,7 @@ class Event:
 
 
 class Elimination(Event):
-    """Retire hopeless readouts, by a race over losses with known labels.
+    """Retirement of hopeless readouts, by a race over losses with known labels.
 
     Losses are compared whenever the number of rows has doubled, over the last half of
     the rows.
@@ -88,7 +88,7 @@ class Elimination(Event):
         self._pending = np.empty((0, n_readouts))  # losses of labels not known yet
         self._count = self._next_count(0)
         self._mark = self._count // 2
-        self._windows = [(0, np.zeros(n_readouts))]  # the last two, by first row
+        self._windows = [(0, np.zeros(n_readouts))]  # last two: first row, sums
 
     def _next_count(self, n_known: int) -> int:
         return self._race.next_count(n_known, self._batch_size)
@@ -101,7 +101,7 @@ class Elimination(Event):
         """Sum losses whose labels are known by the end of a block."""
         losses = np.concatenate([self._pending, block.losses])
         n_new = int(block.known[-1]) - self._n_known
-        for row in losses[:n_new]:  # fixed order of summation, however rows are cut
+        for row in losses[:n_new]:  # fixed order of summation, however rows are divided
             if self._n_known == self._mark:
                 self._windows = [self._windows[-1], (self._mark, np.zeros(len(row)))]
                 self._mark = self._next_count(self._mark)
@@ -159,7 +159,7 @@ class Progress(Event):
 
 
 class Notify(Event):
-    """Callbacks of scikit-learn, which may end a run.
+    """Notification of scikit-learn's callbacks, which may end a run.
 
     Parameters
     ----------

@@ -65,9 +65,10 @@ def _predicted(run: PrequentialRun, X: np.ndarray) -> Prediction:
 
 
 def flushed_copy(run: PrequentialRun) -> PrequentialRun:
-    """Return a copy that has also learned its pending rows, for prediction only.
+    """Return a copy that has also learned the pending rows, for prediction only.
 
-    Delayed labels that are not known yet stay unknown.
+    Without pending rows, return the run itself. Delayed labels that are not known yet
+    stay unknown.
     """
     pairs = list(zip(run.learners, run.states, strict=True))
     if all(state.is_flushed(learner, run.rows) for learner, state in pairs):
@@ -94,7 +95,7 @@ def continued(
     y: np.ndarray,
     groups: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Return codelengths (n,) of rows that follow in nats, evaluated by a copy."""
+    """Return codelengths (n,), in nats, of rows after the stream, by using a copy."""
     if not len(X):
         return np.empty(0)
     other = branched(run)

@@ -25,7 +25,7 @@ class FeatureView(NamedTuple):
     Attributes
     ----------
     columns : tuple of int or None
-        Columns of X to use; None is all.
+        Columns of X to use; None uses all.
     scalings : sequence of {"standard", "whiten", None}
         Scalings of the rows, equal for all learners of a run that see the same columns.
     """
@@ -62,22 +62,22 @@ class Replay(NamedTuple):
         Raises
         ------
         ValueError
-            If a pair is not two numbers that do not grow.
+            If a pair is not two integers of which the second is at most the first.
         """
         match np.atleast_1d(n_streams).tolist():
             case [int(constant)]:
                 return cls(constant, float(recency))
             case [int(first), int(last)] if 0 <= last <= first <= MOST_STREAMS:
                 return cls(first, float(recency), last)
-        required = "a number, or a pair of numbers that does not grow"
+        required = "an integer, or a pair (first, last) with last <= first"
         cure = "pass for example n_replay_streams=(30, 3)"
         raise invalid("n_replay_streams", required, n_streams, cure)
 
     def at(self, n_rows: int) -> int:
-        """Return how many streams replay after a number of rows.
+        """Return the number of streams that replay after ``n_rows`` rows.
 
-        The root is a compromise: many streams shorten the code of the first ten
-        thousand rows, but the cost of replay should vanish.
+        The square root is a compromise: many streams shorten the code of the first ten
+        thousand rows, but the relative cost of replay should vanish in long streams.
         """
         if self.n_last is None or n_rows <= FULL_REPLAY:
             return self.n_streams
@@ -119,8 +119,8 @@ class RowsAhead(NamedTuple):
         return np.where(rows < self.first, rows, rows - rows % self.size)
 
 
-# From some row on a label changes predictions so little that it may wait for others,
-# and a block of rows costs hardly more than a single row.
+# In long streams a label changes predictions so little that it can wait for the rest of
+# its block, and predicting a block costs hardly more than predicting a single row.
 BY_BLOCKS = RowsAhead(4096, 32)
 BY_ROW = RowsAhead(0, 1)
 
@@ -155,7 +155,7 @@ def copy_learned(
             found = tuple(given[name].shape) if name in given else "missing"
             raise ValueError(
                 f"Readout {column} needs {name} of shape {tuple(tensor.shape)} to "
-                f"continue, got {found}; take a state of the same readouts"
+                f"continue, got {found}; use a state of the same readouts"
             )
         tensor.copy_(given[name])
 
@@ -177,11 +177,11 @@ class Learner(ABC):
     replay : Replay
         Minibatches to learn again after each new minibatch.
     rows_ahead : int, RowsAhead or None
-        Number of rows to predict before observing their labels. None is a minibatch, in
-        blocks of at most 1,024 rows. Predictions are made on whole blocks, counted from
-        the beginning of a minibatch or as in `RowsAhead`, with zeros for unknown rows.
-        With delayed labels the learner predicts later rows in between, and predicts a
-        block again before it observes the labels of the block.
+        Number of rows to predict before observing their labels. None means a minibatch,
+        in blocks of at most 1,024 rows. Predictions are made on whole blocks, counted
+        from the beginning of a minibatch or as in `RowsAhead`, with zeros for unknown
+        rows. With delayed labels the learner predicts later rows in between, and
+        predicts a block again before it observes the labels of the block.
     foreign : bool
         True if the learner runs user-defined code. It never sees unknown rows, so its
         blocks may be shorter. Foreign learners may share state, so they take turns
@@ -205,7 +205,7 @@ class Learner(ABC):
     reports: Mapping[int, Report] = MappingProxyType({})
 
     def attach(self, rows: ScaledRows) -> None:  # noqa: B027
-        """Remember the rows of the run, if the learner reads past rows again."""
+        """Store the rows of the run, if the learner reads past rows again."""
 
     @abstractmethod
     def predict(self, x: Tensor) -> Tensor:
@@ -282,6 +282,6 @@ class Learner(ABC):
     def load_state_dict(self, learned: Learned) -> None:
         """Load the learned state of learners with the same settings."""
         raise TypeError(
-            f"Readouts must be able to take over a state, but {type(self).__name__} is "
-            "not; unpickle the estimator instead"
+            f"Readouts must be able to load a state, but {type(self).__name__} is not; "
+            "unpickle the estimator instead"
         )

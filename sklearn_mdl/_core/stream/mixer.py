@@ -116,7 +116,7 @@ class GroupMixer(NoMixer):
     ----------
     groups : Groups
     weights : ndarray of shape (K,) or None
-        Prior weights of all readouts; None is uniform.
+        Prior weights of all readouts; uniform if None.
     n_readouts : int
     group_pass : GroupPass
         Defines how, and with which rates, to mix predictions of this kind.
@@ -148,7 +148,7 @@ class GroupMixer(NoMixer):
         """
         groups, places, grouped, members, whole = self._awake
         weights = self._within.ahead(len(self._pending))[grouped]
-        if len(grouped) < len(self._groups.columns):  # the others sleep
+        if len(grouped) < len(self._groups.columns):  # others are asleep
             sums = np.where(whole, 1.0, members.sums(weights.copy()))
             weights /= sums[members.groups]
         mixed = self._pass.mix(values[places], weights, members)
@@ -197,7 +197,7 @@ class GroupMixer(NoMixer):
         self._awake = _Awake.of(self._groups, awake)
 
     def state_dict(self) -> dict[str, np.ndarray]:
-        """Return the weights within groups, and rows that wait for labels."""
+        """Return the weights within groups, and the rows without a known label."""
         rows = np.reshape(self._pending, (-1, len(self._groups.columns)))
         waiting = {"n_rows": np.array([self._n_rows]), "pending": rows}
         return {**self._within.state_dict(), **waiting}

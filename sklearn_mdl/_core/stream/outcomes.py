@@ -46,7 +46,7 @@ class Prediction(ABC):
 
     @abstractmethod
     def losses(self, labels: Tensor) -> Tensor:
-        """Cost (K, n) in nats of the labels (n,)."""
+        """Return the cost (K, n), in nats, of the labels (n,)."""
 
     def with_values(self, values: Tensor) -> Self:
         """Return other numbers (K', n', P) with the same meaning."""
@@ -91,13 +91,13 @@ class Outcome(ABC):
         """Prepare a learner for learning a minibatch with labels (n,)."""
 
     def refresh(self, y: Tensor, learners: Sequence[Learner]) -> None:  # noqa: B027
-        """Update units by all labels (n,) seen so far, whose number has doubled."""
+        """Update units from all labels (n,) seen so far, whose number has doubled."""
 
     @abstractmethod
     def unit_of_loss(self, least: float, n_rows: int) -> float:
-        """Return the nats of which a tolerance is a share, given the lowest cost.
+        """Return the cost in nats to which tolerances are relative.
 
-        Tolerances are then independent of the units of labels.
+        It is found from the lowest cost, and makes tolerances independent of units.
         """
 
     @abstractmethod
@@ -153,14 +153,14 @@ class Outcome(ABC):
         return []
 
     def state_dict(self) -> dict[str, np.ndarray]:
-        """Return what a saved run needs about the kind of its labels."""
+        """Return arrays that a saved run needs to restore this object."""
         return {}
 
     def recall(self, labels: np.ndarray) -> None:  # noqa: B027
         """Record labels (n,) that a resumed run has already coded."""
 
     def escapes(self, labels: np.ndarray) -> np.ndarray | float:
-        """Cost of which labels (n,) bring a new class, in nats."""
+        """Return the cost, in nats, of which labels (n,) bring a new class."""
         return 0.0
 
     def add_escapes(self, mixed: np.ndarray, start: int) -> np.ndarray:
@@ -180,7 +180,7 @@ class ClassPrediction(Prediction):
     """Log-probabilities (K, n, C) of classes."""
 
     def losses(self, labels: Tensor) -> Tensor:
-        """Minus log-probability of the labels (n,), (K, n), in nats."""
+        """Return minus the log-probability (K, n) of the labels (n,), in nats."""
         chosen = labels.expand(len(self.values), -1).unsqueeze(-1)
         return -self.values.gather(2, chosen).squeeze(-1)
 
@@ -197,7 +197,7 @@ class ClassLabels(Outcome):
 
     dtype = torch.long
     n_kept = 3
-    feature_reach = math.inf  # largest cost of a class, in nats
+    feature_reach = math.inf  # no clipping, since MOST_LOST limits every loss
 
     def __init__(self, n_classes: int) -> None:
         self.n_numbers = n_classes
@@ -219,7 +219,8 @@ class ClassLabels(Outcome):
     def unit_of_loss(self, least: float, n_rows: int) -> float:
         """Return the lowest loss or, if smaller, its saving over a uniform code.
 
-        Losses of readouts are close if labels are nearly certain or hardly predictable.
+        Readouts have similar losses both if labels are nearly certain and if they are
+        hardly predictable.
         """
         return min(least, max(0.0, n_rows * math.log(self.n_numbers) - least))
 
@@ -228,19 +229,19 @@ class ClassLabels(Outcome):
         return PoolPass(pool, n_groups, self.n_numbers)
 
     def mix(self, values: Iterable[Tensor], weights: Tensor) -> np.ndarray:
-        """Probabilities of the classes, (n, C)."""
+        """Return probabilities of the classes, (n, C)."""
         return mixture(values, weights).cpu().numpy()
 
     def mix_with(
         self, mixed: np.ndarray, pooled: np.ndarray, shares: np.ndarray
     ) -> np.ndarray:
-        """Probabilities of the classes, (n, C)."""
+        """Return probabilities of the classes, (n, C)."""
         both: np.ndarray = shares[:, :1] * mixed
         both += shares[:, 1:] * pooled
         return both
 
     def mix_rows(self, values: Tensor, weights: np.ndarray) -> np.ndarray:
-        """Log-probabilities of the classes, (n, C)."""
+        """Return log-probabilities of the classes, (n, C)."""
         with np.errstate(divide="ignore"):  # a readout of weight zero
             log_weights = np.log(weights)[:, None, None]
         mixed: np.ndarray = logsumexp(log_weights + values.cpu().numpy(), axis=0)
@@ -249,13 +250,13 @@ class ClassLabels(Outcome):
     def mix_rows_with(
         self, mixed: np.ndarray, pooled: np.ndarray, shares: np.ndarray
     ) -> np.ndarray:
-        """Log-probabilities of the classes, (n, C)."""
+        """Return log-probabilities of the classes, (n, C)."""
         both = np.stack([mixed, np.log(pooled)], -1)
         found: np.ndarray = logsumexp(both, axis=-1, b=shares)
         return found
 
     def summarise(self, mixed: np.ndarray) -> np.ndarray:
-        """Most probable class, its probability, and sum of squared ones, (n, 3)."""
+        """Return best class, its probability, and the sum of squared probabilities."""
         return summarise(mixed)
 
 
@@ -314,7 +315,7 @@ class OpenClassLabels(ClassLabels):
         self.n_numbers = self.escape.n_classes
 
     def escapes(self, labels: np.ndarray) -> np.ndarray:
-        """Cost of which labels (n,) bring a new class, in nats."""
+        """Return the cost, in nats, of which labels (n,) bring a new class."""
         return np.array([self.escape.observe(label) for label in labels.tolist()])
 
     def add_escapes(self, mixed: np.ndarray, start: int) -> np.ndarray:
@@ -341,7 +342,7 @@ class DensityPrediction(Prediction):
     fallback: Tensor
 
     def losses(self, labels: Tensor) -> Tensor:
-        """Minus log density of the labels (n,) in their own units, (K, n), in nats."""
+        """Return minus the log density (K, n) of labels (n,), in nats."""
         most = density_losses(self.fallback.expand(1, len(labels), 3), labels)
         return density_losses(self.values, labels).minimum(most + MOST_LOST)
 
@@ -408,7 +409,7 @@ class RealTargets(Outcome):
             learner.retarget(self._units(TargetScaling.of(y)))
 
     def refresh(self, y: Tensor, learners: Sequence[Learner]) -> None:
-        """Update units by all labels (n,) known so far, also those of learners."""
+        """Update units, including those of learners, from all labels (n,) known."""
         if not len(y):
             return
         self.known, self._fallback = TargetScaling.of(y), None
@@ -416,7 +417,7 @@ class RealTargets(Outcome):
             learner.retarget(self._units(self.known))
 
     def _units(self, known: TargetScaling) -> TargetScaling:
-        """Keep the scale while all labels are equal."""
+        """Replace the scale by the fixed one while all labels are equal."""
         return known if known.scale else known._replace(scale=self.scale)
 
     def unit_of_loss(self, least: float, n_rows: int) -> float:
@@ -441,7 +442,7 @@ class RealTargets(Outcome):
     def mix_with(
         self, mixed: np.ndarray, pooled: np.ndarray, shares: np.ndarray
     ) -> np.ndarray:
-        """Mean and standard deviation, (n, 2)."""
+        """Return mean and standard deviation, (n, 2)."""
         location, log_scale, dof = pooled.T
         # Without a variance of every group there is no pool, only the mixture.
         shares = np.where(np.isnan(pooled[:, :1]), [1.0, 0.0], shares)
@@ -454,7 +455,7 @@ class RealTargets(Outcome):
         return np.stack([centre, np.sqrt(square)], 1)
 
     def mix_rows(self, values: Tensor, weights: np.ndarray) -> np.ndarray:
-        """Mean and standard deviation of the mixture, (n, 2)."""
+        """Return mean and standard deviation of the mixture, (n, 2)."""
         values = values.cpu()
         return self.mix(
             values, torch.from_numpy(weights)[:, None].expand(values.shape[:2])
@@ -463,7 +464,7 @@ class RealTargets(Outcome):
     def mix_rows_with(
         self, mixed: np.ndarray, pooled: np.ndarray, shares: np.ndarray
     ) -> np.ndarray:
-        """Mean and standard deviation, (n, 2)."""
+        """Return mean and standard deviation, (n, 2)."""
         return self.mix_with(mixed, pooled, np.tile(shares, (len(mixed), 1)))
 
     def summarise(self, mixed: np.ndarray) -> np.ndarray:
@@ -472,7 +473,7 @@ class RealTargets(Outcome):
 
 
 def mixture_moments(values: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean of the locations and standard deviation of mixed densities, (n,) each.
+    """Return mean location and standard deviation of mixed densities, (n,) each.
 
     Parameters
     ----------

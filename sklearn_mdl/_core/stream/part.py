@@ -41,7 +41,7 @@ class Round(NamedTuple):
 
 
 class PartFile(Checkpoint):
-    """The file of a part, with its results of a round and its state.
+    """File of a part, with its results of a round and its state.
 
     Parameters
     ----------

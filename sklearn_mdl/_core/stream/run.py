@@ -1,4 +1,4 @@
-"""A prequential run, which evaluates readouts and codes and traces their blocks."""
+"""A prequential run, which evaluates readouts, codes their blocks and keeps a trace."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Evaluator(Protocol):
     """Evaluator of the readouts of a run, in threads or processes."""
 
     def arithmetic(self) -> AbstractContextManager[None]:
-        """Set up the arithmetic."""
+        """Return a context with the arithmetic in which to evaluate."""
 
     def begin(self, labels: np.ndarray) -> None:
         """Set the labels of the rows to evaluate, starting at the incoming row."""
@@ -55,13 +55,13 @@ class Evaluator(Protocol):
 
 
 class Mixing(NamedTuple):
-    """How readouts are mixed.
+    """Settings of how readouts are mixed.
 
     Attributes
     ----------
     prior : SwitchingPrior
     weights : ndarray of shape (K,) or None
-        Prior weights of the readouts; None is uniform.
+        Prior weights of the readouts; uniform if None.
     groups : Groups or None
         Groups to pool; None does not pool.
     pool : LogLinearPool or None
@@ -94,7 +94,7 @@ class Mixing(NamedTuple):
 
 
 class PrequentialRun:
-    """A run of many readouts on one stream, with its trace.
+    """Run of many readouts on one stream, with its trace.
 
     Parameters
     ----------
@@ -102,7 +102,8 @@ class PrequentialRun:
     mixing : Mixing
     settings : PassSettings
     folder : StreamFolder or None
-        Folder of the trace and of rows that are not memory-mapped; None is memory.
+        Folder of the trace and of rows that are not memory-mapped; None keeps them in
+        memory.
     label_delay : int
         Number of rows predicted before the label of a row arrives.
     store_mixtures : bool
@@ -172,9 +173,8 @@ class PrequentialRun:
         raise TypeError(
             "An estimator must consist of settings and numbers to be written without "
             "pickle, as by skops, but this one holds a wrapped classifier, an encoder, "
-            "an "
-            "interrupted stream or a trace on disk; pickle it, call its save, or fit "
-            "it with other readouts in memory"
+            "an interrupted stream or a trace on disk; pickle it, call its save, or "
+            "fit it with other readouts in memory"
         )
 
     @property
@@ -200,7 +200,7 @@ class PrequentialRun:
 
     @property
     def states(self) -> list[PassState]:
-        """Positions of the learners."""
+        """Positions of the learners on the stream."""
         return self.threads.states
 
     @property
@@ -266,17 +266,17 @@ class PrequentialRun:
             Order in which to take the rows.
         groups : ndarray of shape (n,) or None
             Keys of the groups of rows. Labels of a group are learned only after all its
-            rows are coded. None has no groups.
+            rows are coded. None means no groups.
         events : sequence of Event
             Events of this call, such as a checkpoint, which follow those of the run.
         evaluator : Evaluator or None
-            Evaluator of the readouts; None is the threads of this process.
+            Evaluator of the readouts; None uses the threads of this process.
 
         Raises
         ------
         KeyboardInterrupt
-            After the segment in which Ctrl-C was pressed; the run can continue over
-            other rows. A second Ctrl-C stops at once, and the run cannot continue.
+            After the segment in which Ctrl-C was pressed; the run can then continue
+            with other rows. A second Ctrl-C stops at once, and the run cannot continue.
         RuntimeError
             If an earlier call was interrupted in this way.
         OSError
@@ -305,7 +305,7 @@ class PrequentialRun:
             raise KeyboardInterrupt
 
     def next_stop(self, start: int) -> int:
-        """Return the end of the segment that begins at a row."""
+        """Return the end of the segment that begins at row ``start``."""
         due = [event.due() for event in self.events]
         return self._evaluator.next_stop(start, int(min([*due, len(self.samples)])))
 
@@ -325,7 +325,7 @@ class PrequentialRun:
     ) -> None:
         """Add rows (n, d) to evaluate.
 
-        If this raises, even due to the disk, the run does not change.
+        If this raises, even because of a disk error, the run does not change.
         """
         if not self.can_go_on:
             raise RuntimeError(
@@ -351,7 +351,7 @@ class PrequentialRun:
             event.restore(self)
 
     def code(self, scores: Scores) -> tuple[Block, Coded]:
-        """Code the results of readouts for rows, which may be part of a segment."""
+        """Code some rows, such as those of a segment, given the results of readouts."""
         losses, values, labels = scores
         start, n = self.coder.n_rows, len(losses)
         known = self.schedule.known_by_row(start, start + n)

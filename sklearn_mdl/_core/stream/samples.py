@@ -17,7 +17,7 @@ COPIED_AT_ONCE = 64 * 2**20  # bytes of rows gathered at once
 
 def is_mapped(X: Any) -> bool:
     """Return True if an array is a view of a memory-mapped file."""
-    while isinstance(X, np.ndarray):  # copies of a map have its class too
+    while isinstance(X, np.ndarray):  # by its base, since copies of a map are memmaps
         X = X.base
     return isinstance(X, mmap.mmap)
 
@@ -59,23 +59,23 @@ class SampleStore:
     def check_reuse(self, X: np.ndarray) -> None:
         """Raise for a writable map with rows at the same place as earlier rows.
 
-        Such a map was filled a second time, so earlier rows, which must be read again,
-        are lost.
+        Such a map was probably filled again, so the earlier rows, which must still be
+        read, would be lost.
 
         Raises
         ------
         ValueError
-            Even if the map still contains the same rows, which cannot be known.
+            Also if the map still contains the same rows, since that is not detected.
         """
         if not (is_mapped(X) and X.flags.writeable):
             return
         for part, start in zip(self._parts, self._starts, strict=False):
             if isinstance(part, _Mapped) and part.overlaps(X):
                 raise ValueError(
-                    "A memory map must keep the rows that it held, but these are at "
-                    f"the same place as rows from {start} on of this stream, in a "
-                    "writable map; pass a copy of each block, or open the map with "
-                    "mode='r'"
+                    "A memory map must keep the rows that it held, but these are in a "
+                    "writable map at the same place as earlier rows of this stream, "
+                    f"from row {start} on; pass a copy of each block, or open the map "
+                    "with mode='r'"
                 )
 
     def append(self, X: np.ndarray, order: np.ndarray | None = None) -> None:
@@ -164,7 +164,7 @@ class SomeFeatures(SampleStore):
         return len(self.store)
 
     def rows(self, start: int, stop: int) -> np.ndarray:
-        """Rows from ``start`` up to ``stop``, float32, as in `SampleStore`."""
+        """Return float32 rows from ``start`` to ``stop``, as in `SampleStore`."""
         return np.ascontiguousarray(self.pick(self.store.rows(start, stop)))
 
     def pick(self, X: np.ndarray) -> np.ndarray:

@@ -29,7 +29,7 @@ from sklearn_mdl._core.stream.samples import SampleStore, SomeFeatures
 from sklearn_mdl._core.stream.schedule import Schedule
 
 ReExpression = Callable[[Tensor, Tensor], None]  # changes weight and bias in place
-Features = tuple[int, ...] | None  # columns of X; None is all of them
+Features = tuple[int, ...] | None  # columns of X; None means all of them
 
 MAX_WHITENED_FEATURES = MAX_VALUES
 BLOCK = 1024  # largest number of rows scaled and predicted at once
@@ -59,7 +59,7 @@ class Scaling:
     is_extreme: bool = field(init=False)  # features may be denormal numbers
 
     def __post_init__(self) -> None:
-        """Read from the device once, where waiting is possible."""
+        """Find extreme factors here, since reading from a device may wait for it."""
         extreme = bool(self.transform.abs().max() > LARGEST_FACTOR)
         object.__setattr__(self, "is_extreme", extreme)
 
@@ -92,7 +92,7 @@ class Scaling:
             shift = (self.mean - old.mean) @ old.transform
 
         def re_express(weight: Tensor, bias: Tensor) -> None:
-            # Not @, which uses another kernel for one member than for several.
+            # Not @, which uses different kernels for one member and for several.
             some_shift = shift.to(weight).expand(len(weight), 1, -1)
             bias.add_(torch.bmm(some_shift, weight.mT))
             factor = change.to(weight)
@@ -200,7 +200,7 @@ def check_width(scaling: str | None, n_features: int) -> None:
 
 
 def shrunk_covariance(covariance: Tensor, n_rows: int) -> Tensor:
-    """Shrink the covariance (d, d) of ``n_rows`` rows by that rule."""
+    """Shrink the covariance (d, d) of ``n_rows`` rows by the rule of Chen et al."""
     d = len(covariance)
     spread = float(covariance.square().mean())
     level = float(covariance.diagonal().mean())
@@ -380,10 +380,10 @@ class ScaledRows:
         return self.first << (n_rows // self.first).bit_length()
 
     def refreshes(self, n_rows: int) -> Iterator[int]:
-        """Yield the numbers of rows after which scalings were refreshed, up to one.
+        """Yield the numbers of rows, up to ``n_rows``, at which scalings are refreshed.
 
-        First, before the first rows are scored, they are scaled by themselves. After
-        that a refresh waits for the end of the group within which it is due.
+        The first refresh, from the first rows, comes before these rows are scored.
+        Later, a refresh waits for the end of the group within which it is due.
         """
         if n_rows >= self.first:
             yield self.first
@@ -398,7 +398,8 @@ class ScaledRows:
 
         Parts of a minibatch have ``f`` rows until ``32 f`` rows are known, then twice
         as many until their number has doubled, and so on, until minibatches are whole.
-        A part never has more than a sixteenth of the number of earlier rows.
+        From row ``16 f`` on, a part has at most a sixteenth of the number of earlier
+        rows.
         """
         begin = row - row % self.batch_size
         doublings = (begin // (GROWTH * self.first)).bit_length()
@@ -416,7 +417,7 @@ class ScaledRows:
         return {sees: view.refresh(n_rows) for sees, view in self.views.items()}
 
     def refresh(self, n_rows: int) -> list[ReExpression | None]:
-        """Update scalings with the rows up to ``n_rows``, and rescale all rows.
+        """Update scalings with the rows up to ``n_rows``; all rows are then rescaled.
 
         Returns
         -------

@@ -92,7 +92,7 @@ class Schedule:
         return late
 
     def when(self, n_known: int) -> int:
-        """Return the number of predicted rows at which some labels are known."""
+        """Return how many rows are predicted when ``n_known`` labels are known."""
         return max(n_known + self.delay, self.closing(n_known - 1)) if n_known else 0
 
     def known_by_row(self, start: int, stop: int) -> NDArray[np.intp]:
@@ -180,7 +180,7 @@ def keys_of(groups: ArrayLike | None, n_rows: int) -> Keys | None:
 
 
 def grouped_order(order: NDArray[np.intp], keys: Keys) -> NDArray[np.intp]:
-    """Bring rows of a group together in a random order (n,).
+    """Return a random order (n,) with the rows of each group brought together.
 
     A group moves to the random position of its first given row, so all orders of groups
     are equally likely, whatever their sizes. With groups of one row the order is

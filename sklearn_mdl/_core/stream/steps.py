@@ -131,7 +131,7 @@ class PassState:
     ) -> None:
         """Learn the pending rows before row ``stop``, and replay after each part.
 
-        The learner is calibrated on all of them first, since several parts may have
+        First the learner is calibrated on all these rows, since several parts may have
         rows of the same group.
         """
         rows = rows.of(learner.view.columns)
@@ -172,7 +172,7 @@ class PassState:
         self.learn(learner, rows, outcome, self.n_known)
 
     def _n_waiting(self, learner: Learner, rows: ScaledRows) -> int:
-        """Return how many known labels wait for the others of their block."""
+        """Return how many known labels wait for other labels of their block."""
         if learner.rows_ahead is None:
             return 0
         return self.n_known - block_of(learner, rows, self.n_known)[0]
@@ -300,7 +300,7 @@ def usable(
 def segment_jobs(
     learners: Sequence[Learner], steps: Sequence[Steps], labels: Tensor
 ) -> Iterator[object]:
-    """Yield a call for each own learner on a segment, and one for all foreign ones.
+    """Yield a job for each learner on a segment, but one job for all foreign ones.
 
     Foreign learners must come last.
     """
@@ -315,8 +315,8 @@ def score_segment(
 ) -> list[tuple[np.ndarray, Prediction]]:
     """Drive learners, in turn, over rows whose labels are known.
 
-    Each learns a block and predicts its next one before the next learner learns the
-    same block, as in a decoder.
+    Each learner learns a block and predicts its next block before the next learner
+    learns the same block, as in a decoder.
 
     Parameters
     ----------
@@ -328,12 +328,11 @@ def score_segment(
 
     Returns
     -------
-    losses : ndarray of shape (n, K)
-        Cost of the labels for every learner, in nats.
-    prediction : Prediction
-        Predictions of all rows, (K, n, P).
+    scored : list of (ndarray, Prediction)
+        For each learner, the cost of the labels (n, K) under its readouts, in nats, and
+        their predictions of all rows, (K, n, P).
     """
-    # Also here, since this may be a separate thread: otherwise its first product would
+    # Also here, since this may be a separate thread. Otherwise its first product would
     # use all cores and sum in another order.
     with fixed_arithmetic(), flushed_denormals():
         blocks = [next(each) for each in steps]

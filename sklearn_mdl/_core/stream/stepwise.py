@@ -27,7 +27,7 @@ def stepwise(
     order: np.ndarray | None = None,
     groups: np.ndarray | None = None,
 ) -> Generator[np.ndarray, int, None]:
-    """Evaluate new rows (n, d), and ask for their classes one by one.
+    """Evaluate new rows (n, d), whose classes are sent to the generator one by one.
 
     Afterwards the run is the same as if it had been given rows and labels together.
 
@@ -36,9 +36,9 @@ def stepwise(
     run : PrequentialRun
     X : ndarray of shape (n, d)
     order : ndarray of shape (n,) or None
-        Order in which rows are evaluated; None is their own order.
+        Order in which rows are evaluated; None keeps their order.
     groups : ndarray of shape (n,) or None
-        Keys of the groups of rows; None learns each by itself.
+        Keys of the groups of rows; None learns each row by itself.
 
     Yields
     ------
@@ -84,14 +84,14 @@ def _finish(run: PrequentialRun) -> None:
 
 
 def _segment(run: PrequentialRun, stop: int) -> Generator[np.ndarray, int, int | None]:
-    """Evaluate rows up to one or to the next new class; return that row."""
+    """Evaluate rows up to ``stop`` or the next new class; return that class or None."""
     threads = run.threads
     queues = [_Queue(steps, threads) for steps in threads.steps(stop)]
     parts: list[tuple[Block, Coded]] = []
     new, awake, order = None, run.awake, np.argsort(threads.columns)
     for _ in range(run.n_scored, stop):
         row = np.concatenate([queue.row() for queue in queues])[order]
-        with flushed_denormals(False):  # the same state of denormals as in a run
+        with flushed_denormals(False):  # denormals are treated as in a run
             run.reveal()
             proba = run.coder.predict(row, run.mixer.predict(row))
         label = yield run.outcome.next_proba(proba)
@@ -138,7 +138,7 @@ class _Queue:
         self._advance(None)
 
     def row(self) -> np.ndarray:
-        """Log-probabilities (K, C) of the next row."""
+        """Return log-probabilities (K, C) of the next row."""
         found: np.ndarray = self._rows[:, len(self._revealed)]
         return found
 

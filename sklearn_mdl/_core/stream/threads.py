@@ -32,8 +32,8 @@ from sklearn_mdl._core.stream.steps import (
     segment_jobs,
 )
 
-SEGMENT = 1024  # rows that one learner is evaluated on before the next one's turn
-KEPT = 2**27  # bytes of predictions that wait for others to be mixed
+SEGMENT = 1024  # rows on which a learner is evaluated before the next learner
+KEPT = 2**27  # bytes of predictions kept until all can be mixed
 
 
 class PassSettings(NamedTuple):
@@ -49,7 +49,8 @@ class PassSettings(NamedTuple):
         Seed of the replay streams, the same for all readouts.
     device : torch.device
     first_batch_size : int or None
-        Rows learned at once at first; None learns whole minibatches from the start.
+        Number of rows in the first parts of minibatches, which are learned at once.
+        None learns whole minibatches from the start.
     n_jobs : int or None
         Number of learners evaluated in parallel.
     """
@@ -140,7 +141,7 @@ class Threads:
         ]
         self._diverged_at = np.full(self.n_readouts, -1)
         self._reports: dict[int, Report] = {}
-        self._first = 0  # row of the first of these labels
+        self._first = 0  # row of the first label below
         self._labels = torch.empty(0)
         self._new_rows: list[int] = []  # rows of this call that bring a new class
 
@@ -268,7 +269,7 @@ class Threads:
             learner.add_classes(n)
 
     def open(self, stop: int) -> None:
-        """Make the rows of the next segment ready."""
+        """Prepare the rows of the next segment."""
         # The first minibatch is learned with its own statistics, after it was scored
         # (uniformly, since output layers start at zero).
         if not self.rows.n_refreshed and stop >= self.rows.first:
@@ -276,7 +277,7 @@ class Threads:
         self.rows.extend(stop)
 
     def close(self, stop: int) -> None:
-        """Count the rows of a segment; scale features and labels again if it is due."""
+        """Count the rows of a segment, and refresh all scalings if that is due."""
         due, self.n_scored = self.rows.next_refresh(self.n_scored), stop
         if stop < due:
             return

@@ -45,7 +45,7 @@ class PrequentialTrace:
     ----------
     shape : TraceShape
     folder : StreamFolder or None
-        Folder of the files, such as ``losses.npy``; None is memory.
+        Folder of the files, such as ``losses.npy``; None keeps them in memory.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class PrequentialTrace:
         probable class, its probability and the sum of squared probabilities. For real
         labels, mean and standard deviation.
     refusal : OSError or None
-        Why the last rows are still in memory and could not be written.
+        Error that kept the last rows from being written; they are still in memory.
     """
 
     def __init__(self, shape: TraceShape, folder: StreamFolder | None = None) -> None:
@@ -163,7 +163,8 @@ class PrequentialTrace:
         Raises
         ------
         MemoryError
-            If the rows need more bytes than are ``available``; None is unknown.
+            If the rows need more bytes than are ``available``, unless that is unknown
+            (None).
         """
         n_own = self._files["losses"].n_rows + n_rows
         needed = n_own * sum(file.row_bytes for file in self._files.values())

@@ -9,7 +9,7 @@ import numpy as np
 from torch import Tensor
 
 EVEN = 2.0**-40  # labels whose relative difference is smaller count as equal
-LEAST_SPREAD = 1e-300  # also labels that differ by less than this
+LEAST_SPREAD = 1e-300  # labels that differ by less than this also count as equal
 # Nine in ten Gaussian labels are within 1.6 deviations of the median. Labels beyond
 # 8.2, five times that, are outliers.
 CORE = 0.9
@@ -49,7 +49,7 @@ class TargetScaling(NamedTuple):
 
 
 def _winsorised(labels: np.ndarray) -> np.ndarray:
-    """Winsorise labels (n,) by distance unless those of the core are all equal."""
+    """Clip outliers among labels (n,), unless all labels of the core are equal."""
     median = np.median(labels)
     rank = int(CORE * (len(labels) - 1))
     core = np.partition(np.abs(labels - median), rank)[rank]

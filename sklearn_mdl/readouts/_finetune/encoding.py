@@ -1,4 +1,4 @@
-"""Readouts on one frozen encoder in a run over images."""
+"""The learner of readouts on one frozen encoder in a run over images."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class EncodingLearner(Learner):
         return other
 
     def _encoded(self, rows: Tensor) -> np.ndarray:
-        """Features (n, width) of the rows (n, d) of a minibatch."""
+        """Return features (n, width) of the rows (n, d) of a minibatch."""
         if self._last is None or not torch.equal(self._last[0], rows):
             size = self.features.block_size
             starts = range(0, len(rows), size)
@@ -111,7 +111,7 @@ class EncodingLearner(Learner):
         return np.array(self.encoder.transform(images))[: len(rows)]
 
     def predict(self, x: Tensor) -> Tensor:
-        """Log-probabilities (K, n, C), float64, of rows (n_scalings, n, d)."""
+        """Return log-probabilities (K, n, C), float64, of rows (n_scalings, n, d)."""
         scaled, n = self.features.scaled(self._encoded(x[self.place])), x.shape[1]
         found = [lr.predict(shown(lr, scaled, n))[:, :n] for lr in self.inner]
         return torch.cat(found)
@@ -125,7 +125,7 @@ class EncodingLearner(Learner):
             self.features.refresh(len(self.features.store))
         for learner, state in zip(self.inner, self.states, strict=True):
             state.n_scored += len(y)
-            # To a learner that works row by row, a minibatch is a group of rows.
+            # For a learner that works row by row, a minibatch is a group of rows.
             state.reveal_labels(learner, self.features, state.n_scored, (0, 0))
             state.learn(learner, self.features, self.outcome, state.n_scored)
 
@@ -141,7 +141,7 @@ class EncodingLearner(Learner):
             learner.re_express(own)
 
     def add_classes(self, n: int) -> None:
-        """Let all readouts predict more classes."""
+        """Add classes to all readouts."""
         self.outcome.n_numbers += n
         for learner in self.inner:
             learner.add_classes(n)

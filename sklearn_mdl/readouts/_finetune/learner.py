@@ -30,7 +30,7 @@ NETWORK, AVERAGE, OPTIMIZER, SCALE = "network", "average", "optimizer", "logit_s
 
 
 class NetworkLearner(Learner):
-    """A network that learns online.
+    """Learner of one network, which is trained online.
 
     Random numbers in training (dropout, augmentation) depend only on the seed and the
     number of steps. So copies and pickles continue with bitwise the same results.
@@ -85,9 +85,9 @@ class NetworkLearner(Learner):
         return {**self.__dict__, "_last": None}
 
     def predict(self, x: Tensor) -> Tensor:
-        """Log-probabilities (1, n, C), float64, of rows (n_scalings, n, d).
+        """Return log-probabilities (1, n, C), float64, of rows (n_scalings, n, d).
 
-        NaN in rows whose logits are not finite.
+        They are NaN in rows whose logits are not finite.
         """
         logits = self._logits(x[self.place])
         usable = logits.isfinite().all(-1, keepdim=True)
@@ -140,7 +140,7 @@ class NetworkLearner(Learner):
             self.calibration.learn_factor(float(gaps.mean()))
 
     def _step(self, rows: Tensor, y: Tensor) -> bool:
-        """Take one step on a minibatch, and return True if its loss was finite."""
+        """Take one step on a minibatch; return True if its loss was finite."""
         self.n_steps += 1
         self._last = None
         images = pixels_of(rows, self.shape)

@@ -63,9 +63,9 @@ def augmented(images: Tensor, augment: Augment) -> Tensor:
     for image, found in zip(planes, changed, strict=True):
         if _described(found) != _described(image):
             raise ValueError(
-                "An augmentation must keep the type and shape of images, but it made "
-                f"{_described(found)} of {_described(image)}; convert and resize at "
-                "its end"
+                "An augmentation must keep the type and shape of images, but it "
+                f"returned {_described(found)} for {_described(image)}; convert and "
+                "resize at its end"
             )
     return torch.stack(changed).permute(0, 2, 3, 1)
 
@@ -167,7 +167,7 @@ def module_of(
     Raises
     ------
     ValueError
-        If timm does not know the name.
+        If timm has no model with that name.
     TypeError
         If the callable does not return a module.
     ImportError
@@ -178,7 +178,7 @@ def module_of(
         module = architecture(**options)
         if not isinstance(module, nn.Module):
             raise TypeError(
-                "model must make a torch.nn.Module, but it made "
+                "model must return a torch.nn.Module, but it returned "
                 f"{type(module).__name__}; return the module"
             )
         return copy.deepcopy(module)  # a callable may return the same module every time
@@ -192,8 +192,9 @@ def module_of(
 class HeadedNetwork(nn.Module):
     """A trunk with a linear head that starts at zero.
 
-    So all labels are equally likely at first. A minibatch of one row is learned with
-    the running statistics of batch normalisation, since a single row has no variance.
+    All classes are therefore equally likely at first. A minibatch of one row is learned
+    with the running statistics of batch normalisation, since a single row has no
+    variance.
 
     Parameters
     ----------

@@ -28,19 +28,20 @@ from sklearn_mdl.readouts._finetune.encoding import EncodingLearner
 class FrozenReadout(ImageReadout):
     """Readout on the features of a frozen encoder.
 
-    In a list of readouts, you can write it as a pair ``(encoder, readout)``.
-    Codelengths equal those of the readout on precomputed features. But the rows are
-    images, so the list can also contain networks that learn from images. Kernels
-    otherwise learn row by row. Here they learn a minibatch of images as a group of
-    rows. Each image is encoded only once for all readouts on an encoder, when its
-    minibatch is predicted. Replay reuses these features.
+    In a list of readouts, you can write it as a pair ``(encoder, readout)``. Unlike
+    with precomputed features, the rows are images, so the list can also contain
+    networks that learn from images. Codelengths equal those on precomputed features,
+    except for readouts that otherwise learn row by row, such as kernels: here they
+    learn a minibatch of images as a group of rows. Each image is encoded only once for
+    all readouts on an encoder, when its minibatch is predicted. Replay reuses these
+    features.
 
     Parameters
     ----------
     encoder : TimmEncoder, TorchEncoder or CachedEncoder
         The encoder, which is not modified.
     readout : readout
-        Any readout for a switcher that does not itself take images.
+        Any readout for a switcher, except readouts of images.
     image_shape : (int, int, int) or (int, int), default=None
         Height, width and channels of the images whose pixels are the rows of X. None
         assumes square images with three channels or one.

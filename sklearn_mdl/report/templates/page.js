@@ -1,6 +1,6 @@
 "use strict";
-// What needs a script: sorting, filters, curves under the mouse. Without it the page
-// has the same tables, and figures that stand still. Texts become text nodes alone.
+// Interactive parts: sorting, filters, and values under the mouse. Without scripts the
+// page has the same tables and static figures. Texts are only inserted as text nodes.
 (() => {
   const all = (selector, root = document) => [...root.querySelectorAll(selector)];
   const one = (selector, root = document) => root.querySelector(selector);
@@ -172,7 +172,7 @@
     }
     let sum = own.x.map(() => 0);
     const tops = names.map((name) => (sum = sum.map((y, i) => y + cell.kinds[name][i])));
-    for (let k = names.length - 1; k >= 0; k--) { // the highest first, the others over it
+    for (let k = names.length - 1; k >= 0; k--) { // the highest area first, so that the others cover it
       series.push({ stroke: stroke(k), fill: stroke(k), width: 1, points: { show: false } });
       values.push(tops[k]);
     }
@@ -185,7 +185,7 @@
     return chart;
   }
 
-  // What is chosen
+  // Selections
 
   function draw() {
     const found = data.datasets[state.dataset];

@@ -866,11 +866,11 @@ def test_text_in_objects_is_written_without_pickling_it(files, tmp_path):
 @pytest.mark.parametrize(
     ("options", "what"),
     [
-        (["--seed", "1"], "settings.random_state that is 1 here and 0 in the message"),
-        (["--keep-order"], "settings.shuffle that is False here and True"),
+        (["--seed", "1"], "settings.random_state is 1 here and 0 in the message"),
+        (["--keep-order"], "settings.shuffle is False here and True"),
         (
             ["--switching", "bayes"],
-            "settings.switching.class that is 'BayesMixture' he",
+            "settings.switching.class is 'BayesMixture' he",
         ),
         (["--switching", "often"], "`switching` must be one of"),
     ],

@@ -347,12 +347,12 @@ def with_one_ulp_more(X):
     [
         (with_one_ulp_more, "features.sha256"),
         (lambda X: X[::-1], "features.sha256"),
-        (lambda X: X[:-1], "features.n_samples that is 49 here and 50 in the message"),
-        (lambda X: X[:, 1:], "features.n_features that is 3 here and 4 in the messag"),
+        (lambda X: X[:-1], "features.n_samples is 49 here and 50 in the message"),
+        (lambda X: X[:, 1:], "features.n_features is 3 here and 4 in the messag"),
     ],
 )
 def test_other_features_are_refused(change, field):
-    with pytest.raises(ValueError, match=f"got {field}"):
+    with pytest.raises(ValueError, match=f"but {field}"):
         decode_labels(small(), change(X), message_of_iris())
 
 
@@ -390,7 +390,7 @@ def test_other_settings_are_refused_by_name(name):
         switcher = small()
     elif name in SETTINGS:
         switcher = small(**{re.match(r"\w+", name)[0]: SETTINGS[name]})
-    with pytest.raises(ValueError, match=f"got settings.{re.escape(field)} that is "):
+    with pytest.raises(ValueError, match=f"but settings.{re.escape(field)} is "):
         decode_labels(switcher, X, message)
 
 
@@ -587,7 +587,7 @@ def test_every_field_of_the_header_is_looked_at():
             assert "labels.sha256" in text or "labels.classes" in text
             continue
         name = "".join(f".{k}" if isinstance(k, str) else f"[{k}]" for k in place)[1:]
-        assert f"got {name} that is " in text
+        assert f"but {name} is " in text
         assert text.count(" here and ") == text.count(" in the message;") == 1
 
 
@@ -649,7 +649,7 @@ def framed(header, payload=b"", number=1, length=None):
         (framed(b"{}", length=3), "a header of 3 bytes"),
         (framed(b"{}", b"abc"), "a header of 2 bytes in a message of"),
         (framed(b"{}"), "settings|environment"),
-        (framed(b"[]"), "environment that is None"),
+        (framed(b"[]"), "environment=None"),
         (framed(b"\xff\xfe"), "not JSON"),
         (framed(b'{"a":1,"a":1}'), "not JSON"),
         (framed(b'{"a":NaN}'), "not JSON"),

@@ -687,32 +687,32 @@ def test_notes_of_wrapped_classifiers_inside_pairs_are_reported():
         (
             lambda: ScratchReadout(Net, augmentation=lambda image: image[:, :4]),
             ValueError,
-            r"must keep the type and shape of images, .*uint8 \(1, 4, 8\) of .*"
+            r"must keep the type and shape of images, but it .*uint8 \(1, 4, 8\) for .*"
             r"\(1, 8, 8\); convert and resize",
         ),
         (
             lambda: ScratchReadout(Net, augmentation=lambda image: image.float()),
             ValueError,
-            r"must keep the type and shape of images, .*float32 \(1, 8, 8\) of",
+            r"must keep the type and shape of images, but it .*float32 \(1, 8, 8\) for",
         ),
         (
             lambda: ScratchReadout(
                 Net, augmentation=lambda image: image.repeat(3, 1, 1)
             ),
             ValueError,
-            r"must keep the type and shape of images, .*uint8 \(3, 8, 8\) of",
+            r"must keep the type and shape of images, but it .*uint8 \(3, 8, 8\) for",
         ),
         (
             lambda: ScratchReadout(Net, augmentation=lambda image: image.numpy()),
             ValueError,
-            r"must keep the type and shape of images, .* made ndarray of",
+            r"must keep the type and shape of images, but it .*ndarray for",
         ),
         (
             lambda: ScratchReadout(
                 Net, augmentation=lambda image: image[:, int(image[0, 2, 3]) % 2 :]
             ),
             ValueError,
-            r"must keep the type and shape of images, .*uint8 \(1, 7, 8\) of",
+            r"must keep the type and shape of images, but it .*uint8 \(1, 7, 8\) for",
         ),
         (
             lambda: FrozenReadout(encoder(), ScratchReadout(Net)),

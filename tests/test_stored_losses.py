@@ -157,7 +157,7 @@ def test_bare_npy_is_read_without_architectures(tmp_path):
     found = load_losses(tmp_path / "bare.npy")
     assert found.readouts == ["readout 0", "readout 1"]
     assert [getattr(found, name) for name in ("weights", *FIELDS[1:])] == [None] * 3
-    with pytest.raises(ValueError, match=r"needs the architecture of each.*; give"):
+    with pytest.raises(ValueError, match=r"needs the architecture of each.*; pass"):
         found.kinds  # noqa: B018, a property that raises
 
 

@@ -167,7 +167,9 @@ def _decoded(text: bytes) -> Header:
         for part in name.split("."):
             found = found.get(part) if isinstance(found, dict) else None
         if type(found) is not kind:  # a bool is not an int here
-            raise _damaged(f"{name} that is {found!r} instead of {kind.__name__}")
+            raise _damaged(
+                f"{name}={found!r} instead of a value of type {kind.__name__}"
+            )
     return dict(header)
 
 

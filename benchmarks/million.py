@@ -39,14 +39,16 @@ class Million:
         "--rows": {"type": int, "nargs": "*", "default": [10**4, 10**5, 10**6]},
         "--lists": {"nargs": "*", "default": list(LISTS)[:2], "choices": list(LISTS)},
         "--kill": {"type": float, "help": "kill the first process after such a time"},
+        "--jobs": {"type": int, "default": 1, "help": "threads of a pass"},
         "--image": {"type": Path, "help": "draw the table into this file"},
         **OPTION,
     }
     param_names = ["cell", "list", "rows"]
-    unit = "nats; CPU seconds on one thread; MiB, without and with mapped files"
+    unit = "nats; seconds of CPU and clock; MiB, without and with mapped files"
     formats = {
         "track_codelength": ",.0f",
         "track_seconds": ",.0f",
+        "track_clock": ",.0f",
         "track_per_row": ".2f",
         "track_memory": ",.0f",
         "track_mapped": ",.0f",
@@ -66,7 +68,8 @@ class Million:
         def measure():
             return self.measured(cell, name, n_rows)
 
-        self.found = kept(self.results, [cell, name, n_rows, self.kill], measure)
+        key = [cell, name, n_rows, self.kill, *[self.jobs][: self.jobs > 1]]
+        self.found = kept(self.results, key, measure)
 
     def measured(self, cell, name, n_rows):
         """Run a pass in processes of its own until one comes to the end."""
@@ -75,17 +78,20 @@ class Million:
         folder.mkdir(parents=True)
         write_rows(folder, self.cells[cell], n_rows)
         seconds, memory, mapped, kills = 0.0, 0, 0, 0
+        begin = time.perf_counter()
         while not (folder / "codelength.txt").exists():
             limit = self.kill if not kills else None
-            used = _run(folder, name, limit)
+            used = _run(folder, name, limit, self.jobs)
             seconds += used[0]
             memory, mapped = max(memory, used[1]), max(mapped, used[2])
             kills += used[3]
+        clock = time.perf_counter() - begin
         codelength = float((folder / "codelength.txt").read_text())
         shutil.rmtree(folder)
         return {
             "codelength": codelength,
             "seconds": seconds,
+            "clock": clock,
             "memory": memory / 2**20,
             "mapped": mapped / 2**20,
             "kills": kills,
@@ -96,6 +102,9 @@ class Million:
 
     def track_seconds(self, *row):
         return self.found["seconds"]
+
+    def track_clock(self, *row):
+        return self.found["clock"]
 
     def track_per_row(self, cell, name, n_rows):
         """Milliseconds a row."""
@@ -160,7 +169,7 @@ def write_rows(folder, cell, n_rows):
     np.save(folder / "y.npy", labels)
 
 
-def _run(folder, name, limit):
+def _run(folder, name, limit, n_jobs):
     """Run a process to its end or to a limit of CPU seconds, and watch what it uses.
 
     Returns
@@ -171,7 +180,7 @@ def _run(folder, name, limit):
     killed : bool
     """
     context = multiprocessing.get_context("spawn")
-    process = context.Process(target=_fit, args=(folder, name))
+    process = context.Process(target=_fit, args=(folder, name, n_jobs))
     process.start()
     seconds, memory, mapped = 0.0, 0, 0
     while process.is_alive():
@@ -203,11 +212,10 @@ def _used(pid):
     return ticks / os.sysconf("SC_CLK_TCK"), own, mapped
 
 
-def _fit(folder, name):
+def _fit(folder, name, n_jobs):
     X = np.load(folder / "X.npy", mmap_mode="r")
     y = np.load(folder / "y.npy")
-    switcher = MDLReadoutSwitcher(
-        LISTS[name], checkpoint=folder / "pass", random_state=0, device="cpu"
-    )
+    options = {"random_state": 0, "device": "cpu", "n_jobs": n_jobs}
+    switcher = MDLReadoutSwitcher(LISTS[name], checkpoint=folder / "pass", **options)
     codelength = switcher.fit(X, y).codelength_
     (folder / "codelength.txt").write_text(repr(codelength))

@@ -186,7 +186,9 @@ class KernelReadout(KernelSettings, BaseReadout):
         Number of rows after which kernels are approximated, rounded down to a multiple
         of 32; None is unlimited. These rows then serve as landmarks, and statistics
         such as the whitening covariance are no longer refreshed. After half as many
-        further rows, memory stops growing.
+        further rows, memory stops growing. From row ``8 * max_exact`` on, and not
+        before row 2,048, the readout is only refitted whenever the rows have grown by a
+        sixteenth, or by 8,192 rows.
     batch_size : int, default=32
         Has no effect, since this readout learns row by row.
     device : str, default="auto"
@@ -382,7 +384,9 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
         Number of rows after which kernels are approximated, rounded down to a multiple
         of 32; None is unlimited. These rows then serve as landmarks, and statistics
         such as the whitening covariance are no longer refreshed. After half as many
-        further rows, memory stops growing.
+        further rows, memory stops growing. From row ``8 * max_exact`` on, and not
+        before row 2,048, the readout is only refitted whenever the rows have grown by a
+        sixteenth, or by 8,192 rows.
     batch_size : int, default=32
         Has no effect, since this readout learns row by row.
     device : str, default="auto"

@@ -98,7 +98,8 @@ def test_nats_stand_beside_accuracy_in_the_result_file(tmp_path):
     expected = MDLReadoutSwitcher("closed-form", shuffle=True, random_state=0)
     expected.fit(X[rows].astype(np.float32), Y[rows])
     assert_allclose(found["codelength"], expected.codelength_)
-    assert_allclose(found["nats_per_label"], expected.codelength_ / (N - N_TRAIN))
+    nats = expected.codelength_ / (N - N_TRAIN)
+    assert_allclose(found["nats_per_label"], nats, atol=1e-6)  # mteb rounds
     assert found["nats_per_label"] < found["frequency_nats_per_label"] / 2
     assert len(found["scores_per_experiment"]) == Digits.n_experiments
 

@@ -278,10 +278,9 @@ class KernelGroup:
         assert isinstance(self.ridge, SettledRidge)
         self.ridge.learn(targets)
 
-    def fit(self, targets: Tensor) -> None:
-        """Learn the targets (n, P) of rows, and fit to all rows so far."""
+    def fit(self) -> None:
+        """Fit to all rows learned so far."""
         assert isinstance(self.ridge, SettledRidge)
-        self.ridge.learn(targets)
         self.ridge.fit()
 
     def restore(self, n_rows: int, learned: Sequence[Mapping[str, Tensor]]) -> None:

@@ -11,13 +11,11 @@ second half of its window, and counts blocks from there.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import chain
-from typing import TypeVar
 
 import numpy as np
 import torch
-from joblib import Parallel, delayed
 from torch import Tensor
 
 from sklearn_mdl._core.kernels.functions import (
@@ -25,13 +23,8 @@ from sklearn_mdl._core.kernels.functions import (
     Pairs,
     median_distance,
 )
-from sklearn_mdl._core.kernels.ridge import Block, ForwardRidge, Pending
-from sklearn_mdl._core.numerics import (
-    fixed_arithmetic,
-    flushed_denormals,
-    memory_of,
-    one_thread,
-)
+from sklearn_mdl._core.kernels.ridge import ForwardRidge, Pending
+from sklearn_mdl._core.numerics import flushed_denormals, memory_of, one_thread
 from sklearn_mdl._core.stream.learner import Learned, Report
 from sklearn_mdl.readouts._build import Context, grouped
 from sklearn_mdl.readouts._kernel_groups import (
@@ -58,8 +51,6 @@ from sklearn_mdl.readouts._kernel_rows import (
 from sklearn_mdl.readouts._row_learners import Opened, RowLearner
 
 PIECE = 512  # rows at a time when a factor is recomputed
-
-Result = TypeVar("Result")
 
 
 class KernelLearner(RowLearner):
@@ -90,8 +81,6 @@ class KernelLearner(RowLearner):
             self.n_condensed = condensed_at(self.n_landmarks)
             self.n_settled = settled_at(self.n_landmarks)
         self.n_added = 0  # columns of targets
-        is_own = not any(callable(member.kernel.name) for member in members)
-        self.n_jobs = context.n_jobs if is_own else 1
         self._block: OpenBlock | None = None
         self._scaler = RowScaler(context.n_features)
         self.views = {m.scaling: View(m.scaling) for m in members}
@@ -189,29 +178,19 @@ class KernelLearner(RowLearner):
             rows[len(raw) :] = 0
             scaled[view] = rows
             pairs[view] = view.pairs(rows), Pairs(rows, rows, view.distance)
-
-        def part(group: KernelGroup) -> Block:
+        parts = []
+        for group in groups:
             cross, own = group.join(scaled[group.view], pairs[group.view], len(raw))
             cross[len(raw) :] = 0
             own[len(raw) :] = own[:, len(raw) :] = 0
             own.diagonal()[len(raw) :] = 1
-            return group.ridge.open(cross, own)
-
-        block = OpenBlock(start, raw, scaled, self._each(part, groups))
+            parts.append(group.ridge.open(cross, own))
+        block = OpenBlock(start, raw, scaled, parts)
         if stop is not None:
             targets = self.targets(self.stream.labels[start:stop]).cpu()
             for first, end in self.rows_ahead.blocks(start, stop):
                 block.observe(targets[first - start : end - start])
         return block
-
-    def _each(
-        self, call: Callable[..., Result], *given: Iterable[object]
-    ) -> list[Result]:
-        """Call a function once for each group, in threads if the stream is long."""
-        if self.n_jobs == 1 or not self.is_reduced:
-            return list(map(call, *given))
-        calls = (delayed(_in_a_thread)(call, *own) for own in zip(*given, strict=True))
-        return list(Parallel(self.n_jobs, require="sharedmem")(calls))
 
     def _close(self, block: Opened) -> None:
         """Add a complete block, and rescale rows if a refresh is due."""
@@ -232,11 +211,8 @@ class KernelLearner(RowLearner):
             self._fit(n_rows, lambda rows: self.targets(self.stream.labels[rows]))
 
     def _append(self, block: OpenBlock, groups: Sequence[KernelGroup]) -> None:
-        def close(own: tuple[KernelGroup, slice], part: Block) -> None:
-            group, places = own
+        for (group, places), part in zip(places_of(groups), block.parts, strict=True):
             group.ridge.close(part, block.errors[places].to(self.device))
-
-        self._each(close, places_of(groups), block.parts)
         for view, rows in block.scaled.items():
             if view.n_rows != self.n_landmarks:
                 view.append(rows)
@@ -265,24 +241,23 @@ class KernelLearner(RowLearner):
             self._settle(targets)
         elif last_fit(n_rows, self.n_settled) == n_rows:
             new = targets(slice(last_fit(n_rows - 1, self.n_settled), n_rows))
-            self._each(lambda group: group.fit(new), self.groups)
+            for group in self.groups:
+                group.learn(new)
+                group.fit()
 
     def _settle(self, targets: Callable[[slice], Tensor]) -> None:
         """Compute the features of all rows so far again, and fit to them."""
         assert self.n_settled is not None
-        store, stop = self.stream.store, self.n_settled
-        pieces = [slice(i, min(i + PIECE, stop)) for i in range(0, stop, PIECE)]
-
-        def settle(group: KernelGroup) -> None:
+        for group in self.groups:
             group.settle()
-            for rows in pieces:
-                raw = store.rows(rows.start, rows.stop)
+        for start in range(0, self.n_settled, PIECE):
+            rows = slice(start, min(start + PIECE, self.n_settled))
+            raw, known = self.stream.store.rows(rows.start, rows.stop), targets(rows)
+            for group in self.groups:
                 group.add(self._scaler.scaled(raw, group.view.scaling, self.device))
-                if rows is not pieces[-1]:
-                    group.learn(targets(rows))
-            group.fit(targets(pieces[-1]))
-
-        self._each(settle, self.groups)
+                group.learn(known)
+        for group in self.groups:
+            group.fit()
 
     def _rescale_targets(self, n_rows: int) -> bool:
         """Set the units of targets by the first labels; return True if they changed."""
@@ -479,9 +454,3 @@ class KernelLearner(RowLearner):
                 group.rescale()
         for view in self.views.values():
             self._fill(view, n_rows, refreshed)
-
-
-def _in_a_thread(call: Callable[..., Result], *given: object) -> Result:
-    """Call a function with the arithmetic of a pass, which threads do not inherit."""
-    with fixed_arithmetic(), flushed_denormals():
-        return call(*given)

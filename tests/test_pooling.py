@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from each_case import for_each
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
 from scipy.special import log_softmax
@@ -267,8 +268,8 @@ def test_it_is_a_scikit_learn_object():
     }
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
+@for_each(
+    "change, words",
     [
         ({"prior_precision": 0}, "`prior_precision` must be a positive"),
         ({"prior_precision": math.nan}, "`prior_precision` must be a positive"),
@@ -284,7 +285,6 @@ def test_it_is_a_scikit_learn_object():
         ({"rows": -GOLDEN_ROWS}, "positive number"),
         ({"rows": GOLDEN_ROWS - math.inf, "floor": 0}, "raise `floor`"),
     ],
-    ids=repr,
 )
 def test_bad_input_is_refused_in_a_sentence(change, words):
     rows, labels = change.pop("rows", GOLDEN_ROWS), change.pop("labels", GOLDEN_LABELS)

@@ -550,7 +550,7 @@ def test_posterior_frame_is_the_drawn_table(switcher):
         ([[1.0]], r"posterior must be of shape \(n, 2\).* got \(1, 1\)"),
         (np.empty((0, 2)), r"posterior must be of shape \(n, 2\).* got \(0, 2\)"),
         ([[0.5, 0.6]], "sum to one, got sums from 1.1 to 1.1"),
-        ([[1.5, -0.5]], "entries from -0.5"),
+        ([[1.5, -0.5]], "minimum of -0.5"),
         ([[np.nan, 1.0]], "sum to one, got sums from nan"),
     ],
 )

@@ -78,7 +78,7 @@ def test_newer_formats_are_refused_in_a_sentence(kind, kinds, tmp_path, monkeypa
     assert where == "A message" if kind == "message" else Path(where).is_file()
     assert sentence == (
         f"'{kind} 0', which sklearn_mdl {sklearn_mdl.__version__} reads, but it holds "
-        f"'{kind} 1'; install a newer sklearn_mdl, or name another place"
+        f"'{kind} 1'; run pip install -U sklearn-mdl, or pass another path"
     )
 
 
@@ -110,5 +110,5 @@ def test_what_names_no_format_is_refused(content):
 
 
 def test_another_kind_is_refused_by_its_name():
-    with pytest.raises(ValueError, match="but it holds 'probe 7'; name another file"):
+    with pytest.raises(ValueError, match="but it holds 'probe 7'; pass another path"):
         check_format("a.json", "losses", {"sklearn_mdl": "probe 7"})

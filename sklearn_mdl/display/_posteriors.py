@@ -37,8 +37,8 @@ class PosteriorDisplay(base.Display):
     names : sequence of str of length n_kinds
         Names of the columns.
     steps : array-like of shape (n_samples,), optional
-        Increasing numbers of examples seen before each row. Pass ``trace.steps`` for a
-        thinned posterior. By default ``t`` for row ``t``.
+        Number of examples seen before each row, strictly increasing. Pass
+        ``trace.steps`` for a thinned posterior. By default ``t`` for row ``t``.
     retirements : sequence of int, optional
         Numbers of examples after which readouts retired, marked by dotted lines.
 
@@ -65,8 +65,9 @@ class PosteriorDisplay(base.Display):
         total = self.posterior.sum(axis=1)
         if not np.allclose(total, 1.0, rtol=0.0, atol=1e-5) or least < 0:
             raise ValueError(
-                "posterior must hold probabilities that sum to one, got sums from "
-                f"{total.min():g} to {total.max():g}, entries from {least:g}; normalise"
+                "rows of posterior must be probabilities that sum to one, got sums "
+                f"from {total.min():g} to {total.max():g} and a minimum of {least:g}; "
+                "pass posterior / posterior.sum(axis=1, keepdims=True)"
             )
         self.steps = np.arange(n_samples) if steps is None else np.asarray(steps)
         if self.steps.shape != (n_samples,) or (np.diff(self.steps) <= 0).any():
@@ -112,13 +113,13 @@ class PosteriorDisplay(base.Display):
     def from_trace(
         cls, trace: Trace, names: Sequence[str], **plot_options: Any
     ) -> Self:
-        """Draw the posterior of a trace, for example a forward pass or a cell's.
+        """Draw the posterior of a trace, such as that of a cell of a ranking.
 
         Parameters
         ----------
         trace : object with ``posterior`` and perhaps ``steps``
-            ``ForwardTrace``, or a cell of a ranking, whose names are its
-            ``architectures``.
+            A ``ForwardTrace`` or a cell of a ranking. For a cell, pass
+            ``cell.architectures`` as `names`.
         names : sequence of str
             Names of the columns of the posterior.
         **plot_options : optional
@@ -131,7 +132,7 @@ class PosteriorDisplay(base.Display):
     def plot(
         self, ax: base.Axes | None = None, *, log_x: bool = True, max_points: int = 400
     ) -> Self:
-        """Draw the areas, listed from the top in the legend.
+        """Draw the areas; the legend lists them from top to bottom.
 
         The legend lists the areas with the highest peaks, at most 24. Names omit
         settings that are equal in all listed areas.

@@ -66,7 +66,7 @@ class FilePart:
 
 
 def as_images(X: object) -> Images:
-    """Check that X contains images, and return it with a length and rows.
+    """Check that X contains images, and return it as a sequence of rows.
 
     Raises
     ------
@@ -99,7 +99,7 @@ def as_images(X: object) -> Images:
 
 
 def item_at(images: Images, row: int) -> object:
-    """Return the undecoded image of a row, the first item of a dataset's example."""
+    """Return the undecoded image of a row; of a tuple, return the first item."""
     item = images[row]
     return item[0] if isinstance(item, tuple | list) else item
 
@@ -153,8 +153,11 @@ def _opened(item: object, where: str) -> Image:
         item = item.detach().cpu()  # torch datasets have (C, H, W) or (H, W)
         if item.ndim == 3:
             if item.shape[0] not in (1, 3, 4):
-                name, required = f"The tensor of {where}", "of 1, 3 or 4 channels"
-                raise invalid(name, required, tuple(item.shape), "permute its axes")
+                name = f"The tensor of {where}"
+                required = "of shape (C, H, W) with 1, 3 or 4 channels"
+                raise invalid(
+                    name, required, tuple(item.shape), "pass tensor.permute(2, 0, 1)"
+                )
             item = item.permute(1, 2, 0)
         item = np.asarray(item.numpy())
     if isinstance(item, np.ndarray):
@@ -193,4 +196,5 @@ def _eight_bits(array: np.ndarray, where: str) -> np.ndarray:
     if is_float and array.min() >= 0 and array.max() <= 1:  # false if any is NaN
         return np.asarray(np.rint(array * 255), dtype=np.uint8)
     found = f"{array.min():g} to {array.max():g}" if is_float else str(array.dtype)
-    raise invalid(f"Pixels of {where}", "uint8 or floats from 0 to 1", found, "convert")
+    cure = "divide by 255, or pass images.astype('uint8')"
+    raise invalid(f"Pixels of {where}", "uint8 or floats from 0 to 1", found, cure)

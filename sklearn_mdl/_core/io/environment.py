@@ -42,7 +42,7 @@ def environment_of(device: torch.device) -> Json:
 
 
 def _name_of(device: torch.device) -> str:
-    """Return the name of a device by its kind, without its number."""
+    """Describe a device by its type, without its index."""
     if device.type != "cuda":
         return device.type
     return f"cuda: {torch.cuda.get_device_name(device)}, CUDA {torch.version.cuda}"

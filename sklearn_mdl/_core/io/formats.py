@@ -23,8 +23,8 @@ FORMATS = {
     "list": 1,  # of this package's files in a folder
     "losses": 1,  # the description of a .npy, or of a stream's folder
     "message": 1,  # of encoded labels
-    "part": 1,  # of a pass in processes
-    "plan": 1,  # of such a pass
+    "part": 1,  # the share of one process in a split pass
+    "plan": 1,  # how a pass is split among processes
     "probe": 1,
     "race": 1,  # its settings
     "results": 1,  # of a ranking, for other programs
@@ -75,9 +75,9 @@ def check_format(where: object, kind: str, content: object) -> None:
     """
     found, number = kind_of(content)
     required = f"{format_of(kind)!r}, which sklearn_mdl {version_of(KEY)} reads"
-    held = f"it holds '{found} {number}'" if found else "it names no format"
+    held = f"it holds '{found} {number}'" if found else "it has no format number"
     if found == kind and number > FORMATS[kind]:
-        cure = "install a newer sklearn_mdl, or name another place"
+        cure = "run pip install -U sklearn-mdl, or pass another path"
         raise NewerFormat(str(damaged(where, required, held, cure)))
     if found != kind or number < 1:
-        raise damaged(where, required, held, "name another file, or write it again")
+        raise damaged(where, required, held, "pass another path, or write it again")

@@ -287,6 +287,7 @@ def test_it_is_a_scikit_learn_object():
     ],
 )
 def test_bad_input_is_refused_in_a_sentence(change, words):
-    rows, labels = change.pop("rows", GOLDEN_ROWS), change.pop("labels", GOLDEN_LABELS)
+    rows, labels = change.get("rows", GOLDEN_ROWS), change.get("labels", GOLDEN_LABELS)
+    settings = {name: change[name] for name in change if name not in ("rows", "labels")}
     with pytest.raises(ValueError, match=words):
-        LogLinearPool(**change)(rows, labels)
+        LogLinearPool(**settings)(rows, labels)

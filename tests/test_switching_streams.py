@@ -168,7 +168,7 @@ class TestBlocks:
         np.testing.assert_array_equal(losses, LOSSES)
 
 
-@pytest.mark.parametrize(("prior", "message"), LIMITED, ids=repr)
+@pytest.mark.parametrize(("prior", "message"), LIMITED)
 class TestLongestStream:
     def test_longer_arrays_are_refused_before_they_are_read(self, prior, message):
         losses = np.full((21, 2), math.nan)  # would be refused as well, if it were read

@@ -102,7 +102,7 @@ def test_mlflow_logs_fits_of_pipelines(mlflow):
     with mlflow.start_run() as run:
         pipeline.fit(X, Y)
     record = mlflow.get_run(run.info.run_id)
-    assert record.data.params["mdlreadoutswitcher__batch_size"] == "32"
+    assert record.data.params["mdlreadoutswitcher__batch_size"] == "auto"
     assert record.data.metrics["training_score"] == pipeline.score(X, Y)
     (logged,) = mlflow.search_logged_models(output_format="list")
     found = mlflow.sklearn.load_model(logged.model_uri)

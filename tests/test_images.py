@@ -154,7 +154,11 @@ def test_palettes_and_bits_are_images_too():
         ({"a": 1}, TypeError, "got dict"),
         ([], ValueError, "at least one image, got none"),
         ([3], TypeError, "row 0 is int; convert it"),
-        (Pairs(np.zeros((2, 8, 8, 5)), torch.from_numpy), ValueError, "pass tensor.permute"),
+        (
+            Pairs(np.zeros((2, 8, 8, 5)), torch.from_numpy),
+            ValueError,
+            "pass tensor.permute",
+        ),
         ([Image.new("I;16", (8, 8))], ValueError, "image of row 0 must be of 8 bits"),
     ],
 )

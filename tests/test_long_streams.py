@@ -41,9 +41,10 @@ REAL = KernelReadoutRegressor("rbf", max_exact=64, device="cpu")
 
 @pytest.fixture(autouse=True)
 def early(monkeypatch):
-    """Learn by blocks from row 64 on; after 64 landmarks, fit at 128, 160, 192, 224."""
+    """Learn by blocks from row 64 on. After 64 landmarks, fit at 128 and 192."""
     monkeypatch.setattr(_row_learners, "BY_BLOCKS", RowsAhead(64, 32))
-    for name, number in {"REDUCED": 32, "MANY": 2, "SHARE": 4}.items():
+    numbers = {"REDUCED": 32, "MANY": 2, "SHARE": 2, "MOST_KEPT": 32}
+    for name, number in numbers.items():
         monkeypatch.setattr(_kernel_rows, name, number)
 
 

@@ -45,6 +45,7 @@ from sklearn_mdl.readouts._kernel_rows import (
     is_refresh,
     last_fit,
     last_refresh,
+    last_sum,
     settled_at,
     whole,
 )
@@ -227,7 +228,7 @@ class KernelLearner(RowLearner):
             self._retarget(n_rows)
 
     def _fit(self, n_rows: int, targets: Callable[[slice], Tensor]) -> None:
-        """Fit the features of landmarks, if enough rows are new.
+        """Sum the features of landmarks, and fit them, if enough rows are new.
 
         Parameters
         ----------
@@ -239,11 +240,12 @@ class KernelLearner(RowLearner):
         assert self.n_settled is not None
         if n_rows == self.n_settled:
             self._settle(targets)
-        elif last_fit(n_rows, self.n_settled) == n_rows:
-            new = targets(slice(last_fit(n_rows - 1, self.n_settled), n_rows))
+        elif last_sum(n_rows, self.n_settled) == n_rows:
+            new = targets(slice(last_sum(n_rows - 1, self.n_settled), n_rows))
             for group in self.groups:
                 group.learn(new)
-                group.fit()
+                if last_fit(n_rows, self.n_settled) == n_rows:
+                    group.fit()
 
     def _settle(self, targets: Callable[[slice], Tensor]) -> None:
         """Compute the features of all rows so far again, and fit to them."""
@@ -441,8 +443,8 @@ class KernelLearner(RowLearner):
         for group, places in places_of(self.groups):
             group.restore(complete, learned[places])
         if self.n_settled is not None and self.is_settled:
-            fitted = last_fit(self.n_observed, self.n_settled)
-            self._replay(fitted, complete, self.groups)
+            summed = last_sum(self.n_observed, self.n_settled)
+            self._replay(summed, complete, self.groups)
 
     def _fill_views(self, refreshed: int, n_rows: int) -> None:
         """Fill views with ``n_rows`` rows, scaled by statistics of the first rows."""

@@ -28,6 +28,7 @@ REDUCED = 128  # rows added to a posterior at a time
 MANY = 8  # times the landmarks: so many rows settle the weights of their features
 SHARE = 16  # of the rows so far must be new for the next fit,
 MOST_NEW = 8_192  # or so many rows
+MOST_KEPT = 2_048  # rows whose features are kept until they are summed
 REACH = 6.0  # deviations at which standardised features are clipped
 OFFSET = 0.3  # the constant feature
 TINY = 1e-150
@@ -60,6 +61,11 @@ def last_fit(n_rows: int, n_settled: int) -> int:
         n_blocks = min(following // SHARE, MOST_NEW) // REDUCED
         fitted, following = following, following + n_blocks * REDUCED
     return fitted
+
+
+def last_sum(n_rows: int, n_settled: int) -> int:
+    """Return the number of rows whose features are summed, the last fit's or more."""
+    return n_rows - (n_rows - last_fit(n_rows, n_settled)) % MOST_KEPT
 
 
 def block_of(n_rows: int, n_condensed: int | None = None) -> tuple[int, int]:

@@ -45,8 +45,8 @@ class SettledRidge:
         The chosen landmarks, and the root of their kernel.
     alphas : Tensor of shape (A,)
     sums : Tensor of shape (m, m), Tensor of shape (m, P)
-        Products of the features with each other and with targets, summed over all rows
-        before the last fit. Numbers above the diagonal are not kept up to date.
+        Products of the features with each other and with targets, summed over the rows
+        of the last fit or more. Numbers above the diagonal are not kept up to date.
 
     Attributes
     ----------

@@ -32,6 +32,9 @@ NAME_ = re.compile(r"(\w)_(?!\w)")
 NAMES = "<!-- public names -->"  # replaced by the tables of ``api.md``
 TASKS = "<!-- tasks of VTAB -->"  # and by that of ``vtab.md``
 EXAMPLE = re.compile(r"\]\(\.\./examples/(?P<name>\w+/\w+)\.py\)")
+BACK = re.compile(
+    r"(?P<page>sklearn_mdl\.(?:\w+\.)*(?P<name>\w+))\.html#[\w.]*?\b(?P=name)\b"
+)
 
 
 def write_pages(app: Sphinx) -> None:
@@ -142,6 +145,18 @@ def find_name(
     return python.resolve_xref(env, page, app.builder, "obj", name, node, shown)
 
 
+def link_back(
+    app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any
+) -> None:
+    """Link source code to the page of each name, whose anchor is the page's own name.
+
+    viewcode takes one package for all names of a file, but some of them are imported
+    from the root and others from their package.
+    """
+    if page.startswith("_modules/"):
+        context["body"] = BACK.sub(r"\g<page>.html#\g<page>", context["body"])
+
+
 def forget_gallery(app: Sphinx) -> None:
     """Drop backreferences of an earlier build, whose examples may be gone."""
     shutil.rmtree(Path(app.srcdir) / PAGES / "backreferences", ignore_errors=True)
@@ -160,6 +175,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("source-read", write_tables)
     app.connect("source-read", link_examples)
     app.connect("missing-reference", find_name)
+    app.connect("html-page-context", link_back)
     app.connect("autodoc-skip-member", is_not_ours)
     app.connect("autodoc-process-docstring", keep_underscores, priority=900)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

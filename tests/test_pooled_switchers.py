@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy import stats
 from scipy.integrate import quad
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import load_breast_cancer, load_diabetes
@@ -216,6 +217,43 @@ def test_weights_of_densities_move_by_newtons_steps():
         expected = np.maximum(w - np.linalg.solve(hessian, gradient), 0)
         online.observe(mixed, label)
         assert_allclose(online.weights, expected / min(expected.sum(), 1), atol=1e-5)
+
+
+def test_a_step_on_heavy_tails_is_newtons_on_the_loss_of_a_student_t():
+    """The witness is scipy's density, differentiated numerically."""
+    values = np.array([[0.0, 0.0, 5.0], [1.0, 0.3, 30.0], [-0.5, -0.2, np.inf]])
+    label, eye = 1.7, 1e-5 * np.eye(3)
+    online = DensityPoolPass(LogLinearPool(prior_precision=5), 3)
+    mixed, w = alone(values), online.weights
+    variances = [stats.t.var(d, 0, np.exp(s)) for _, s, d in values]
+    assert_allclose(mixed, np.stack([values[:, 0], variances, values[:, 2]], 1))
+
+    def loss(w, at):
+        shares = w / mixed[:, 1]
+        mean, variance = shares @ mixed[:, 0] / shares.sum(), 1 / shares.sum()
+        return -stats.t.logpdf(at, 5, mean, math.sqrt(variance * 3 / 5))
+
+    def slopes(at):
+        return np.array([loss(w + e, at) - loss(w - e, at) for e in eye]) / 2e-5
+
+    predicted, cost = online.observe(mixed, label)
+    assert cost == pytest.approx(loss(w, label))
+    mean, log_scale, dof = predicted
+    assert dof == 5
+    middles = (np.arange(20_000) + 0.5) / 20_000
+    drawn = slopes(stats.t.ppf(middles, dof, mean, math.exp(log_scale)))
+    information = 5 * np.eye(3) + drawn @ drawn.T / 20_000
+    assert_allclose(online.hessian, information, atol=1e-4)
+    expected = np.maximum(w - np.linalg.solve(information, slopes(label)), 0)
+    assert_allclose(online.weights, expected / min(expected.sum(), 1), atol=1e-5)
+
+
+def test_the_cost_under_a_pool_of_gaussians_is_that_of_a_gaussian():
+    values = np.array([[0.0, 0.0, np.inf], [1.0, 0.3, np.inf], [-0.5, -0.2, np.inf]])
+    (mean, log_scale, _), cost = DensityPoolPass(LogLinearPool(), 3).observe(
+        alone(values), 2.5
+    )
+    assert cost == pytest.approx(-stats.norm.logpdf(2.5, mean, math.exp(log_scale)))
 
 
 def test_a_pool_of_densities_beats_the_best_one():

@@ -118,6 +118,15 @@ def test_cutting_a_stream_changes_no_bit(floor, cuts):
     np.testing.assert_array_equal(weights, whole.weights)
 
 
+def test_rows_and_labels_of_any_width_are_taken_as_64_bits():
+    q, labels = stream()
+    narrow = q.astype(np.float32)
+    found = LogLinearPool()(narrow, labels.astype(np.uint8))
+    whole = LogLinearPool()(narrow.astype(np.float64), labels)
+    assert_array_equal(found.codelengths, whole.codelengths)
+    assert_array_equal(found.weights, whole.weights)
+
+
 def test_predicting_before_observing_gives_the_same_bits():
     q, labels = stream()
     pool = LogLinearPool()
@@ -283,6 +292,7 @@ def test_it_is_a_scikit_learn_object():
         ({"rows": GOLDEN_ROWS[0]}, "must be of shape"),
         ({"rows": GOLDEN_ROWS * math.nan}, "NaN"),
         ({"rows": -GOLDEN_ROWS}, "positive number"),
+        ({"rows": GOLDEN_ROWS + 0.71}, "positive number"),
         ({"rows": GOLDEN_ROWS - math.inf, "floor": 0}, "raise `floor`"),
     ],
 )
@@ -291,3 +301,20 @@ def test_bad_input_is_refused_in_a_sentence(change, words):
     settings = {name: change[name] for name in change if name not in ("rows", "labels")}
     with pytest.raises(ValueError, match=words):
         LogLinearPool(**settings)(rows, labels)
+
+
+def test_a_share_goes_on_from_the_state_of_another_to_the_same_bits():
+    prior, starts = np.arange(1.0, 8.0), np.array([0, 1, 5])
+    losses = 5 * np.random.default_rng(0).random((40, 7))
+    for make in (
+        lambda: GroupedShare(prior, starts),
+        lambda: GroupedShare(prior, starts, 0.2),
+        lambda: LearnedGroupedShare(prior, starts, RATES),
+    ):
+        begun, other = make(), make()
+        for row in losses[:20]:
+            begun.observe(row)
+        other.load_state_dict(begun.state_dict())
+        for row in losses[20:]:
+            assert_array_equal(other.weights, begun.weights)
+            assert_array_equal(other.observe(row), begun.observe(row))

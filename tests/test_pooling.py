@@ -12,7 +12,7 @@ from scipy.special import log_softmax
 from sklearn.base import clone
 
 from sklearn_mdl import forward
-from sklearn_mdl.pooling import LogLinearPool, PoolPass
+from sklearn_mdl.pooling import LogLinearPool, Members, PoolPass
 from sklearn_mdl.switching import (
     FixedShare,
     ForwardPass,
@@ -181,6 +181,25 @@ def test_the_floor_bounds_what_a_certain_group_costs():
     uniform = 1000 * math.log(2)
     assert LogLinearPool(floor=0)(q, labels).codelength > 10 * uniform
     assert LogLinearPool()(q, labels).codelength < uniform + 12
+
+
+def test_groups_that_are_each_certain_of_another_class_leave_all_alike():
+    rows = -740.0 * (1 - np.eye(3))  # the smallest probabilities that there are
+    assert LogLinearPool(floor=0)([rows], [1]).codelength == pytest.approx(math.log(3))
+
+
+@for_each("sizes", [[1], [3], [1, 4, 2], [2, 1, 5, 3]])
+def test_sums_over_groups_are_those_of_each_alone(sizes):
+    starts = np.cumsum([0, *sizes[:-1]])
+    values = np.random.default_rng(0).normal(size=(sum(sizes), 2))
+    members = Members(starts, sum(sizes))
+    of_each = np.repeat(np.arange(len(sizes)), sizes)
+    assert_array_equal(members.groups, of_each[members.order])
+    found = members.sums(values[members.order])
+    assert_allclose(found, np.add.reduceat(values, starts), rtol=1e-12)
+    for one, part in zip(found, np.split(values, starts[1:]), strict=True):
+        alone = Members(np.array([0]), len(part))
+        assert_array_equal(alone.sums(part[alone.order]), [one])
 
 
 @pytest.mark.parametrize("sizes", [[1], [3], [1, 4, 2]], ids=repr)

@@ -132,3 +132,21 @@ def test_an_outlier_moves_a_pool_of_heavy_tails_little():
     _, cost = online.observe(alone(values), 1e6)
     assert cost < 60
     assert np.abs(online.weights - 1 / 3).max() < 0.2
+
+
+def test_a_step_that_would_leave_no_weight_is_not_taken():
+    values = np.array([[0.0, 0.0, np.inf], [0.0, 0.5, np.inf]])
+    online = DensityPoolPass(LogLinearPool(prior_precision=1), 2)
+    mixed = online.mix(values, np.ones(2), Members(np.arange(2), 2))
+    online.observe(mixed, 0.1)
+    before = online.weights
+    assert before[0] > before[1]
+    online.observe(mixed, 50.0)  # far wider than any of them
+    assert_array_equal(online.weights, before)
+
+
+def test_groups_without_weight_share_it_when_the_one_that_had_it_retires():
+    online = DensityPoolPass(LogLinearPool(), 3)
+    online.load_state_dict({"weights": np.eye(3)[1], "hessian": np.eye(3)})
+    online.retire([1])
+    assert_array_equal(online.weights, [0.5, 0.5])

@@ -13,6 +13,7 @@ from sklearn.base import clone
 
 from sklearn_mdl import forward
 from sklearn_mdl.pooling import LogLinearPool, Members, PoolPass
+from sklearn_mdl.pooling._groups import newton_step
 from sklearn_mdl.switching import (
     FixedShare,
     ForwardPass,
@@ -200,6 +201,29 @@ def test_sums_over_groups_are_those_of_each_alone(sizes):
     for one, part in zip(found, np.split(values, starts[1:]), strict=True):
         alone = Members(np.array([0]), len(part))
         assert_array_equal(alone.sums(part[alone.order]), [one])
+
+
+def test_kinds_predict_the_weighted_means_of_their_members():
+    rng = np.random.default_rng(0)
+    proba, weights = rng.dirichlet(np.ones(4), size=3), np.array([0.3, 0.7, 1.0])
+    members = Members(np.array([0, 2]), 3)
+    order = members.order
+    found = PoolPass(LogLinearPool(), 2, 4).mix(
+        np.log(proba[order]), weights[order], members
+    )
+    expected = [0.3 * proba[0] + 0.7 * proba[1], proba[2]]
+    assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_a_step_solves_its_equations_even_if_no_cholesky_factor_exists():
+    hessian, gradient = np.array([[1.0, 2.0], [2.0, 1.0]]), np.array([3.0, -1.0])
+    assert_allclose(hessian @ newton_step(hessian, gradient), gradient)
+
+
+@for_each("name", ["n_kinds", "n_classes"])
+def test_a_pass_needs_a_kind_and_a_class(name):
+    with pytest.raises(ValueError, match=f"`{name}` must be an integer of at least 1"):
+        PoolPass(LogLinearPool(), **{"n_kinds": 1, "n_classes": 1, name: 0})
 
 
 @pytest.mark.parametrize("sizes", [[1], [3], [1, 4, 2]], ids=repr)

@@ -220,6 +220,11 @@ def test_a_step_solves_its_equations_even_if_no_cholesky_factor_exists():
     assert_allclose(hessian @ newton_step(hessian, gradient), gradient)
 
 
+def test_a_pass_says_at_which_rates_experts_are_redrawn_in_a_kind():
+    assert PoolPass(LogLinearPool(rates=RATES), 2, 3).rates == RATES
+    assert PoolPass(LogLinearPool(), 2, 3).rates is None
+
+
 @for_each("name", ["n_kinds", "n_classes"])
 def test_a_pass_needs_a_kind_and_a_class(name):
     with pytest.raises(ValueError, match=f"`{name}` must be an integer of at least 1"):

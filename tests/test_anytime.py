@@ -229,6 +229,8 @@ def test_races_side_by_side_are_those_one_by_one():
             alone.add(losses)
         for name in ("alive", "out_at", "stopped_at", "leader_at_stop", "certified"):
             assert_array_equal(getattr(together, name)[i], getattr(alone, name))
+        assert together.is_certified()[i] == alone.is_certified()
+    assert_array_equal(race_of((3, 2), None).is_certified(), [False] * 3)
 
 
 def test_what_leaves_is_not_read_any_more():
@@ -319,6 +321,7 @@ def test_e_values_of_datasets_combine_by_claim():
     values = [[2.0, 0.5], [8.0, 4.0]]
     assert_array_equal(combined_e_values(values, "on at least one"), [16.0, 2.0])
     assert_array_equal(combined_e_values(values, "on every one"), [2.0, 0.5])
+    assert combined_e_values([10**10, 10**10], "on at least one") == 1e20
     for bad in ([], [-1.0], [np.nan], 3.0):
         with pytest.raises(ValueError, match="must be at least 0"):
             combined_e_values(bad, "on every one")

@@ -200,6 +200,9 @@ def test_within_bounds_the_leaders_distance(method):
         race.add(losses)
         lower, upper = race.bounds()
         assert lower[race.leader] == upper[race.leader] == 0
+        distances = np.array([0.0, 0.02]) - 0.02 * race.leader
+        assert (lower <= distances).all()
+        assert (distances <= upper).all()
         if race.could_stop():
             break
     assert race.alive.all()
@@ -248,11 +251,12 @@ def test_the_exact_process_certifies_what_it_has_shown():
         assert bool(race.is_certified()) == bool(race.could_stop())
         race.add(losses)
     assert race.is_certified()
-    without = race_of((2,), None)
-    for losses in losses_with_gaps([0.0, 1.0]):
-        without.add(losses)
-    assert without.could_stop()
-    assert not without.is_certified()
+    for within in (None, 9.0):
+        without = race_of((2,), None, within=within)
+        for losses in losses_with_gaps([0.0, 1.0]):
+            without.add(losses)
+        assert without.could_stop()
+        assert not without.is_certified()
 
 
 def race_after(rows, **options):

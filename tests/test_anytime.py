@@ -200,6 +200,9 @@ def test_within_bounds_the_leaders_distance(method):
         race.add(losses)
         lower, upper = race.bounds()
         assert lower[race.leader] == upper[race.leader] == 0
+        distances = np.array([0.0, 0.02]) - 0.02 * race.leader
+        assert (lower <= distances).all()
+        assert (distances <= upper).all()
         if race.could_stop():
             break
     assert race.alive.all()
@@ -229,6 +232,8 @@ def test_races_side_by_side_are_those_one_by_one():
             alone.add(losses)
         for name in ("alive", "out_at", "stopped_at", "leader_at_stop", "certified"):
             assert_array_equal(getattr(together, name)[i], getattr(alone, name))
+        assert together.is_certified()[i] == alone.is_certified()
+    assert_array_equal(race_of((3, 2), None).is_certified(), [False] * 3)
 
 
 def test_what_leaves_is_not_read_any_more():
@@ -246,11 +251,12 @@ def test_the_exact_process_certifies_what_it_has_shown():
         assert bool(race.is_certified()) == bool(race.could_stop())
         race.add(losses)
     assert race.is_certified()
-    without = race_of((2,), None)
-    for losses in losses_with_gaps([0.0, 1.0]):
-        without.add(losses)
-    assert without.could_stop()
-    assert not without.is_certified()
+    for within in (None, 9.0):
+        without = race_of((2,), None, within=within)
+        for losses in losses_with_gaps([0.0, 1.0]):
+            without.add(losses)
+        assert without.could_stop()
+        assert not without.is_certified()
 
 
 def race_after(rows, **options):
@@ -319,6 +325,7 @@ def test_e_values_of_datasets_combine_by_claim():
     values = [[2.0, 0.5], [8.0, 4.0]]
     assert_array_equal(combined_e_values(values, "on at least one"), [16.0, 2.0])
     assert_array_equal(combined_e_values(values, "on every one"), [2.0, 0.5])
+    assert combined_e_values([10**10, 10**10], "on at least one") == 1e20
     for bad in ([], [-1.0], [np.nan], 3.0):
         with pytest.raises(ValueError, match="must be at least 0"):
             combined_e_values(bad, "on every one")

@@ -19,7 +19,7 @@ from sklearn_mdl.metrics import (
     sample_complexity,
     surplus_description_length,
 )
-from sklearn_mdl.metrics._extrapolation import FLAT, LAWS
+from sklearn_mdl.metrics._extrapolation import FLAT, LAWS, Extrapolation
 
 
 def sequential_code(y, n_classes):
@@ -456,6 +456,29 @@ def test_as_many_intervals_hold_the_ends_as_they_say(family):
     """Nine tenths, on laws and seeds on which no setting was chosen."""
     held = [ends_held(family, *ends, n_curves=200, seed=8)[0] for ends in HORIZONS]
     assert 0.85 <= np.mean(np.concatenate(held)) <= 0.98
+
+
+def test_a_label_to_come_is_as_noisy_as_those_of_the_later_half():
+    noise = 0.5 * (-1.0) ** np.arange(18)
+    for start in (201, 290, 380):
+        losses = np.full(400, 2.0)
+        losses[start : start + 18] += noise
+        deviation = np.sqrt(np.square(np.diff(losses)[-200:]).mean() / 2)
+        found = extrapolate(losses, 401)
+        width = found.upper[0] - found.lower[0]
+        assert 1 < width / (2 * 1.645 * deviation) < 1.5
+    early = np.full(400, 2.0)
+    early[180:198] += noise
+    found = extrapolate(early, 401)
+    assert found.upper[0] - found.lower[0] < 0.1
+
+
+def test_a_prediction_is_precise_up_to_a_tenth_of_it_on_either_side():
+    values, half = np.full(3, 50.0), np.array([4.9, 5.0, 5.1])
+    found = Extrapolation(
+        99, values, values - half, values + half, 0.9, np.ones((1, 3))
+    )
+    assert found.is_precise.tolist() == [True, True, False]
 
 
 def test_features_worth_nothing_are_not_promised_to_improve():

@@ -12,7 +12,8 @@ from scipy.special import log_softmax
 from sklearn.base import clone
 
 from sklearn_mdl import forward
-from sklearn_mdl.pooling import LogLinearPool, PoolPass
+from sklearn_mdl.pooling import LogLinearPool, Members, PoolPass
+from sklearn_mdl.pooling._groups import newton_step
 from sklearn_mdl.switching import (
     FixedShare,
     ForwardPass,
@@ -118,6 +119,15 @@ def test_cutting_a_stream_changes_no_bit(floor, cuts):
     np.testing.assert_array_equal(weights, whole.weights)
 
 
+def test_rows_and_labels_of_any_width_are_taken_as_64_bits():
+    q, labels = stream()
+    narrow = q.astype(np.float32)
+    found = LogLinearPool()(narrow, labels.astype(np.uint8))
+    whole = LogLinearPool()(narrow.astype(np.float64), labels)
+    assert_array_equal(found.codelengths, whole.codelengths)
+    assert_array_equal(found.weights, whole.weights)
+
+
 def test_predicting_before_observing_gives_the_same_bits():
     q, labels = stream()
     pool = LogLinearPool()
@@ -172,6 +182,53 @@ def test_the_floor_bounds_what_a_certain_group_costs():
     uniform = 1000 * math.log(2)
     assert LogLinearPool(floor=0)(q, labels).codelength > 10 * uniform
     assert LogLinearPool()(q, labels).codelength < uniform + 12
+
+
+def test_groups_that_are_each_certain_of_another_class_leave_all_alike():
+    rows = -740.0 * (1 - np.eye(3))  # the smallest probabilities that there are
+    assert LogLinearPool(floor=0)([rows], [1]).codelength == pytest.approx(math.log(3))
+
+
+@for_each("sizes", [[1], [3], [1, 4, 2], [2, 1, 5, 3]])
+def test_sums_over_groups_are_those_of_each_alone(sizes):
+    starts = np.cumsum([0, *sizes[:-1]])
+    values = np.random.default_rng(0).normal(size=(sum(sizes), 2))
+    members = Members(starts, sum(sizes))
+    of_each = np.repeat(np.arange(len(sizes)), sizes)
+    assert_array_equal(members.groups, of_each[members.order])
+    found = members.sums(values[members.order])
+    assert_allclose(found, np.add.reduceat(values, starts), rtol=1e-12)
+    for one, part in zip(found, np.split(values, starts[1:]), strict=True):
+        alone = Members(np.array([0]), len(part))
+        assert_array_equal(alone.sums(part[alone.order]), [one])
+
+
+def test_kinds_predict_the_weighted_means_of_their_members():
+    rng = np.random.default_rng(0)
+    proba, weights = rng.dirichlet(np.ones(4), size=3), np.array([0.3, 0.7, 1.0])
+    members = Members(np.array([0, 2]), 3)
+    order = members.order
+    found = PoolPass(LogLinearPool(), 2, 4).mix(
+        np.log(proba[order]), weights[order], members
+    )
+    expected = [0.3 * proba[0] + 0.7 * proba[1], proba[2]]
+    assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_a_step_solves_its_equations_even_if_no_cholesky_factor_exists():
+    hessian, gradient = np.array([[1.0, 2.0], [2.0, 1.0]]), np.array([3.0, -1.0])
+    assert_allclose(hessian @ newton_step(hessian, gradient), gradient)
+
+
+def test_a_pass_says_at_which_rates_experts_are_redrawn_in_a_kind():
+    assert PoolPass(LogLinearPool(rates=RATES), 2, 3).rates == RATES
+    assert PoolPass(LogLinearPool(), 2, 3).rates is None
+
+
+@for_each("name", ["n_kinds", "n_classes"])
+def test_a_pass_needs_a_kind_and_a_class(name):
+    with pytest.raises(ValueError, match=f"`{name}` must be an integer of at least 1"):
+        PoolPass(LogLinearPool(), **{"n_kinds": 1, "n_classes": 1, name: 0})
 
 
 @pytest.mark.parametrize("sizes", [[1], [3], [1, 4, 2]], ids=repr)
@@ -283,6 +340,7 @@ def test_it_is_a_scikit_learn_object():
         ({"rows": GOLDEN_ROWS[0]}, "must be of shape"),
         ({"rows": GOLDEN_ROWS * math.nan}, "NaN"),
         ({"rows": -GOLDEN_ROWS}, "positive number"),
+        ({"rows": GOLDEN_ROWS + 0.71}, "positive number"),
         ({"rows": GOLDEN_ROWS - math.inf, "floor": 0}, "raise `floor`"),
     ],
 )
@@ -291,3 +349,20 @@ def test_bad_input_is_refused_in_a_sentence(change, words):
     settings = {name: change[name] for name in change if name not in ("rows", "labels")}
     with pytest.raises(ValueError, match=words):
         LogLinearPool(**settings)(rows, labels)
+
+
+def test_a_share_goes_on_from_the_state_of_another_to_the_same_bits():
+    prior, starts = np.arange(1.0, 8.0), np.array([0, 1, 5])
+    losses = 5 * np.random.default_rng(0).random((40, 7))
+    for make in (
+        lambda: GroupedShare(prior, starts),
+        lambda: GroupedShare(prior, starts, 0.2),
+        lambda: LearnedGroupedShare(prior, starts, RATES),
+    ):
+        begun, other = make(), make()
+        for row in losses[:20]:
+            begun.observe(row)
+        other.load_state_dict(begun.state_dict())
+        for row in losses[20:]:
+            assert_array_equal(other.weights, begun.weights)
+            assert_array_equal(other.observe(row), begun.observe(row))

@@ -333,3 +333,16 @@ class TestWilcoxonInvariants:
         np.testing.assert_array_equal(
             pairwise_wilcoxon(scores).p_values, pairwise_wilcoxon(shuffled).p_values
         )
+
+
+def test_a_long_table_prints_its_first_rows_and_the_number_of_the_others():
+    table = np.random.default_rng(0).uniform(1, 2, size=(5, 8))
+    heading, columns, *rows, last = repr(pairwise_wilcoxon(table)).splitlines()
+    assert heading.startswith("PairwiseWilcoxon(")
+    assert columns.split()[:2] == ["first", "second"]
+    assert [row.split()[:2] for row in (rows[0], rows[-1])] == [["0", "1"], ["3", "5"]]
+    assert len(rows) == 20
+    assert last == "  and 8 more rows: to_frame()"
+    twenty_one = repr(pairwise_wilcoxon(table[:, :7])).splitlines()
+    assert twenty_one[-1] == "  and 1 more rows: to_frame()"
+    assert len(repr(pairwise_wilcoxon(table[:, :6])).splitlines()) == 2 + 15

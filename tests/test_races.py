@@ -189,6 +189,17 @@ def test_the_rule_reads_losses_of_the_last_half(noise):
         awake &= stays
 
 
+def test_the_share_by_which_one_may_be_behind_falls_with_the_root_of_the_examples():
+    race = Race(tolerance=0.1, slack=1.0, min_readouts=1, min_samples=100)
+    losses = np.array([100.0, 105.9, 106.1, 110.9, 111.1, np.inf])
+    for n_samples, n_survivors in ((None, 4), (50, 4), (100, 4), (400, 2)):
+        stay = race.survivors(losses, n_samples=n_samples)
+        assert stay.tolist() == [i < n_survivors for i in range(6)]
+    # A share of half the lowest loss, and one of a kind that the pool needs.
+    stay = race.survivors(losses, [np.array([3, 4])], unit=50.0)
+    assert stay.tolist() == [True, True, False, True, False, False]
+
+
 def test_files_of_losses_know_who_retired(tmp_path):
     X, y = rows("classes")
     switcher = raced(store=tmp_path / "run").fit(X, y)

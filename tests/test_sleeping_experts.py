@@ -84,6 +84,24 @@ def test_any_cut_gives_the_same_bits(prior):
         assert_same_bits(joined, whole[1:3])
 
 
+@every_kind
+@pytest.mark.parametrize("delay", [1, 3, 20])
+def test_labels_that_come_late_count_as_those_that_all_predict_alike(prior, delay):
+    """Until its label is known, a step moves weights as a label without information."""
+    losses = asleep_from(random_losses(25, 4, 2), (25, 9, 11, 25))
+    known = np.maximum(np.arange(26) - delay, 0)
+    found = forward(prior, losses, known=known)
+    for t in (0, 2, 8, 9, 10, 12, 16, 24):
+        seen = losses[: t + 1].copy()
+        unknown = seen[known[t] : t]
+        unknown[~np.isnan(unknown)] = 0
+        expected = forward(prior, seen)
+        np.testing.assert_allclose(
+            found.posterior[t], expected.posterior[t], rtol=1e-9, atol=1e-12
+        )
+        assert found.codelengths[t] == pytest.approx(expected.codelengths[t], rel=1e-9)
+
+
 def test_those_awake_share_what_is_left_however_little():
     """Probabilities of e^-5000 next to those of an expert that has retired."""
     losses = np.array([[0.0, 50.0, 51.0]] * 100 + [[math.nan, 0.5, 0.7]])

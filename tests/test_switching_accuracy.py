@@ -11,7 +11,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from each_case import for_each
-from scipy.special import betaln, gammaln
+from scipy.special import betaln, gammaln, logsumexp
 from switching_cases import falling, price, random_losses, summable
 
 from sklearn_mdl import (
@@ -28,8 +28,15 @@ from sklearn_mdl.switching import (
     Transition,
     UniversalShare,
 )
+from sklearn_mdl.switching._filtering import log_sums
 
 LONG = np.longdouble
+
+
+def test_columns_are_summed_each_on_its_own_scale():
+    scores = np.array([[0.0, -5000.0, -np.inf, 800.0], [-1.0, -5001.0, -np.inf, 799.0]])
+    found = log_sums(scores)
+    np.testing.assert_allclose(found, logsumexp(scores, axis=0), rtol=1e-14)
 
 
 def drifting_losses(n_steps, n_experts=3):

@@ -1,0 +1,230 @@
+"""Checks of labels and groups, one by one: what they take, return and refuse."""
+
+import math
+import warnings
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from each_case import for_each
+from scipy.sparse import csr_array
+
+from sklearn_mdl._core.validation import (
+    as_labels,
+    damaged,
+    distinct_classes,
+    invalid,
+    is_grouped,
+    kept_warnings,
+    named_groups,
+    refuse_missing,
+    warn_caller,
+)
+
+NAT = np.datetime64("NaT")
+
+
+class Missing:
+    """As pandas' NA: a comparison gives no bool."""
+
+    def __ne__(self, other):
+        return self
+
+    def __bool__(self):
+        raise TypeError("boolean value of NA is ambiguous")
+
+    def __repr__(self):
+        return "<NA>"
+
+    __hash__ = None
+
+
+def test_an_error_says_what_must_be_what_was_given_and_the_cure():
+    error = invalid("lr", "a positive number", -1.0, "pass 0.1")
+    assert str(error) == "lr must be a positive number, got -1.0; pass 0.1"
+    whole, cut = ("x" * n for n in (198, 199))  # repr adds two quotes
+    assert str(invalid("a", "b", whole, "c")) == f"a must be b, got {whole!r}; c"
+    shown = "'" + "x" * 196 + "..."
+    assert str(invalid("a", "b", cut, "c")) == f"a must be b, got {shown}; c"
+    error = damaged("run.safetensors", "losses", "it is empty", "save it again")
+    said = "run.safetensors must hold losses, but it is empty; save it again"
+    assert str(error) == said
+
+
+def test_warnings_can_be_kept_for_later():
+    with kept_warnings() as said:
+        warn_caller("one")
+        with kept_warnings() as inner:
+            warn_caller("two")
+        warn_caller("three")
+    assert said == ["one", "three"]
+    assert inner == ["two"]
+    with pytest.raises(KeyError), kept_warnings():
+        raise KeyError
+    with pytest.warns(UserWarning, match="four") as record:
+        warn_caller("four")
+    assert len(record) == 1
+
+
+@for_each(
+    "given, kind",
+    [
+        ([3, 1, 2], np.int64),
+        ([[3], [1]], np.int64),
+        ([2**63, 1], np.uint64),
+        ([2**64 - 1, 0], np.uint64),
+        (np.array([-(2**63), 2**63 - 1], object), np.int64),
+        (np.array([[2**63], [0]], object), np.uint64),
+        (np.array([2**53 + 1, -1], object), np.int64),
+        ((7, 7), np.int64),
+    ],
+)
+def test_whole_numbers_are_exact_integers_of_the_same_shape(given, kind):
+    found = as_labels(given)
+    assert found.dtype == kind
+    assert found.tolist() == np.asarray(given, object).tolist()
+
+
+@for_each(
+    "given",
+    [
+        None,
+        [],
+        ["a", "b"],
+        [True, False],
+        [0.5, 1.0],
+        [2**53, 0.5],
+        [-(2**53), 0.5],
+        np.array([1.0, 2.0]),
+        np.array([1, 2], np.int8),
+        np.array([1, "a"], object),
+        np.array([True, 2], object),
+        np.array([2**70, "a"], object),
+        np.array([2**70, 0.5], object),
+        np.array([], object),
+        csr_array(np.eye(2)),
+    ],
+)
+def test_other_labels_are_left_alone(given):
+    assert as_labels(given) is given
+
+
+@for_each(
+    "given, words",
+    [
+        ([2**53 + 1, 0.5], "got 9007199254740993 and real numbers"),
+        ([3, -(2**53) - 1, 0.5], "got -9007199254740993 and real numbers"),
+        ([2**64, 1], f"at most 64 bits, got 1 to {2**64}"),
+        ([2**63, -1], f"at most 64 bits, got -1 to {2**63}"),
+        ([-(2**63) - 1, 0], f"at most 64 bits, got {-(2**63) - 1} to 0"),
+    ],
+)
+def test_whole_numbers_that_would_be_rounded_are_refused(given, words):
+    with pytest.raises(ValueError, match=words):
+        as_labels(given)
+
+
+@for_each(
+    "given, words",
+    [
+        (["a", None], "contains None in row 1;"),
+        (["a", "b", math.nan], None),  # text to NumPy
+        (np.array(["a", math.nan, None], object), "contains NaN in row 1;"),
+        (np.array([1, Missing()], object), "contains <NA> in row 1;"),
+        (np.array([NAT, NAT]), "in row 0;"),
+        (np.array(["2020", "NaT"], "M8[D]"), "in row 1;"),
+        (np.array([3, "NaT"], "m8[D]"), "in row 1;"),
+        (np.array([1.0, math.nan]), None),  # scikit-learn refuses it
+        (np.array([["a", None]], object), None),
+        ([[1], [2, 3]], None),
+        (["a", "b"], None),
+        (np.array([1, 2]), None),
+    ],
+)
+def test_the_first_label_that_is_missing_is_named(given, words):
+    if words is None:
+        assert refuse_missing(given) is given
+        return
+    with pytest.raises(ValueError, match=words):
+        refuse_missing(given)
+
+
+@pytest.mark.skipif(not hasattr(np.dtypes, "StringDType"), reason="since numpy 2")
+def test_text_of_any_length_becomes_objects():
+    given = np.array(["a", "long"], np.dtypes.StringDType())
+    found = refuse_missing(given)
+    assert found.dtype == object
+    assert found.tolist() == ["a", "long"]
+    none = np.array(["a", None], np.dtypes.StringDType(na_object=None))
+    with pytest.raises(ValueError, match="contains None in row 1;"):
+        refuse_missing(none)
+
+
+@for_each(
+    "groups",
+    [
+        [1, 1, 2],
+        ["a", "b"],
+        [[1], [2]],
+        np.array([0.5, 1.0]),
+        np.array(["a", 3], object),
+    ],
+)
+def test_names_of_groups_are_returned_as_they_are(groups):
+    found = named_groups(groups)
+    assert isinstance(found, np.ndarray)
+    assert found.tolist() == np.asarray(groups).tolist()
+
+
+@for_each(
+    "groups, row",
+    [
+        ([1.0, math.nan], 1),
+        (["a", "b", math.nan], 2),
+        (["a", None], 1),
+        (np.array([0.5, math.nan, math.nan]), 1),
+        (np.array(["a", Missing()], object), 1),
+        (np.array(["2020", "NaT"], "M8[D]"), 1),
+        (np.ma.masked_array([1, 2, 3], [0, 0, 1]), 2),
+        (np.ma.masked_array([1.0, math.nan, 3.0], [0, 0, 1]), 1),
+        (np.ma.masked_array(["a", "b"], [1, 0], dtype=object), 0),
+        (np.array([["a"], [None]], object), 1),
+    ],
+)
+def test_rows_without_a_group_are_refused(groups, row):
+    with pytest.raises(ValueError, match=f"^groups must .* row {row} has no group;"):
+        named_groups(groups)
+    with pytest.raises(ValueError, match=r"^subjects must name the group"):
+        named_groups(groups, "subjects")
+
+
+def test_a_single_class_is_refused():
+    assert distinct_classes(np.array(["b", "a", "b"]), "f").tolist() == ["a", "b"]
+    with pytest.raises(ValueError, match=r"^f needs .* one class, \['b'\]; add"):
+        distinct_classes(np.array(["b", "b"]), "f")
+    with pytest.raises(ValueError, match="must be classes"):
+        distinct_classes(np.array([0.5, 1.5]), "f")
+
+
+def test_grouped_is_what_two_codes_of_the_labels_say():
+    """The witness counts orders and runs in whole numbers."""
+    rng, seen = np.random.default_rng(0), []
+    for _ in range(600):
+        n, k = int(rng.integers(20, 60)), int(rng.integers(2, 5))
+        labels = np.sort(rng.integers(k, size=n))
+        moved = rng.permutation(n)[: int(rng.integers(0, n // 3))]
+        labels[moved] = labels[rng.permutation(moved)]
+        counts = [c for c in np.bincount(labels).tolist() if c]
+        orders = math.factorial(n) // math.prod(map(math.factorial, counts))
+        runs = 1 + sum(a != b for a, b in pairwise(labels.tolist()))
+        k = len(counts)
+        codes = n * math.comb(n - 1, runs - 1) * k * (k - 1) ** (runs - 1)
+        saved = math.log(orders) - math.log(codes)
+        few = runs <= n * (1 - sum((c / n) ** 2 for c in counts))
+        expected = few and saved > max(14, math.log(orders) / 4)
+        assert is_grouped(labels) == expected
+        seen.append(expected)
+    assert 100 < sum(seen) < 500
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert not is_grouped(np.zeros(30, int))

@@ -359,7 +359,7 @@ class Comparison:
                 "Traces of cells are gone: fit again to find out if this is chance.",
             ]
         if not task.ties:
-            return [start, "All others are significantly longer."]
+            return [start, "All other codes are significantly longer."]
         ties = f"Not significantly longer: {names_of(task.ties)}."
         more = task.best.more_labels or math.nan
         if math.isnan(more):
@@ -387,7 +387,7 @@ class Comparison:
         if answer.has_test and answer.equivalent:
             lines.append(f"Not significantly worse: {names_of(answer.equivalent)}.")
         elif answer.has_test:
-            lines.append("All others are significantly worse.")
+            lines.append("All other encoders are significantly worse.")
         else:
             out = names_of(answer.out) if answer.out else "no encoder"
             lines.append(f"Significantly worse than the winner everywhere: {out}.")

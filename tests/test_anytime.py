@@ -237,6 +237,15 @@ def test_races_side_by_side_are_those_one_by_one():
     assert race_of((3, 2), None).is_certified().tolist() == [False] * 3
 
 
+def test_exact_values_of_a_race_are_those_of_clipped_losses_in_units_of_their_range():
+    race, sums, scale = race_of((2,), 3), PairSums((2,)), 2 * np.log(30)
+    for losses in losses_with_gaps([0.0, 0.1], n_labels=20):
+        race.add(losses)
+        sums.add(clipped_losses(losses, 3))
+        expected = exact_log_values(sums.totals / scale, sums.squares / scale**2)
+        assert_array_equal(race.log_values("exact"), expected)
+
+
 def test_the_leader_at_the_stop_is_kept_when_another_leads_later():
     race = race_of((2,), within=0.5)
     for losses in losses_with_gaps([0.02, 0.0], n_labels=400):

@@ -168,6 +168,7 @@ def test_the_worst_leave_first_and_the_leader_stays(method):
     assert_array_equal(race.alive, [True, False, False, False])
     assert race.out_at[1] > race.out_at[2] >= race.out_at[3] > 0
     assert race.stopped_at == race.out_at[1]
+    assert race.leader_at_stop == 0
     assert race.could_stop()
 
 
@@ -234,6 +235,27 @@ def test_races_side_by_side_are_those_one_by_one():
             assert_array_equal(getattr(together, name)[i], getattr(alone, name))
         assert together.is_certified()[i] == alone.is_certified()
     assert race_of((3, 2), None).is_certified().tolist() == [False] * 3
+
+
+def test_exact_values_of_a_race_are_those_of_clipped_losses_in_units_of_their_range():
+    race, sums, scale = race_of((2,), 3), PairSums((2,)), 2 * np.log(30)
+    for losses in losses_with_gaps([0.0, 0.1], n_labels=20):
+        race.add(losses)
+        sums.add(clipped_losses(losses, 3))
+        expected = exact_log_values(sums.totals / scale, sums.squares / scale**2)
+        assert_array_equal(race.log_values("exact"), expected)
+
+
+def test_the_leader_at_the_stop_is_kept_when_another_leads_later():
+    race = race_of((2,), within=0.5)
+    for losses in losses_with_gaps([0.02, 0.0], n_labels=400):
+        race.add(losses)
+        if race.stopped_at == race.n_labels:
+            leader = int(race.leader)
+    for _ in range(200):  # the other one is far better from now on
+        race.add(np.where(np.arange(2) == leader, 0.4, 0.0))
+    assert race.leader != leader
+    assert race.leader_at_stop == leader
 
 
 def test_what_leaves_is_not_read_any_more():

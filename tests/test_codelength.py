@@ -19,7 +19,7 @@ from sklearn_mdl.metrics import (
     sample_complexity,
     surplus_description_length,
 )
-from sklearn_mdl.metrics._extrapolation import FLAT, LAWS, Extrapolation
+from sklearn_mdl.metrics._extrapolation import FLAT, LAWS, Extrapolation, _laws
 
 
 def sequential_code(y, n_classes):
@@ -471,6 +471,19 @@ def test_a_label_to_come_is_as_noisy_as_those_of_the_later_half():
     early[180:198] += noise
     found = extrapolate(early, 401)
     assert found.upper[0] - found.lower[0] < 0.1
+
+
+def test_curves_of_any_width_are_taken_as_64_bits():
+    losses = np.random.default_rng(0).exponential(size=400).astype(np.float32)
+    found, wide = (extrapolate(c, 800) for c in (losses, losses.astype(np.float64)))
+    np.testing.assert_array_equal(found.values, wide.values)
+
+
+def test_probabilities_of_all_laws_sum_to_one():
+    laws, future, prior = _laws(np.array([1, 10, 40, 100]), 200)
+    assert len(laws) == len(future) == len(prior)
+    assert prior.sum() == pytest.approx(1, rel=1e-12)
+    assert prior[0] == FLAT
 
 
 def test_a_prediction_is_precise_up_to_a_tenth_of_it_on_either_side():

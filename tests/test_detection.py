@@ -80,6 +80,12 @@ def test_intervals_are_quantiles_over_resamples_of_each_kind():
     ]
 
 
+def test_one_resample_is_an_interval_of_one_number():
+    rng = np.random.default_rng(0)
+    found = detection_measures([0, 1] * 20, rng.normal(size=40), n_resamples=1)
+    assert found.roc_auc_interval[0] == found.roc_auc_interval[1]
+
+
 def test_intervals_cover():
     """Of Gaussian scores ROC AUC is known."""
     rng = np.random.default_rng(0)

@@ -11,7 +11,9 @@ from sklearn_mdl import (
     frequency_codelength,
 )
 from sklearn_mdl.metrics import (
+    blind_codelengths,
     decayed_frequency_codelengths,
+    escape_codelengths,
     frequency_codelengths,
     transition_codelengths,
 )
@@ -61,6 +63,18 @@ def test_counts_fade_by_the_definition():
         expected.append(-np.log(counts[y[t]] / counts.sum()))
     found = decayed_frequency_codelengths(y, half_life=half_life)
     assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_codes_without_features_are_those_of_labels_with_escapes():
+    labels = np.random.default_rng(0).integers(3, size=300)
+    classes = np.arange(3)
+    codes = [
+        frequency_codelengths(labels, 3),
+        decayed_frequency_codelengths(labels, 3, half_life=100),
+        transition_codelengths(labels, 3),
+    ]
+    expected = np.stack(codes, 1) + escape_codelengths(labels, classes)[:, None]
+    assert_allclose(blind_codelengths(labels, 3), expected)
 
 
 def test_transitions_cost_what_frequencies_do_after_each_label():

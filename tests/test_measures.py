@@ -110,6 +110,10 @@ def test_confidence_on_an_edge_belongs_to_the_bin_below():
     assert_allclose(expected_calibration_error([0.5, 0.49], [1, 0], n_bins=4), 0.005)
 
 
+def test_confidence_of_zero_belongs_to_the_first_bin():
+    assert_allclose(expected_calibration_error([0.0, 0.5], [0, 1]), 0.25)
+
+
 def test_confidence_above_one_by_rounding_belongs_to_the_last_bin():
     assert_allclose(
         expected_calibration_error([1 + 1e-10, 0.9], [0, 1], n_bins=1), 0.45

@@ -346,3 +346,19 @@ def test_a_long_table_prints_its_first_rows_and_the_number_of_the_others():
     twenty_one = repr(pairwise_wilcoxon(table[:, :7])).splitlines()
     assert twenty_one[-1] == "  and 1 more rows: to_frame()"
     assert len(repr(pairwise_wilcoxon(table[:, :6])).splitlines()) == 2 + 15
+
+
+def test_tables_of_pairs_have_a_row_for_each_and_all_columns():
+    table = np.random.default_rng(0).uniform(1, 2, size=(9, 3))
+    columns = {
+        pairwise_wilcoxon: ["median_log_ratio", "p_value", "adjusted_p_value"],
+        bayesian_signed_rank: ["p_first", "p_equivalent", "p_second"],
+        win_table: ["wins", "ties", "losses"],
+    }
+    for compare, names in columns.items():
+        found = compare(table).named(["a", "b", "longer"], [])
+        _, heading, *rows = repr(found).splitlines()
+        assert heading.split() == ["first", "second", *names]
+        pairs = [["a", "b"], ["a", "longer"], ["b", "longer"]]
+        assert [row.split()[:2] for row in rows] == pairs
+        assert [row.index(row.split()[0]) for row in rows] == [2] * 3  # to the left

@@ -250,7 +250,10 @@ def test_a_fit_does_not_depend_on_noises_that_retire():
     together._run.retire([0, 2])
     together.partial_fit(X[170:], y[170:])
     alone = MDLReadoutSwitcher(together.readouts[1:2], device="cpu").fit(X, y)
-    assert_array_equal(together.readout_losses_[:, 1], alone.readout_losses_[:, 0])
+    found, expected = together.readout_losses_[:, 1], alone.readout_losses_[:, 0]
+    assert_array_equal(found[:160], expected[:160])
+    # All noises then share sums, which were computed from the posterior of one of them.
+    assert_allclose(found[160:], expected[160:], rtol=1e-11)
 
 
 def test_many_labellings_are_fitted_like_one():

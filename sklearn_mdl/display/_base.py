@@ -281,7 +281,7 @@ def point_style(index: int) -> Style:
     return {"color": COLOURS[colour], "marker": marker, "linestyle": "none"}
 
 
-def named_lines(place: ArrayLike, last: Floats, max_named: int) -> list[int]:
+def named_lines(place: ArrayLike, last: ArrayLike, max_named: int) -> list[int]:
     """Return the lines that a legend names."""
     if not isinstance(max_named, Integral) or max_named < 1:
         raise invalid("max_named", "an integer of at least 1", max_named, "try 12")

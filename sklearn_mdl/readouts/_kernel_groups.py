@@ -261,17 +261,11 @@ class KernelGroup:
         assert isinstance(self.ridge, ExtendedRidge)
         self.ridge = self.ridge.condensed(targets)
 
-    def settle(self) -> None:
-        """Replace a posterior by fits from time to time, first without any rows."""
+    def settle(self, rows: Tensor) -> None:
+        """Replace a posterior by fits, given the last rows (n, d')."""
         assert isinstance(self.ridge, ReducedRidge)
-        leading, known = self.ridge.leading, self.ridge.weights[0]
-        sums = known.new_zeros(len(known), len(known)), torch.zeros_like(known)
-        self.ridge = SettledRidge(leading, self.ridge.alphas, sums)
-
-    def add(self, rows: Tensor) -> None:
-        """Keep rows (n, d') for the next fit."""
-        assert isinstance(self.ridge, SettledRidge)
-        self.ridge.add(self.values(self.view.pairs(rows)))
+        cross = self.values(self.view.pairs(rows))
+        self.ridge = SettledRidge.following(self.ridge, cross)
 
     def learn(self, targets: Tensor) -> None:
         """Add the rows kept for the next fit, with their targets (n, P)."""
@@ -294,7 +288,8 @@ class KernelGroup:
             The posterior of every readout, or its last fit.
         """
         first = {name: value.to(self.device) for name, value in learned[0].items()}
-        leading, alphas = with_root(first["places"], self._root()), self.ridge.alphas
+        root, alphas = self._root(), self.ridge.alphas
+        leading = with_root(first["places"], root @ root.mT)
         weights = torch.stack([one["weights"] for one in learned]).to(self.device)
         if "covariance" in first:
             covariance = torch.stack([one["covariance"] for one in learned])

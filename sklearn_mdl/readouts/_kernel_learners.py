@@ -24,6 +24,7 @@ from sklearn_mdl._core.kernels.functions import (
     median_distance,
 )
 from sklearn_mdl._core.kernels.ridge import ForwardRidge, Pending
+from sklearn_mdl._core.kernels.settled import RECENT
 from sklearn_mdl._core.numerics import flushed_denormals, memory_of, one_thread
 from sklearn_mdl._core.stream.learner import Learned, Report
 from sklearn_mdl.readouts._build import Context, grouped
@@ -239,27 +240,16 @@ class KernelLearner(RowLearner):
         """
         assert self.n_settled is not None
         if n_rows == self.n_settled:
-            self._settle(targets)
+            recent = self.stream.store.rows(n_rows - RECENT, n_rows)
+            for group in self.groups:
+                scaling = group.view.scaling
+                group.settle(self._scaler.scaled(recent, scaling, self.device))
         elif last_sum(n_rows, self.n_settled) == n_rows:
             new = targets(slice(last_sum(n_rows - 1, self.n_settled), n_rows))
             for group in self.groups:
                 group.learn(new)
                 if last_fit(n_rows, self.n_settled) == n_rows:
                     group.fit()
-
-    def _settle(self, targets: Callable[[slice], Tensor]) -> None:
-        """Compute the features of all rows so far again, and fit to them."""
-        assert self.n_settled is not None
-        for group in self.groups:
-            group.settle()
-        for start in range(0, self.n_settled, PIECE):
-            rows = slice(start, min(start + PIECE, self.n_settled))
-            raw, known = self.stream.store.rows(rows.start, rows.stop), targets(rows)
-            for group in self.groups:
-                group.add(self._scaler.scaled(raw, group.view.scaling, self.device))
-                group.learn(known)
-        for group in self.groups:
-            group.fit()
 
     def _rescale_targets(self, n_rows: int) -> bool:
         """Set the units of targets by the first labels; return True if they changed."""

@@ -252,7 +252,7 @@ def _awake_only(losses: ArrayLike) -> NDArray[np.floating]:
 
 
 def _with_cost(
-    experts: Integers, losses: NDArray[np.generic], components: list[Component]
+    experts: Integers, losses: NDArray[np.floating], components: list[Component]
 ) -> ExpertSequence:
     loss, start = 0.0, 0
     for block in cut(losses):

@@ -90,10 +90,12 @@ class ExtendedRidge(ForwardRidge):
 
     def condensed(self, targets: Tensor) -> ReducedRidge:
         """Return the posterior of the features' weights, given all targets (N, P)."""
-        leading = places, root = with_root(leading_landmarks(self._root), self._root)
-        features = torch.cat([self._root, self._later]) @ self._root[places].mT
-        features = torch.linalg.solve_triangular(root, features.mT, upper=False).mT
-        products, known = features.mT @ features, features.mT @ targets
+        kernel = self._root @ self._root.mT
+        leading = places, root = with_root(leading_landmarks(kernel), kernel)
+        later = self._later @ self._root[places].mT
+        features = torch.cat([kernel[:, places], later]).mT
+        features = torch.linalg.solve_triangular(root, features, upper=False).mT
+        products, known = lower_products(features), features.mT @ targets
         shape = len(self.alphas), *root.shape
         covariance, weights = root.new_empty(shape), []
         for alpha, own in zip(self.alphas, covariance, strict=True):
@@ -228,7 +230,18 @@ def panels(size: int) -> Iterator[tuple[int, slice]]:
         yield start, slice(start, min(start + PANEL, size))
 
 
-def leading_landmarks(root: Tensor) -> Tensor:
+def lower_products(features: Tensor) -> Tensor:
+    """Return products (m, m) of the columns of features (n, m).
+
+    Numbers above the diagonal are not computed, except within panels.
+    """
+    found = features.new_zeros(features.shape[1], features.shape[1])
+    for start, columns in panels(len(found)):
+        found[start:, columns] = features[:, start:].mT @ features[:, columns]
+    return found
+
+
+def leading_landmarks(kernel: Tensor) -> Tensor:
     """Choose landmarks that the previous ones explain least, until they suffice.
 
     This is a pivoted Cholesky factorisation (Fine and Scheinberg, 2001, Efficient SVM
@@ -237,26 +250,26 @@ def leading_landmarks(root: Tensor) -> Tensor:
 
     Parameters
     ----------
-    root : Tensor of shape (M, M)
-        Root of the kernel of all landmarks.
+    kernel : Tensor of shape (M, M)
+        Kernel of all landmarks.
 
     Returns
     -------
     places : Tensor of shape (m,)
     """
-    products = root @ root.mT
-    if products.isnan().any():
-        return torch.arange(len(root), device=root.device)
-    # Of equal rows the earlier comes first, whatever the last digits of the products.
-    products.diagonal().mul_(1 - TIE * torch.arange(len(root)).to(products))
+    if kernel.isnan().any():
+        return torch.arange(len(kernel), device=kernel.device)
+    # Of equal rows the earlier comes first, whatever the last digits of the kernel.
+    ordered = kernel.cpu().clone()
+    ordered.diagonal().mul_(1 - TIE * torch.arange(len(kernel)).to(ordered))
     with one_blas_thread():
-        factor, order, rank, _ = dpstrf(products.cpu().numpy(), lower=1)
+        factor, order, rank, _ = dpstrf(ordered.numpy(), lower=1)
     explained = np.cumsum(np.square(np.tril(factor)[:, :rank]).sum(0))
     n_leading = 1 + int(np.searchsorted(explained, (1 - LEFT_OUT) * explained[-1]))
-    return torch.from_numpy(order[:n_leading].astype(np.int64) - 1).to(root.device)
+    return torch.from_numpy(order[:n_leading].astype(np.int64) - 1).to(kernel.device)
 
 
-def with_root(places: Tensor, root: Tensor) -> tuple[Tensor, Tensor]:
+def with_root(places: Tensor, kernel: Tensor) -> tuple[Tensor, Tensor]:
     """Return chosen landmarks (m,) and the root (m, m) of their kernel.
 
     The choice hangs on the last digits of a kernel, which vary with the machine, so it
@@ -265,11 +278,10 @@ def with_root(places: Tensor, root: Tensor) -> tuple[Tensor, Tensor]:
     Parameters
     ----------
     places : Tensor of shape (m,)
-    root : Tensor of shape (M, M)
-        Root of the kernel of all landmarks.
+    kernel : Tensor of shape (M, M)
+        Kernel of all landmarks.
     """
-    own = root[places]
-    return places, cholesky((own @ own.mT)[None])[0]
+    return places, cholesky(kernel[places][None, :, places])[0]
 
 
 def landmark_features(

@@ -14,6 +14,7 @@ before the last fit and :math:`R R^T = F^T F + \alpha I`, a row with features ``
 The uncertainty of the weights, which is small by then, is averaged over the last rows
 before the fit.
 
+The sums of the rows before the first fit follow from the posterior that it replaces.
 Features are in single precision, which is twice as fast. Their products are summed in
 double precision, and each fit starts from these sums, so rounding errors do not
 accumulate.
@@ -28,7 +29,11 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from sklearn_mdl._core.kernels.reduced import landmark_features, panels
+from sklearn_mdl._core.kernels.reduced import (
+    ReducedRidge,
+    landmark_features,
+    lower_products,
+)
 from sklearn_mdl._core.kernels.ridge import Block, Pending, added_products, cholesky
 
 RECENT = 128  # rows over which the uncertainty of the weights is averaged
@@ -36,8 +41,6 @@ RECENT = 128  # rows over which the uncertainty of the weights is averaged
 
 class SettledRidge:
     """Ridge regression on landmark features for several noises.
-
-    Learn some rows and fit to them before the first prediction.
 
     Parameters
     ----------
@@ -71,21 +74,35 @@ class SettledRidge:
         self._later: tuple[Tensor, ...] = ()  # features of the rows after these
         self._recent: Tensor | None = None  # features of the last rows learned
 
+    @classmethod
+    def following(cls, posterior: ReducedRidge, cross: Tensor) -> Self:
+        """Continue from a posterior.
+
+        Parameters
+        ----------
+        posterior : ReducedRidge
+        cross : Tensor of shape (n, M)
+            Kernel of the last rows with the landmarks.
+        """
+        place = int(posterior.alphas.argmax())  # the covariance with least rounding
+        alpha, covariance = posterior.alphas[place], posterior.covariance[place]
+        noisy = torch.cholesky_inverse(cholesky(covariance[None])[0]).mul_(alpha)
+        known = noisy @ posterior.weights[place]
+        noisy.diagonal().sub_(alpha)
+        ridge = cls(posterior.leading, posterior.alphas, (noisy, known))
+        ridge.weights = posterior.weights
+        _, variances = posterior.predict(cross, cross.new_zeros(len(cross)))
+        ridge.variances = variances.mean(1)
+        return ridge
+
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
         """Share everything, since tensors are replaced rather than modified."""
         return copy.copy(self)
 
-    def add(self, cross: Tensor) -> None:
-        """Keep the features of rows, given their kernel (n, M) with the landmarks."""
-        found, _ = self._features(cross, cross.new_zeros(len(cross)))
-        self._later = *self._later, found
-
     def learn(self, targets: Tensor) -> None:
-        """Add the rows kept since the last call, with their targets (n, P)."""
-        features, products = torch.cat(self._later), self.products.clone()
-        for start, columns in panels(len(products)):
-            products[start:, columns] += features[:, start:].mT @ features[:, columns]
-        self.products = products
+        """Add the rows closed since the last call, with their targets (n, P)."""
+        features = torch.cat(self._later)
+        self.products = self.products + lower_products(features)
         self.known = self.known + features.mT.double() @ targets
         self._later, self._recent = (), features[-RECENT:]
 
@@ -96,7 +113,8 @@ class SettledRidge:
         noisy.diagonal(dim1=1, dim2=2).add_(self.alphas[:, None])
         factors = cholesky(noisy)
         known = self.known.expand(len(self.alphas), -1, -1)
-        self.weights = torch.cholesky_solve(known, factors)
+        # Contiguous as from a file, since the last bits of products depend on that.
+        self.weights = torch.cholesky_solve(known, factors).contiguous()
         recent = self._recent.mT.double().expand(len(self.alphas), -1, -1)
         solved = torch.linalg.solve_triangular(factors, recent, upper=False)
         self.variances = self.alphas * (1 + solved.square().sum(1).mean(1))

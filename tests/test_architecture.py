@@ -1,6 +1,7 @@
 """The shape of the package; the linters' rules in pyproject.toml hold the rest."""
 
 import ast
+import inspect
 import re
 from pathlib import Path
 
@@ -80,8 +81,8 @@ def test_the_contract_of_a_learner_is_small_and_documented():
     names |= set(Learner.__annotations__)
     members = {name for name in names if not name.startswith("_")}
     assert len(members) <= 19
-    attributes = Learner.__doc__.partition("    Attributes\n")[2]
-    described = set(re.findall(r"^    (\w.*?) : ", attributes, re.MULTILINE))
+    attributes = inspect.getdoc(Learner).partition("Attributes\n")[2]
+    described = set(re.findall(r"^(\w.*?) : ", attributes, re.MULTILINE))
     named = {name for names in described for name in names.split(", ")}
     methods = {name for name in members if callable(getattr(Learner, name, None))}
     assert named | methods == members

@@ -214,7 +214,7 @@ MISSING = {
     "NaN": lambda pd: np.where(np.arange(40) == 3, np.nan, TEXT),
     "<NA>": lambda pd: pd.Series(TEXT, dtype="string").where(np.arange(40) != 3),
     "datetime64('NaT'": lambda pd: np.where(
-        np.arange(40) == 3, np.datetime64("NaT"), np.datetime64("2020-01-01")
+        np.arange(40) == 3, np.datetime64("NaT", "D"), np.datetime64("2020-01-01")
     ),
 }
 HAS_TEXT = hasattr(np.dtypes, "StringDType")  # since numpy 2

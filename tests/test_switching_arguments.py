@@ -6,6 +6,7 @@ import ast
 import math
 import re
 from fractions import Fraction
+from inspect import getdoc
 from typing import get_args
 
 import numpy as np
@@ -280,7 +281,7 @@ class TestParameters:
 
     def test_defaults_are_those_that_are_documented(self):
         for kind in NAMES.values():
-            entries = re.findall(r"^    (\w.*) : .*default=(.*)$", kind.__doc__, re.M)
+            entries = re.findall(r"^(\w.*) : .*default=(.*)$", getdoc(kind), re.M)
             documented = {
                 name: ast.literal_eval(value)
                 for names, value in entries

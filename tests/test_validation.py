@@ -21,7 +21,7 @@ from sklearn_mdl._core.validation import (
     warn_caller,
 )
 
-NAT = np.datetime64("NaT")
+NAT = np.datetime64("NaT", "D")
 
 
 class Missing:

@@ -200,6 +200,34 @@ def test_the_share_by_which_one_may_be_behind_falls_with_the_root_of_the_example
     assert stay.tolist() == [True, True, False, True, False, False]
 
 
+def test_a_closed_form_readout_stays_for_the_pool_or_as_the_best():
+    race = Race(tolerance=0.1, slack=1.0, min_readouts=2, min_samples=100)
+    losses = np.array([100.0, 101.0, 102.0, 103.0, 200.0, np.inf])
+    closed_form = np.array([True, True, False, True, True, True])
+    needed = [np.array([3]), np.array([4])]
+
+    def stay(kinds, n_samples, race=race):
+        found = race.survivors(losses, kinds, None, n_samples, closed_form)
+        return np.flatnonzero(found).tolist()
+
+    assert stay(needed, 199) == [0, 1, 2, 3, 4]
+    assert stay(needed, 200) == [0, 2, 3, 4]  # 1 is within the tolerance
+    assert stay((), 200) == [0, 1, 2, 3]
+    assert stay(needed, 200, race.set_params(min_readouts=5)) == [0, 1, 2, 3, 4]
+
+
+def test_a_race_knows_which_readouts_learn_in_closed_form(monkeypatch):
+    given, survivors = [], Race.survivors
+
+    def noted(race, losses, kinds, unit, n_samples, closed_form):
+        given.append(closed_form)
+        return survivors(race, losses, kinds, unit, n_samples, closed_form)
+
+    monkeypatch.setattr(Race, "survivors", noted)
+    raced().fit(*rows("classes"))
+    assert np.flatnonzero(given[0]).tolist() == [8, 9]  # kernels
+
+
 def test_files_of_losses_know_who_retired(tmp_path):
     X, y = rows("classes")
     switcher = raced(store=tmp_path / "run").fit(X, y)

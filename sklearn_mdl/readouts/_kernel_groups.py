@@ -264,18 +264,8 @@ class KernelGroup:
     def settle(self, rows: Tensor) -> None:
         """Replace a posterior by fits, given the last rows (n, d')."""
         assert isinstance(self.ridge, ReducedRidge)
-        cross = self.values(self.view.pairs(rows))
-        self.ridge = SettledRidge.following(self.ridge, cross)
-
-    def learn(self, targets: Tensor) -> None:
-        """Add the rows kept for the next fit, with their targets (n, P)."""
-        assert isinstance(self.ridge, SettledRidge)
-        self.ridge.learn(targets)
-
-    def fit(self) -> None:
-        """Fit to all rows learned so far."""
-        assert isinstance(self.ridge, SettledRidge)
-        self.ridge.fit()
+        kernel = self.values(self.view.pairs(rows))
+        self.ridge = SettledRidge.following(self.ridge, kernel)
 
     def restore(self, n_rows: int, learned: Sequence[Mapping[str, Tensor]]) -> None:
         """Turn the rows of the view into landmarks; the rest is from a state.

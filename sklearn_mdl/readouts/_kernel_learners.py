@@ -24,7 +24,7 @@ from sklearn_mdl._core.kernels.functions import (
     median_distance,
 )
 from sklearn_mdl._core.kernels.ridge import ForwardRidge, Pending
-from sklearn_mdl._core.kernels.settled import RECENT
+from sklearn_mdl._core.kernels.settled import RECENT, SettledRidge
 from sklearn_mdl._core.numerics import flushed_denormals, memory_of, one_thread
 from sklearn_mdl._core.stream.learner import Learned, Report
 from sklearn_mdl.readouts._build import Context, grouped
@@ -247,9 +247,10 @@ class KernelLearner(RowLearner):
         elif last_sum(n_rows, self.n_settled) == n_rows:
             new = targets(slice(last_sum(n_rows - 1, self.n_settled), n_rows))
             for group in self.groups:
-                group.learn(new)
+                assert isinstance(group.ridge, SettledRidge)
+                group.ridge.learn(new)
                 if last_fit(n_rows, self.n_settled) == n_rows:
-                    group.fit()
+                    group.ridge.fit()
 
     def _rescale_targets(self, n_rows: int) -> bool:
         """Set the units of targets by the first labels; return True if they changed."""

@@ -32,6 +32,10 @@ class Race(BaseEstimator):
     ``4 * min_samples`` labels on, this limit grows in proportion to the labels. The
     increase is estimated to second order, with the other weights adapted.
 
+    From ``2 * min_samples`` examples on, a pool makes another closed-form expert, such
+    as a kernel, redundant. It then stays only if its kind is needed or if its loss is
+    the lowest: unlike a network, it rarely catches up late.
+
     All other experts retire. They are no longer evaluated or trained. They count as
     asleep, so each predicts like the mixture of the experts that still run (Freund et
     al., 1997). A decoder retires the same experts, since the rule uses only past
@@ -123,6 +127,7 @@ class Race(BaseEstimator):
         kinds: Sequence[NDArray[np.intp]] = (),
         unit: float | None = None,
         n_samples: int | None = None,
+        closed_form: NDArray[np.bool_] | None = None,
     ) -> NDArray[np.bool_]:
         """Return a mask of the experts that stay.
 
@@ -136,6 +141,8 @@ class Race(BaseEstimator):
             Cost in nats of which `tolerance` is a share; None is the lowest loss.
         n_samples : int or None
             Examples so far, with which the tolerance decreases; None is `min_samples`.
+        closed_form : ndarray of shape (K,), bool, or None
+            Mask of the experts that learn in closed form; None is none of them.
 
         Returns
         -------
@@ -143,15 +150,15 @@ class Race(BaseEstimator):
         """
         least = losses.min()
         unit = least if unit is None else unit
-        seen = (
-            self.min_samples if n_samples is None else max(n_samples, self.min_samples)
-        )
+        seen = max(n_samples or 0, self.min_samples)
         tolerance = self.tolerance * math.sqrt(self.min_samples / seen)
-        survivors: NDArray[np.bool_]
-        survivors = losses <= least + tolerance * unit + self.slack
+        survivors: NDArray[np.bool_] = losses <= least + tolerance * unit + self.slack
+        if closed_form is not None and len(kinds) and seen >= 2 * self.min_samples:
+            survivors[closed_form & (losses > least)] = False
         for kind in kinds:
             survivors[kind[losses[kind].argmin()]] = True
+        n_more = max(0, self.min_readouts - int(survivors.sum()))
         in_order = np.argsort(losses, kind="stable")
-        survivors[in_order[: self.min_readouts]] = True
+        survivors[in_order[~survivors[in_order]][:n_more]] = True
         survivors &= losses < np.inf
         return survivors

@@ -65,7 +65,9 @@ class Elimination(Event):
     weights : ndarray of shape (K,) or None
         Prior weights of the readouts. A readout with zero weight never keeps another
         awake.
-    n_readouts, batch_size : int
+    closed_form : ndarray of shape (K,), bool
+        Mask of the readouts that learn in closed form.
+    batch_size : int
     schedule : Schedule
         Schedule of the stream.
     """
@@ -74,12 +76,12 @@ class Elimination(Event):
         self,
         race: Race,
         weights: Floats | None,
-        n_readouts: int,
+        closed_form: NDArray[np.bool_],
         batch_size: int,
         schedule: Schedule,
     ) -> None:
-        prior = np.ones(n_readouts) if weights is None else np.asarray(weights)
-        self._possible = prior > 0
+        self._closed_form, n_readouts = closed_form, len(closed_form)
+        self._possible = np.ones(n_readouts, bool) if weights is None else weights > 0
         race.check_params(int(self._possible.sum()))
         self._race = race
         self._batch_size = batch_size
@@ -126,7 +128,8 @@ class Elimination(Event):
         losses = np.where(awake & self._possible, sums, np.inf)
         unit = run.outcome.unit_of_loss(float(losses.min()), self._n_known - start)
         needed = run.coder.needed(self._race.slack_of_pool(self._n_known))
-        survivors = self._race.survivors(losses, needed, unit, self._n_known)
+        given = losses, needed, unit, self._n_known, self._closed_form
+        survivors = self._race.survivors(*given)
         run.retire(np.flatnonzero(awake & ~survivors).tolist())
 
 

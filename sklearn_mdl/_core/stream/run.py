@@ -5,6 +5,7 @@ from __future__ import annotations
 import copyreg
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -155,8 +156,10 @@ class PrequentialRun:
         self.retired_at = np.full(n_readouts, -1)
         self.events: list[Event] = []
         if mixing.race is not None:
-            size = n_readouts, settings.batch_size
-            self.events = [Elimination(mixing.race, weights, *size, self.schedule)]
+            by_row = [lr.columns for lr in learners if lr.rows_ahead is not None]
+            closed_form = np.isin(np.arange(n_readouts), list(chain(*by_row)))
+            how = closed_form, settings.batch_size, self.schedule
+            self.events = [Elimination(mixing.race, weights, *how)]
         self.flushed: PrequentialRun | None = None
         self.is_stopped = False  # by a callback, in this call
         self.can_go_on = True  # False if the last call was interrupted in a segment

@@ -6,7 +6,8 @@ which none repeats another; they lie in a memory-mapped file, as the pass's trac
 Each pass runs in a process of its own, with checkpoints; with ``--kill`` it is killed
 after so many CPU seconds, and a second process goes on, whose seconds are counted, too.
 Memory is what the process holds at most, without and with the pages of mapped files,
-which the system can take back.
+which the system can take back. "full" is the default list without race and thinned
+replay.
 """
 
 import multiprocessing
@@ -21,11 +22,12 @@ from benchmarks._data import feature_cells
 from benchmarks._kept import OPTION, kept
 from benchmarks._streams import teacher
 from sklearn_mdl import MDLReadoutSwitcher
+from sklearn_mdl._core.stream import learner
 
 SEED = 0
 PIECE = 100_000  # rows that are drawn at once
 NOISE = 0.1  # share of a feature's standard deviation
-LISTS = {"default": None, "closed-form": "closed-form", "nets": "nets"}
+LISTS = {"default": None, "closed-form": "closed-form", "nets": "nets", "full": None}
 
 
 class Million:
@@ -216,6 +218,8 @@ def _fit(folder, name, n_jobs):
     X = np.load(folder / "X.npy", mmap_mode="r")
     y = np.load(folder / "y.npy")
     options = {"random_state": 0, "device": "cpu", "n_jobs": n_jobs}
+    if name == "full":
+        options["race"], learner.FULL_REPLAY = None, len(y)
     switcher = MDLReadoutSwitcher(LISTS[name], checkpoint=folder / "pass", **options)
     codelength = switcher.fit(X, y).codelength_
     (folder / "codelength.txt").write_text(repr(codelength))

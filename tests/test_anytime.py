@@ -84,6 +84,22 @@ def test_exact_sums_are_those_of_the_definition():
     assert_allclose(np.exp(exact_log_values(total, square)), np.mean(terms, axis=0))
 
 
+def test_sums_of_a_pair_wait_while_one_of_it_is_absent():
+    rows = np.random.default_rng(0).gamma(1.0, size=(20, 3))
+    some, pair = PairSums((3,)), PairSums((2,))
+    for i, losses in enumerate(rows):
+        some.add(np.where(np.arange(3) == 2, np.nan, losses) if i % 2 else losses)
+        pair.add(losses[:2])
+    both = slice(2), slice(2)
+    for name in ("n", "totals", "squares", "moments"):
+        assert_array_equal(getattr(some, name)[both], getattr(pair, name))
+    third = PairSums((3,))
+    for losses in rows[::2]:
+        third.add(losses)
+    for name in ("n", "totals", "squares", "moments"):
+        assert_array_equal(getattr(some, name)[2], getattr(third, name)[2])
+
+
 def test_exact_bounds_are_where_the_e_value_reaches_the_threshold():
     squares = np.array([0.0, 1e-3, 0.5, 7.0, 900.0])
     for level in (0.4, 0.05, 1e-6):
@@ -209,6 +225,16 @@ def test_within_bounds_the_leaders_distance(method):
     assert race.alive.all()
     assert max(-lower) <= 0.3
     assert race.stopped_at == race.n_labels > 30
+
+
+def test_bounds_are_those_of_the_process_that_is_named():
+    race, exact = race_of((3,)), race_of((3,), method="exact")
+    for losses in losses_with_gaps([0.0, 0.1, 0.2], n_labels=60):
+        race.add(losses)
+        exact.add(losses)
+    for found, expected in zip(race.bounds("exact"), exact.bounds(), strict=True):
+        assert_array_equal(found, expected)
+    assert (race.bounds("exact")[0] <= race.bounds()[0]).all()
 
 
 def test_labels_at_first_do_not_count():

@@ -186,7 +186,7 @@ def test_regressors_and_the_command_line_have_it(tmp_path, capsys):
 
 
 def test_what_the_device_lacks_is_refused(monkeypatch):
-    with pytest.raises(ValueError, match=r"'tf32' needs a GPU .*, got cpu with torch"):
+    with pytest.raises(ValueError, match=r"'tf32' needs a GPU .*, got cpu, which"):
         switcher(precision="tf32").fit(X, Y)
     monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)
     with pytest.raises(ValueError, match=r"'bfloat16' needs a CPU with AVX-512 BF16"):
@@ -196,21 +196,19 @@ def test_what_the_device_lacks_is_refused(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("precision", "capability", "version", "n_jobs", "message"),
+    ("precision", "capability", "n_jobs", "message"),
     [
-        ("bfloat16", 8, "2.8.0", 2, None),
-        ("bfloat16", 8, "2.7.1", 1, "and torch 2.8, got cuda"),
-        ("bfloat16", 7, "2.12.0", 1, "compute capability 8.0"),
-        ("tf32", 9, "2.7.1", 1, None),
-        ("tf32", 7, "2.12.0", 1, "compute capability 8.0"),
-        ("tf32", 8, "2.12.0", 2, "pass n_jobs=None"),
+        ("bfloat16", 8, 2, None),
+        ("bfloat16", 7, 1, "compute capability 8.0"),
+        ("tf32", 9, 1, None),
+        ("tf32", 7, 1, "compute capability 8.0"),
+        ("tf32", 8, 2, "pass n_jobs=None"),
     ],
 )
 def test_gpus_are_asked_what_they_are(
-    monkeypatch, precision, capability, version, n_jobs, message
+    monkeypatch, precision, capability, n_jobs, message
 ):
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda d: (capability, 0))
-    monkeypatch.setattr(torch, "__version__", version)
     given = precision, torch.device("cuda"), n_jobs
     if message is None:
         numerics.check_precision(*given)

@@ -5,9 +5,11 @@ itself writes are read in ``tests/clients``.
 """
 
 import csv
+import io
 import json
 import pickle
 import re
+import zipfile
 from types import SimpleNamespace
 
 import h5py
@@ -440,6 +442,80 @@ def test_a_link_to_another_file_is_read_there(tmp_path, kind):
     features, _ = load_representations(path).datasets["study"]
     assert_array_equal(features["linked"], X)
     assert_array_equal(features["deep"], FEATURES["deep"])
+
+
+# Files that were sent: none reads another file, or takes far more than its size
+
+
+@for_each("name", ["../other.arrow", "/etc/hosts"])
+def test_files_named_elsewhere_are_refused(tmp_path, name):
+    path = saved(tmp_path)
+    state = json.dumps({"_data_files": [{"filename": name}]})
+    (path / "test" / "state.json").write_text(state)
+    assert f"it names {name!r}" in message(path)
+    (path / "dataset_dict.json").write_text(json.dumps({"splits": [name]}))
+    assert f"it names {name!r}" in message(path)
+    path = eva(tmp_path / "eva")
+    table = {"origin": ["a", "b"], "embeddings": ["0.pt", name], "target": ["x", "y"]}
+    write_table(path / "deep" / "study" / "manifest.csv", table)
+    assert f"it names {name!r}" in message(path)
+
+
+def test_hdf5_reads_no_file_elsewhere(tmp_path, monkeypatch):
+    secret = tmp_path / "secret.h5"
+    with h5py.File(secret, "w") as file:
+        file["X"] = np.zeros((N, 4))
+    (tmp_path / "study").mkdir()
+    monkeypatch.chdir(tmp_path)  # where libhdf5 looks for relative names, too
+    for target in (str(secret), "../secret.h5", "secret.h5"):
+        path = h5ad(tmp_path / "study")
+        with h5py.File(path, "a") as file:
+            file["obsm"]["linked"] = h5py.ExternalLink(target, "/X")
+        words = "must exist" if target == "secret.h5" else f"it names {target!r}"
+        assert words in message(path)
+    path = h5ad(tmp_path / "study")
+    with h5py.File(path, "a") as file, h5py.File(path.with_name("b.h5"), "w") as other:
+        other["all"] = h5py.ExternalLink(str(secret), "/")
+        file["obsm"]["linked"] = h5py.ExternalLink("b.h5", "/all/X")
+    assert f"it names {str(secret)!r}" in message(path)
+    path = h5ad(tmp_path / "study")
+    with h5py.File(path, "a") as file:
+        external = [(str(secret), 0, 32 * N)]
+        file["obsm"].create_dataset("raw", (N, 4), "f8", external=external)
+    assert "/obsm/raw is in other files" in message(path)
+
+
+def test_tensors_are_read_from_an_archive_as_torch_writes_it(tmp_path):
+    path = eva(tmp_path) / "deep" / "study" / "0.pt"
+    plain = path.read_bytes()
+    path.write_bytes(b"before" + plain)
+    assert "in another way than by torch" in message(tmp_path / "embeddings")
+    with (
+        zipfile.ZipFile(io.BytesIO(plain)) as old,
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as new,
+    ):
+        for name in old.namelist():
+            new.writestr(name, old.read(name))
+    assert "in another way than by torch" in message(tmp_path / "embeddings")
+    torch.save(bytearray(8), path)
+    assert "bytearray in a pickle of a tensor" in message(tmp_path / "embeddings")
+
+
+def test_values_without_any_byte_are_refused(tmp_path):
+    path = npz(tmp_path)
+    arrays = dict(np.load(path))
+    np.savez(path, **arrays | {"id": np.empty(N, "U1").astype("U0")})
+    if np.load(path)["id"].dtype.itemsize == 0:
+        assert "without any byte" in message(path)
+
+
+def test_escape_sequences_of_names_are_shown(tmp_path):
+    path = npz(tmp_path)
+    arrays = dict(np.load(path))
+    np.savez(
+        path, **{("\x1b]0;a\x07" if k == "deep" else k): v for k, v in arrays.items()}
+    )
+    assert r"\x1b]0;a\x07" in str(load_representations(path))
 
 
 def test_a_column_named_twice_is_refused(tmp_path):

@@ -274,9 +274,17 @@ def test_weights_are_unpickled_once_and_without_code(checkpoint, monkeypatch, op
     assert len(pickle.dumps(encoder)) < 2000
 
 
-def test_timm_reads_no_file_by_an_option(tmp_path):
-    options = {"model_options": {"checkpoint_path": str(tmp_path)}}
-    words = "model_options must not contain checkpoint_path"
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("checkpoint_path", "weights.pth"),
+        ("pretrained_cfg_overlay", {"file": "weights.pth"}),
+        ("pretrained_cfg", {"url": "https://example.org/weights.pth"}),
+    ],
+)
+def test_timm_reads_no_file_by_an_option(name, value):
+    options = {"model_options": {name: value}}
+    words = f"model_options must not contain {name}"
     with pytest.raises(ValueError, match=words):
         TimmEncoder("test_vit", pretrained=False, **options).fit(IMAGES)
     with pytest.raises(ValueError, match=words):

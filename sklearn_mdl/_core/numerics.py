@@ -256,11 +256,10 @@ def check_precision(precision: str, device: torch.device, n_jobs: int) -> None:
     """Raise for a precision below float32 that the device does not support."""
     if not _multiplies(precision, device):
         gpu = f"a GPU of compute capability {AMPERE}.0"
-        needed = f"a CPU with AVX-512 BF16, or {gpu} and torch 2.8"
+        needed = f"a CPU with AVX-512 BF16, or {gpu}"
         raise ValueError(
             f"precision={precision!r} needs {gpu if precision == 'tf32' else needed}, "
-            f"got {device} with torch {torch.__version__}, which does not support such "
-            "products; leave it at 'float32'"
+            f"got {device}, which does not support such products; leave it at 'float32'"
         )
     if precision == "tf32" and n_jobs > 1:
         raise unsupported('precision="tf32"', "n_jobs", "pass n_jobs=None")
@@ -269,9 +268,7 @@ def check_precision(precision: str, device: torch.device, n_jobs: int) -> None:
 def _multiplies(precision: str, device: torch.device) -> bool:
     """Return True if the device supports products of this precision."""
     if device.type == "cuda":
-        is_new = torch.cuda.get_device_capability(device)[0] >= AMPERE
-        version = tuple(map(int, torch.__version__.split(".")[:2]))
-        return is_new and (precision == "tf32" or version >= (2, 8))
+        return torch.cuda.get_device_capability(device)[0] >= AMPERE
     # Torch would otherwise emulate these products, more slowly than float32.
     found = getattr(torch.cpu, "_is_avx512_bf16_supported", bool)()
     return device.type == "cpu" and precision == "bfloat16" and bool(found)

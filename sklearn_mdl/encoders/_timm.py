@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 HUBS = ("hf-hub:", "hf_hub:", "local-dir:")
 CONNECT_SECONDS = 5.0
 NUMPY_FILES = (".npz", ".npy")
+READ = {"checkpoint_path", "pretrained_cfg", "pretrained_cfg_overlay", "cache_dir"}
 
 
 def sources_of_name(name: str) -> Sources:
@@ -41,11 +42,11 @@ def sources_of_name(name: str) -> Sources:
 
 
 def check_options(options: Mapping[str, object] | None) -> None:
-    """Raise for options that would make timm read a file."""
-    if "checkpoint_path" in (options or {}):
+    """Raise for options that would make timm read a file or an address."""
+    for name in sorted(READ & set(options or {})):
         raise ValueError(
-            "model_options must not contain checkpoint_path, which timm would load "
-            "unsafely; pass the path to TimmEncoder"
+            f"model_options must not contain {name}, which timm would load "
+            "unsafely; pass the path of weights to TimmEncoder"
         )
 
 

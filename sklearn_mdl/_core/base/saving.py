@@ -139,8 +139,9 @@ class FileMixin:
 
         If you fit it further, results are bitwise those of the saved estimator. You can
         load files that you do not trust: no code in them is run, only objects of this
-        package are created, and memory is limited by the size of the file. Nothing else
-        is read or downloaded unless you allow it.
+        package are created, and memory is limited by the size of the file, apart from
+        networks of timm that it names. Nothing else is read or downloaded unless you
+        allow it.
 
         Parameters
         ----------

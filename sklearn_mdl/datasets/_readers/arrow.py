@@ -39,7 +39,8 @@ def read_saved(folder: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
         with _written(folder / SPLITS):
             there = json.loads((folder / SPLITS).read_text(encoding="utf-8"))["splits"]
             there = [str(name) for name in there]
-        folders = {s: folder / s for s in parts.chosen_splits(there, wanted, folder)}
+        chosen = parts.chosen_splits(there, wanted, folder)
+        folders = {split: parts.named_in(folder, split) for split in chosen}
     tables = {split: _read_arrow(own) for split, own in folders.items()}
     return _parts(folder.name, tables, wanted, folder)
 
@@ -50,7 +51,8 @@ def _read_arrow(folder: Path) -> Any:
     with _written(folder):
         state = json.loads((folder / STATE).read_text(encoding="utf-8"))
         has_indices = bool(state.get("_indices_data_files"))
-        names = [folder / str(entry["filename"]) for entry in state["_data_files"]]
+        named = [str(entry["filename"]) for entry in state["_data_files"]]
+        names = [parts.named_in(folder, name) for name in named]
     if has_indices:
         cure = "save dataset.flatten_indices()"
         raise damaged(folder, "its rows in order", "it holds indices into them", cure)

@@ -8,6 +8,7 @@ d), or a list with one such tensor (``eva.core.callbacks.writers.embeddings``).
 from __future__ import annotations
 
 import pickle
+import pickletools
 import warnings
 import zipfile
 from collections import Counter
@@ -23,6 +24,7 @@ from sklearn_mdl.datasets._readers.text_tables import read_csv
 
 MANIFEST = "manifest.csv"
 _OWN = ("origin", "embeddings", "split")
+_MODULES = ("torch", "torch._utils", "collections")
 # Raised by torch for damaged files and tensors that are not plain.
 _UNREADABLE = (
     *(RuntimeError, EOFError, pickle.UnpicklingError, ValueError, TypeError),
@@ -50,7 +52,8 @@ def read_manifest(folder: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
         found = f"{origins.most_common(1)[0][0]!r} is there twice"
         raise damaged(path, "each origin once", found, "keep one row for each")
     labels, known = parts.labels_of(parts.parsed(table[column]))
-    features = _read_vectors([folder / file for file in table["embeddings"]])
+    files = [parts.named_in(folder, file) for file in table["embeddings"]]
+    features = _read_vectors(files)
     ids = parts.texts_of(table["origin"], "origins")
     groups = parts.groups_in(table, wanted, path)
     counts = ", ".join(f"{name or 'no name'} {splits.count(name)}" for name in chosen)
@@ -69,11 +72,29 @@ def _read_vectors(files: list[Path]) -> np.ndarray:
 
 
 def _check_archive(path: Path) -> None:
-    """Raise for a file for which torch would allocate more than its size."""
+    """Raise for a file for which torch would allocate more than its size.
+
+    The two libraries agree on the archive if it begins at the first byte.
+    """
     with zipfile.ZipFile(path) as archive:  # torch's older format is no longer written
-        sizes = [entry.file_size for entry in archive.infolist()]
-    if sum(sizes) > path.stat().st_size:
-        raise ValueError(f"{sum(sizes)} bytes of a smaller file")
+        entries = archive.infolist()
+        kinds = {entry.compress_type for entry in entries}
+        n_bytes = sum(entry.file_size for entry in entries)
+        is_plain = kinds <= {zipfile.ZIP_STORED} and n_bytes <= path.stat().st_size
+        if not is_plain or min(entry.header_offset for entry in entries):
+            raise ValueError(f"{n_bytes} bytes, stored in another way than by torch")
+        for name in archive.namelist():
+            if name.endswith("data.pkl"):
+                _check_pickle(archive.read(name))
+
+
+def _check_pickle(content: bytes) -> None:
+    """Raise for objects other than tensors, such as arrays of a size that it names."""
+    for opcode, argument, _ in pickletools.genops(content):
+        if opcode.name in ("GLOBAL", "INST", "STACK_GLOBAL"):
+            module, _, name = str(argument).partition(" ")
+            if module not in _MODULES or name == "_rebuild_wrapper_subclass":
+                raise ValueError(f"{argument or 'an object'} in a pickle of a tensor")
 
 
 def _read_vector(path: Path) -> np.ndarray:

@@ -30,13 +30,36 @@ SUFFIXES = (".h5", ".hdf5")
 HEAP = b"GCOL\1\0\0\0"  # where strings are stored
 
 
-def opened(path: Path) -> h5py.File:
+@contextmanager
+def opened(path: Path) -> Iterator[h5py.File]:
     """Open an HDF5 file, with errors that name what is missing."""
     library = needed("h5py", "load_representations", "readers")
     with readable(path, "HDF5", "write it again", OSError, ValueError):
         _check_heaps(path)
         file: h5py.File = library.File(path, "r")
-    return file
+    with file:
+        _check_links(file, path.parent, [path])
+        yield file
+
+
+def _check_links(file: h5py.File, folder: Path, known: list[Path]) -> None:
+    """Raise for links to files elsewhere than in the folder, also in linked files."""
+    library, found = needed("h5py", "load_representations", "readers"), []
+
+    def note(name: bytes, info: Any) -> None:
+        if info.type == library.h5l.TYPE_EXTERNAL:
+            found.append(name)
+
+    file.id.links.visit(note, info=True)
+    for name in found:
+        path = parts.named_in(folder, file.get(name, getlink=True).filename)
+        if not path.is_file():  # libhdf5 would look for it in the working directory
+            raise FileNotFoundError(
+                f"{path} must exist, as {file.filename} links to it; copy it there"
+            )
+        if path not in known:
+            with library.File(path, "r") as linked:
+                _check_links(linked, folder, [*known, path])
 
 
 def _check_heaps(path: Path) -> None:
@@ -65,15 +88,10 @@ def _read(item: h5py.Dataset) -> np.ndarray:
 
 def _check_size(item: h5py.Dataset) -> None:
     home = Path(item.file.filename)
-    if item.is_virtual:
-        names = [source.file_name for source in item.virtual_sources()]
-        files = {home if name == "." else home.parent / name for name in names}
-        stored = sum(path.stat().st_size for path in files if path.is_file())
-    elif item.external:
-        files = {home.parent / name for name, *_ in item.external}
-        stored = sum(path.stat().st_size for path in files if path.is_file())
-    else:
-        stored = min(item.id.get_storage_size(), home.stat().st_size)
+    if item.is_virtual or item.external:
+        found, cure = f"{item.name} is in other files", "copy it into this one"
+        raise damaged(home, "the arrays that it names", found, cure)
+    stored = min(item.id.get_storage_size(), home.stat().st_size)
     n_bytes = item.size * item.dtype.itemsize
     if n_bytes > MOST_TO_ONE * stored:
         found = f"{n_bytes} bytes of {item.name} are {stored} there"
@@ -230,9 +248,9 @@ def _is_table(item: Any) -> bool:
 
 def mapped(item: h5py.Dataset, path: Path) -> np.ndarray:
     """Memory-map a contiguous array, like AnnData's, and read other arrays."""
-    offset, elsewhere = item.id.get_offset(), item.is_virtual or item.external
+    offset = item.id.get_offset()
     # A link points to a dataset in another file.
-    elsewhere = elsewhere or Path(item.file.filename) != path
+    elsewhere = item.is_virtual or item.external or Path(item.file.filename) != path
     if offset is None or elsewhere or item.file.userblock_size:
         return _read(item)
     return np.memmap(path, item.dtype, "r", offset, item.shape)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -85,12 +86,33 @@ class Representations(NamedTuple):
             classes = f", {n_classes} classes" if n_classes else ""
             known = f", {len(np.unique(groups[0]))} groups" if groups else ""
             lines.append(f"  {name}: {len(labels)} rows{classes}{known}; {widths}")
-        return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
+        lines += [f"  {note}" for note in self.notes]
+        # Names are from files: escape sequences would change the terminal.
+        return "\n".join(map(_printable, lines))
+
+
+def named_in(folder: Path, name: str) -> Path:
+    """Return the path of a file that another file names.
+
+    Raises
+    ------
+    ValueError
+        If it is not in the folder: a file that was sent must not read others.
+    """
+    path = Path(os.path.normpath(folder / name))
+    if not path.is_relative_to(os.path.normpath(folder)):
+        required, found = "names of files in it", f"it names {name!r}"
+        raise damaged(folder, required, found, "move the file there, and name that")
+    return path
 
 
 def _are_classes(labels: np.ndarray) -> bool:
     whole = labels.dtype.kind != "f" or np.array_equal(labels, np.rint(labels))
     return bool(whole) and not may_be_real(labels)
+
+
+def _printable(line: str) -> str:
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
 
 
 def _counted(things: Collection[object], name: str) -> str:

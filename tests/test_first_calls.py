@@ -12,7 +12,12 @@ from sklearn.datasets import load_wine
 from sklearn.decomposition import PCA
 from torch import nn
 
-from sklearn_mdl import KernelReadout, MDLReadoutSwitcher, RepresentationScorer
+from sklearn_mdl import (
+    KernelReadout,
+    MDLReadoutSwitcher,
+    RepresentationScorer,
+    compare,
+)
 from sklearn_mdl.cli._main import main
 from sklearn_mdl.datasets import load_feature_directory
 from sklearn_mdl.encoders import TimmEncoder, TorchEncoder
@@ -122,3 +127,14 @@ def test_weights_are_refused_at_once_without_a_network(monkeypatch, tmp_path):
     with pytest.raises(OSError, match=r"checkpoint_path, or pass pretrained=False"):
         TimmEncoder("resnet10t.c3_in1k").fit(np.zeros((1, 32, 32, 3), np.uint8))
     assert time.monotonic() - start < 20
+
+
+@for_each("device", ["cuda", "cuda:7"])
+def test_a_gpu_that_is_not_there_is_refused_before_the_pass(device):
+    with pytest.raises(ValueError, match=rf"0 GPUs that torch finds, got '{device}'"):
+        MDLReadoutSwitcher("linear", device=device).fit(X, Y)
+
+
+def test_a_comparison_needs_encoders():
+    with pytest.raises(ValueError, match="encoders must be a mapping with an entry"):
+        compare({}, X, Y)

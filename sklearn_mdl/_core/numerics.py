@@ -244,12 +244,19 @@ def resolve_device(device: str) -> torch.device:
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        return torch.device(device)
+        found = torch.device(device)
     except RuntimeError as error:
         raise ValueError(
             f"device must be 'auto' or the name of a torch device, got {device!r}; try "
             "'cpu' or 'cuda'"
         ) from error
+    n_gpus = torch.cuda.device_count()
+    if found.type == "cuda" and (found.index or 0) >= n_gpus:
+        raise ValueError(
+            f"device must be 'auto', 'cpu' or one of the {n_gpus} GPUs that torch "
+            f"finds, got {device!r}; try 'auto'"
+        )
+    return found
 
 
 def check_precision(precision: str, device: torch.device, n_jobs: int) -> None:

@@ -154,7 +154,9 @@ def gather(
     if gaps:
         _report_gaps(gaps, missing)
         found = {name: dataset for name, dataset in found.items() if name not in gaps}
-    if not found or not names:
+    if not names:
+        raise invalid("encoders", "a mapping with an entry", {}, "write {'raw': None}")
+    if not found:
         raise ValueError(
             f"Ranking needs at least one dataset with all encoders {names}, got none; "
             "add the missing features"

@@ -138,3 +138,9 @@ def test_a_gpu_that_is_not_there_is_refused_before_the_pass(device):
 def test_a_comparison_needs_encoders():
     with pytest.raises(ValueError, match="encoders must be a mapping with an entry"):
         compare({}, X, Y)
+
+
+@for_each("weights", [[1, 2], [1] * 9, [[1] * 4]])
+def test_weights_of_other_readouts_are_refused(weights):
+    with pytest.raises(ValueError, match=r"must be of shape \(4,\), got"):
+        MDLReadoutSwitcher("linear", readout_weights=weights).fit(X, Y)

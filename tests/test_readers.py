@@ -503,10 +503,13 @@ def test_tensors_are_read_from_an_archive_as_torch_writes_it(tmp_path):
 
 def test_values_without_any_byte_are_refused(tmp_path):
     path = npz(tmp_path)
-    arrays = dict(np.load(path))
-    np.savez(path, **arrays | {"id": np.empty(N, "U1").astype("U0")})
-    if np.load(path)["id"].dtype.itemsize == 0:
-        assert "without any byte" in message(path)
+    about = {"descr": "<U0", "fortran_order": False, "shape": (N,)}
+    with (
+        zipfile.ZipFile(path, "a") as archive,
+        archive.open("id.npy", "w") as file,
+    ):
+        np.lib.format.write_array_header_1_0(file, about)
+    assert "bytes of an array of" in message(path)
 
 
 def test_escape_sequences_of_names_are_shown(tmp_path):

@@ -294,9 +294,7 @@ def check_member(archive: zipfile.ZipFile, name: str) -> None:
         read = npy.read_array_header_1_0 if is_first else npy.read_array_header_2_0
         shape, _, dtype = read(file)
         promised = file.tell() + math.prod(shape) * dtype.itemsize
-    if not dtype.itemsize:
-        raise ValueError(f"{math.prod(shape)} values without any byte")
-    if not dtype.hasobject and promised != info.file_size:
+    if not dtype.itemsize or not (dtype.hasobject or promised == info.file_size):
         raise ValueError(f"{info.file_size} bytes of an array of {promised}")
 
 

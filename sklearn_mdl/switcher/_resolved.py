@@ -200,7 +200,11 @@ def readout_weights(
 ) -> np.ndarray | None:
     """Return prior weights, equal for all views if there are several."""
     if given is not None and not isinstance(given, str):
-        return np.asarray(given, dtype=np.float64)
+        array, shape = np.asarray(given, dtype=np.float64), (len(readouts),)
+        if array.shape != shape:
+            cure = "give one weight for each readout"
+            raise invalid("readout_weights", f"of shape {shape}", array.shape, cure)
+        return array
     names = [readout.view for readout in readouts]
     n_views = len(set(names))
     if given is None:

@@ -157,8 +157,7 @@ class Race(BaseEstimator):
             survivors[closed_form & (losses > least)] = False
         for kind in kinds:
             survivors[kind[losses[kind].argmin()]] = True
-        n_more = max(0, self.min_readouts - int(survivors.sum()))
-        in_order = np.argsort(losses, kind="stable")
-        survivors[in_order[~survivors[in_order]][:n_more]] = True
+        if survivors.sum() < self.min_readouts:
+            survivors[np.argsort(losses, kind="stable")[: self.min_readouts]] = True
         survivors &= losses < np.inf
         return survivors

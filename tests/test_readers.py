@@ -471,13 +471,13 @@ def test_hdf5_reads_no_file_elsewhere(tmp_path, monkeypatch):
         path = h5ad(tmp_path / "study")
         with h5py.File(path, "a") as file:
             file["obsm"]["linked"] = h5py.ExternalLink(target, "/X")
-        words = "must exist" if target == "secret.h5" else f"it names {target!r}"
+        words = "must exist" if target == "secret.h5" else "but it names"
         assert words in message(path)
     path = h5ad(tmp_path / "study")
     with h5py.File(path, "a") as file, h5py.File(path.with_name("b.h5"), "w") as other:
         other["all"] = h5py.ExternalLink(str(secret), "/")
         file["obsm"]["linked"] = h5py.ExternalLink("b.h5", "/all/X")
-    assert f"it names {str(secret)!r}" in message(path)
+    assert "but it names" in message(path)
     path = h5ad(tmp_path / "study")
     with h5py.File(path, "a") as file:
         external = [(str(secret), 0, 32 * N)]

@@ -115,8 +115,8 @@ def as_labels(y: Any) -> Any:
     """Return whole numbers as exact integers of any size, and other labels unchanged.
 
     Pandas columns and lists of numbers with both signs would become float64, which
-    cannot represent all integers beyond 2^53, and scikit-learn does not treat objects
-    as numbers.
+    cannot represent all integers beyond 2^53. Scikit-learn does not treat objects as
+    numbers.
 
     Raises
     ------

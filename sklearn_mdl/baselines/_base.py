@@ -73,8 +73,9 @@ class LabelledEstimator(BaseEstimator):
         Raises
         ------
         ValueError
-            If a parameter is out of range, if rows are not finite numbers, if labels
-            are not classes or have a single class, or if no fit is possible.
+            If a parameter is out of range or rows are not finite numbers. Also if
+            labels are not classes, if they have a single class, or if no fit is
+            possible.
         TypeError
             If ``estimator`` is of the wrong kind.
 

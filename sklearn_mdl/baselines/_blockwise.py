@@ -97,7 +97,7 @@ class BlockwiseCode(LabelledEstimator):
     ----------
     Voita and Titov, 2020, Information-theoretic probing with minimum description
     length, EMNLP, section 3.2. Their published notebooks add bits of the first block to
-    nats of the others; here all terms are in nats.
+    nats of the others. Here all terms are in nats.
 
     Examples
     --------

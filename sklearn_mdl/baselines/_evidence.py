@@ -38,7 +38,7 @@ class LogEvidence(NamedTuple):
     Attributes
     ----------
     value : float
-        Mean over classes of the log evidence per example, in nats; higher is better. It
+        Mean over classes of the log evidence per example, in nats. Higher is better. It
         is the log of a density at zeros and ones. So it may have either sign, and is
         not a codelength of labels.
     by_class : ndarray of shape (n_classes,)

@@ -74,7 +74,7 @@ class Refits:
     notes : Notes
         Exceptions and warnings of the estimator.
     failure : str
-        Exception of the last fit or of a later prediction; empty if there is none.
+        Exception of the last fit or of a later prediction (empty if there is none).
     """
 
     estimator: ClassifierMixin

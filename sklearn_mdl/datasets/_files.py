@@ -162,7 +162,7 @@ def load_encoders(folder: Path, n_labels: int | None = None) -> dict[str, np.nda
     ----------
     folder : Path
     n_labels : int or None
-        Required number of rows; None uses that of the first encoder.
+        Required number of rows. None uses that of the first encoder.
 
     Returns
     -------

@@ -45,7 +45,7 @@ def prequential_order(
     Returns
     -------
     order : ndarray of shape (n_samples,)
-        A permutation; fit on ``X[order], y[order]``.
+        A permutation. Fit on ``X[order], y[order]``.
 
     Raises
     ------
@@ -87,10 +87,10 @@ def reshuffle(
     Parameters
     ----------
     train, test : tuple of sequences
-        ``(X, y)``, or any other number of sequences of rows: arrays,
-        tensors, sparse matrices, data frames, lists, or objects with ``+`` and
-        ``take(rows)`` such as the images of :func:`~sklearn_mdl.datasets.load_vtab`,
-        which are not decoded.
+        ``(X, y)``, or any other number of sequences of rows. A sequence is an array,
+        tensor, sparse matrix, data frame or list, or an object with ``+`` and
+        ``take(rows)``. The images of :func:`~sklearn_mdl.datasets.load_vtab` are such
+        objects, and are not decoded.
     random_state : int, RandomState instance or None, default=None
         Seeds the permutation.
 

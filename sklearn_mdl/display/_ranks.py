@@ -1,4 +1,4 @@
-"""Ranks of encoders over datasets, as averages with intervals, and by size."""
+"""Ranks of encoders over datasets: averages with intervals, and ranks by size."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BOX = ("whislo", "q1", "med", "q3", "whishi")
 
 
 class RankDisplay(base.Display):
-    """Ranks of encoders, in one of three kinds of figure; 1 is best.
+    """Ranks of encoders, in one of three kinds of figure. 1 is best.
 
     ``"boxes"`` shows the distribution of ranks over datasets, with the best average on
     top. Boxes span the first to the third quartile, with a line at the median and a
@@ -355,8 +355,8 @@ class RankDisplay(base.Display):
     def frame(self) -> base.DataFrame:
         """Return the numbers in the figure as a DataFrame, best first.
 
-        Depending on the kind, these are means, quartiles and medians; average ranks
-        with the bounds of their intervals; or average ranks with one row per size.
+        Boxes have means, quartiles and medians. Intervals have average ranks and the
+        bounds of their intervals. By size, there is one row of average ranks per size.
         """
         if self.kind == "by-size":
             table = base.plot_extra("pandas").DataFrame(self.ranks, columns=self.names)

@@ -110,7 +110,7 @@ class FeatureCache:
         Parameters
         ----------
         encoder : TimmEncoder, TorchEncoder or any other transformer
-            An image encoder is fitted if necessary; other transformers are copied and
+            An image encoder is fitted if necessary. Other transformers are copied and
             fitted.
         X : images, or other input of the transformer
         name : sequence of str, default=()

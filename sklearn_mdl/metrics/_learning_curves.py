@@ -158,7 +158,7 @@ def excess_description_length(
     ``l`` is the loss of the final predictor on other rows, it is the excess description
     length: the information that training wrote into the predictor. If ``l`` is the loss
     at the end of the run, it is the prequential estimate of epiplexity for this
-    predictor (not for the best one with the same compute), and ``N l`` estimates
+    predictor (not for the best one with the same compute). ``N l`` estimates
     time-bounded entropy. Only use the training loss of the final predictor if it has
     seen each label once and has memorised none.
 
@@ -175,7 +175,7 @@ def excess_description_length(
     Returns
     -------
     excess : float
-        In nats; negative if predictions became worse. Close to zero if nothing can be
+        In nats (negative if predictions became worse). Close to zero if nothing can be
         learned from the features, or if nothing is left to learn.
 
     Raises

@@ -46,7 +46,7 @@ class RaceForecast(NamedTuple):
     Attributes
     ----------
     labels, low, high : float
-        Median and bounds of an 80 % interval; infinity beyond `max_labels`.
+        Median and bounds of an 80 % interval, or infinity beyond `max_labels`.
     max_labels : int
         Largest number of labels considered.
     """
@@ -153,7 +153,7 @@ class EncoderRace(BaseEstimator):
     n_labels_ : int
     labels_ : ndarray of shape (n_labels,)
     losses_ : ndarray of shape (n_labels, n_encoders)
-        Log-losses in nats; NaN once an encoder was out.
+        Log-losses in nats, or NaN once an encoder was out.
     classes_ : ndarray
         Classes in the order in which they appeared.
 
@@ -209,7 +209,7 @@ class EncoderRace(BaseEstimator):
         Raises
         ------
         ValueError
-            If a parameter is invalid, if an encoder is not fitted, or if this race or
+            If a parameter is invalid or an encoder is not fitted. Also if this race or
             the one in the folder began with other settings, which would void the
             guarantee.
         TypeError
@@ -263,11 +263,11 @@ class EncoderRace(BaseEstimator):
         Raises
         ------
         ValueError
-            If rows of an encoder are missing or not finite, if their number differs
-            from that of the labels or their width from that of earlier rows, if columns
-            of a data frame have other names or another order than before, if there are
-            more than `n_classes` classes, or if another race has written to the folder.
-            No label is then added.
+            If rows of an encoder are missing or not finite. If there are more or fewer
+            rows than labels, or if their width differs from that of earlier rows. If
+            columns of a data frame have other names or another order than before. If
+            there are more than `n_classes` classes. If another race has written to the
+            folder. No label is then added.
         """
         self.resume()
         labels, classes = checked_labels(y, self.classes_, self.n_classes)
@@ -335,7 +335,7 @@ class EncoderRace(BaseEstimator):
         return RaceForecast(median, low, high, max_labels)
 
     def verdict(self) -> str:
-        """Describe whether you can stop, which encoder leads, and what is certified."""
+        """Describe whether you can stop, which encoder leads and what is certified."""
         self.resume()
         n, alive = self.n_labels_, [e for e in self.alive_ if e != self.leader_]
         out = [f"{e!r} (at {self.eliminated_at_[e]})" for e in self.eliminated_at_]

@@ -61,7 +61,7 @@ def codelength_scorer(
     Returns
     -------
     score : float
-        Minus the codelength per example, in nats; greater is better.
+        Minus the codelength per example, in nats. Greater is better.
 
     Raises
     ------
@@ -144,7 +144,7 @@ def heldout_codelength_scorer(
     Returns
     -------
     score : float
-        Minus the mean codelength of these rows, in nats; greater is better.
+        Minus the mean codelength of these rows, in nats. Greater is better.
 
     Raises
     ------
@@ -226,7 +226,7 @@ def refit_codelength_scorer(
     Returns
     -------
     score : float
-        Minus the codelength per example, in nats; greater is better.
+        Minus the codelength per example, in nats. Greater is better.
 
     Raises
     ------

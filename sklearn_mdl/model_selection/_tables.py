@@ -205,7 +205,7 @@ def readout_table(ranking: RankStatistics) -> Table:
 
 
 def as_latex(ranking: RankStatistics, table: str) -> str:
-    """Return one of the tables; see ``RankStatistics.to_latex``."""
+    """Return one of the tables (see ``RankStatistics.to_latex``)."""
     check_choice(table, "table", ("ranking", "codelengths", "switching", "readouts"))
     if table == "ranking":
         return rank_table(ranking).to_latex()

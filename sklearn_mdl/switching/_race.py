@@ -129,13 +129,13 @@ class Race(BaseEstimator):
         Parameters
         ----------
         losses : ndarray of shape (K,)
-            Sums over the last half, in nats; infinite for experts that do not run.
+            Sums over the last half, in nats (infinite for experts that do not run).
         kinds : sequence of ndarray of int
             Experts of each kind that the pool needs.
         unit : float or None
-            Cost in nats of which `tolerance` is a share; None is the lowest loss.
+            Cost in nats of which `tolerance` is a share. None is the lowest loss.
         n_samples : int or None
-            Examples so far, with which the tolerance decreases; None is `min_samples`.
+            Examples so far, with which the tolerance decreases. None is `min_samples`.
 
         Returns
         -------

@@ -63,8 +63,8 @@ class ElementwiseMixture(MarkovPrior):
     Parameters
     ----------
     weights : array-like of shape (K,), optional
-        The fixed weights, non-negative with a positive sum; normalised here. By default
-        the prior weights of the experts.
+        The fixed weights, non-negative with a positive sum. They are normalised here.
+        By default the prior weights of the experts.
 
     References
     ----------
@@ -168,9 +168,9 @@ class FixedShare(MarkovPrior):
         Raises
         ------
         ValueError
-            If both are given, if `m` is not a finite number of at least 1, if `alpha`
-            is neither a number between 0 and 1 nor "summable", or if `redraw` is not
-            a bool.
+            If both are given. If `m` is not a finite number of at least 1. If `alpha`
+            is neither a number between 0 and 1 nor "summable". If `redraw` is not a
+            bool.
         """
         if self.m is not None and self.alpha is not None:
             raise ValueError(
@@ -226,8 +226,8 @@ class LearnedShare(SwitchingPrior):
     Parameters
     ----------
     ms : sequence of float, default=(2, 3, 6, 11, 21)
-        Candidate values of ``m`` in `FixedShare`, each at least 1; 1 is the Bayesian
-        mixture.
+        Candidate values of ``m`` in `FixedShare`, each at least 1. With 1, it is the
+        Bayesian mixture.
 
     References
     ----------

@@ -1,8 +1,8 @@
 """The scikit-learn interface of an estimator that is evaluated online.
 
 ``fit`` checks its data, creates a run and drives it. Everything else is read from the
-run. Estimators are dataclasses, so each parameter is declared once, as a field, and
-``__init__`` only stores parameters, as scikit-learn requires.
+run. Estimators are dataclasses, so each parameter is declared once, as a field. As
+scikit-learn requires, ``__init__`` only stores parameters.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         """Return a hash of encoded labels in their original form."""
 
     def _classes_of(self, y: np.ndarray) -> np.ndarray | None:
-        """Return the classes of a whole stream; None if labels are numbers."""
+        """Return the classes of a whole stream, or None if labels are numbers."""
         return None
 
     def _forget_classes(self) -> None:

@@ -364,13 +364,13 @@ class EncoderRace(BaseEstimator):
             shown = int((self._race.certified & ~self._race.alive).sum())
             also = f" rules out {shown} of the {len(out)}, and" if out else ""
             lines.append(
-                "It was stopped by the asymptotic process; the exact one"
+                "The asymptotic process stopped it. The exact one"
                 f"{also} would take more labels."
             )
         share = f"most {100 * self.alpha:g} % of races err, whenever you look"
         exact = self.method == "exact"
         lines.append(
-            f"{'At' if exact else 'By a normal approximation at'} {share}; this "
+            f"{'At' if exact else 'By a normal approximation at'} {share}. This "
             "compares predictions of these labels, not accuracies on others."
         )
         return "\n".join(lines)

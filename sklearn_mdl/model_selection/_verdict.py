@@ -78,7 +78,7 @@ class Best:
         start = f"best on {self.dataset}" if self.dataset else "best average rank"
         lines = ["; ".join([f"{start}: {self.encoder}", *self.certainty()])]
         if self.ties:
-            lines.append(f"not significantly different from it: {names_of(self.ties)}")
+            lines.append(f"ties with {names_of(self.ties)}")
         return lines
 
     def __str__(self) -> str:
@@ -127,17 +127,17 @@ class DatasetVerdict:
         if math.isnan(self.half_width):
             return (
                 f"{start} has the shortest code, by {self.margin:.2g} nats "
-                f"({share}) ahead of {self.runner_up}; whether that is chance is "
-                "unknown, since traces of its cells are gone: fit again"
+                f"({share}) ahead of {self.runner_up}; this may be chance, but "
+                "traces of its cells are gone: fit again"
             )
         by = f"{rounded(self.margin, self.half_width)} nats ({share})"
         if not self.ties:
             return f"{start} wins by {by}, ahead of {self.runner_up}"
-        others = f"not significantly different from it: {names_of(self.ties)}"
+        others = f"ties with {names_of(self.ties)}"
         if self.runner_up in self.ties:
             return f"{start} has the shortest code, by {by}, but {others}"
         by = f"{by} ahead of {self.runner_up}"
-        return f"{start} has the shortest code, by {by}; {others}"
+        return f"{start} has the shortest code, by {by}; it {others}"
 
 
 @dataclass(frozen=True)
@@ -182,18 +182,18 @@ class Verdict:
         if not (self.equivalent or self.out) or n_datasets == 1:
             return []
         lines = []
-        level = "not significantly different from it"
+        level = "ties with"
         if self.has_test:
             how = f"Wilcoxon's test, Holm's correction, alpha = {self.alpha:g}"
         else:
             how = "by the rows of these datasets only"
-            level = "shortest, or not significantly longer, on some dataset"
+            level = "shortest or tied on some dataset:"
             lines.append(self.too_few())
         chance = f" ({', '.join(self.answer.certainty())} on these datasets)"
         known = self.answer.certainty()
         words = [f"overall best by average rank: {self.best}{chance if known else ''}"]
         if self.equivalent:
-            words.append(f"{level}: {names_of(self.equivalent)}")
+            words.append(f"{level} {names_of(self.equivalent)}")
         words.append(f"clearly worse: {names_of(self.out) if self.out else 'none'}")
         return [f"{'; '.join(words)} ({how})", *lines]
 

@@ -111,7 +111,7 @@ class WrappedLearner(Learner):
             return {}
         if self.failing:
             instead = "class frequencies" if self.fitted is None else "its previous fit"
-            failure = f"raised ({lines[-1]}), so it predicts with {instead}"
+            failure = f"raised ({lines[-1]}), so the readout predicts with {instead}"
         return {self.columns[0]: Report(lines, failure)}
 
     def predict(self, x: Tensor) -> Tensor:

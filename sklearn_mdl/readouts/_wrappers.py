@@ -304,6 +304,6 @@ def warn_of_failures(reports: Mapping[int, Report], names: Sequence[str]) -> Non
     for column, report in reports.items():
         if report.failure is not None:
             warn_caller(
-                f"The last fit of {names[column]!r} should have succeeded, but it "
+                f"The last fit of readout {names[column]!r} "
                 f"{report.failure}; change its settings or leave out this readout"
             )

@@ -181,7 +181,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
             warn_caller(
                 f"{type(self).__name__} should learn before its last label, but all "
                 f"{self.n_samples_seen_} rows were predicted before the first "
-                f"{first} are learned, so the codelength does not depend on the "
+                f"{first} were learned, so the codelength does not depend on the "
                 "features; fit more rows, or set a smaller batch_size or label_delay"
             )
         self._after_fit()

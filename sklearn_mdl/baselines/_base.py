@@ -82,8 +82,8 @@ class LabelledEstimator(BaseEstimator):
         Warns
         -----
         UserWarning
-            If the last fit of an ``estimator`` or its predictions raised, so that an
-            earlier fit or the class frequencies predicted instead.
+            If the last fit of an ``estimator`` or its predictions raised. An earlier
+            fit or the class frequencies then predicted instead.
         """
         self._validate_params()
         before = dict(vars(self))

@@ -52,9 +52,9 @@ class BlockwiseCode(LabelledEstimator):
     first_block : int, default=32
         Number of rows in the first block of "doubling".
     calibration : bool, default=False
-        Hold out a tenth of the rows of each fit, and multiply the log-probabilities by
-        the factor with the smallest loss on these rows (Bornschein, Li and Hutter,
-        2022). Fits on fewer than ten rows stay uncalibrated.
+        Hold out a tenth of the rows of each fit. Multiply the log-probabilities by the
+        factor with the smallest loss on these rows (Bornschein, Li and Hutter, 2022).
+        Fits on fewer than ten rows stay uncalibrated.
     scaling : {"standard"} or None, default="standard"
         Standardise features with the rows of each fit.
     shuffle : bool, default=True

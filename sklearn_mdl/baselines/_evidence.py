@@ -74,7 +74,7 @@ def log_evidence(X: ArrayLike, y: ArrayLike) -> LogEvidence:
     ValueError
         If there is a single class, or if rows are not finite or all zero. Also if the
         features have fewer dimensions than there are examples and reproduce the labels
-        without error, since the evidence is then infinite.
+        without error. The evidence is then infinite.
 
     References
     ----------

@@ -25,8 +25,8 @@ def prequential_order(
 ) -> np.ndarray:
     """Draw an order in which to evaluate rows online.
 
-    A codelength depends on the order of rows, and the original order of the data (by
-    class, day or patient) may cost extra. A random order makes rows exchangeable.
+    A codelength depends on the order of rows. The original order of the data (by class,
+    day or patient) may cost extra. A random order makes rows exchangeable.
 
     Parameters
     ----------
@@ -38,9 +38,9 @@ def prequential_order(
         Spread every class evenly over the stream instead of at random. A class ``c``
         with ``n_c`` rows has ``t n_c / N`` of the first ``t`` rows, with an error of
         less than ``1 + C n_c / N``. Curves of small or unbalanced data become less
-        noisy. But the order then depends on the labels, and the codelength does not
-        count what a receiver of the order learns about them. Only compare codelengths
-        of stratified orders with each other.
+        noisy. But the order then depends on the labels. The codelength does not count
+        what a receiver of the order learns about them. Only compare codelengths of
+        stratified orders with each other.
 
     Returns
     -------

@@ -255,8 +255,8 @@ class CodelengthDisplay(base.Display):
         log_x : bool, default=False
             If True, the axis of examples is logarithmic.
         symlog_y : bool, default=False
-            If True, the axis of nats is logarithmic beyond ten on both sides of zero,
-            so that one bad curve does not flatten the others.
+            If True, the axis of nats is logarithmic beyond ten on both sides of zero.
+            Then one bad curve does not flatten the others.
         max_points : int, default=2000
             Longer curves are thinned to at most this many points, including the last
             one.

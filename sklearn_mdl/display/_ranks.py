@@ -24,13 +24,13 @@ class RankDisplay(base.Display):
     ``"boxes"`` shows the distribution of ranks over datasets, with the best average on
     top. Boxes span the first to the third quartile, with a line at the median and a
     point at the average rank. Whiskers reach the farthest ranks within 1.5
-    interquartile ranges of the box, and ranks beyond are circles (Li, Bornschein and
+    interquartile ranges of the box. Ranks beyond are circles (Li, Bornschein and
     Hutter, 2023, Appendix A.7).
 
     ``"intervals"`` shows average ranks with intervals from resampled datasets.
 
     ``"by-size"`` shows average ranks against the number of labels. Predictions do not
-    depend on later labels, so the codelength of the first ``n`` labels is that of a
+    depend on later labels. So the codelength of the first ``n`` labels is that of a
     dataset with ``n`` labels. A single prequential run therefore ranks encoders at
     every size.
 

@@ -92,7 +92,7 @@ class EncoderRace(BaseEstimator):
 
     A :class:`~sklearn_mdl.MDLReadoutSwitcher` for every encoder predicts each label
     before it is seen. You may look at the results after every label and stop whenever
-    you like: the probability that the race is ever wrong is at most `alpha`. An encoder
+    you like. The probability that the race is ever wrong is at most `alpha`. An encoder
     that is clearly behind another one is out: it no longer runs.
 
     A race shows that an encoder has predicted the labels of this stream worse than

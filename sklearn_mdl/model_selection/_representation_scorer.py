@@ -74,7 +74,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
 
     ``fit`` runs the switcher over the features of every encoder on every dataset. On a
     dataset, all encoders get the same readouts. Default lists of readouts depend on the
-    number of features, so all encoders get the list for the encoder with the most
+    number of features. So all encoders get the list for the encoder with the most
     features. An instance is also a scorer for model selection. Called with
     ``(transformer, X, y)``, it returns minus the codelength per example of the labels
     given the transformed X.
@@ -134,9 +134,9 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         scores all encoders.
     n_jobs : int, default=None
         Number of cells scored in parallel by joblib, whose backend may be Dask's. On a
-        machine with several GPUs each process uses one. If all readouts are built in
-        and a short trial shows that all cells take less time than starting processes (3
-        s), no processes are started.
+        machine with several GPUs each process uses one. No processes are started if all
+        readouts are built in and a short trial shows that all cells take less than 3 s,
+        the time to start processes.
     verbose : int, default=0
         If above 0, show progress bars over images and over cells, with the time left.
     random_state : int, default=0

@@ -67,8 +67,7 @@ def codelength_scorer(
     ------
     ValueError
         If X and y are neither the fitted stream nor held out. Also if a step of the
-        pipeline requires y and is not frozen, because it has then seen the labels to be
-        coded.
+        pipeline requires y and is not frozen. It has then seen the labels to be coded.
     TypeError
         If the estimator is of another kind, or if there are weights.
 
@@ -121,7 +120,7 @@ def heldout_codelength_scorer(
 ) -> float:
     """Score a fitted switcher by the codelength of rows that follow its stream.
 
-    A copy of the switcher continues the stream with these rows: it predicts each row
+    A copy of the switcher continues the stream with these rows. It predicts each row
     from all rows before it, and then learns it. The estimator itself does not change.
     If X and y begin with the stream, like the training rows of ``learning_curve``, the
     codelengths of these rows are those of the fit. Other rows are evaluated in the
@@ -151,8 +150,8 @@ def heldout_codelength_scorer(
     ValueError
         If y contains a class that did not occur in the fit. Also if X contains only
         some rows of the stream, or all of them in another order or with permuted
-        columns. Also if a step of the pipeline requires y and is not frozen, because it
-        has then seen labels to be coded.
+        columns. Also if a step of the pipeline requires y and is not frozen. It has
+        then seen labels to be coded.
     TypeError
         If the estimator is of another kind, or if there are weights.
 

@@ -69,8 +69,8 @@ class TaskSequence(BaseEstimator):
         readouts.
     heads : {"separate", "shared"}, default="separate"
         With "shared", equal labels are the same class in all tasks. With "separate",
-        every task has its own classes, and the prediction for each label is restricted
-        to the classes of its task.
+        every task has its own classes. The prediction for each label is restricted to
+        the classes of its task.
     n_orders : int, default=3
         Number of random orders of the rows of every task.
     level : float, default=0.9
@@ -104,8 +104,8 @@ class TaskSequence(BaseEstimator):
     Notes
     -----
     What is carried over from task to task depends on the readouts. With frozen features
-    and separate heads, linear and kernel readouts only carry over calibration, scaling
-    and the posterior over readouts, since their heads are independent. With shared
+    and separate heads, the heads of linear and kernel readouts are independent. They
+    only carry over calibration, scaling and the posterior over readouts. With shared
     classes they also carry over rows. To measure transfer, use networks, which carry
     over hidden layers. ``FineTunedReadout`` and ``ScratchReadout`` carry over all
     layers below the head.

@@ -135,8 +135,8 @@ class DiscriminantReadout(MeansReadout):
 class CentroidReadout(MeansReadout):
     """Calibrated nearest class mean by cosine, updated at every row.
 
-    The score of a class is the cosine between the row and the mean of the class so far,
-    or 0 if the class has no rows yet. Scores become probabilities as in
+    The score of a class is the cosine between the row and the mean of the class so far.
+    If the class has no rows yet, its score is 0. Scores become probabilities as in
     :class:`~sklearn_mdl.KernelReadout`, but without its variance terms.
 
     Parameters

@@ -187,8 +187,8 @@ class KernelReadout(KernelSettings, BaseReadout):
         of 32. None is unlimited. These rows then serve as landmarks, and statistics
         such as the whitening covariance are no longer refreshed. After half as many
         further rows, memory stops growing. From row ``8 * max_exact`` on, and not
-        before row 2,048, the readout is only refitted whenever the rows have grown by a
-        sixteenth, or by 8,192 rows.
+        before row 2,048, refits become rare. The readout is then only refitted whenever
+        the rows have grown by a sixteenth, or by 8,192 rows.
     batch_size : int, default=32
         Has no effect, since this readout learns row by row.
     device : str, default="auto"
@@ -222,8 +222,7 @@ class KernelReadout(KernelSettings, BaseReadout):
     ValueError
         In ``fit`` and ``partial_fit``, if a callable does not return one number for
         each pair of rows. If the callable raises or its matrix has no Cholesky factor,
-        you only get a warning, and from that row on the readout predicts without
-        features.
+        you only get a warning. From that row on the readout predicts without features.
     MemoryError
         If ``max_exact`` is None and the factor does not fit into memory.
 
@@ -385,8 +384,8 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
         of 32. None is unlimited. These rows then serve as landmarks, and statistics
         such as the whitening covariance are no longer refreshed. After half as many
         further rows, memory stops growing. From row ``8 * max_exact`` on, and not
-        before row 2,048, the readout is only refitted whenever the rows have grown by a
-        sixteenth, or by 8,192 rows.
+        before row 2,048, refits become rare. The readout is then only refitted whenever
+        the rows have grown by a sixteenth, or by 8,192 rows.
     batch_size : int, default=32
         Has no effect, since this readout learns row by row.
     device : str, default="auto"
@@ -423,8 +422,7 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
     ValueError
         In ``fit`` and ``partial_fit``, if a callable does not return one number for
         each pair of rows. If the callable raises or its matrix has no Cholesky factor,
-        you only get a warning, and from that row on the readout predicts without
-        features.
+        you only get a warning. From that row on the readout predicts without features.
 
     References
     ----------

@@ -79,9 +79,9 @@ class LinearReadoutRegressor(_RegressorReadout):
         Number of rows in a minibatch. A switcher overrides this.
     first_batch_size : int or None, default=None
         Number of rows in the first minibatches of a stream. Minibatches double after 32
-        times as many rows, and again each time the number of rows has doubled, until
-        they reach `batch_size`. None is `batch_size` from the start, as in the paper. A
-        switcher overrides this.
+        times as many rows. They double again each time the number of rows has doubled,
+        until they reach `batch_size`. None is `batch_size` from the start, as in the
+        paper. A switcher overrides this.
     device : str, default="auto"
         Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
@@ -169,9 +169,9 @@ class MLPReadoutRegressor(_RegressorReadout):
         Number of rows in a minibatch. A switcher overrides this.
     first_batch_size : int or None, default=None
         Number of rows in the first minibatches of a stream. Minibatches double after 32
-        times as many rows, and again each time the number of rows has doubled, until
-        they reach `batch_size`. None is `batch_size` from the start, as in the paper. A
-        switcher overrides this.
+        times as many rows. They double again each time the number of rows has doubled,
+        until they reach `batch_size`. None is `batch_size` from the start, as in the
+        paper. A switcher overrides this.
     device : str, default="auto"
         Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None

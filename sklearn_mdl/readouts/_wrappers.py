@@ -130,7 +130,7 @@ class IncrementalReadout(WrappedReadout):
         Number of rows in a minibatch. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
         Replaces each ``random_state`` of the estimator that is None, and seeds the
-        draws of a skorch net, without changing torch's own generators. None uses the
+        draws of a skorch net. Torch's own generators do not change. None uses the
         switcher's seed.
     n_replay_streams : int or (int, int), default=0
         Number of replay streams. Each new minibatch is followed by one minibatch of
@@ -216,7 +216,7 @@ class RefitReadout(WrappedReadout):
         Number of rows in a minibatch. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
         Replaces each ``random_state`` of the estimator that is None, and seeds the
-        draws of a skorch net, without changing torch's own generators. None uses the
+        draws of a skorch net. Torch's own generators do not change. None uses the
         switcher's seed.
     schedule : "doubling" or float >= 1, default="doubling"
         Factor by which the number of rows must grow before the next fit. 1 refits after

@@ -87,9 +87,9 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
     batch_size : int, (int, int) or "auto", default="auto"
         Number of rows in a minibatch. Overrides the batch size of the readouts. An int
         is a constant size, as in the paper. With a pair, minibatches grow along the
-        stream from the first size to the second, so that readouts start to learn from
-        the first few labels. "auto" is ``(8, 32)`` if `readouts` is None or a name, and
-        32 if it is a list.
+        stream from the first size to the second. So readouts start to learn from the
+        first few labels. "auto" is ``(8, 32)`` if `readouts` is None or a name, and 32
+        if it is a list.
     label_delay : int, default=0
         Number of further rows that are predicted before the label of a row arrives.
         Readouts, calibration, posterior, pool and race see the label of row ``t`` only
@@ -148,7 +148,7 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         Codelength of every example, in nats.
     switching_codelength_ : float
         Codelength of the switching mixture of all readouts (Li et al., 2023), in nats.
-        With a pool, ``codelength_`` exceeds it by at most ``0.5 log(pi (n + 1/2))``, so
+        With a pool, ``codelength_`` exceeds it by at most ``0.5 log(pi (n + 1/2))``. So
         a pool that does not help costs only a few nats.
     switching_codelengths_ : ndarray of shape (n_samples_seen_,)
         Codelength of every example under the switching mixture, in nats.
@@ -187,9 +187,10 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
     diverged_at_ : ndarray of shape (n_readouts,)
         Number of examples after which each readout diverged, or -1 if it has not.
     grid_edges_ : dict of str to (float, {"lowest", "highest"})
-        Settings of the best readout that are at the edge of the grid: the lowest or
-        highest of at least three values tried for its architecture. A wider grid may
-        contain a better readout. ``fit`` warns about them if ``readouts`` was given.
+        Settings of the best readout that are at the edge of the grid. They are the
+        lowest or highest of at least three values tried for its architecture. A wider
+        grid may contain a better readout. ``fit`` warns about them if ``readouts`` was
+        given.
     classes_ : ndarray of shape (n_classes,)
         Sorted classes. With ``new_classes="escape"``, the given classes come first,
         followed by new ones in order of appearance.

@@ -205,7 +205,7 @@ class FittedSwitcher(OnlineEstimator):
         the best view under the same prior by at most ``log(n_views)`` nats. The mixture
         of all readouts has no such guarantee unless its prior is "bayes". Each time a
         switching prior redraws the readout, it pays ``log(n_views)`` again to choose a
-        view, but in return it can change the view.
+        view. In return it can change the view.
 
         Parameters
         ----------

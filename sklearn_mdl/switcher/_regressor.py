@@ -77,9 +77,9 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
     batch_size : int, (int, int) or "auto", default="auto"
         Number of rows in a minibatch. Overrides the batch size of the readouts. An int
         is a constant size, as in the paper. With a pair, minibatches grow along the
-        stream from the first size to the second, so that readouts start to learn from
-        the first few labels. "auto" is ``(8, 32)`` if `readouts` is None or a name, and
-        32 if it is a list.
+        stream from the first size to the second. So readouts start to learn from the
+        first few labels. "auto" is ``(8, 32)`` if `readouts` is None or a name, and 32
+        if it is a list.
     label_delay : int, default=0
         Number of further rows that are predicted before the label of a row arrives.
         Readouts, calibration, posterior, pool and race see the label of row ``t`` only

@@ -360,7 +360,7 @@ def forward(
 ) -> ForwardTrace:
     """Mix experts under a switching prior in one pass over their losses.
 
-    Besides losses and result, the pass needs memory for the state of the prior, and a
+    Besides losses and result, the pass needs memory for the state of the prior and a
     few tens of megabytes for temporary arrays.
 
     Parameters

@@ -79,12 +79,12 @@ class SwitchingPrior(BaseEstimator, ABC):  # type: ignore[misc, unused-ignore]
 class MarkovPrior(SwitchingPrior):
     """Prior over expert sequences: a hidden Markov model with an O(K) transition.
 
-    A state is a pair (row ``j``, expert ``k``), and an array of shape (n_rows, K) holds
-    the probabilities of all states. The first step draws its expert from the prior
-    weights and its row from `rows`. At every later step the expert is kept or redrawn,
-    as `transition` specifies. A subclass implements `transition`, and `rows` if there
-    are several. Neither may use the length of the stream, since codelengths must not
-    depend on how many labels follow.
+    A state is a pair (row ``j``, expert ``k``). An array of shape (n_rows, K) holds the
+    probabilities of all states. The first step draws its expert from the prior weights
+    and its row from `rows`. At every later step the expert is kept or redrawn, as
+    `transition` specifies. A subclass implements `transition`, and `rows` if there are
+    several. Neither may use the length of the stream, since codelengths must not depend
+    on how many labels follow.
 
     Examples
     --------

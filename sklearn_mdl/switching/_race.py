@@ -41,8 +41,8 @@ class Race(BaseEstimator):
     ----------
     tolerance : float, default=0.075
         Share of the lowest loss, or of its saving, by which a loss may exceed it at
-        `min_samples` examples. Losses of real labels have no natural zero, so for real
-        labels it is a share of a fifth of a nat per example.
+        `min_samples` examples. Losses of real labels have no natural zero. For real
+        labels it is therefore a share of a fifth of a nat per example.
     slack : float, default=10.0
         Nats by which a loss may exceed the lowest loss in addition to this share.
     min_readouts : int, default=4

@@ -116,11 +116,12 @@ class FixedShare(MarkovPrior):
         than with ``m = 2``.
     redraw : bool, default=True
         If True, a draw may return the previous expert. This is the paper's convention:
-        with uniform weights the expert stays with probability ``1 - alpha_t (K - 1) /
-        K``, Eq. (2). False is the convention of Herbster and Warmuth: the expert stays
-        with probability ``1 - alpha_t``, and the others share ``alpha_t`` in proportion
-        to their weights. With uniform weights, ``alpha`` with ``redraw=False`` equals
-        ``alpha K / (K - 1)`` with ``redraw=True``.
+        with uniform weights the expert stays with probability
+        ``1 - alpha_t (K - 1) / K``, Eq. (2). False is the convention of Herbster and
+        Warmuth. The expert then stays with probability ``1 - alpha_t``, and the others
+        share ``alpha_t`` in proportion to their weights. With uniform weights,
+        ``alpha`` with ``redraw=False`` equals ``alpha K / (K - 1)`` with
+        ``redraw=True``.
 
     Notes
     -----

@@ -154,7 +154,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If X or real labels contain NaN or infinity, if lengths differ, if a
+            If X or real labels contain NaN or infinity, or if lengths differ. Also if a
             classifier gets labels of a single class, or if rows of a group are not
             adjacent.
 

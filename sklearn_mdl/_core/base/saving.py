@@ -101,7 +101,7 @@ class FileMixin:
         """Save the estimator to one file for :meth:`load`.
 
         Settings are written as JSON and everything else as numbers, in the safetensors
-        format, so loading never runs code from the file. The file is written
+        format. So loading never runs code from the file. The file is written
         atomically.
 
         Parameters
@@ -112,8 +112,8 @@ class FileMixin:
         Raises
         ------
         ValueError
-            If the stream was interrupted within a segment, if the path has another
-            suffix, or if the file exists and was not written by this package.
+            If the stream was interrupted within a segment, or if the path has another
+            suffix. Also if the file exists and was not written by this package.
         TypeError
             If a parameter or the state of a readout cannot be written in this format.
             Use pickle instead.

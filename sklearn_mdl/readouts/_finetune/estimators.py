@@ -86,7 +86,8 @@ class FineTunedReadout(NetworkReadout):
         Random changes of training images. "crop" is random crops resized to the full
         size. "crop-flip" also mirrors half of the images. "randaugment" is RandAugment.
         A callable must map a uint8 image tensor (C, H, W) to one of the same shape and
-        type, and use only torch's random generator. Predictions use unchanged images.
+        type. It must only use torch's random generator. Predictions use unchanged
+        images.
     recency : float, default=1.0
         After ``t`` minibatches, a replay stream returns to the first minibatch with
         probability ``recency / t``. 1 is uniform replay.
@@ -213,7 +214,8 @@ class ScratchReadout(NetworkReadout):
         Random changes of training images. "crop" is random crops resized to the full
         size. "crop-flip" also mirrors half of the images. "randaugment" is RandAugment.
         A callable must map a uint8 image tensor (C, H, W) to one of the same shape and
-        type, and use only torch's random generator. Predictions use unchanged images.
+        type. It must only use torch's random generator. Predictions use unchanged
+        images.
     recency : float, default=1.0
         After ``t`` minibatches, a replay stream returns to the first minibatch with
         probability ``recency / t``. 1 is uniform replay.

@@ -117,7 +117,7 @@ def permutation_text(ranking: RankStatistics) -> str:
     most = f"; the largest of {orders} orders" if orders > 1 else ""
     return (
         f"{P_VALUE}: the probability that permuted labels have a code as short "
-        f"({max(numbers)} permutations); both codes only use kernel readouts{most}"
+        f"({max(numbers)} permutations); both codes only use the kernel readouts{most}"
     )
 
 

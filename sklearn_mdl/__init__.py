@@ -1,6 +1,6 @@
 """Minimum description length of representations, by readout model switching.
 
-Names and packages are those of ``__init__.pyi``; each is imported on first use.
+Names and packages are those of ``__init__.pyi``. Each is imported on first use.
 """
 
 import pkgutil

@@ -115,8 +115,8 @@ def as_labels(y: Any) -> Any:
     """Return whole numbers as exact integers of any size, and other labels unchanged.
 
     Pandas columns and lists of numbers with both signs would become float64, which
-    cannot represent all integers beyond 2^53, and scikit-learn does not treat objects
-    as numbers.
+    cannot represent all integers beyond 2^53. Scikit-learn does not treat objects as
+    numbers.
 
     Raises
     ------
@@ -137,7 +137,7 @@ def as_labels(y: Any) -> Any:
         if labels.dtype.kind == "f" and any(abs(v) > LARGE for v in large):
             raise ValueError(
                 f"Labels must all be whole numbers, got {max(large, key=abs)} and real "
-                "numbers, with which it would be rounded; pass only whole numbers"
+                "numbers, which would round it; pass only whole numbers"
             )
         return y
     for kind in (np.int64, np.uint64):

@@ -73,16 +73,17 @@ class LabelledEstimator(BaseEstimator):
         Raises
         ------
         ValueError
-            If a parameter is out of range, if rows are not finite numbers, if labels
-            are not classes or have a single class, or if no fit is possible.
+            If a parameter is out of range or rows are not finite numbers. Also if
+            labels are not classes, if they have a single class, or if no fit is
+            possible.
         TypeError
             If ``estimator`` is of the wrong kind.
 
         Warns
         -----
         UserWarning
-            If the last fit of an ``estimator`` or its predictions raised, so that an
-            earlier fit or the class frequencies predicted instead.
+            If the last fit of an ``estimator`` or its predictions raised. An earlier
+            fit or the class frequencies then predicted instead.
         """
         self._validate_params()
         before = dict(vars(self))

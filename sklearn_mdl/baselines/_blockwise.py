@@ -52,9 +52,9 @@ class BlockwiseCode(LabelledEstimator):
     first_block : int, default=32
         Number of rows in the first block of "doubling".
     calibration : bool, default=False
-        Hold out a tenth of the rows of each fit, and multiply the log-probabilities by
-        the factor with the smallest loss on these rows (Bornschein, Li and Hutter,
-        2022). Fits on fewer than ten rows stay uncalibrated.
+        Hold out a tenth of the rows of each fit. Multiply the log-probabilities by the
+        factor with the smallest loss on these rows (Bornschein, Li and Hutter, 2022).
+        Fits on fewer than ten rows stay uncalibrated.
     scaling : {"standard"} or None, default="standard"
         Standardise features with the rows of each fit.
     shuffle : bool, default=True
@@ -97,7 +97,7 @@ class BlockwiseCode(LabelledEstimator):
     ----------
     Voita and Titov, 2020, Information-theoretic probing with minimum description
     length, EMNLP, section 3.2. Their published notebooks add bits of the first block to
-    nats of the others; here all terms are in nats.
+    nats of the others. Here all terms are in nats.
 
     Examples
     --------

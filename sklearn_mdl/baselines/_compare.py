@@ -126,7 +126,7 @@ def compare_protocols(  # noqa: PLR0913, named options of one public call
         Data. None if all encoders are arrays. A mapping ``{name: (X, y)}``, or ``{name:
         ({encoder: features}, y)}`` with ``encoders=None``, is several datasets.
     y : array-like of shape (n_samples,), default=None
-        Labels; None if X is a mapping.
+        Labels, or None if X is a mapping.
     protocols : sequence of str or mapping of str to estimator, default=None
         None uses all of the following:
 

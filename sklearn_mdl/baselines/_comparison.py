@@ -50,7 +50,7 @@ class ProtocolComparison:
     seconds : ndarray of shape (n_datasets, n_encoders, n_protocols)
         Wall time. Protocols that share one run have the time of that run.
     encoding_seconds : ndarray of shape (n_datasets, n_encoders)
-        Wall time of encoding; 0 for precomputed features.
+        Wall time of encoding, or 0 for precomputed features.
     reasons : dict of (dataset, encoder, protocol) to str
         Why a value is missing.
     notes : dict of (dataset, encoder, protocol) to list of str
@@ -82,9 +82,9 @@ class ProtocolComparison:
 
     @property
     def ranks(self) -> Floats:
-        """Ranks of encoders, of the shape of ``values``; 1 is best, ties share.
+        """Ranks of encoders, of the shape of ``values``. 1 is best, ties share.
 
-        NaN for references, and for all encoders if one of them has no value, since
+        NaN for references. If an encoder has no value, all encoders have NaN, because
         ranks over unequal sets are meaningless.
         """
         found = np.full(self.values.shape, np.nan)
@@ -107,7 +107,7 @@ class ProtocolComparison:
 
     @property
     def average_places(self) -> Floats:
-        """Places by average rank, (n_encoders, n_protocols); ties share the best place.
+        """Places by average rank, (n_encoders, n_protocols). Ties share the best place.
 
         NaN where the average rank is NaN.
         """
@@ -177,7 +177,7 @@ class ProtocolComparison:
         return self._frame(self._time_columns(self._dataset(dataset)))
 
     def average_frame(self) -> DataFrame:
-        """Average ranks over datasets, and their places, as a pandas DataFrame.
+        """Average ranks over datasets and their places, as a pandas DataFrame.
 
         Returns
         -------
@@ -293,5 +293,5 @@ def value_text(comparison: ProtocolComparison, d: int, e: int, p: int) -> str:
 
 
 def number(value: float, style: str) -> str:
-    """Return a number as text, or a dash if there is none; zero has no sign."""
+    """Return a number as text, or a dash if there is none (zero has no sign)."""
     return "-" if np.isnan(value) else format(value, f"z{style}")

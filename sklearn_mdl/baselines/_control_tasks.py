@@ -38,7 +38,7 @@ class Selectivity(NamedTuple):
     Attributes
     ----------
     value : float
-        ``accuracy - control_accuracy``; higher is better.
+        ``accuracy - control_accuracy``. Higher is better.
     accuracy, control_accuracy : float
         Accuracies on the test rows, averaged over control tasks if there are several.
     """
@@ -139,7 +139,7 @@ def selectivity(
     train, test : (X, y)
         Features of shape (n, d) and labels of shape (n,).
     types : (array-like, array-like)
-        Types of the train and test rows; see :func:`control_labels`.
+        Types of the train and test rows (see :func:`control_labels`).
     n_controls : int, default=1
         Number of control tasks, each with different labels for the types.
     random_state : int, RandomState instance or None, default=None
@@ -209,7 +209,7 @@ class RandomEncoder(TransformerMixin, BaseEstimator):
     Parameters
     ----------
     n_components : int, default=None
-        Number of units; None is the number of features.
+        Number of units. None is the number of features.
     random_state : int, RandomState instance or None, default=None
 
     Attributes

@@ -38,7 +38,7 @@ class LogEvidence(NamedTuple):
     Attributes
     ----------
     value : float
-        Mean over classes of the log evidence per example, in nats; higher is better. It
+        Mean over classes of the log evidence per example, in nats. Higher is better. It
         is the log of a density at zeros and ones. So it may have either sign, and is
         not a codelength of labels.
     by_class : ndarray of shape (n_classes,)
@@ -74,7 +74,7 @@ def log_evidence(X: ArrayLike, y: ArrayLike) -> LogEvidence:
     ValueError
         If there is a single class, or if rows are not finite or all zero. Also if the
         features have fewer dimensions than there are examples and reproduce the labels
-        without error, since the evidence is then infinite.
+        without error. The evidence is then infinite.
 
     References
     ----------

@@ -93,9 +93,9 @@ class LinearProbe(Probe):
     steps_ : ndarray of shape (n_checkpoints,)
         Numbers of steps after which settings were evaluated.
     validation_scores_ : ndarray of shape (n_settings, n_checkpoints)
-        Accuracy on the held-out rows; NaN where a setting diverged.
+        Accuracy on the held-out rows, or NaN where a setting diverged.
     validation_losses_ : ndarray of shape (n_settings, n_checkpoints)
-        Mean log-loss on the held-out rows, in nats; infinite where a setting diverged.
+        Mean log-loss on the held-out rows, in nats (infinite where a setting diverged).
     classes_ : ndarray of shape (n_classes,)
     n_features_in_ : int
 
@@ -151,7 +151,7 @@ class LinearProbe(Probe):
 
     @property
     def hidden_layer_sizes(self) -> int | Sequence[int | Sequence[int]]:
-        """Hidden layers of the nets to try; none for a linear probe."""
+        """Hidden layers of the nets to try (none for a linear probe)."""
         return ((),)
 
     def _fit(self, data: Labelled) -> None:
@@ -231,12 +231,12 @@ class MLPProbe(LinearProbe):
 
     The depth is a setting like the others. The default is the paper's grid of 7 x 48
     settings in 7 x 16 trainings, with a width of 512, which the paper omits. It is
-    meant for a GPU; on a CPU, pass only a few settings and depths.
+    meant for a GPU. On a CPU, pass only a few settings and depths.
 
     Parameters
     ----------
     hidden_layer_sizes : sequence of tuple of int, default=((512,), ..., 7 * (512,))
-        Widths of hidden layers to try; a single tuple is a single net.
+        Widths of hidden layers to try. A single tuple is a single net.
     lr : float or sequence of float, default=(1e-4, 3e-4, 1e-3, 3e-3)
     weight_decay : float or sequence of float, default=(0, 1e-6, 1e-4, 1e-2)
     ema_step_size : float or sequence of float, default=(1e-4, 1e-2, 1)

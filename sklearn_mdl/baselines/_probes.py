@@ -102,8 +102,8 @@ class KNeighborsProbe(Probe):
     Attributes
     ----------
     best_params_ : dict
-        The number of neighbours with the highest accuracy; the smallest one if several
-        tie.
+        The number of neighbours with the highest accuracy. If several tie, it is the
+        smallest.
     settings_ : list of dict, n_settings
         All numbers tried, in ascending order.
     validation_scores_ : ndarray of shape (n_settings,)

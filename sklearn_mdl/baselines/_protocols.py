@@ -163,7 +163,7 @@ class Measured(NamedTuple):
         computation failed.
     seconds : float
     reason : str
-        Why values are missing; empty if there are values.
+        Why values are missing (empty if there are values).
     notes : list of str
         Warnings of the computation.
     """

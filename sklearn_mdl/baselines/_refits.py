@@ -74,7 +74,7 @@ class Refits:
     notes : Notes
         Exceptions and warnings of the estimator.
     failure : str
-        Exception of the last fit or of a later prediction; empty if there is none.
+        Exception of the last fit or of a later prediction (empty if there is none).
     """
 
     estimator: ClassifierMixin
@@ -270,8 +270,8 @@ def subsampled_losses(
     Warns
     -----
     UserWarning
-        If the last fit of a repeat or its predictions raised, so that an earlier fit or
-        the class frequencies predicted instead.
+        If the last fit of a repeat or its predictions raised. An earlier fit or the
+        class frequencies then predicted instead.
 
     References
     ----------

@@ -25,8 +25,8 @@ class UsableInformation(NamedTuple):
     Attributes
     ----------
     value : float
-        ``entropy - conditional_entropy`` in nats per example; negative if the family
-        overfits.
+        ``entropy - conditional_entropy`` in nats per example (negative if the family
+        overfits).
     entropy : float
         Loss of the label frequencies, the best prediction without features.
     conditional_entropy : float

@@ -8,7 +8,7 @@ given ``q`` is ``u^2 = mean(m^2 + s^2)``.
 
 *Normal-Jeffreys* (Louizos, Ullrich and Welling, 2017; Voita and Titov, 2020): every
 input ``i`` of a layer is multiplied by ``z_i``, with ``q(z_i) = N(m_i, s_i^2)`` and the
-improper prior ``1 / |z_i|``, and ``p(w) = N(0, 1)`` for the weights themselves.
+improper prior ``1 / |z_i|``. The weights themselves have ``p(w) = N(0, 1)``.
 """
 
 from __future__ import annotations
@@ -50,15 +50,14 @@ class VariationalCode(LabelledEstimator):
         KL(q || p) + E_q[-log p(y | X, w)]
 
     nats, which is minus the evidence lower bound. Under the Gaussian prior, this is an
-    upper bound on minus the log evidence, i.e. on the codelength of the Bayesian
-    mixture over all weights of this probe under this prior. It includes the cost of the
-    scales of the prior. The code gives a single number for all labels and no learning
-    curve.
+    upper bound on minus the log evidence. That is the codelength of the Bayesian
+    mixture over all weights of this probe. It includes the cost of the scales of the
+    prior. The code gives a single number for all labels and no learning curve.
 
     Parameters
     ----------
     hidden_layer_sizes : tuple of int, default=()
-        Widths of hidden layers with ReLU; () is a linear probe.
+        Widths of hidden layers with ReLU. () is a linear probe.
     prior : {"gaussian", "normal-jeffreys"}, default="gaussian"
         With "gaussian", the weights and the biases of a layer have one scale each, a
         power of two that is sent. "normal-jeffreys" is Voita and Titov's prior, with a
@@ -76,7 +75,7 @@ class VariationalCode(LabelledEstimator):
     scaling : {"standard"} or None, default="standard"
         Standardise features with all rows, which the receiver also has.
     device : str, default="auto"
-        Torch device; "auto" uses a GPU if one is available.
+        Torch device. "auto" uses a GPU if one is available.
     random_state : int, RandomState instance or None, default=None
         Seed of initial weights, minibatches and draws.
 

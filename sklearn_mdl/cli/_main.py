@@ -51,7 +51,7 @@ REFUSALS = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return the status: 2 for bad input, 130 for Ctrl-C."""
+    """Run the command line and return the status (2 for bad input, 130 for Ctrl-C)."""
     options = make_parser().parse_args(arguments)
     try:
         options.run(options)

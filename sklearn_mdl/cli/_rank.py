@@ -126,7 +126,7 @@ def _found(options: argparse.Namespace) -> Representations:
 
 
 def _switcher(options: argparse.Namespace, datasets: _options.Features) -> Any:
-    """Return the switcher for list, device and precision; None without options."""
+    """Return the switcher for list, device and precision, or None without options."""
     where = {"device": options.device, "precision": options.precision}
     if options.readouts is None and where == {"device": "auto", "precision": "float32"}:
         return None

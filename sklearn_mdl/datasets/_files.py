@@ -99,10 +99,9 @@ def load_feature_directory(directory: str | Path) -> dict[str, tuple[Any, ...]]:
     ----------
     directory : str or Path
         Directory with one folder per dataset. Each folder contains one ``.npy``,
-        ``.npz`` or ``.safetensors`` file per encoder, named after it, and a file
-        "labels" with one of these suffixes. An optional file "groups" names the group
-        of each row, such as a patient. You may also pass the folder of a single
-        dataset.
+        ``.npz`` or ``.safetensors`` file per encoder, named after it. A file "labels"
+        has one of the same suffixes. An optional file "groups" names the group of each
+        row, such as a patient. You may also pass the folder of a single dataset.
 
     Returns
     -------
@@ -117,8 +116,8 @@ def load_feature_directory(directory: str | Path) -> dict[str, tuple[Any, ...]]:
     FileNotFoundError
         If the directory or the labels of a dataset are missing.
     ValueError
-        If the directory has no dataset, a dataset has no features, an encoder has two
-        files on a dataset, or features and labels differ in length.
+        If the directory has no dataset, or a dataset has no features. Also if an
+        encoder has two files on a dataset, or if features and labels differ in length.
     """
     directory = Path(directory)
     if not directory.is_dir():
@@ -162,7 +161,7 @@ def load_encoders(folder: Path, n_labels: int | None = None) -> dict[str, np.nda
     ----------
     folder : Path
     n_labels : int or None
-        Required number of rows; None uses that of the first encoder.
+        Required number of rows. None uses that of the first encoder.
 
     Returns
     -------

@@ -136,9 +136,9 @@ def train_test_shift(
         of 256 units and 30 epochs, both on standardised features. The paper chose its
         readouts from a grid on held-out rows.
     n_reshuffles : int, default=19
-        Number of reshuffled splits; more splits detect smaller shifts.
+        Number of reshuffled splits. More splits detect smaller shifts.
     level : float, default=0.05
-        Probability of a false alarm; at least ``1 / (n_reshuffles + 1)``.
+        Probability of a false alarm, at least ``1 / (n_reshuffles + 1)``.
     random_state : int, RandomState instance or None, default=None
         Seeds splits, and classifiers with a ``random_state``.
     n_jobs : int, default=None

@@ -25,8 +25,8 @@ def prequential_order(
 ) -> np.ndarray:
     """Draw an order in which to evaluate rows online.
 
-    A codelength depends on the order of rows, and the original order of the data (by
-    class, day or patient) may cost extra. A random order makes rows exchangeable.
+    A codelength depends on the order of rows. The original order of the data (by class,
+    day or patient) may cost extra. A random order makes rows exchangeable.
 
     Parameters
     ----------
@@ -38,14 +38,14 @@ def prequential_order(
         Spread every class evenly over the stream instead of at random. A class ``c``
         with ``n_c`` rows has ``t n_c / N`` of the first ``t`` rows, with an error of
         less than ``1 + C n_c / N``. Curves of small or unbalanced data become less
-        noisy. But the order then depends on the labels, and the codelength does not
-        count what a receiver of the order learns about them. Only compare codelengths
-        of stratified orders with each other.
+        noisy. But the order then depends on the labels. The codelength does not count
+        what a receiver of the order learns about them. Only compare codelengths of
+        stratified orders with each other.
 
     Returns
     -------
     order : ndarray of shape (n_samples,)
-        A permutation; fit on ``X[order], y[order]``.
+        A permutation. Fit on ``X[order], y[order]``.
 
     Raises
     ------
@@ -87,10 +87,10 @@ def reshuffle(
     Parameters
     ----------
     train, test : tuple of sequences
-        ``(X, y)``, or any other number of sequences of rows: arrays,
-        tensors, sparse matrices, data frames, lists, or objects with ``+`` and
-        ``take(rows)`` such as the images of :func:`~sklearn_mdl.datasets.load_vtab`,
-        which are not decoded.
+        ``(X, y)``, or any other number of sequences of rows. A sequence is an array,
+        tensor, sparse matrix, data frame or list, or an object with ``+`` and
+        ``take(rows)``. The images of :func:`~sklearn_mdl.datasets.load_vtab` are such
+        objects, and are not decoded.
     random_state : int, RandomState instance or None, default=None
         Seeds the permutation.
 

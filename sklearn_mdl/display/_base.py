@@ -233,7 +233,7 @@ def encoder_styles(ranking: Ranking) -> dict[str, int]:
 
 
 def dataset_of(ranking: Ranking, dataset: str | None) -> str:
-    """Return the name of a dataset of a ranking; None is the only one."""
+    """Return the name of a dataset of a ranking. None is the only one."""
     check_fitted(ranking, "dataset_names_")
     names = list(ranking.dataset_names_)
     if dataset is None and len(names) == 1:
@@ -339,7 +339,7 @@ def put_legend(
     title: str | None = None,
     below: bool | None = None,
 ) -> None:
-    """Put a legend to the right of the axes or below; None decides by width."""
+    """Put a legend to the right of the axes or below. None decides by width."""
     width, _ = inches_of(ax)
     below = width < NARROW if below is None else below
     letters = NARROW_LEGEND_WIDTH if below else LEGEND_WIDTH

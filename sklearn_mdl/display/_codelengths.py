@@ -99,17 +99,17 @@ class CodelengthDisplay(base.Display):
             A fitted estimator.
         reference : {"auto", "uniform", "gaussian", "best"}, array-like, mapping or None
             ``"uniform"`` is the uniform code of classes and ``"gaussian"`` the Gaussian
-            code of real labels, both without features; ``"auto"`` uses the applicable
+            code of real labels, both without features. ``"auto"`` uses the applicable
             one. ``"best"`` is the best readout in hindsight. Pass an array of shape
             (n_samples,) for another code, or a mapping to name it. None draws no
             reference. For label frequencies pass ``{"label frequencies":
             frequency_codelengths(y[estimator.order_])}``.
         readouts : {"best", "all"} or None
             The best readout of each architecture, all readouts, or none. The legend
-            omits settings that are equal for all curves; ``lines_`` and ``frame`` have
+            omits settings that are equal for all curves. ``lines_`` and ``frame`` have
             full names.
         name : str, optional
-            Name of the switcher's curve; by default the name of its class.
+            Name of the switcher's curve (by default the name of its class).
         **plot_options : optional
             Passed to `plot`.
         """
@@ -181,7 +181,7 @@ class CodelengthDisplay(base.Display):
         scorer : RepresentationScorer or Ranking
             A fitted estimator.
         dataset : str, optional
-            Name of the dataset; not needed if there is only one.
+            Name of the dataset (not needed if there is only one).
         reference : str, array-like of shape (n_samples,), mapping or None
             The name of an encoder, ``"uniform"`` (not for real labels), another code,
             optionally in a mapping with its name, or None.
@@ -215,15 +215,15 @@ class CodelengthDisplay(base.Display):
         losses : array-like of shape (n_samples, n_readouts)
             In nats: ``readout_losses_`` of a switcher, or losses from a file.
         strategies : mapping of str to SwitchingPrior, optional
-            Priors, or their names, by the names shown in the legend; by default the
-            paper's priors, the learned share and the run-length prior.
+            Priors, or their names, by the names shown in the legend (by default the
+            paper's priors, the learned share and the run-length prior).
         weights : array-like of shape (n_readouts,), optional
-            Prior weights of the readouts; uniform if not given.
+            Prior weights of the readouts (uniform if not given).
         reference : str, array-like of shape (n_samples,), mapping or None
-            ``"best readout"`` in hindsight, ``"best blocks"`` (the best sequence of at
-            most three blocks of one readout each, so the regret is the cost of
-            switching), the name of a strategy, another code, optionally in a mapping
-            with its name, or None.
+            ``"best readout"`` is the best one in hindsight. ``"best blocks"`` is the
+            best sequence of at most three blocks of one readout each, so the regret is
+            the cost of switching. You can also pass the name of a strategy, another
+            code (optionally in a mapping with its name), or None.
         **plot_options : optional
             Passed to `plot`.
         """
@@ -246,7 +246,7 @@ class CodelengthDisplay(base.Display):
         max_named: int = 12,
         styles: Mapping[str, int] | None = None,
     ) -> Self:
-        """Draw the curves; the legend has their order at the last example.
+        """Draw the curves, and name them in their order at the last example.
 
         Parameters
         ----------
@@ -255,8 +255,8 @@ class CodelengthDisplay(base.Display):
         log_x : bool, default=False
             If True, the axis of examples is logarithmic.
         symlog_y : bool, default=False
-            If True, the axis of nats is logarithmic beyond ten on both sides of zero,
-            so that one bad curve does not flatten the others.
+            If True, the axis of nats is logarithmic beyond ten on both sides of zero.
+            Then one bad curve does not flatten the others.
         max_points : int, default=2000
             Longer curves are thinned to at most this many points, including the last
             one.

@@ -19,7 +19,7 @@ class CriticalDifferenceDisplay(base.Display):
     Parameters
     ----------
     average_ranks : array-like of shape (n_encoders,)
-        Average rank of each encoder over the datasets; 1 is best.
+        Average rank of each encoder over the datasets. 1 is best.
     names : sequence of str of length n_encoders
         Names of the encoders.
     critical_difference : float

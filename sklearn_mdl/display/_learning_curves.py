@@ -17,7 +17,7 @@ class LearningCurveDisplay(base.Display):
     """Mean next-step loss against labels observed, over growing intervals.
 
     Labels must be classes. Densities of real labels may have negative codelengths, so
-    there is no target loss; use :class:`CodelengthDisplay` for them.
+    there is no target loss. Use :class:`CodelengthDisplay` for them.
 
     With a target loss `epsilon`, each curve has two summaries (Whitney et al., 2020).
     The sample complexity, drawn as a dot, is the number of labels after which the loss
@@ -93,7 +93,7 @@ class LearningCurveDisplay(base.Display):
         epsilon : float, optional
             Target loss, in nats per label.
         name : str, optional
-            Name of the curve; by default the name of the switcher's class.
+            Name of the curve (by default the name of the switcher's class).
         **plot_options : optional
             Passed to `plot`.
         """
@@ -117,7 +117,7 @@ class LearningCurveDisplay(base.Display):
         scorer : RepresentationScorer or Ranking
             A fitted one.
         dataset : str, optional
-            Name of the dataset; not needed if there is only one.
+            Name of the dataset (not needed if there is only one).
         epsilon : float, optional
             Target loss, in nats per label.
         **plot_options : optional
@@ -132,7 +132,7 @@ class LearningCurveDisplay(base.Display):
         Returns
         -------
         readings : dict of str to (CurveReading, CurveReading)
-            In labels and in nats; empty without `epsilon`.
+            In labels and in nats (empty without `epsilon`).
         """
         if self.epsilon is None:
             return {}

@@ -90,7 +90,7 @@ class PosteriorDisplay(base.Display):
             A fitted estimator.
         by : {"architecture", "view"} or None
             Sum over the settings of each architecture, or over the readouts of each
-            view, in order of first appearance; None shows every readout.
+            view, in order of first appearance. None shows every readout.
         **plot_options : optional
             Passed to `plot`.
         """
@@ -132,7 +132,7 @@ class PosteriorDisplay(base.Display):
     def plot(
         self, ax: base.Axes | None = None, *, log_x: bool = True, max_points: int = 400
     ) -> Self:
-        """Draw the areas; the legend lists them from top to bottom.
+        """Draw the areas, and list them in the legend from top to bottom.
 
         The legend lists the areas with the highest peaks, at most 24. Names omit
         settings that are equal in all listed areas.

@@ -41,7 +41,7 @@ class RaceDisplay(base.Display):
     """A race of encoders against the labels observed.
 
     The figure shows either evidence or bounds. The evidence against each encoder is the
-    largest e-value of being behind a rival, on a log scale, with a line at which an
+    largest e-value of being behind a rival, on a log scale. A line shows where an
     encoder is out. Bounds are bands that contain the mean difference from the leader,
     however often you look. Lines end where an encoder is out.
 

@@ -1,4 +1,4 @@
-"""Ranks of encoders over datasets, as averages with intervals, and by size."""
+"""Ranks of encoders over datasets: averages with intervals, and ranks by size."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ _BOX = ("whislo", "q1", "med", "q3", "whishi")
 
 
 class RankDisplay(base.Display):
-    """Ranks of encoders, in one of three kinds of figure; 1 is best.
+    """Ranks of encoders, in one of three kinds of figure. 1 is best.
 
     ``"boxes"`` shows the distribution of ranks over datasets, with the best average on
     top. Boxes span the first to the third quartile, with a line at the median and a
     point at the average rank. Whiskers reach the farthest ranks within 1.5
-    interquartile ranges of the box, and ranks beyond are circles (Li, Bornschein and
+    interquartile ranges of the box. Ranks beyond are circles (Li, Bornschein and
     Hutter, 2023, Appendix A.7).
 
     ``"intervals"`` shows average ranks with intervals from resampled datasets.
 
     ``"by-size"`` shows average ranks against the number of labels. Predictions do not
-    depend on later labels, so the codelength of the first ``n`` labels is that of a
+    depend on later labels. So the codelength of the first ``n`` labels is that of a
     dataset with ``n`` labels. A single prequential run therefore ranks encoders at
     every size.
 
@@ -355,8 +355,8 @@ class RankDisplay(base.Display):
     def frame(self) -> base.DataFrame:
         """Return the numbers in the figure as a DataFrame, best first.
 
-        Depending on the kind, these are means, quartiles and medians; average ranks
-        with the bounds of their intervals; or average ranks with one row per size.
+        Boxes have means, quartiles and medians. Intervals have average ranks and the
+        bounds of their intervals. By size, there is one row of average ranks per size.
         """
         if self.kind == "by-size":
             table = base.plot_extra("pandas").DataFrame(self.ranks, columns=self.names)

@@ -103,12 +103,12 @@ class RegretSplitDisplay(base.Display):
         losses : array-like of shape (n_samples, n_readouts)
             In nats: ``readout_losses_`` of a switcher, or losses from a file.
         strategies : mapping of str to SwitchingPrior, optional
-            Priors, or their names, by the names shown on the axis; by default the
-            paper's priors, the learned share and the run-length prior.
+            Priors, or their names, by the names shown on the axis (by default the
+            paper's priors, the learned share and the run-length prior).
         n_blocks : int, default=3
             Largest number of blocks of the sequence to compare with.
         weights : array-like of shape (n_readouts,), optional
-            Prior weights of the readouts; uniform if not given.
+            Prior weights of the readouts (uniform if not given).
         **plot_options : optional
             Passed to `plot`.
         """

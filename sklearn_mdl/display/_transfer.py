@@ -16,7 +16,7 @@ from sklearn_mdl.display._heatmap import name_fields, write_value
 class TransferDisplay(base.Display):
     """Nats that labels of a task (row) save on a later task (column).
 
-    Above zero the first task helps the second; below zero it hurts. Numbers whose
+    Above zero the first task helps the second. Below zero it hurts. Numbers whose
     interval contains zero are pale.
 
     Parameters

@@ -87,7 +87,7 @@ class ImageEncoder(ViewEncoder):
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: object, y: object = None) -> Self:
-        """Load the model and encode one image; nothing is learned.
+        """Load the model and encode one image. Nothing is learned.
 
         Parameters
         ----------

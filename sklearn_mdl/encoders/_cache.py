@@ -59,9 +59,9 @@ class FeatureCache:
 
     The key of a set of features is everything that it depends on. For image encoders,
     these are the weights, preprocessing, layers, pooling and the content of the images.
-    For other transformers, these are the settings (and, if frozen, the learned state),
-    the data (for paths, also sizes and modification times of files) and the versions of
-    libraries.
+    For other transformers, these are the settings, the data and the versions of
+    libraries. They include the learned state of frozen transformers, and the sizes and
+    modification times of files.
 
     A set is written completely or not at all. Image encoders collect rows in a
     temporary file, and an interrupted extraction resumes from its last complete
@@ -78,7 +78,7 @@ class FeatureCache:
     Notes
     -----
     Images are read each time for the key, which is fast compared with encoding them.
-    For images, versions of libraries and the device only affect the last digits, so
+    For images, versions of libraries and the device only affect the last digits. So
     they are in the file but not in the key. Nor does the key contain the ``forward``
     code of a module in a :class:`~sklearn_mdl.encoders.TorchEncoder`.
 
@@ -110,7 +110,7 @@ class FeatureCache:
         Parameters
         ----------
         encoder : TimmEncoder, TorchEncoder or any other transformer
-            An image encoder is fitted if necessary; other transformers are copied and
+            An image encoder is fitted if necessary. Other transformers are copied and
             fitted.
         X : images, or other input of the transformer
         name : sequence of str, default=()

@@ -70,8 +70,8 @@ def pooled(features: Tensor, view: View, layout: Layout) -> Tensor:
     features : Tensor of shape (N, d), (N, L, C), (N, C, H, W) or (N, H, W, C)
         Vectors, tokens, or maps.
     view : View
-        "avg" and "max" pool over the pixels of a map, or over patch tokens; "cls" takes
-        the class token; "flatten" takes all numbers.
+        "avg" and "max" pool over the pixels of a map, or over patch tokens. "cls" takes
+        the class token. "flatten" takes all numbers.
     layout : Layout
 
     Returns

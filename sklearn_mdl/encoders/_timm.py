@@ -218,7 +218,7 @@ class TimmEncoder(ImageEncoder):
         "model" for the last layer and "avg" for others. All layers are combined with
         all pools.
     device : str, default="auto"
-        Torch device; "auto" uses a GPU if there is one.
+        Torch device. "auto" uses a GPU if there is one.
     batch_size : int, default=64
         Images encoded at once. It affects the last bits of features.
     amp : bool, default=False

@@ -40,12 +40,12 @@ class TorchEncoder(ImageEncoder):
         "last", for the output of the module, or names of inner modules. The outputs of
         all layers are taken in one pass.
     pool : str or list of str, default="default"
-        How each layer becomes one vector. "avg" and "max" pool over pixels or tokens,
-        "cls" takes the first token, which must be a prefix token, "flatten" takes all
+        How each layer becomes one vector. "avg" and "max" pool over pixels or tokens.
+        "cls" takes the first token, which must be a prefix token. "flatten" takes all
         numbers, and "model" keeps vectors (B, width). "default" is "model" for the last
         layer and "avg" for others. All layers are combined with all pools.
     device : str, default="auto"
-        Torch device; "auto" uses a GPU if there is one.
+        Torch device. "auto" uses a GPU if there is one.
     batch_size : int, default=64
         Images encoded at once. It affects the last bits of features.
     amp : bool, default=False

@@ -33,7 +33,7 @@ class Views(NamedTuple):
     Attributes
     ----------
     X : ndarray of shape (n_examples, n_views * n_features), float32
-        Read-only; a memory map if a path was given.
+        Read-only. It is a memory map if a path was given.
     columns : dict of str to slice
         Columns by name of the view, such as ``layer 3|last``, for
         :func:`~sklearn_mdl.readouts.view_readouts`.
@@ -85,8 +85,9 @@ def views_of(
     Raises
     ------
     ValueError
-        If axes, mask, layers or positions do not fit the activations, if an example is
-        too short for a position, if a number is not finite, or if the file exists.
+        If axes, mask, layers or positions do not fit the activations, or if an example
+        is too short for a position. Also if a number is not finite, or if the file
+        exists.
 
     See Also
     --------

@@ -28,8 +28,8 @@ class DetectionMeasures(NamedTuple):
         Share of the positive examples at or above the threshold.
     recall_interval : (float, float)
     threshold : float
-        The lowest score at which at most ``max_fpr`` of the negative
-        examples are flagged; infinity if there is none.
+        The lowest score at which at most ``max_fpr`` of the negative examples are
+        flagged, or infinity if there is none.
     max_fpr : float
         A share of the negative examples. With fewer negatives than its inverse (100 for
         1 %), no false positive is allowed.

@@ -1,18 +1,17 @@
 """Extrapolated codelengths from many laws of the loss, weighted by their fit.
 
-The expected loss after ``t`` of ``N`` labels is ``f + (1 - f) g(t / N)`` times
-a level.
-The floor ``f`` is between 0 and 1; with ``f = 1`` the curve is flat. ``g`` is an
-exponential, or a power law that starts to fall at a knee, ``(1 + (t / knee)^k)^(-power
-/ k)``. All laws are on a grid. Mean losses over intervals of geometrically growing
-length give their posterior probabilities. If a falling law fits no better than the flat
-one, the interval contains the predictions of both.
+The expected loss after ``t`` of ``N`` labels is ``f + (1 - f) g(t / N)`` times a level.
+The floor ``f`` is between 0 and 1. With ``f = 1`` the curve is flat. ``g`` is an
+exponential, or a power law that starts to fall at a knee,
+``(1 + (t / knee)^k)^(-power / k)``. All laws are on a grid. Mean losses over intervals
+of geometrically growing length give their posterior probabilities. If a falling law
+fits no better than the flat one, the interval contains the predictions of both.
 
 An interval covers three uncertainties: the law, its level, and the noise of future
-losses, which vary like the later half of the curve. Curves over the same rows share the
-noise, so it cancels in their differences. Laws are drawn separately for each curve.
-Power laws of learning curves: Hestness et al., 2017, arXiv:1712.00409. With knees:
-Caballero et al., 2023, arXiv:2210.14891.
+losses. Future losses are assumed to vary like those of the later half of the curve.
+Curves over the same rows share the noise, so it cancels in their differences. Laws are
+drawn separately for each curve. Power laws of learning curves: Hestness et al., 2017,
+arXiv:1712.00409. With knees: Caballero et al., 2023, arXiv:2210.14891.
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ class Extrapolation(NamedTuple):
     level : float
         Level of each interval.
     draws : ndarray of shape (n_draws, n_curves)
-        Draws of the codelengths; columns are paired, so take differences of columns.
+        Draws of the codelengths. Columns are paired, so take differences of columns.
     """
 
     n: int

@@ -1,9 +1,9 @@
 """Codes of labels from counts only: all labels, recent labels or pairs of labels.
 
 If labels of a stream repeat, a code that only looks at the last labels is short,
-whatever the features. Compare readouts with these codes: only the saving relative to
-them is due to the representation (Zhang et al., 2023, Rapid adaptation in online
-continual learning: are we evaluating it right?, ICCV).
+whatever the features. Compare readouts with these codes, because only the saving
+relative to them is due to the representation (Zhang et al., 2023, Rapid adaptation in
+online continual learning: are we evaluating it right?, ICCV).
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def decayed_frequency_codelengths(
     n_classes : int, optional
         As for :func:`frequency_codelength`.
     half_life : float, default=100
-        In labels; infinity is the Krichevsky-Trofimov code.
+        In labels. Infinity is the Krichevsky-Trofimov code.
 
     Returns
     -------
@@ -159,7 +159,7 @@ def transition_codelengths(y: ArrayLike, n_classes: int | None = None) -> Floats
 
 
 def costs_of(labels: Sequence[int], code: LabelCounts | LabelTransitions) -> Floats:
-    """Cost of each label (N,) in nats; zero where a code first sees a class."""
+    """Cost of each label (N,) in nats (zero where a code first sees a class)."""
     costs = np.zeros(len(labels))
     for t, label in enumerate(labels):
         if label < code.n_classes:

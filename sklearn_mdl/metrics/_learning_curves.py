@@ -156,9 +156,9 @@ def excess_description_length(
 
     The excess ``sum_t l_t - N l`` is the area between the loss curve and ``l``. If
     ``l`` is the loss of the final predictor on other rows, it is the excess description
-    length: the information that training wrote into the predictor. If ``l`` is the loss
-    at the end of the run, it is the prequential estimate of epiplexity for this
-    predictor (not for the best one with the same compute), and ``N l`` estimates
+    length. This is the information that training wrote into the predictor. If ``l`` is
+    the loss at the end of the run, it is the prequential estimate of epiplexity for
+    this predictor (not for the best one with the same compute). ``N l`` estimates
     time-bounded entropy. Only use the training loss of the final predictor if it has
     seen each label once and has memorised none.
 
@@ -175,7 +175,7 @@ def excess_description_length(
     Returns
     -------
     excess : float
-        In nats; negative if predictions became worse. Close to zero if nothing can be
+        In nats (negative if predictions became worse). Close to zero if nothing can be
         learned from the features, or if nothing is left to learn.
 
     Raises
@@ -225,8 +225,8 @@ def sample_complexity(
     Returns
     -------
     complexity : CurveReading
-        For a run, the end of the first interval after which no mean exceeds `epsilon`,
-        so that a few lucky predictions do not count. With `sizes`, the first size after
+        For a run, the end of the first interval after which no mean exceeds `epsilon`.
+        So a few lucky predictions do not count. With `sizes`, the first size after
         which no loss exceeds it. If there is none, the number of labels learned at the
         end, as a lower bound.
 

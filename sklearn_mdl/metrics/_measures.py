@@ -55,8 +55,8 @@ class PrequentialMeasures(NamedTuple):
     uniform_codelength : float
         Codelength of the uniform code, ``N log C`` nats.
     frequency_codelength : float
-        Codelength of :func:`~sklearn_mdl.frequency_codelength`, which learns the
-        frequency of each class and uses no features; in nats. If unnamed classes may
+        Codelength of :func:`~sklearn_mdl.frequency_codelength` in nats. That code
+        learns the frequency of each class and uses no features. If unnamed classes may
         appear, it learns them as they appear.
     accuracy : float
         Share of examples whose label was the most probable class. The first one counts
@@ -93,7 +93,7 @@ class PrequentialMeasures(NamedTuple):
 
     @property
     def savings_over_uniform(self) -> float:
-        """Nats saved relative to the uniform code; negative if that code is shorter."""
+        """Nats saved relative to the uniform code, negative if that code is shorter."""
         return self.uniform_codelength - self.codelength
 
     @property
@@ -166,8 +166,8 @@ class RegressionMeasures(NamedTuple):
     codelength : float
         Nats for all labels.
     reference_codelength : float
-        Sum of :func:`~sklearn_mdl.metrics.gaussian_codelengths`, which use no features;
-        in nats.
+        Sum of :func:`~sklearn_mdl.metrics.gaussian_codelengths` in nats. That code uses
+        no features.
     root_mean_squared_error, mean_absolute_error : float
         In the units of the labels.
     r2 : float

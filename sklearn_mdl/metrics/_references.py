@@ -1,14 +1,14 @@
 """Reference codes for labels, and the difference between two codes.
 
 A codelength means little on its own. Two codes that use no features serve as
-references: the uniform code, which costs ``log C`` nats per label, and the frequency
-code, which learns the frequency of each class. What a readout saves relative to them is
-due to the representation. For real labels the reference is a Gaussian that learns the
-mean and variance of the labels. All codelengths are in nats.
+references. The uniform code costs ``log C`` nats per label. The frequency code learns
+the frequency of each class. What a readout saves relative to them is due to the
+representation. For real labels the reference is a Gaussian that learns the mean and
+variance of the labels. All codelengths are in nats.
 
 The regret of one code against another is the running difference of their codelengths,
-as in the figures of the paper: Li, Bornschein and Hutter, 2023, Evaluating
-Representations with Readout Model Switching, ICLR.
+as in the figures of the paper (Li, Bornschein and Hutter, 2023, Evaluating
+Representations with Readout Model Switching, ICLR).
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def frequency_codelength(y: ArrayLike, n_classes: int | None = None) -> float:
     Returns
     -------
     codelength : float
-        Codelength in nats; 0 for no labels and for a single class.
+        Codelength in nats, or 0 for no labels and for a single class.
 
     Raises
     ------
@@ -145,10 +145,10 @@ def regret(codelengths: ArrayLike, reference: ArrayLike) -> Floats:
     Parameters
     ----------
     codelengths : array-like of shape (N,)
-        Cost of each label under the code in question, in nats; plus infinity is
+        Cost of each label under the code in question, in nats. Plus infinity is
         allowed.
     reference : array-like of shape (N,)
-        Cost of each label under the code to compare with, in nats; finite.
+        Cost of each label under the code to compare with, in nats. It must be finite.
 
     Returns
     -------

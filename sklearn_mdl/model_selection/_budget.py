@@ -1,6 +1,6 @@
 """The queue of a ranking with a time budget: as many orders as time allows.
 
-The queue depends only on the finished cells; the clock only decides when it ends. So a
+The queue depends only on the finished cells. The clock only decides when it ends. So a
 resumed run scores the same cells in the same order.
 """
 

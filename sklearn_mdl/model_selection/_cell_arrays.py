@@ -60,7 +60,7 @@ class CellArrays:
         """Mean codelength over orders, (n_datasets, n_encoders), in nats.
 
         If encoders have different numbers of orders, they are compared on the shared
-        orders; see the class.
+        orders (see the class).
         """
         return paired_means(self.order_codelengths_)
 
@@ -76,7 +76,7 @@ class CellArrays:
 
     @property
     def average_ranks_(self) -> np.ndarray:
-        """Mean over datasets of the rank by codelength, (n_encoders,); 1 is best."""
+        """Mean over datasets of the rank by codelength, (n_encoders,). 1 is best."""
         return average_ranks(self.codelengths_)
 
     @property
@@ -127,7 +127,7 @@ class CellArrays:
 
     @property
     def common_settings_notes_(self) -> dict[str, str]:
-        """Notes on datasets where common settings affect an encoder; see the class."""
+        """Notes on datasets where common settings affect an encoder (see the class)."""
         notes = {
             name: _terms_note([c for c in self._ranked if c.dataset == name])
             for name in self.dataset_names_

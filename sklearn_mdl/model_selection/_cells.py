@@ -42,8 +42,8 @@ class Trace(NamedTuple):
     posterior : ndarray of shape (n_rows, n_architectures)
         Posterior over readouts before a label, summed by architecture.
     correct : ndarray of shape (n_samples,), uint8
-        1 where a label was predicted correctly before it was observed; empty for real
-        labels.
+        1 where a label was predicted correctly before it was observed (empty for real
+        labels).
     """
 
     codelengths: np.ndarray
@@ -97,10 +97,10 @@ class Cell:
     switching_codelength : float
         Nats by switching only, as in the paper (Li et al., 2023).
     pool_kinds : list of str
-        Kinds of readouts that are pooled; empty without a pool.
+        Kinds of readouts that are pooled (empty without a pool).
     accuracy : float
-        Share of labels that were predicted correctly before they were observed; NaN for
-        real labels.
+        Share of labels that were predicted correctly before they were observed, or NaN
+        for real labels.
     frequency : float
         Nats under the code of label frequencies, which uses no features. For real
         labels, nats under a Gaussian that learns online.
@@ -115,7 +115,7 @@ class Cell:
         Distinct scalings of features by the readouts.
     alone : dict of str to number or list
         ``n_readouts``, ``streams`` and ``scalings`` that the encoder would have without
-        common settings, if they differ; otherwise empty.
+        common settings. Empty if they do not differ.
     diverged : list of str
         Readouts whose predictions stopped being finite.
     notes : dict of str to list of str
@@ -205,7 +205,7 @@ class Cell:
 
     @property
     def permutation_p_value(self) -> float | None:
-        """P-value under the kernel readouts; None without a permutation test."""
+        """P-value under the kernel readouts, or None without a permutation test."""
         return self.permutations.get("p_value")
 
     @property

@@ -106,8 +106,8 @@ class Sample:
         Returns
         -------
         more : float
-            0 if the given labels suffice; infinity if `MOST_TIMES` as many do not; NaN
-            if the variation is unknown.
+            0 if the given labels suffice, infinity if `MOST_TIMES` as many do not, and
+            NaN if the variation is unknown.
         """
         n = self.n_samples
         variance, freedom = self.variance(winner, rival)

@@ -26,7 +26,7 @@ class OrderSpread(NamedResult):
     mean : ndarray of shape (n_datasets, n_encoders)
         Mean codelength, in nats.
     std : ndarray of shape (n_datasets, n_encoders)
-        Standard deviation over orders (not of their mean), in nats; NaN for a single
+        Standard deviation over orders (not of their mean), in nats, or NaN for a single
         order.
     n_orders : int
         Largest number of orders of any encoder.
@@ -55,14 +55,14 @@ class PairedDifferences(NamedResult):
     pairs : ndarray of shape (n_pairs, 2)
         First and second encoder of each pair, as columns of the table.
     mean : ndarray of shape (n_pairs, n_datasets)
-        Mean over orders of first minus second, in nats; negative if the first encoder
-        has the shorter code.
+        Mean over orders of first minus second, in nats (negative if the first encoder
+        has the shorter code).
     std : ndarray of shape (n_pairs, n_datasets)
-        Standard deviation over the orders that all encoders share; NaN for a single
+        Standard deviation over the orders that all encoders share, or NaN for a single
         order.
     error : ndarray of shape (n_pairs, n_datasets)
-        Standard error of the mean, treating rows and orders as samples; NaN if traces
-        of cells are missing.
+        Standard error of the mean, treating rows and orders as samples, or NaN if
+        traces of cells are missing.
     lower, upper : ndarray of shape (n_pairs, n_datasets)
         Bounds of a confidence interval for the mean difference over fresh draws of
         equal size.
@@ -240,7 +240,7 @@ def order_spread(codelengths: ArrayLike) -> OrderSpread:
 
 
 def _deviations(table: Floats) -> Floats:
-    """Return standard deviations over existing orders; NaN for a single order."""
+    """Return standard deviations over existing orders, or NaN for a single order."""
     found: Floats = table.std(-1, ddof=1)
     for place in zip(*np.nonzero(np.isnan(found)), strict=True):
         own = table[place][~np.isnan(table[place])]

@@ -52,8 +52,8 @@ class ExportedProbe:
     mean, deviation : ndarray of shape (d,)
         Columns are centred by the mean, then divided by the deviation.
     is_unit : bool
-        Whether scaled rows are divided by their length; otherwise they are clipped at
-        six deviations.
+        Whether scaled rows are divided by their length. If not, they are clipped at six
+        deviations.
     weights : ndarray of shape (n_classes, d)
     intercepts : ndarray of shape (n_classes,)
     classes : ndarray of shape (n_classes,)

@@ -35,7 +35,7 @@ def stem_of(*parts: object, key: str | None = None) -> str:
     *parts : object
         Names and numbers, compared as text.
     key : str or None
-        A digest that identifies the parts; by default computed from them.
+        A digest that identifies the parts (by default computed from them).
     """
     if key is None:
         key = hashlib.sha256(repr([str(part) for part in parts]).encode()).hexdigest()

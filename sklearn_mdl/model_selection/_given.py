@@ -1,4 +1,4 @@
-"""Checks of the arguments of a ranking; errors show the correct form."""
+"""Checks of the arguments of a ranking, whose errors show the correct form."""
 
 from __future__ import annotations
 

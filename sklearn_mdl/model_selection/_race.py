@@ -46,7 +46,7 @@ class RaceForecast(NamedTuple):
     Attributes
     ----------
     labels, low, high : float
-        Median and bounds of an 80 % interval; infinity beyond `max_labels`.
+        Median and bounds of an 80 % interval, or infinity beyond `max_labels`.
     max_labels : int
         Largest number of labels considered.
     """
@@ -92,7 +92,7 @@ class EncoderRace(BaseEstimator):
 
     A :class:`~sklearn_mdl.MDLReadoutSwitcher` for every encoder predicts each label
     before it is seen. You may look at the results after every label and stop whenever
-    you like: the probability that the race is ever wrong is at most `alpha`. An encoder
+    you like. The probability that the race is ever wrong is at most `alpha`. An encoder
     that is clearly behind another one is out: it no longer runs.
 
     A race shows that an encoder has predicted the labels of this stream worse than
@@ -153,7 +153,7 @@ class EncoderRace(BaseEstimator):
     n_labels_ : int
     labels_ : ndarray of shape (n_labels,)
     losses_ : ndarray of shape (n_labels, n_encoders)
-        Log-losses in nats; NaN once an encoder was out.
+        Log-losses in nats, or NaN once an encoder was out.
     classes_ : ndarray
         Classes in the order in which they appeared.
 
@@ -209,7 +209,7 @@ class EncoderRace(BaseEstimator):
         Raises
         ------
         ValueError
-            If a parameter is invalid, if an encoder is not fitted, or if this race or
+            If a parameter is invalid or an encoder is not fitted. Also if this race or
             the one in the folder began with other settings, which would void the
             guarantee.
         TypeError
@@ -263,11 +263,11 @@ class EncoderRace(BaseEstimator):
         Raises
         ------
         ValueError
-            If rows of an encoder are missing or not finite, if their number differs
-            from that of the labels or their width from that of earlier rows, if columns
-            of a data frame have other names or another order than before, if there are
-            more than `n_classes` classes, or if another race has written to the folder.
-            No label is then added.
+            If rows of an encoder are missing or not finite. If there are more or fewer
+            rows than labels, or if their width differs from that of earlier rows. If
+            columns of a data frame have other names or another order than before. If
+            there are more than `n_classes` classes. If another race has written to the
+            folder. No label is then added.
         """
         self.resume()
         labels, classes = checked_labels(y, self.classes_, self.n_classes)
@@ -335,7 +335,7 @@ class EncoderRace(BaseEstimator):
         return RaceForecast(median, low, high, max_labels)
 
     def verdict(self) -> str:
-        """Describe whether you can stop, which encoder leads, and what is certified."""
+        """Describe whether you can stop, which encoder leads and what is certified."""
         self.resume()
         n, alive = self.n_labels_, [e for e in self.alive_ if e != self.leader_]
         out = [f"{e!r} (at {self.eliminated_at_[e]})" for e in self.eliminated_at_]
@@ -364,13 +364,13 @@ class EncoderRace(BaseEstimator):
             shown = int((self._race.certified & ~self._race.alive).sum())
             also = f" rules out {shown} of the {len(out)}, and" if out else ""
             lines.append(
-                "It was stopped by the asymptotic process; the exact one"
+                "The asymptotic process stopped it. The exact one"
                 f"{also} would take more labels."
             )
         share = f"most {100 * self.alpha:g} % of races err, whenever you look"
         exact = self.method == "exact"
         lines.append(
-            f"{'At' if exact else 'By a normal approximation at'} {share}; this "
+            f"{'At' if exact else 'By a normal approximation at'} {share}. This "
             "compares predictions of these labels, not accuracies on others."
         )
         return "\n".join(lines)

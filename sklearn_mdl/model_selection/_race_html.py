@@ -39,7 +39,7 @@ class Race(Protocol):
 def html_of_race(race: Race) -> str:
     """Return the verdict and a row for each encoder as HTML without scripts.
 
-    Rows are sorted by mean loss; encoders that are out come last. A bar extends from
+    Rows are sorted by mean loss. Encoders that are out come last. A bar extends from
     the lower to the upper bound of the difference from the leader.
     """
     first, *others = map(escape, race.verdict().splitlines())

@@ -23,17 +23,18 @@ class PrintedRanking(RankStatistics):
         Returns
         -------
         frame : pandas.DataFrame
-            Columns dataset, encoder, order, n_samples, n_features, n_classes,
-            codelength, switching_codelength, per_example and savings_per_example
-            (nats), accuracy (of predictions made before the label was seen), p-value of
-            a permutation test (under only the kernel readouts), rank within the
-            dataset, best readout, number of readouts, their replay streams and
-            scalings, and seconds. Both codelengths are equal without a pool.
+            The columns are dataset, encoder, order, n_samples, n_features and
+            n_classes. Then come codelength, switching_codelength, per_example and
+            savings_per_example (nats), and accuracy (of predictions made before the
+            label was seen). The last columns are the p-value of a permutation test
+            (under only the kernel readouts), the rank within the dataset, the best
+            readout, the number of readouts, their replay streams and scalings, and the
+            seconds. Both codelengths are equal without a pool.
 
         Raises
         ------
         ImportError
-            If pandas is not installed; the extra ``plot`` includes it.
+            If pandas is not installed. The extra ``plot`` includes it.
         """
         return plot_extra("pandas").DataFrame(as_rows(self), columns=columns_of(self))
 

@@ -74,7 +74,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
 
     ``fit`` runs the switcher over the features of every encoder on every dataset. On a
     dataset, all encoders get the same readouts. Default lists of readouts depend on the
-    number of features, so all encoders get the list for the encoder with the most
+    number of features. So all encoders get the list for the encoder with the most
     features. An instance is also a scorer for model selection. Called with
     ``(transformer, X, y)``, it returns minus the codelength per example of the labels
     given the transformed X.
@@ -104,13 +104,13 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         given and no dataset has more than 500 labels, and 1 otherwise. With
         `time_budget`, this is the maximum number of orders.
     time_budget : float, default=None
-        Seconds after which no cell is started; None is unlimited. Each round scores one
+        Seconds after which no cell is started. None is unlimited. Each round scores one
         order of every encoder on every dataset. If the mean codelength of an encoder on
         a dataset is more than 1.1 times the shortest, it is only scored there in rounds
         1, 2, 4, 8, .... The clock decides when to stop, but not which cells are next.
         Datasets that still lack a cell of some encoder at the end are left out.
     alpha : float, default=0.1
-        Level of the critical difference; intervals have level ``1 - alpha``.
+        Level of the critical difference. Intervals have level ``1 - alpha``.
     dataset_groups : mapping of str to list of str, default=None
         Groups of datasets that are also ranked separately, by name. A dataset may be in
         several groups.
@@ -134,9 +134,9 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         scores all encoders.
     n_jobs : int, default=None
         Number of cells scored in parallel by joblib, whose backend may be Dask's. On a
-        machine with several GPUs each process uses one. If all readouts are built in
-        and a short trial shows that all cells take less time than starting processes (3
-        s), no processes are started.
+        machine with several GPUs each process uses one. No processes are started if all
+        readouts are built in and a short trial shows that all cells take less than 3 s,
+        the time to start processes.
     verbose : int, default=0
         If above 0, show progress bars over images and over cells, with the time left.
     random_state : int, default=0
@@ -150,15 +150,15 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         others, this is the mean of the encoders with all orders, plus the difference
         from them in the shared orders.
     order_codelengths_ : ndarray of shape (n_datasets, n_encoders, n_orders)
-        Codelength in each order, in nats; NaN for orders that were not scored because
-        time ran out.
+        Codelength in each order, in nats, or NaN for orders that were not scored
+        because time ran out.
     n_orders_ : ndarray of shape (n_datasets, n_encoders), int
         Number of orders scored.
     average_ranks_ : ndarray of shape (n_encoders,)
-        Mean over datasets of the rank by codelength; 1 is best.
+        Mean over datasets of the rank by codelength. 1 is best.
     critical_difference_ : float
         Average ranks that are closer than this do not differ significantly at level
-        ``alpha`` (Nemenyi test); NaN for a single encoder.
+        ``alpha`` (Nemenyi test), or NaN for a single encoder.
     dataset_groups_ : dict of str to Ranking
         The ranking on each group.
     encoder_names_, dataset_names_ : list of str
@@ -246,12 +246,12 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         Raises
         ------
         ValueError
-            If an encoder requires labels or is missing for a dataset, if lengths
-            differ, if labels should be classes but are not, or have a single class, or
-            if `n_permutations` is given for a list without kernel readouts. Also if a
-            cell failed and ``missing`` is "raise"; all other cells have then been run
-            and saved in ``results``. Also if `time_budget` is too short for one cell,
-            or for a cell of every encoder on at least one dataset.
+            If an encoder requires labels or is missing for a dataset, or if lengths
+            differ. If labels should be classes but are not, or have a single class. If
+            `n_permutations` is given for a list without kernel readouts. Also if a cell
+            failed and ``missing`` is "raise". All other cells have then been run and
+            saved in ``results``. Also if `time_budget` is too short for one cell, or
+            for a cell of every encoder on at least one dataset.
         TypeError
             If ``datasets``, ``encoders`` or ``dataset_groups`` are not mappings of
             these forms.

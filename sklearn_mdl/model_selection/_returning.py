@@ -17,7 +17,7 @@ HASHED_AT_ONCE = 2**22  # numbers
 
 
 def count_returning(rows: np.ndarray, stream: Iterable[np.ndarray]) -> int:
-    """Count reappearing rows; 0 if repetition within the stream may explain them.
+    """Count reappearing rows, or 0 if repetition within the stream may explain them.
 
     New rows from the same source repeat earlier rows about as often as rows within the
     stream do. So rows only count as reappearing if their share exceeds twice the share

@@ -74,8 +74,8 @@ def run_tasks(
     verbose : int
         If above 0, show a progress bar if tasks take long.
     budget : float or None
-        Seconds after which no cell is started; running cells are finished. With a
-        budget, cells are scored round by round; see ``in_round``.
+        Seconds after which no cell is started. Running cells are finished. With a
+        budget, cells are scored round by round (see ``in_round``).
     desc : str
         Title of the bar.
 

@@ -61,14 +61,13 @@ def codelength_scorer(
     Returns
     -------
     score : float
-        Minus the codelength per example, in nats; greater is better.
+        Minus the codelength per example, in nats. Greater is better.
 
     Raises
     ------
     ValueError
         If X and y are neither the fitted stream nor held out. Also if a step of the
-        pipeline requires y and is not frozen, because it has then seen the labels to be
-        coded.
+        pipeline requires y and is not frozen. It has then seen the labels to be coded.
     TypeError
         If the estimator is of another kind, or if there are weights.
 
@@ -121,7 +120,7 @@ def heldout_codelength_scorer(
 ) -> float:
     """Score a fitted switcher by the codelength of rows that follow its stream.
 
-    A copy of the switcher continues the stream with these rows: it predicts each row
+    A copy of the switcher continues the stream with these rows. It predicts each row
     from all rows before it, and then learns it. The estimator itself does not change.
     If X and y begin with the stream, like the training rows of ``learning_curve``, the
     codelengths of these rows are those of the fit. Other rows are evaluated in the
@@ -144,15 +143,15 @@ def heldout_codelength_scorer(
     Returns
     -------
     score : float
-        Minus the mean codelength of these rows, in nats; greater is better.
+        Minus the mean codelength of these rows, in nats. Greater is better.
 
     Raises
     ------
     ValueError
         If y contains a class that did not occur in the fit. Also if X contains only
         some rows of the stream, or all of them in another order or with permuted
-        columns. Also if a step of the pipeline requires y and is not frozen, because it
-        has then seen labels to be coded.
+        columns. Also if a step of the pipeline requires y and is not frozen. It has
+        then seen labels to be coded.
     TypeError
         If the estimator is of another kind, or if there are weights.
 
@@ -226,7 +225,7 @@ def refit_codelength_scorer(
     Returns
     -------
     score : float
-        Minus the codelength per example, in nats; greater is better.
+        Minus the codelength per example, in nats. Greater is better.
 
     Raises
     ------

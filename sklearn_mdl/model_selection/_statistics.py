@@ -57,7 +57,7 @@ class RankStatistics(CellArrays):
         Parameters
         ----------
         dataset : str, default=None
-            Name of a dataset; None for all datasets together.
+            Name of a dataset, or None for all datasets together.
 
         Returns
         -------
@@ -91,7 +91,7 @@ class RankStatistics(CellArrays):
             Number of labels, including those given. Must exceed the size of every
             dataset.
         level : float, default=None
-            Level of the intervals; None is ``1 - alpha``.
+            Level of the intervals. None is ``1 - alpha``.
 
         Returns
         -------
@@ -114,7 +114,7 @@ class RankStatistics(CellArrays):
         return self._named(differences.extrapolations(curves, n, level, best))
 
     def friedman_test(self) -> ranking.FriedmanTest:
-        """Test if encoders differ; see :func:`~sklearn_mdl.ranking.friedman_test`."""
+        """Test if encoders differ (see :func:`~sklearn_mdl.ranking.friedman_test`)."""
         return ranking.friedman_test(self.codelengths_)
 
     def rank_groups(self) -> list[tuple[int, ...]]:
@@ -160,7 +160,7 @@ class RankStatistics(CellArrays):
         Parameters
         ----------
         pairs : sequence of (str, str), default=None
-            Names of encoders; None compares all pairs, for at most 40 encoders.
+            Names of encoders. None compares all pairs, for at most 40 encoders.
         top_k : int, default=None
             Only compare this many encoders: those with the best average ranks.
         """
@@ -183,7 +183,7 @@ class RankStatistics(CellArrays):
         Parameters
         ----------
         pairs : sequence of (str, str), default=None
-            Names of encoders; None compares all pairs, for at most 40 encoders.
+            Names of encoders. None compares all pairs, for at most 40 encoders.
         rope : float, default=0.01
             Relative difference up to which codelengths count as equivalent.
         top_k : int, default=None
@@ -202,7 +202,7 @@ class RankStatistics(CellArrays):
         return self._named(found)
 
     def win_table(self, *, rope: float = 0.0) -> ranking.WinTable:
-        """Count datasets won and lost; see :func:`~sklearn_mdl.ranking.win_table`.
+        """Count datasets won and lost (see :func:`~sklearn_mdl.ranking.win_table`).
 
         Parameters
         ----------
@@ -230,7 +230,7 @@ class RankStatistics(CellArrays):
         Parameters
         ----------
         pairs : sequence of (str, str), default=None
-            Names of encoders; None compares all pairs, for at most 40 encoders.
+            Names of encoders. None compares all pairs, for at most 40 encoders.
         level : float, default=None
             None is ``1 - alpha``.
         top_k : int, default=None

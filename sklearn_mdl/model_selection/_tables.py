@@ -116,8 +116,8 @@ def permutation_text(ranking: RankStatistics) -> str:
     orders = ranking.order_codelengths_.shape[-1]
     most = f"; the largest of {orders} orders" if orders > 1 else ""
     return (
-        f"{P_VALUE}: the probability that permuted labels have a code as short, by "
-        f"{max(numbers)} permutations; both codes only use the kernel readouts{most}"
+        f"{P_VALUE}: the probability that permuted labels have a code as short "
+        f"({max(numbers)} permutations); both codes only use the kernel readouts{most}"
     )
 
 
@@ -205,7 +205,7 @@ def readout_table(ranking: RankStatistics) -> Table:
 
 
 def as_latex(ranking: RankStatistics, table: str) -> str:
-    """Return one of the tables; see ``RankStatistics.to_latex``."""
+    """Return one of the tables (see ``RankStatistics.to_latex``)."""
     check_choice(table, "table", ("ranking", "codelengths", "switching", "readouts"))
     if table == "ranking":
         return rank_table(ranking).to_latex()
@@ -312,7 +312,7 @@ def spread_text(ranking: RankStatistics) -> str:
     relative = ranking.order_spread().relative
     i, j = np.unravel_index(int(np.nanargmax(relative)), relative.shape)
     return (
-        "standard deviation over orders, of the codelength: median "
+        "standard deviation of the codelength over orders: median "
         f"{np.nanmedian(relative):.2%}, most {relative[i, j]:.2%} "
         f"({ranking.encoder_names_[j]} on {ranking.dataset_names_[i]}); "
         f"orders of each: {_span(ranking.n_orders_)}"

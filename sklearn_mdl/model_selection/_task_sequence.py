@@ -69,8 +69,8 @@ class TaskSequence(BaseEstimator):
         readouts.
     heads : {"separate", "shared"}, default="separate"
         With "shared", equal labels are the same class in all tasks. With "separate",
-        every task has its own classes, and the prediction for each label is restricted
-        to the classes of its task.
+        every task has its own classes. The prediction for each label is restricted to
+        the classes of its task.
     n_orders : int, default=3
         Number of random orders of the rows of every task.
     level : float, default=0.9
@@ -84,16 +84,16 @@ class TaskSequence(BaseEstimator):
     codelengths_ : ndarray of shape (n_orders, n_tasks)
         ``L(B)``, in nats.
     conditional_codelengths_ : ndarray of shape (n_orders, n_tasks, n_tasks)
-        ``L(B | A)`` in nats, with A in rows and B in columns; NaN on the diagonal.
+        ``L(B | A)`` in nats, with A in rows and B in columns, and NaN on the diagonal.
     null_codelengths_ : ndarray of shape (n_orders, n_tasks, n_tasks)
         ``L(B | A permuted)``, in nats, in the same layout.
     transfer_ : ndarray of shape (n_tasks, n_tasks)
-        ``L(B | A permuted) - L(B | A)``, in nats, averaged over orders; NaN on the
+        ``L(B | A permuted) - L(B | A)``, in nats, averaged over orders, and NaN on the
         diagonal.
     raw_transfer_ : ndarray of shape (n_tasks, n_tasks)
         ``L(B) - L(B | A)`` in nats. It may be positive for any earlier task.
     transfer_intervals_ : ndarray of shape (n_tasks, n_tasks, 2)
-        Student-t intervals of ``transfer_`` over orders (not over tasks); NaN for a
+        Student-t intervals of ``transfer_`` over orders (not over tasks), or NaN for a
         single order.
     sequence_ : list of str
         Tasks in the order of the sequence.
@@ -104,11 +104,11 @@ class TaskSequence(BaseEstimator):
     Notes
     -----
     What is carried over from task to task depends on the readouts. With frozen features
-    and separate heads, linear and kernel readouts only carry over calibration, scaling
-    and the posterior over readouts, since their heads are independent. With shared
+    and separate heads, the heads of linear and kernel readouts are independent. They
+    only carry over calibration, scaling and the posterior over readouts. With shared
     classes they also carry over rows. To measure transfer, use networks, which carry
-    over hidden layers, or ``FineTunedReadout`` and ``ScratchReadout``, which carry over
-    all layers below the head.
+    over hidden layers. ``FineTunedReadout`` and ``ScratchReadout`` carry over all
+    layers below the head.
 
     References
     ----------
@@ -165,7 +165,7 @@ class TaskSequence(BaseEstimator):
         Raises
         ------
         ValueError
-            If there are fewer than two tasks, if their widths differ, if a task has
+            If there are fewer than two tasks or their widths differ. Also if a task has
             fewer than two classes, or if `order` does not name every task once.
         """
         names = _names_of(tasks)

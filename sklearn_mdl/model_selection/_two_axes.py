@@ -33,9 +33,9 @@ def two_axes(
     Parameters
     ----------
     features : AnnData, or mapping of str to array-like of shape (n_samples, width)
-        Embeddings by encoder; for an AnnData the arrays in ``obsm``.
+        Embeddings by encoder. For an AnnData, these are the arrays in ``obsm``.
     label, batch : str or array-like of shape (n_samples,)
-        Classes of the rows; for an AnnData the names of columns in ``obs``.
+        Classes of the rows. For an AnnData, pass names of columns in ``obs``.
     switcher : MDLReadoutSwitcher, default=None
         The default is a switcher with ``"closed-form"`` readouts.
     **options : optional

@@ -23,7 +23,7 @@ class Best:
 
     The best encoder on a dataset has the shortest expected code over fresh draws of
     equal size from the same source. The best encoder over datasets has the best average
-    rank of these expectations. This is a statement about the given datasets; for other
+    rank of these expectations. This is a statement about the given datasets. For other
     datasets, see the tests over datasets.
 
     Attributes
@@ -31,19 +31,19 @@ class Best:
     encoder : str
         The encoder with the shortest code or the best average rank.
     probability : float
-        Probability that this encoder is best; NaN if traces of cells are missing.
+        Probability that this encoder is best, or NaN if traces of cells are missing.
     probabilities : dict of str to float
-        Probability of every encoder; they sum to one.
+        Probability of every encoder. They sum to one.
     ties : list of str
         Encoders that do not differ significantly from `encoder`.
     rival : str or None
-        The most probable other encoder; None for a single encoder.
+        The most probable other encoder, or None for a single encoder.
     more_labels : float or None
         Number of further labels that would settle the choice against the rival with a
         probability of 0.95. This assumes that the difference keeps growing as in the
-        second half of the stream, and that other probabilities do not change. 0 if the
-        choice is settled; infinity if a hundred times as many labels do not suffice.
-        None over several datasets.
+        second half of the stream, and that other probabilities do not change. It is 0
+        if the choice is settled, and infinite if a hundred times as many labels do not
+        suffice. None over several datasets.
     dataset : str or None
         None over several datasets.
     """
@@ -78,7 +78,7 @@ class Best:
         start = f"best on {self.dataset}" if self.dataset else "best average rank"
         lines = ["; ".join([f"{start}: {self.encoder}", *self.certainty()])]
         if self.ties:
-            lines.append(f"not significantly different from it: {names_of(self.ties)}")
+            lines.append(f"ties with {names_of(self.ties)}")
         return lines
 
     def __str__(self) -> str:
@@ -94,7 +94,7 @@ class DatasetVerdict:
     ----------
     dataset, winner : str
     runner_up : str or None
-        The encoder with the next shortest code; None for a single encoder.
+        The encoder with the next shortest code, or None for a single encoder.
     codelength, margin, half_width : float
         Codelength of the winner, its margin over the runner-up, and half the width of
         the interval of that margin, in nats. NaN if traces are missing.
@@ -127,17 +127,17 @@ class DatasetVerdict:
         if math.isnan(self.half_width):
             return (
                 f"{start} has the shortest code, by {self.margin:.2g} nats "
-                f"({share}) ahead of {self.runner_up}; whether that is chance is "
-                "unknown, since traces of its cells are gone: fit again"
+                f"({share}) ahead of {self.runner_up}; this may be chance, but "
+                "traces of its cells are gone: fit again"
             )
         by = f"{rounded(self.margin, self.half_width)} nats ({share})"
         if not self.ties:
             return f"{start} wins by {by}, ahead of {self.runner_up}"
-        others = f"not significantly different from it: {names_of(self.ties)}"
+        others = f"ties with {names_of(self.ties)}"
         if self.runner_up in self.ties:
             return f"{start} has the shortest code, by {by}, but {others}"
         by = f"{by} ahead of {self.runner_up}"
-        return f"{start} has the shortest code, by {by}; {others}"
+        return f"{start} has the shortest code, by {by}; it {others}"
 
 
 @dataclass(frozen=True)
@@ -177,23 +177,23 @@ class Verdict:
         return len(self.datasets) >= self.n_needed
 
     def overall(self) -> list[str]:
-        """Return sentences on all datasets together; none for a single dataset."""
+        """Return sentences on all datasets together (none for a single dataset)."""
         n_datasets = len(self.datasets)
         if not (self.equivalent or self.out) or n_datasets == 1:
             return []
         lines = []
-        level = "not significantly different from it"
+        level = "ties with"
         if self.has_test:
             how = f"Wilcoxon's test, Holm's correction, alpha = {self.alpha:g}"
         else:
             how = "by the rows of these datasets only"
-            level = "shortest, or not significantly longer, on some dataset"
+            level = "shortest or tied on some dataset:"
             lines.append(self.too_few())
         chance = f" ({', '.join(self.answer.certainty())} on these datasets)"
         known = self.answer.certainty()
         words = [f"overall best by average rank: {self.best}{chance if known else ''}"]
         if self.equivalent:
-            words.append(f"{level}: {names_of(self.equivalent)}")
+            words.append(f"{level} {names_of(self.equivalent)}")
         words.append(f"clearly worse: {names_of(self.out) if self.out else 'none'}")
         return [f"{'; '.join(words)} ({how})", *lines]
 
@@ -243,7 +243,7 @@ def _chance(probability: float) -> str:
 
 
 def verdict_of(ranking: CellArrays) -> Verdict:
-    """Judge a ranking; see ``RankStatistics.verdict``."""
+    """Judge a ranking (see ``RankStatistics.verdict``)."""
     n_datasets, n_encoders = ranking.codelengths_.shape
     order = np.argsort(ranking.average_ranks_, kind="stable").tolist()
     names = [ranking.encoder_names_[e] for e in order]

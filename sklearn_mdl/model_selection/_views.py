@@ -64,8 +64,8 @@ class ViewComparison:
         Codelength of the labels without features, in nats.
     more_labels : float
         Number of further labels that would settle the choice with a probability of
-        0.95. 0 if it is settled; infinity if a hundred times as many labels would not
-        suffice.
+        0.95. It is 0 if the choice is settled, and infinite if a hundred times as many
+        labels would not suffice.
     n_samples : int
     """
 

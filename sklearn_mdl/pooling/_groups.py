@@ -14,7 +14,7 @@ Floats = NDArray[np.float64]
 
 
 class PoolSettings(Protocol):
-    """The settings of a pool that a pass reads; see ``LogLinearPool``."""
+    """The settings of a pool that a pass reads (see ``LogLinearPool``)."""
 
     prior_precision: float
     half_life: float | None
@@ -156,7 +156,7 @@ class GroupPass(ABC):
 
     @abstractmethod
     def cost(self, predicted: Floats, label: float) -> float:
-        """Return the cost of a label in nats; NaN if groups cannot be pooled yet."""
+        """Return the cost of a label in nats, or NaN if groups cannot be pooled yet."""
 
     def retire(self, groups: Sequence[int]) -> None:
         """Drop some groups, and transfer their weights to the others if possible."""

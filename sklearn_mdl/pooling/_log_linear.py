@@ -24,7 +24,7 @@ class PoolTrace(NamedTuple):
     Attributes
     ----------
     codelength : float
-        Cost of all labels of this pass, in nats; the sum of `codelengths`.
+        Cost of all labels of this pass in nats, the sum of `codelengths`.
     codelengths : ndarray of shape (N,)
         Cost of each label given the labels before it, in nats.
     weights : ndarray of shape (N, G)
@@ -69,7 +69,7 @@ class LogLinearPool(BaseEstimator):
         kind and of the pool. Without a floor, a single kind that is both certain and
         wrong can make the regret grow linearly.
     half_life : float, default=None
-        Number of labels after which the weight of a label in :math:`H` has halved; None
+        Number of labels after which the weight of a label in :math:`H` has halved. None
         counts all labels equally. Use it for streams that drift. :math:`H` then decays
         towards :math:`H_0`, so steps stay large enough to follow new labels.
     rates : sequence of float, default=None
@@ -167,8 +167,8 @@ class LogLinearPool(BaseEstimator):
 class PoolPass(GroupPass):
     """One pass of a pool over a stream that arrives in blocks.
 
-    Results are bitwise the same however the stream is cut into blocks, and also if
-    :meth:`observe` is called row by row, as a decoder does.
+    Results are bitwise the same however the stream is cut into blocks. You may also
+    call :meth:`observe` row by row, as a decoder does.
 
     Parameters
     ----------
@@ -199,7 +199,7 @@ class PoolPass(GroupPass):
         return members.sums(values)
 
     def add_classes(self, n: int) -> None:
-        """Add classes; weights do not change."""
+        """Add classes. Weights do not change."""
         n_kinds, n_classes = self._shape
         self._shape = n_kinds, n_classes + n
 

@@ -1,13 +1,13 @@
 """Tests of loss differences that you may check after every label.
 
 There are two processes. Each tests all pairs of encoders at once. The exact process
-(Choe and Ramdas, 2021, Comparing Sequential Forecasters, arXiv 2110.00115; its bound is
-from Howard, Ramdas, McAuliffe and Sekhon, 2021, Time-uniform, nonparametric,
-nonasymptotic confidence sequences, Annals of Statistics 49) needs bounded losses and
-makes no assumption about the labels. The asymptotic process (Waudby-Smith, Arbour,
-Sinha, Kennedy and Ramdas, 2021, Time-uniform central limit theory, arXiv 2103.06476)
-accepts any losses and needs about half as many labels. :class:`LossRace` removes
-encoders with either process.
+needs bounded losses and makes no assumption about the labels (Choe and Ramdas, 2021,
+Comparing Sequential Forecasters, arXiv 2110.00115). Its bound is from Howard, Ramdas,
+McAuliffe and Sekhon, 2021, Time-uniform, nonparametric, nonasymptotic confidence
+sequences, Annals of Statistics 49. The asymptotic process accepts any losses and needs
+about half as many labels (Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas, 2021,
+Time-uniform central limit theory, arXiv 2103.06476). :class:`LossRace` removes encoders
+with either process.
 """
 
 from __future__ import annotations
@@ -126,9 +126,10 @@ class PairSums:
     Attributes
     ----------
     n, totals, squares, moments : ndarray of shape (*shape, n_encoders)
-        For each encoder and rival: the number and the sum of differences (loss of the
-        encoder minus loss of the rival), and the sums of their squared distances from
-        the mean of previous differences and from the mean of all.
+        A difference is the loss of the encoder minus the loss of the rival. For each
+        encoder and rival, this holds the number and the sum of differences. It also
+        holds the sums of their squared distances from the mean of previous differences
+        and from the mean of all.
     """
 
     def __init__(self, shape: tuple[int, ...]) -> None:
@@ -137,7 +138,7 @@ class PairSums:
         self.squares, self.moments = zeros.copy(), zeros.copy()
 
     def add(self, losses: Floats) -> None:
-        """Add the losses at a label, (*shape,); NaN for removed encoders."""
+        """Add the losses at a label, (*shape,). Removed encoders have NaN."""
         differences = losses[..., :, None] - losses[..., None, :]
         counts = np.isfinite(differences)
         differences = np.where(counts, differences, 0.0)
@@ -150,13 +151,13 @@ class PairSums:
 
     @property
     def means(self) -> Floats:
-        """Mean differences; zero if there are none."""
+        """Mean differences (zero if there are none)."""
         found: Floats = self.totals / np.maximum(self.n, 1)
         return found
 
     @property
     def variances(self) -> Floats:
-        """Variances of differences; zero if there are none."""
+        """Variances of differences (zero if there are none)."""
         found: Floats = np.maximum(self.moments, 0.0) / np.maximum(self.n, 1)
         return found
 
@@ -188,11 +189,12 @@ class LossRace:
     n_labels : int
     alive : ndarray of shape (*shape,), bool
     out_at : ndarray of shape (*shape,), int
-        Number of labels after which an encoder was removed; 0 if it still takes part.
+        Number of labels after which an encoder was removed, or 0 if it still takes
+        part.
     certified : ndarray of shape (*shape,), bool
         True for encoders that the exact process has shown to be behind.
     stopped_at : ndarray of shape shape[:-1], int
-        Number of labels after which the race could first stop; 0 if it cannot yet.
+        Number of labels after which the race could first stop, or 0 if it cannot yet.
     leader_at_stop : ndarray of shape shape[:-1], int
         The leader at that time.
     """
@@ -221,7 +223,7 @@ class LossRace:
         self.leader_at_stop = np.zeros(shape[:-1], dtype=np.intp)
 
     def add(self, losses: ArrayLike) -> None:
-        """Add the losses at a label, in nats; removed encoders may have NaN."""
+        """Add the losses at a label, in nats. Removed encoders may have NaN."""
         self.n_labels += 1
         if self.n_labels <= self.start:
             return
@@ -303,7 +305,7 @@ class LossRace:
         return self.clipped, float(2 * np.log(self.n_classes / CLIPPING))
 
     def copy(self) -> LossRace:
-        """Return an independent copy; arrays are replaced, never changed in place."""
+        """Return an independent copy (arrays are replaced, never changed in place)."""
         other = copy.copy(self)
         other.sums, other.clipped = copy.copy(self.sums), copy.copy(self.clipped)
         return other
@@ -356,7 +358,7 @@ def forecast_stop(
     Returns
     -------
     labels : ndarray of shape (n_draws,)
-        In ascending order; infinity where `most` labels do not suffice.
+        In ascending order, or infinity where `most` labels do not suffice.
     """
     copies, rng = race.repeated(n_draws), np.random.default_rng(random_state)
     recent = losses[(race.start + len(losses)) // 2 :, race.alive]

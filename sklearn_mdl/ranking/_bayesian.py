@@ -84,10 +84,10 @@ def bayesian_signed_rank(
         Positive codelengths, in the same unit within each row.
     rope : float, default=0.01
         Region of practical equivalence. Codelengths are equivalent if their ratio is at
-        most ``1 + rope``, so by default if they differ by at most one per cent. With 0,
-        no two different codelengths are equivalent.
+        most ``1 + rope``. By default they may differ by one per cent. With 0, no two
+        different codelengths are equivalent.
     pairs : array-like of int of shape (n_pairs, 2), optional
-        The pairs to compare, as columns; by default all, of at most 40 encoders.
+        The pairs to compare, as columns (by default all, of at most 40 encoders).
     top_k : int, optional
         Only compare this many encoders: those with the best average ranks. Ties go to
         the first columns.
@@ -107,8 +107,8 @@ def bayesian_signed_rank(
     Raises
     ------
     ValueError
-        If `codelengths` is not a table of positive finite numbers, another argument is
-        out of range, or there are more than 40 encoders and neither `pairs` nor
+        If `codelengths` is not a table of positive finite numbers, or another argument
+        is out of range. Also if there are more than 40 encoders and neither `pairs` nor
         `top_k` is given.
 
     Notes

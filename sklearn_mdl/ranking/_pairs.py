@@ -221,7 +221,7 @@ def log_margin(rope: float) -> float:
 
 
 def average_ranks(scores: ArrayLike) -> NDArray[np.float64]:
-    """Average rank of each encoder over datasets; lower scores rank first.
+    """Average rank of each encoder over datasets. Lower scores rank first.
 
     Parameters
     ----------

@@ -187,7 +187,7 @@ class FriedmanTest:
         Approximate p-value with ``r - 1`` degrees of freedom, conservative with few
         datasets.
     f_statistic : float
-        Iman and Davenport's F; infinite if all datasets give the same ranking.
+        Iman and Davenport's F (infinite if all datasets give the same ranking).
     f_p_value : float
         P-value with ``r - 1`` and ``(r - 1) (N - 1)`` degrees of freedom. Exact if all
         datasets rank the encoders in the same order.
@@ -337,7 +337,7 @@ def rank_intervals(
     Parameters
     ----------
     scores : array-like of shape (n_datasets, n_encoders)
-        One finite score per dataset and encoder, averaged over orders; lower is better.
+        One finite score per dataset and encoder, averaged over orders. Lower is better.
         At least 2 datasets and 2 encoders.
     level : float, default=0.9
         Level of the intervals, between 0 and 1 exclusive.
@@ -395,7 +395,7 @@ def rank_intervals(
 
 
 def shares_best(scores: _pairs.Floats) -> _pairs.Floats:
-    """Return how often each column has the lowest score of a row; ties share."""
+    """Return how often each column has the lowest score of a row (ties share)."""
     best = scores == scores.min(axis=1, keepdims=True)
     shares: _pairs.Floats = (best / best.sum(axis=1, keepdims=True)).mean(axis=0)
     return shares

@@ -52,7 +52,7 @@ class NamedResult(ABC):
         Raises
         ------
         ImportError
-            If pandas is not installed; the extra ``plot`` includes it.
+            If pandas is not installed. The extra ``plot`` includes it.
         """
         try:
             from pandas import DataFrame

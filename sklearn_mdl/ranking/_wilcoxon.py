@@ -69,7 +69,7 @@ def pairwise_wilcoxon(
     codelengths : array-like of shape (n_datasets, n_encoders)
         Positive codelengths, in the same unit within each row.
     pairs : array-like of int of shape (n_pairs, 2), optional
-        The pairs to compare, as columns; by default all, of at most 40 encoders.
+        The pairs to compare, as columns (by default all, of at most 40 encoders).
     top_k : int, optional
         Only compare this many encoders: those with the best average ranks. Ties go to
         the first columns. The correction counts only their pairs and does not account

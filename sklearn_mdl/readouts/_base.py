@@ -83,7 +83,7 @@ class Readout(OnlineEstimator):
 
     @property
     def computation(self) -> str:
-        """Name of the computation; readouts with the same name share its work."""
+        """Name of the computation, whose work readouts with the same name share."""
         return self.pool_kind
 
     @property
@@ -200,8 +200,8 @@ class BaseReadout(Readout, OnlineClassifier):
 def last_restart(n_rows: int, period: int) -> int:
     """Return the last start of a readout that restarts at odd multiples of a period.
 
-    With periods 32, 64, 128, ... exactly one readout restarts at every multiple of 32,
-    and runs for twice its period, as in Hazan and Seshadhri (2009).
+    With periods 32, 64, 128, ... exactly one readout restarts at every multiple of 32.
+    It runs for twice its period, as in Hazan and Seshadhri (2009).
     """
     return max(0, (n_rows + period) // (2 * period) * 2 * period - period)
 

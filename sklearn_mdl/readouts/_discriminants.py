@@ -59,8 +59,8 @@ class DiscriminantReadout(MeansReadout):
         S = (D^T D + d\, h\, T) / (f + d\, h)
 
     plus 1e-3 of its mean eigenvalue. Here ``D`` holds these rows minus the means of
-    their classes, ``f`` is their number minus the number of classes seen (at least 1),
-    ``T`` is their covariance, shrunk by the oracle approximating rule, and ``h`` is
+    their classes, and ``f`` is their number minus the number of classes seen (at least
+    1). ``T`` is their covariance, shrunk by the oracle approximating rule, and ``h`` is
     `shrinkage`. Class means are updated after every label. In whitened, centred
     coordinates they are :math:`m_c = \mathrm{sum}_c / (n_c + 1)`, and scores are
     :math:`(m_c^T x - m_c^T m_c / 2) / \|x\|`. Scores become probabilities as in
@@ -80,7 +80,7 @@ class DiscriminantReadout(MeansReadout):
     batch_size : int, default=32
         Has no effect, since this readout learns row by row.
     device : str, default="auto"
-        Torch device; "auto" uses a GPU if one is available. A switcher overrides this.
+        Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     window, restart : int, default=None
         When to forget old rows, as in :class:`~sklearn_mdl.KernelReadout`. `window`
         limits the number of rows in the means and the covariance, and `restart` starts
@@ -135,8 +135,8 @@ class DiscriminantReadout(MeansReadout):
 class CentroidReadout(MeansReadout):
     """Calibrated nearest class mean by cosine, updated at every row.
 
-    The score of a class is the cosine between the row and the mean of the class so far,
-    or 0 if the class has no rows yet. Scores become probabilities as in
+    The score of a class is the cosine between the row and the mean of the class so far.
+    If the class has no rows yet, its score is 0. Scores become probabilities as in
     :class:`~sklearn_mdl.KernelReadout`, but without its variance terms.
 
     Parameters
@@ -146,11 +146,11 @@ class CentroidReadout(MeansReadout):
         and so on up to 8,192. "within-class" also whitens rows by the covariance within
         classes, as in :class:`DiscriminantReadout`.
     shrinkage : float, default=0.1
-        Shrinkage of the covariance within classes; only used with "within-class".
+        Shrinkage of the covariance within classes, only used with "within-class".
     batch_size : int, default=32
         Has no effect, since this readout learns row by row.
     device : str, default="auto"
-        Torch device; "auto" uses a GPU if one is available. A switcher overrides this.
+        Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     window, restart : int, default=None
         When to forget old rows, as in :class:`~sklearn_mdl.KernelReadout`. `window`
         limits the number of rows in the means, and `restart` starts them from scratch.

@@ -159,7 +159,7 @@ class DummyReadout(DummySettings, BaseReadout):
     half_life : float, default=100
         Number of labels after which a count halves, for "decayed".
     restart : int, default=None
-        Restart counts at odd multiples of this number of rows; None never does.
+        Restart counts at odd multiples of this number of rows. None never does.
     batch_size : int, default=32
         Has no effect on results, since this readout learns label by label.
     device : str, default="auto"

@@ -104,7 +104,7 @@ class DummyReadoutRegressor(DummySettings, OnlineRegressor):
     half_life : float, default=100
         Number of labels after which a weight halves, for "decayed".
     restart : int, default=None
-        Restart at odd multiples of this number of rows; None never does.
+        Restart at odd multiples of this number of rows. None never does.
     prior_location, prior_scale : float, default=0.0, 1.0
         Parameters of the Student-t with one degree of freedom that is predicted at
         first, in the units of the labels. Choose them without looking at the labels to

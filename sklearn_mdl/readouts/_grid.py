@@ -47,7 +47,7 @@ def build_grid(
         MLPs without hidden layers are built as linear readouts.
     settings : mapping of str to scalar, list or distribution
     n_samples : int, default=None
-        Number of combinations to draw at random; None builds all.
+        Number of combinations to draw at random. None builds all.
     random_state : int, RandomState instance or None, default=None
         Seeds the draws.
 
@@ -145,7 +145,7 @@ def readout_names(readouts: Sequence[BaseEstimator]) -> list[str]:
     """Name readouts by architecture and by the settings in which they differ.
 
     Networks are compared with networks, and wrapped classifiers with others of the same
-    class, since only these have the same settings.
+    class. Only these have the same settings.
     """
     settings = [_named_settings(getattr(r, "inner", r)) for r in readouts]
     groups = grouped((frozenset(setting), setting) for setting in settings)

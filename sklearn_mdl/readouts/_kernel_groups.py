@@ -184,7 +184,7 @@ class KernelGroup:
     def _attempt(
         self, compute: Callable[[Any], Tensor], given: Any, shape: tuple[int, ...]
     ) -> Tensor:
-        """Compute a kernel; NaN where a user's kernel raises."""
+        """Compute a kernel, or NaN where a user's kernel raises."""
         if not callable(self.kernel.name):
             return compute(given)
         try:

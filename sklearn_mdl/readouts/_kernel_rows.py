@@ -101,9 +101,9 @@ class Memory(NamedTuple):
     max_exact : int or None
         Number of rows after which the factor stops growing.
     window : int or None
-        Largest number of recent rows in the factor; overrides `max_exact`.
+        Largest number of recent rows in the factor. Overrides `max_exact`.
     restart : int or None
-        Restart at odd multiples of this number of rows; overrides `max_exact`.
+        Restart at odd multiples of this number of rows. Overrides `max_exact`.
     """
 
     max_exact: int | None

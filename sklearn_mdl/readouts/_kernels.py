@@ -92,7 +92,7 @@ class KernelSettings(Readout):
 
     @property
     def pool_kind(self) -> str:
-        """Kernel and scaling; readouts that differ only in noise are switched."""
+        """Kernel and scaling (readouts that differ only in noise are switched)."""
         return self.computation
 
     @property
@@ -167,7 +167,7 @@ class KernelReadout(KernelSettings, BaseReadout):
         distinct rows.
     gamma : float, default=None
         With "rbf", the factor of squared distances, which replaces `width`. With
-        "polynomial", the factor of inner products; None is 1.
+        "polynomial", the factor of inner products. None is 1.
     degree, coef0 : float, default=3, 1.0
         Parameters of "polynomial", :math:`(\gamma x^T x' +
         \mathrm{coef0})^{\mathrm{degree}}`.
@@ -184,24 +184,24 @@ class KernelReadout(KernelSettings, BaseReadout):
         unchanged.
     max_exact : int, default=2048
         Number of rows after which kernels are approximated, rounded down to a multiple
-        of 32; None is unlimited. These rows then serve as landmarks, and statistics
+        of 32. None is unlimited. These rows then serve as landmarks, and statistics
         such as the whitening covariance are no longer refreshed. After half as many
         further rows, memory stops growing. From row ``8 * max_exact`` on, and not
-        before row 2,048, the readout is only refitted whenever the rows have grown by a
-        sixteenth, or by 8,192 rows.
+        before row 2,048, refits become rare. The readout is then only refitted whenever
+        the rows have grown by a sixteenth, or by 8,192 rows.
     batch_size : int, default=32
         Has no effect, since this readout learns row by row.
     device : str, default="auto"
-        Torch device; "auto" uses a GPU if one is available. A switcher overrides this.
+        Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     window : int, default=None
         Largest number of recent rows in the factor, rounded down to a multiple of 64.
-        Use it for streams that drift. Overrides `max_exact`; None keeps all rows. A
+        Use it for streams that drift. Overrides `max_exact`. None keeps all rows. A
         full window forgets its older half, including the statistics of these rows. It
         then calibrates again on the newer half.
     restart : int, default=None
         The readout restarts at odd multiples of this number of rows, as if the stream
         began there. The number is rounded down to 8, 16 or a multiple of 32. Overrides
-        `max_exact`; None never restarts. Among readouts with `restart` 32, 64, 128 and
+        `max_exact`. None never restarts. Among readouts with `restart` 32, 64, 128 and
         so on, exactly one restarts at each multiple of 32 (Hazan and Seshadhri, 2009,
         Efficient learning algorithms for changing environments, ICML).
 
@@ -222,8 +222,7 @@ class KernelReadout(KernelSettings, BaseReadout):
     ValueError
         In ``fit`` and ``partial_fit``, if a callable does not return one number for
         each pair of rows. If the callable raises or its matrix has no Cholesky factor,
-        you only get a warning, and from that row on the readout predicts without
-        features.
+        you only get a warning. From that row on the readout predicts without features.
     MemoryError
         If ``max_exact`` is None and the factor does not fit into memory.
 
@@ -367,7 +366,7 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
         distinct rows.
     gamma : float, default=None
         With "rbf", the factor of squared distances, which replaces `width`. With
-        "polynomial", the factor of inner products; None is 1.
+        "polynomial", the factor of inner products. None is 1.
     degree, coef0 : float, default=3, 1.0
         Parameters of "polynomial", :math:`(\gamma x^T x' +
         \mathrm{coef0})^{\mathrm{degree}}`.
@@ -382,15 +381,15 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
         their length. None leaves rows and kernel unchanged.
     max_exact : int, default=2048
         Number of rows after which kernels are approximated, rounded down to a multiple
-        of 32; None is unlimited. These rows then serve as landmarks, and statistics
+        of 32. None is unlimited. These rows then serve as landmarks, and statistics
         such as the whitening covariance are no longer refreshed. After half as many
         further rows, memory stops growing. From row ``8 * max_exact`` on, and not
-        before row 2,048, the readout is only refitted whenever the rows have grown by a
-        sixteenth, or by 8,192 rows.
+        before row 2,048, refits become rare. The readout is then only refitted whenever
+        the rows have grown by a sixteenth, or by 8,192 rows.
     batch_size : int, default=32
         Has no effect, since this readout learns row by row.
     device : str, default="auto"
-        Torch device; "auto" uses a GPU if one is available. A switcher overrides this.
+        Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     window, restart : int, default=None
         See :class:`~sklearn_mdl.KernelReadout`. For the first 8 rows after a restart,
         targets keep the units from before the restart.
@@ -423,8 +422,7 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
     ValueError
         In ``fit`` and ``partial_fit``, if a callable does not return one number for
         each pair of rows. If the callable raises or its matrix has no Cholesky factor,
-        you only get a warning, and from that row on the readout predicts without
-        features.
+        you only get a warning. From that row on the readout predicts without features.
 
     References
     ----------

@@ -224,13 +224,14 @@ def default_readouts(n_features: int, n_classes: int) -> list[BaseEstimator]:
     """Return the default grid for features of width ``d`` and ``C`` classes.
 
     The grid consists of the list "closed-form" (kernels, discriminants, class means and
-    class frequencies) and a few networks: linear readouts and MLPs with one hidden
-    layer, on standardised features, with and without averaged weights. All were chosen
-    by measurement on digits and on deep features (``python -m benchmarks lists``).
+    class frequencies) and a few networks. These are linear readouts and MLPs with one
+    hidden layer, on standardised features, with and without averaged weights. All were
+    chosen by measurement on digits and on deep features
+    (``python -m benchmarks lists``).
 
     To bound the cost of an example, the number of replay streams is the largest of 30,
     10 and 3 for which ``(streams + 1) * parameters`` is at most 1.5e8. From 1,000 rows
-    on it decreases, down to 3. The grid depends only on ``d`` and ``C``: the length of
+    on it decreases, down to 3. The grid depends only on ``d`` and ``C``. The length of
     a stream is not known in advance, and results must not depend on how the stream is
     divided into calls.
 

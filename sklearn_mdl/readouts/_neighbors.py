@@ -161,7 +161,7 @@ class Points(NamedTuple):
     metric : {"euclidean", "cosine"}
     scaling : {"standard", "whiten"} or None
     window : int or None
-        Number of most recent rows to compare; None compares all.
+        Number of most recent rows to compare. None compares all.
     restart : int or None
         If given, only rows after the last odd multiple of this number are compared.
     """
@@ -365,14 +365,14 @@ class KNeighborsReadout(BaseReadout):
         Feature scaling, learned from full minibatches already scored: regularised
         standardisation, or symmetric whitening with a shrunk covariance.
     window : int, default=None
-        Number of most recent rows that may vote; None allows all.
+        Number of most recent rows that may vote. None allows all.
     restart : int, default=None
         If given, only rows after the last odd multiple of this number vote. Scaling and
         calibration do not restart.
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     device : str, default="auto"
-        Torch device; "auto" uses a GPU if one is available. A switcher overrides this.
+        Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
 
     Attributes
     ----------

@@ -35,7 +35,7 @@ class _RegressorReadout(NetReadout, OnlineRegressor):
 
     @property
     def tails(self) -> float:
-        """Degrees of freedom of the density; infinite for a Gaussian."""
+        """Degrees of freedom of the density (infinite for a Gaussian)."""
         gaussian = self.likelihood == "gaussian"
         return math.inf if gaussian else float(self.degrees_of_freedom)
 
@@ -74,16 +74,16 @@ class LinearReadoutRegressor(_RegressorReadout):
         Feature scaling, learned from full minibatches already scored.
     recency : float, default=1.0
         After ``t`` minibatches, a replay stream returns to the first minibatch with
-        probability ``recency / t``; 1 is uniform replay.
+        probability ``recency / t``. 1 is uniform replay.
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     first_batch_size : int or None, default=None
         Number of rows in the first minibatches of a stream. Minibatches double after 32
-        times as many rows, and again each time the number of rows has doubled, until
-        they reach `batch_size`. None is `batch_size` from the start, as in the paper. A
-        switcher overrides this.
+        times as many rows. They double again each time the number of rows has doubled,
+        until they reach `batch_size`. None is `batch_size` from the start, as in the
+        paper. A switcher overrides this.
     device : str, default="auto"
-        Torch device; "auto" uses a GPU if one is available. A switcher overrides this.
+        Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
         Seed of initial weights and, outside a switcher, of replay. None uses the seed
         of the switcher.
@@ -93,7 +93,7 @@ class LinearReadoutRegressor(_RegressorReadout):
     degrees_of_freedom : float, default=4.0
         Degrees of freedom of the Student-t, at most 1e6.
     heteroscedastic : bool, default=True
-        Whether the scale depends on the features; otherwise all rows share one scale.
+        Whether the scale depends on the features. If not, all rows share one scale.
     prior_location, prior_scale : float, default=0.0, 1.0
         Location and scale, in the units of the labels, of the fixed Student-t with one
         degree of freedom that predicts the first minibatch. A switcher overrides them.
@@ -164,16 +164,16 @@ class MLPReadoutRegressor(_RegressorReadout):
         Feature scaling, learned from full minibatches already scored.
     recency : float, default=1.0
         After ``t`` minibatches, a replay stream returns to the first minibatch with
-        probability ``recency / t``; 1 is uniform replay.
+        probability ``recency / t``. 1 is uniform replay.
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     first_batch_size : int or None, default=None
         Number of rows in the first minibatches of a stream. Minibatches double after 32
-        times as many rows, and again each time the number of rows has doubled, until
-        they reach `batch_size`. None is `batch_size` from the start, as in the paper. A
-        switcher overrides this.
+        times as many rows. They double again each time the number of rows has doubled,
+        until they reach `batch_size`. None is `batch_size` from the start, as in the
+        paper. A switcher overrides this.
     device : str, default="auto"
-        Torch device; "auto" uses a GPU if one is available. A switcher overrides this.
+        Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
         Seed of initial weights and, outside a switcher, of replay. None uses the seed
         of the switcher.
@@ -183,7 +183,7 @@ class MLPReadoutRegressor(_RegressorReadout):
     degrees_of_freedom : float, default=4.0
         Degrees of freedom of the Student-t, at most 1e6.
     heteroscedastic : bool, default=True
-        Whether the scale depends on the features; otherwise all rows share one scale.
+        Whether the scale depends on the features. If not, all rows share one scale.
     prior_location, prior_scale : float, default=0.0, 1.0
         Location and scale, in the units of the labels, of the fixed Student-t with one
         degree of freedom that predicts the first minibatch. A switcher overrides them.

@@ -58,7 +58,7 @@ class NetReadout(Readout):
 
     @property
     def hidden_layer_sizes(self) -> int | Sequence[int]:
-        """Widths of the hidden layers; empty for a linear readout."""
+        """Widths of the hidden layers (empty for a linear readout)."""
         return ()
 
     @property
@@ -68,7 +68,7 @@ class NetReadout(Readout):
 
     @property
     def pool_kind(self) -> str:
-        """Kind of the readout; readouts with averaged weights are a separate kind."""
+        """Kind of the readout (readouts with averaged weights are a separate kind)."""
         averaged = ", averaged" if self.ema_step_size < 1 else ""
         return super().pool_kind + averaged
 
@@ -104,7 +104,7 @@ def _member(readout: NetReadout, column: int, seed: int) -> Member:
 
 
 def shared_work(readout: Readout, seed: int) -> Hashable:
-    """Name the computation of a readout; readouts with equal names share it.
+    """Name the computation of a readout, which readouts with equal names share.
 
     Networks that differ only in averaging share one training, and kernels that differ
     only in noise share one kernel matrix.
@@ -165,16 +165,16 @@ class LinearReadout(_Readout):
         standardisation, or symmetric whitening with a shrunk covariance.
     recency : float, default=1.0
         After ``t`` minibatches, a replay stream returns to the first minibatch with
-        probability ``recency / t``; 1 is uniform replay.
+        probability ``recency / t``. 1 is uniform replay.
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     first_batch_size : int or None, default=None
         Number of rows in the first minibatches of a stream. Minibatches double after 32
-        times as many rows, and again each time the number of rows has doubled, until
-        they reach `batch_size`. None is `batch_size` from the start, as in the paper. A
-        switcher overrides this.
+        times as many rows. They double again each time the number of rows has doubled,
+        until they reach `batch_size`. None is `batch_size` from the start, as in the
+        paper. A switcher overrides this.
     device : str, default="auto"
-        Torch device; "auto" uses a GPU if one is available. A switcher overrides this.
+        Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
         Seed of initial weights and, outside a switcher, of replay. None uses the seed
         of the switcher.
@@ -245,16 +245,16 @@ class MLPReadout(_Readout):
         standardisation, or symmetric whitening with a shrunk covariance.
     recency : float, default=1.0
         After ``t`` minibatches, a replay stream returns to the first minibatch with
-        probability ``recency / t``; 1 is uniform replay.
+        probability ``recency / t``. 1 is uniform replay.
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     first_batch_size : int or None, default=None
         Number of rows in the first minibatches of a stream. Minibatches double after 32
-        times as many rows, and again each time the number of rows has doubled, until
-        they reach `batch_size`. None is `batch_size` from the start, as in the paper. A
-        switcher overrides this.
+        times as many rows. They double again each time the number of rows has doubled,
+        until they reach `batch_size`. None is `batch_size` from the start, as in the
+        paper. A switcher overrides this.
     device : str, default="auto"
-        Torch device; "auto" uses a GPU if one is available. A switcher overrides this.
+        Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
         Seed of initial weights and, outside a switcher, of replay. None uses the seed
         of the switcher.

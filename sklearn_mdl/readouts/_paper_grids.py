@@ -55,7 +55,7 @@ class Preset(NamedTuple):
         Settings that the paper gives elsewhere or does not specify, such as label
         smoothing and the width of MLPs (512).
     n_samples : int or None
-        Number of configurations that the paper draws; None if it uses all.
+        Number of configurations that the paper draws, or None if it uses all.
     batch_size : int
         Number of rows in a minibatch.
     m : int
@@ -204,7 +204,7 @@ def readout_grid(
         The paper's settings to start from: "vtab-frozen" (8 x 576 readouts),
         "imagenet-frozen" (4 x 96), "imagenet-finetune" (96), or the random draws
         "vtab-finetune" (300 of 756), "vtab-scratch" (300 of 896) and "imagenet-scratch"
-        (50 from intervals); see :func:`preset_settings`.
+        (50 from intervals). See also :func:`preset_settings`.
     n_samples : int, default=None
         Number of combinations to draw, without repetition if there are finitely many.
         None builds as many as the paper: all of them, unless the paper draws at random.
@@ -214,7 +214,7 @@ def readout_grid(
         Parameters of :class:`~sklearn_mdl.MLPReadout`. A list is a dimension of the
         grid. ``hidden_layer_sizes`` is a list of tuples, or the widths of a single
         readout. ``()`` is a linear readout. With ``encoder``, pass parameters of
-        :class:`~sklearn_mdl.readouts.FineTunedReadout`; with ``model``, pass those of
+        :class:`~sklearn_mdl.readouts.FineTunedReadout`. With ``model``, pass those of
         :class:`~sklearn_mdl.readouts.ScratchReadout`. If you pass `n_samples`, a
         setting may also be an object with ``rvs`` to draw from, such as a SciPy
         distribution.
@@ -227,8 +227,8 @@ def readout_grid(
     Raises
     ------
     ValueError
-        If the preset is unknown, if its encoder is missing, if a list is empty, or if
-        `n_samples` exceeds the number of combinations.
+        If the preset is unknown or its encoder is missing. Also if a list is empty, or
+        if `n_samples` exceeds the number of combinations.
     TypeError
         If a setting is not a parameter of the readouts.
 

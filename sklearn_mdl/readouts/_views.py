@@ -100,7 +100,7 @@ class ViewSettings(Readout):
 
     @property
     def pool_kind(self) -> str:
-        """View and kind; readouts of one kind on one view are switched."""
+        """View and kind (readouts of one kind on one view are switched)."""
         return f"{self.view}: {self.inner.pool_kind}"
 
     @property
@@ -149,7 +149,7 @@ class ViewSettings(Readout):
 
 
 def _as_numbers(columns: Any, n_features: int) -> Any:
-    """Return columns as an index into the features; empty if they are invalid."""
+    """Return columns as an index into the features (empty if they are invalid)."""
     index = np.asarray(columns)
     if index.ndim != 1 or index.dtype.kind not in "iu" or not len(index):
         return []
@@ -174,11 +174,11 @@ class ViewReadout(ViewSettings, BaseReadout):
     columns : slice or sequence of int
         Columns of X.
     name : str, default=None
-        Name of the view; None derives a name from the columns.
+        Name of the view. None derives a name from the columns.
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     device : str, default="auto"
-        Torch device; "auto" uses a GPU if one is available. A switcher overrides this.
+        Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
         Used outside a switcher if the readout's own ``random_state`` is None.
 
@@ -220,11 +220,11 @@ class ViewReadoutRegressor(ViewSettings, OnlineRegressor):
     columns : slice or sequence of int
         Columns of X.
     name : str, default=None
-        Name of the view; None derives a name from the columns.
+        Name of the view. None derives a name from the columns.
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     device : str, default="auto"
-        Torch device; "auto" uses a GPU if one is available. A switcher overrides this.
+        Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
         Used outside a switcher if the readout's own ``random_state`` is None.
 

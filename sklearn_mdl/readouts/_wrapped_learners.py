@@ -111,7 +111,7 @@ class WrappedLearner(Learner):
             return {}
         if self.failing:
             instead = "class frequencies" if self.fitted is None else "its previous fit"
-            failure = f"raised ({lines[-1]}), so it predicts with {instead}"
+            failure = f"raised ({lines[-1]}), so the readout predicts with {instead}"
         return {self.columns[0]: Report(lines, failure)}
 
     def predict(self, x: Tensor) -> Tensor:
@@ -279,7 +279,7 @@ class IncrementalLearner(WrappedLearner):
                 self._update_once(x, y)
 
     def load_state_dict(self, learned: Learned) -> None:
-        """Learn all minibatches again; see the base class."""
+        """Learn all minibatches again (see the base class)."""
         super().load_state_dict(learned)
         self._learn_again()
 
@@ -323,7 +323,7 @@ class RefittedLearner(WrappedLearner):
         return found
 
     def load_state_dict(self, learned: Learned) -> None:
-        """Repeat the last successful fit and the last fit; see the base class."""
+        """Repeat the last successful fit and the last fit (see the base class)."""
         super().load_state_dict(learned)
         for end in dict.fromkeys(learned[self.columns[0]]["ends"].tolist()):
             if end:

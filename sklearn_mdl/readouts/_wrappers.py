@@ -104,8 +104,8 @@ class IncrementalReadout(WrappedReadout):
     has seen all classes, this costs at most ``1 + log(N / batch_size)`` nats more than
     its own probabilities over a stream of ``N``. In return, a label costs at most
     ``log(n + 2)`` nats more than its Krichevsky-Trofimov estimate. If ``partial_fit``
-    raises, the readout predicts with that estimate until a call succeeds; see
-    ``notes_``.
+    raises, the readout predicts with that estimate until a call succeeds (see
+    ``notes_``).
 
     The scaling is refreshed after 2, 4, 8, ... minibatches. A new copy of the
     classifier then learns all minibatches and replays again, so that all rows have the
@@ -130,7 +130,7 @@ class IncrementalReadout(WrappedReadout):
         Number of rows in a minibatch. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
         Replaces each ``random_state`` of the estimator that is None, and seeds the
-        draws of a skorch net, without changing torch's own generators. None uses the
+        draws of a skorch net. Torch's own generators do not change. None uses the
         switcher's seed.
     n_replay_streams : int or (int, int), default=0
         Number of replay streams. Each new minibatch is followed by one minibatch of
@@ -196,7 +196,7 @@ class RefitReadout(WrappedReadout):
     ``1 + log(N / batch_size)`` nats more than its own probabilities over a stream of
     ``N``. In return, a label costs at most ``log(n + 2)`` nats more than its
     Krichevsky-Trofimov estimate. If a fit raises (for example, because there is a
-    single class), the previous fit is kept until the next block ends; see ``notes_``.
+    single class), the previous fit is kept until the next block ends (see ``notes_``).
 
     Parameters
     ----------
@@ -216,10 +216,10 @@ class RefitReadout(WrappedReadout):
         Number of rows in a minibatch. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
         Replaces each ``random_state`` of the estimator that is None, and seeds the
-        draws of a skorch net, without changing torch's own generators. None uses the
+        draws of a skorch net. Torch's own generators do not change. None uses the
         switcher's seed.
     schedule : "doubling" or float >= 1, default="doubling"
-        Factor by which the number of rows must grow before the next fit; 1 refits after
+        Factor by which the number of rows must grow before the next fit. 1 refits after
         every minibatch. Blocks end with full minibatches, so they depend only on the
         number of rows. If the time of a fit is linear in the number of rows, all fits
         together take about ``factor / (factor - 1)`` times as long as the last one.
@@ -304,6 +304,6 @@ def warn_of_failures(reports: Mapping[int, Report], names: Sequence[str]) -> Non
     for column, report in reports.items():
         if report.failure is not None:
             warn_caller(
-                f"The last fit of {names[column]!r} should have succeeded, but it "
+                f"The last fit of readout {names[column]!r} "
                 f"{report.failure}; change its settings or leave out this readout"
             )

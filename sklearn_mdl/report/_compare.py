@@ -59,9 +59,9 @@ def compare(
     encoders : mapping of str to encoder, list of encoders, or encoder
         An encoder is one of the following:
 
-        * features of shape (n_samples, width): an array, tensor, data frame or sparse
-          matrix; the path of a ``.npy``, ``.npz`` or ``.safetensors`` file; or, if X is
-          a data frame, a list of its columns
+        * features of shape (n_samples, width), as an array, tensor, data frame, sparse
+          matrix, or the path of a ``.npy``, ``.npz`` or ``.safetensors`` file
+        * a list of columns, if X is a data frame
         * a transformer, which is fitted on X without labels, or None for X itself
         * a function of all rows of X
         * a model with ``encode``, such as those of sentence-transformers
@@ -70,7 +70,7 @@ def compare(
 
         None if `datasets` contains features.
     X : array-like of shape (n_samples, ...), default=None
-        Rows to encode; None if all encoders are features.
+        Rows to encode, or None if all encoders are features.
     y : array-like of shape (n_samples,), default=None
         Labels: classes, or floats that are not all whole. If X is a data frame, this
         may be the name of a column.
@@ -247,7 +247,7 @@ def side_by_side(
     pairs : dict of str to (str, str)
         Encoders by name of the pair.
     together : Ranking or None
-        The best encoders and their pairs; None without pairs.
+        The best encoders and their pairs, or None without pairs.
     """
     if top_k < 0:
         raise invalid("top_k", "at least 0", top_k, "pass top_k=3")

@@ -38,21 +38,22 @@ class Row(NamedTuple):
     ----------
     encoder : str
     rank : float
-        Rank by codelength, averaged over datasets; 1 is best.
+        Rank by codelength, averaged over datasets. 1 is best.
     nats, half : float
         Nats per label, and half the width of the interval over draws of the rows.
     saved : float
         Nats per label saved relative to the code of labels without features.
     accuracy : float
-        Accuracy before each label is seen; NaN for real labels.
+        Accuracy before each label is seen, or NaN for real labels.
     labels : float
-        Number of labels until the accuracy stays above the level; NaN if it never does.
+        Number of labels until the accuracy stays above the level, or NaN if it never
+        does.
     encoding, seconds : float
         Seconds to encode (NaN for given features) and seconds of a pass.
     megabytes : float
         Size of the features as float32.
     kept : float
-        Megabytes of losses and posterior of a pass; NaN if its traces are missing.
+        Megabytes of losses and posterior of a pass, or NaN if its traces are missing.
     """
 
     encoder: str
@@ -106,7 +107,7 @@ class Comparison:
     pairs : dict of str to (str, str)
         Pairs of the best encoders, by name.
     pair_ranking : Ranking or None
-        The best encoders and their pairs; None without pairs.
+        The best encoders and their pairs, or None without pairs.
     """
 
     scorer: RepresentationScorer
@@ -163,11 +164,11 @@ class Comparison:
         """A pandas DataFrame with one row for each encoder, the best first.
 
         The columns are ``rank``, ``nats`` per label and ``half`` the width of their
-        interval, nats per label ``saved``, ``accuracy``, ``labels`` until the accuracy
-        stays above ``accuracy_levels``, seconds of ``encoding``, ``seconds`` of a pass,
-        ``megabytes`` of features, and megabytes ``kept`` by a pass. Nats and accuracies
-        are means over datasets; seconds and megabytes are sums. Columns without any
-        known value are left out.
+        interval, nats per label ``saved``, ``accuracy``, and ``labels`` until the
+        accuracy stays above ``accuracy_levels``. Then come the seconds of ``encoding``,
+        the ``seconds`` of a pass, the ``megabytes`` of features, and the megabytes
+        ``kept`` by a pass. Nats and accuracies are means over datasets. Seconds and
+        megabytes are sums. Columns without any known value are left out.
         """
         frame = plot_extra("pandas").DataFrame(self.rows())
         return frame.set_index("encoder").dropna(axis=1, how="all")
@@ -176,9 +177,9 @@ class Comparison:
     def curves(self) -> DataFrame:
         """A pandas DataFrame of learning curves with their bands.
 
-        There is one row for each point of an encoder on a dataset, with the number of
-        ``labels`` seen before, ``nats`` per label and ``accuracy``, each with half the
-        width of its band.
+        There is one row for each point of an encoder on a dataset. It has the number of
+        ``labels`` seen before, ``nats`` per label and ``accuracy``. The last two also
+        have half the width of their band.
         """
         pandas = plot_extra("pandas")
         names = ("labels", "nats", "nats_half", "accuracy", "accuracy_half")
@@ -284,7 +285,7 @@ class Comparison:
 
     @cached_property
     def total_gains(self) -> list[Gain]:
-        """Savings of pairs over all datasets together; ``dataset`` is empty."""
+        """Savings of pairs over all datasets together (``dataset`` is empty)."""
         by_pair: dict[frozenset[str], list[Gain]] = {}
         for gain in self.gains:
             by_pair.setdefault(frozenset((gain.first, gain.second)), []).append(gain)

@@ -194,7 +194,7 @@ class BaseSwitcher(FittedSwitcher):
         n_features : int
             Number of features, on which named lists of readouts depend.
         n_classes : int, default=None
-            Number of classes; not needed for regression.
+            Number of classes (not needed for regression).
 
         Returns
         -------

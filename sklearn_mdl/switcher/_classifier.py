@@ -43,9 +43,9 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
     Parameters
     ----------
     readouts : list, readout, or the name of a list, default=None
-        The experts, as a list or a single readout: ``LinearReadout`` and ``MLPReadout``
-        (see :func:`~sklearn_mdl.readout_grid`), ``KernelReadout``,
-        ``KNeighborsReadout``, and any classifier in ``IncrementalReadout`` or
+        The experts, as a list or a single readout. Use ``LinearReadout`` and
+        ``MLPReadout`` (see :func:`~sklearn_mdl.readout_grid`), ``KernelReadout``,
+        ``KNeighborsReadout``, or any classifier in ``IncrementalReadout`` or
         ``RefitReadout``. If rows are images (see
         :func:`~sklearn_mdl.encoders.image_rows`), also ``FineTunedReadout``,
         ``ScratchReadout`` and pairs ``(encoder, readout)``. None is the "closed-form"
@@ -64,9 +64,9 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         "elementwise", or an object such as ``FixedShare(m=11)``, whose parameters you
         can search as ``switching__m``.
     readout_weights : "architecture" or array-like of shape (n_readouts,), default=None
-        Prior weights of the readouts; uniform if None. "architecture" first divides the
-        weight equally among architectures and then equally among the settings of each.
-        So an architecture with many settings does not outweigh one with few.
+        Prior weights of the readouts (uniform if None). "architecture" first divides
+        the weight equally among architectures and then equally among the settings of
+        each. So an architecture with many settings does not outweigh one with few.
     pooling : "auto", None, LogLinearPool or array-like, default="auto"
         How to combine kinds of readouts in addition to switching. A fixed share with
         rate ``1 / t`` mixes the readouts within a kind, and a
@@ -87,9 +87,9 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
     batch_size : int, (int, int) or "auto", default="auto"
         Number of rows in a minibatch. Overrides the batch size of the readouts. An int
         is a constant size, as in the paper. With a pair, minibatches grow along the
-        stream from the first size to the second, so that readouts start to learn from
-        the first few labels. "auto" is ``(8, 32)`` if `readouts` is None or a name, and
-        32 if it is a list.
+        stream from the first size to the second. So readouts start to learn from the
+        first few labels. "auto" is ``(8, 32)`` if `readouts` is None or a name, and 32
+        if it is a list.
     label_delay : int, default=0
         Number of further rows that are predicted before the label of a row arrives.
         Readouts, calibration, posterior, pool and race see the label of row ``t`` only
@@ -125,8 +125,8 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         number of threads. Wrapped classifiers all use the same thread, since they may
         share state. "processes" evaluates the readouts in parts, each in a process with
         its own device. There are as many processes as the active joblib backend has
-        jobs (``joblib.parallel_config(n_jobs=8)``), possibly on a cluster; see
-        :doc:`/machines`. The fitted estimator then predicts on the CPU.
+        jobs (``joblib.parallel_config(n_jobs=8)``), possibly on a cluster (see
+        :doc:`/machines`). The fitted estimator then predicts on the CPU.
     verbose : int, default=0
         If above 0, show a progress bar.
     random_state : int, RandomState instance or None, default=None
@@ -148,7 +148,7 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         Codelength of every example, in nats.
     switching_codelength_ : float
         Codelength of the switching mixture of all readouts (Li et al., 2023), in nats.
-        With a pool, ``codelength_`` exceeds it by at most ``0.5 log(pi (n + 1/2))``, so
+        With a pool, ``codelength_`` exceeds it by at most ``0.5 log(pi (n + 1/2))``. So
         a pool that does not help costs only a few nats.
     switching_codelengths_ : ndarray of shape (n_samples_seen_,)
         Codelength of every example under the switching mixture, in nats.
@@ -156,27 +156,27 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         ``p(readout at t | labels before t)`` of the switching mixture, as in the
         paper's algorithm 1.
     pool_kinds_ : list of n_kinds names
-        Kinds of readouts in the pool; empty without a pool.
+        Kinds of readouts in the pool (empty without a pool).
     pool_weights_ : ndarray of shape (n_samples_seen_, n_kinds)
         Weights of the kinds in the pool before each label.
     pool_posterior_ : ndarray of shape (n_samples_seen_, 2)
         Probabilities of the switching mixture and the pool before each label.
     readout_losses_ : ndarray of shape (n_samples_seen_, n_readouts)
-        Log-loss of every readout at every example, in nats; NaN once the readout has
+        Log-loss of every readout at every example, in nats, or NaN once the readout has
         retired.
     reference_codelengths_ : ndarray of shape (n_samples_seen_,)
         Cost of every label given only the labels before it, in nats. The code switches
         between class frequencies, recent frequencies and transitions.
     store_ : Path or None
-        Folder with the files of this stream; None if the trace is in memory.
+        Folder with the files of this stream, or None if the trace is in memory.
     readout_codelengths_ : ndarray of shape (n_readouts,)
         Sums of ``readout_losses_``. Once retired, a readout costs as much as the
         mixture of the readouts that still run.
     retired_at_ : ndarray of shape (n_readouts,)
-        Number of examples after which each readout retired; -1 if it has not.
+        Number of examples after which each readout retired, or -1 if it has not.
     readout_names_ : list of str
     readout_weights_ : ndarray of shape (n_readouts,) or None
-        Prior weights used by the mixture; uniform if None.
+        Prior weights used by the mixture (uniform if None).
     readouts_ : list of readouts
         Unfitted copies of the readouts used.
     readout_notes_ : dict of str to list of str
@@ -185,11 +185,12 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         Names of readouts whose predictions stopped being finite. They then predict
         uniformly, and ``fit`` warns about them.
     diverged_at_ : ndarray of shape (n_readouts,)
-        Number of examples after which each readout diverged; -1 if it has not.
+        Number of examples after which each readout diverged, or -1 if it has not.
     grid_edges_ : dict of str to (float, {"lowest", "highest"})
-        Settings of the best readout that are at the edge of the grid: the lowest or
-        highest of at least three values tried for its architecture. A wider grid may
-        contain a better readout. ``fit`` warns about them if ``readouts`` was given.
+        Settings of the best readout that are at the edge of the grid. They are the
+        lowest or highest of at least three values tried for its architecture. A wider
+        grid may contain a better readout. ``fit`` warns about them if ``readouts`` was
+        given.
     classes_ : ndarray of shape (n_classes,)
         Sorted classes. With ``new_classes="escape"``, the given classes come first,
         followed by new ones in order of appearance.

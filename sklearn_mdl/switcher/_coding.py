@@ -176,7 +176,7 @@ def decode_labels(
         If the message is damaged or of another kind, or if the decoded labels do not
         match its checksum. Also if it was encoded with different features, groups or
         settings, or in an environment that may compute different numbers (libraries,
-        instructions, device); the error then names the first difference.
+        instructions, device). The error then names the first difference.
     TypeError
         If `switcher` is another kind of estimator, or `message` is not bytes.
     ImportError

@@ -68,7 +68,7 @@ class FittedSwitcher(OnlineEstimator):
 
     @property
     def settings_(self) -> ResolvedSettings:
-        """Settings that "auto" and None stood for; prints as a few lines."""
+        """Settings that "auto" and None stood for. They print as a few lines."""
         found: ResolvedSettings = self._run.origin
         return found
 
@@ -79,7 +79,7 @@ class FittedSwitcher(OnlineEstimator):
 
     @property
     def readout_weights_(self) -> np.ndarray | None:
-        """Prior weights used by the mixture, (n_readouts,); uniform if None."""
+        """Prior weights used by the mixture, (n_readouts,) (uniform if None)."""
         return self.settings_.mixing.weights
 
     @property
@@ -99,7 +99,7 @@ class FittedSwitcher(OnlineEstimator):
 
     @property
     def pool_kinds_(self) -> list[Hashable]:
-        """Names of the kinds of readouts in the pool; empty without a pool."""
+        """Names of the kinds of readouts in the pool (empty without a pool)."""
         return list(self.settings_.mixing.group_names)
 
     @property
@@ -114,12 +114,12 @@ class FittedSwitcher(OnlineEstimator):
 
     @property
     def readout_losses_(self) -> np.ndarray:
-        """Log-losses in nats, (n_samples_seen_, n_readouts); NaN once retired."""
+        """Log-losses in nats, (n_samples_seen_, n_readouts), or NaN once retired."""
         return self._run.trace.losses
 
     @property
     def retired_at_(self) -> np.ndarray:
-        """Number of examples after which each readout retired; -1 if it has not."""
+        """Number of examples after which each readout retired, or -1 if it has not."""
         return self._run.retired_at.copy()
 
     @property
@@ -138,7 +138,7 @@ class FittedSwitcher(OnlineEstimator):
 
     @property
     def view_names_(self) -> list[Hashable]:
-        """Names of the views (sets of columns) that readouts use; None for all of X."""
+        """Names of the views (sets of columns) that readouts use, None for all of X."""
         return list(dict.fromkeys(readout.view for readout in self.readouts_))
 
     @property
@@ -155,12 +155,12 @@ class FittedSwitcher(OnlineEstimator):
 
     @property
     def diverged_at_(self) -> np.ndarray:
-        """First row for which each readout had no finite prediction; -1 if none."""
+        """First row for which each readout had no finite prediction, or -1 if none."""
         return self._run.threads.diverged_at
 
     @property
     def grid_edges_(self) -> dict[str, tuple[float, str]]:
-        """Settings of the best readout at the edge of the grid; see the class."""
+        """Settings of the best readout at the edge of the grid (see the class)."""
         return grid_edges(self.readouts_, self.readout_codelengths_)
 
     def _warn_of_edges(self) -> None:
@@ -178,7 +178,7 @@ class FittedSwitcher(OnlineEstimator):
 
     @property
     def store_(self) -> Path | None:
-        """Folder with the files of this stream in ``store``; None in memory."""
+        """Folder with the files of this stream in ``store``, or None in memory."""
         folder = self._run.trace.folder
         return None if folder is None else folder.path
 
@@ -205,7 +205,7 @@ class FittedSwitcher(OnlineEstimator):
         the best view under the same prior by at most ``log(n_views)`` nats. The mixture
         of all readouts has no such guarantee unless its prior is "bayes". Each time a
         switching prior redraws the readout, it pays ``log(n_views)`` again to choose a
-        view, but in return it can change the view.
+        view. In return it can change the view.
 
         Parameters
         ----------
@@ -241,7 +241,7 @@ class FittedSwitcher(OnlineEstimator):
         pooling : LogLinearPool
             Its ``kinds`` are ignored in favour of the kinds of the run.
         kinds : sequence of names, default=None
-            Names in ``pool_kinds_`` to pool; None pools all.
+            Names in ``pool_kinds_`` to pool. None pools all.
 
         Returns
         -------
@@ -270,7 +270,8 @@ class FittedSwitcher(OnlineEstimator):
         Parameters
         ----------
         path : path-like
-            A path that ends in ``.npy``; see :func:`~sklearn_mdl.switcher.save_losses`.
+            A path that ends in ``.npy`` (see
+            :func:`~sklearn_mdl.switcher.save_losses`).
         dtype : {"float64", "float32"}, default="float64"
             With float64, remixing gives exactly the same codelengths as in memory.
 

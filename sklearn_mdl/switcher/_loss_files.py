@@ -117,7 +117,7 @@ def save_losses(
         Losses in nats. They are read block by block, so you may pass a memory map that
         is larger than memory.
     dtype : {"float64", "float32"}, default="float64"
-        Type to store. Float64 is exact; float32 takes half the space.
+        Type to store. Float64 is exact. Float32 takes half the space.
 
     Returns
     -------
@@ -129,9 +129,9 @@ def save_losses(
     FileNotFoundError
         If the folder is missing.
     ValueError
-        If the path has another suffix, if it or the path of the description is a file
-        of another kind, if ``dtype`` is invalid, or if bare losses are not a valid
-        array for :class:`~sklearn_mdl.switcher.StoredLosses`.
+        If the path has another suffix, or if it or the path of the description is a
+        file of another kind. Also if ``dtype`` is invalid, or if bare losses are not a
+        valid array for :class:`~sklearn_mdl.switcher.StoredLosses`.
 
     Notes
     -----

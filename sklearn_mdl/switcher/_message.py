@@ -42,9 +42,9 @@ class LabelMessage:
     Parameters
     ----------
     header : dict
-        ``environment`` and ``settings``, on which decoding depends; ``features``, with
-        the shape and checksum of the features; ``labels``, with the classes, their
-        dtype and a checksum of the labels.
+        Decoding depends on ``environment`` and ``settings``. ``features`` has the shape
+        and checksum of the features. ``labels`` has the classes, their dtype and a
+        checksum of the labels.
     payload : bytes
         The labels, entropy-coded.
 

@@ -189,8 +189,8 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         ------
         ValueError
             If ``classes`` is missing at the first call, is not a list of the classes of
-            each column, or differs later; if y contains other labels or has another
-            number of columns; or for the reasons given in :meth:`fit`.
+            each column, or differs later. If y contains other labels or has another
+            number of columns. Also for the reasons given in :meth:`fit`.
         """
         columns = split_columns(y)
         known = classes_of_columns(classes, len(columns))
@@ -381,7 +381,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         Returns
         -------
         codelengths : ndarray of shape (n_permutations, n_outputs)
-            In nats; sums over the columns are codelengths of permutations of y.
+            In nats. Sums over the columns are codelengths of permutations of y.
         """
         tests = self.permutation_test(n_permutations, shuffled=shuffled)
         return np.stack([test.null_codelengths for test in tests], 1)

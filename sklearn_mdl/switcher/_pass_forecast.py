@@ -37,7 +37,7 @@ class PassForecast(NamedTuple):
     n_devices : int
         Number of processes, each with its own device.
     n_parts : int
-        Number of parts shared by the processes; 1 if the pass is not split.
+        Number of parts shared by the processes, or 1 if the pass is not split.
     cpu_seconds : float
         CPU time of all processes, if each device is as fast as this machine.
     seconds : float

@@ -62,7 +62,7 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
     switching : str or SwitchingPrior, default="learned-share"
         Prior over sequences of readouts, as in ``MDLReadoutSwitcher``.
     readout_weights : "architecture" or array-like of shape (n_readouts,), default=None
-        Prior weights of the readouts; uniform if None.
+        Prior weights of the readouts (uniform if None).
     pooling : "auto", None, LogLinearPool or array-like, default="auto"
         How to combine the densities of kinds of readouts in addition to switching, as
         in ``MDLReadoutSwitcher``. "auto" pools if `readouts` is None or a name.
@@ -77,9 +77,9 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
     batch_size : int, (int, int) or "auto", default="auto"
         Number of rows in a minibatch. Overrides the batch size of the readouts. An int
         is a constant size, as in the paper. With a pair, minibatches grow along the
-        stream from the first size to the second, so that readouts start to learn from
-        the first few labels. "auto" is ``(8, 32)`` if `readouts` is None or a name, and
-        32 if it is a list.
+        stream from the first size to the second. So readouts start to learn from the
+        first few labels. "auto" is ``(8, 32)`` if `readouts` is None or a name, and 32
+        if it is a list.
     label_delay : int, default=0
         Number of further rows that are predicted before the label of a row arrives.
         Readouts, calibration, posterior, pool and race see the label of row ``t`` only
@@ -111,8 +111,8 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         number of threads. Wrapped classifiers all use the same thread, since they may
         share state. "processes" evaluates the readouts in parts, each in a process with
         its own device. There are as many processes as the active joblib backend has
-        jobs (``joblib.parallel_config(n_jobs=8)``), possibly on a cluster; see
-        :doc:`/machines`. The fitted estimator then predicts on the CPU.
+        jobs (``joblib.parallel_config(n_jobs=8)``), possibly on a cluster (see
+        :doc:`/machines`). The fitted estimator then predicts on the CPU.
     verbose : int, default=0
         If above 0, show a progress bar.
     random_state : int, RandomState instance or None, default=None
@@ -138,31 +138,31 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
     posterior_ : ndarray of shape (n_samples_seen_, n_readouts)
         ``p(readout at t | labels before t)``.
     pool_kinds_ : list of n_kinds names
-        Kinds of readouts in the pool; empty without a pool.
+        Kinds of readouts in the pool (empty without a pool).
     pool_weights_ : ndarray of shape (n_samples_seen_, n_kinds)
         Weights of the kinds in the pool before each label.
     pool_posterior_ : ndarray of shape (n_samples_seen_, 2)
         Probabilities of the switching mixture and the pool before each label.
     readout_losses_ : ndarray of shape (n_samples_seen_, n_readouts)
-        Minus log density of every example under every readout, in nats; NaN once the
+        Minus log density of every example under every readout, in nats, or NaN once the
         readout has retired.
     store_ : Path or None
-        Folder with the files of this stream; None if the trace is in memory.
+        Folder with the files of this stream, or None if the trace is in memory.
     readout_codelengths_ : ndarray of shape (n_readouts,)
         Sums of ``readout_losses_``. Once retired, a readout costs as much as the
         mixture of the readouts that still run.
     retired_at_ : ndarray of shape (n_readouts,)
-        Number of examples after which each readout retired; -1 if it has not.
+        Number of examples after which each readout retired, or -1 if it has not.
     readout_names_ : list of str
     readout_weights_ : ndarray of shape (n_readouts,) or None
-        Prior weights used by the mixture; uniform if None.
+        Prior weights used by the mixture (uniform if None).
     readouts_ : list of readouts
         Unfitted copies of the readouts used.
     diverged_readouts_ : list of str
         Names of readouts whose predictions stopped being finite. They then predict from
         the labels only, and ``fit`` warns about them.
     diverged_at_ : ndarray of shape (n_readouts,)
-        Number of examples after which each readout diverged; -1 if it has not.
+        Number of examples after which each readout diverged, or -1 if it has not.
     grid_edges_ : dict of str to (float, {"lowest", "highest"})
         Settings of the best readout that are the lowest or highest of the values tried.
     n_features_in_ : int

@@ -30,7 +30,7 @@ class PooledTrace(NamedTuple):
         Codelength of every example, in nats: of both together, of the switching mixture
         only and of the pool only.
     pool_weights : ndarray of shape (N, G)
-        Weights of the kinds before each label; zero where a kind is asleep.
+        Weights of the kinds before each label (zero where a kind is asleep).
     pool_posterior : ndarray of shape (N, 2)
         Probabilities of the switching mixture and the pool before each label.
     """

@@ -73,7 +73,7 @@ class ResolvedSettings(NamedTuple):
     in_processes : bool
         True if readouts are evaluated in separate processes.
     folder : Path or None
-        Folder of the trace; None if it is in memory.
+        Folder of the trace, or None if it is in memory.
     keeps_mixtures : bool
         True if predictions of kinds are kept.
     """

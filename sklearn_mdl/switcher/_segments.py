@@ -49,7 +49,8 @@ class StreamSegments:
         Cost under the code without features (``reference_codelengths_`` of the
         switcher). This code has also learned from the earlier segments.
     restarted_codelengths : ndarray of shape (n_segments,)
-        Cost under the same readouts restarted at the segment; NaN without ``restart``.
+        Cost under the same readouts restarted at the segment, or NaN without
+        ``restart``.
     """
 
     starts: NDArray[np.intp]
@@ -62,7 +63,7 @@ class StreamSegments:
 
     @property
     def adaptation(self) -> Floats:
-        """Nats lost because of earlier segments; negative where they helped.
+        """Nats lost because of earlier segments (negative where they helped).
 
         The cost of the segment minus its cost under restarted readouts. If both costs
         are high, the segment is hard. If only the first is high, the readouts were slow

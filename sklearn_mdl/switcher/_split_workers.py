@@ -31,7 +31,7 @@ class Worker(NamedTuple):
     name : str
         Name of its machine.
     token : str or None
-        Token read in the shared folder; None if the worker does not see the folder.
+        Token read in the shared folder, or None if the worker does not see the folder.
     environment : dict
     memory : int or None
         Memory of its device, in bytes.

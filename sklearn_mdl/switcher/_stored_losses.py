@@ -35,13 +35,13 @@ class StoredLosses:
         ``-log p_k(y_t | past)`` in nats, of a floating type. A memory map is not
         copied. Values are checked later, by :func:`~sklearn_mdl.forward`.
     readouts : sequence of str of length K, optional
-        Names of the readouts; "readout 0" and so on if not given.
+        Names of the readouts (by default "readout 0" and so on).
     architectures : sequence of str of length K, optional
-        The architecture of each readout; None if it is not known.
+        The architecture of each readout, or None if it is not known.
     weights : array-like of shape (K,), optional
-        Prior weights of the readouts, as given to the run; uniform if None.
+        Prior weights of the readouts, as given to the run (uniform if None).
     switching : SwitchingPrior, optional
-        The prior of the run; None if it is not known.
+        The prior of the run, or None if it is not known.
     n_classes : int, optional
         Number of classes of the labels.
     mixtures : KindMixtures, optional
@@ -54,8 +54,8 @@ class StoredLosses:
     ------
     ValueError
         If ``losses`` does not have two dimensions, at least one column and a floating
-        type, if there are not K names or weights, if weights are not finite and
-        non-negative with a positive sum, or if ``n_classes`` is not a positive integer.
+        type. If there are not K names or weights, or if weights are not finite and
+        non-negative with a positive sum. If ``n_classes`` is not a positive integer.
     TypeError
         If a name is not a string.
 
@@ -233,12 +233,12 @@ class StoredLosses:
         Parameters
         ----------
         n_rows : int, optional
-            Number of rows per block; by default enough to fill about 16 MiB.
+            Number of rows per block (by default enough to fill about 16 MiB).
 
         Yields
         ------
         block : ndarray of shape (n, K)
-            The next ``n_rows`` rows, fewer at the end; a view where possible.
+            The next ``n_rows`` rows, or fewer at the end. A view where possible.
 
         Raises
         ------
@@ -266,7 +266,7 @@ class StoredLosses:
             Prior of the switching mixture of all readouts.
         pooling : LogLinearPool
         kinds : sequence of names, default=None
-            Names in ``mixtures.names`` to pool; None pools all.
+            Names in ``mixtures.names`` to pool. None pools all.
 
         Raises
         ------

@@ -35,7 +35,7 @@ class ViewTrace(NamedTuple):
     posterior : ndarray of shape (N, n_views)
         Probability of each view before each label.
     view_names : list of n_views str or None
-        Names of the views; None for the view of all columns.
+        Names of the views, or None for the view of all columns.
     view_codelengths : ndarray of shape (n_views,)
         Codelength of each view, in nats. Once all readouts of a view have retired, the
         view costs as much as the mixture of the others.
@@ -67,7 +67,7 @@ def view_trace(
     ----------
     switching : PriorLike
     losses : ndarray of shape (N, K)
-        Losses in nats; NaN once a readout has retired.
+        Losses in nats, or NaN once a readout has retired.
     views : list of K names
         The view of each readout.
     weights : ndarray of shape (K,) or None

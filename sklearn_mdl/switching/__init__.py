@@ -3,7 +3,7 @@
 A switching prior is a distribution over sequences of experts, one expert per step,
 chosen before any label is seen. It is a hidden Markov model over pairs (row ``j``,
 expert ``k``). The Bayesian mixture, the elementwise mixture and fixed share have one
-row; priors with more memory have several. At each step the expert is kept or redrawn
+row. Priors with more memory have several. At each step the expert is kept or redrawn
 from the prior weights ``w``, with probabilities that depend only on the row and the
 step. Let ``L_t(k)`` be the loss of expert ``k`` at step ``t`` in nats. The pass over
 the steps ``t = 1, 2, ...`` computes

@@ -85,17 +85,17 @@ class RunLength(MarkovPrior):
 
     Every block draws its expert from the prior weights. The exact model has a row for
     each length of the current block, so step ``t`` takes O(K t) time. The mixture form
-    takes O(n_rates K) time per step. It approximates ``1 / (d (d + 1)) = int_0^1 a (1 -
-    a)^(d-1) da`` by a mixture of geometric lengths with rates ``a = 1/2, 1/4, ...,
-    2^-n_rates`` and weights proportional to ``a``; every block draws a rate. The
-    mixture is itself a valid prior. For lengths up to ``2^n_rates`` the log-probability
-    of a block is within 0.41 nats of the exact model's (0.45 for fewer than five
-    rates).
+    takes O(n_rates K) time per step. It approximates
+    ``1 / (d (d + 1)) = int_0^1 a (1 - a)^(d-1) da`` by a mixture of geometric lengths
+    with rates ``a = 1/2, 1/4, ..., 2^-n_rates`` and weights proportional to ``a``.
+    Every block draws a rate. The mixture is itself a valid prior. For lengths up to
+    ``2^n_rates`` the log-probability of a block is within 0.41 nats of the exact
+    model's (0.45 for fewer than five rates).
 
     Parameters
     ----------
     n_rates : int or None, default=40
-        Number of geometric rates in the mixture; None for the exact model.
+        Number of geometric rates in the mixture, or None for the exact model.
     max_steps : int, default=5000
         Longest stream that the exact model accepts. The mixture form has no limit.
 

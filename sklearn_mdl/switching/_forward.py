@@ -36,7 +36,7 @@ class ForwardTrace(NamedTuple):
     Attributes
     ----------
     codelength : float
-        Cost of all labels of this pass, in nats; the sum of `codelengths`.
+        Cost of all labels of this pass in nats, the sum of `codelengths`.
     codelengths : ndarray of shape (N,)
         Cost of each label given the labels before it, in nats.
     posterior : ndarray of shape (n_kept, K) or (n_kept, n_kinds)
@@ -77,8 +77,8 @@ class ForwardPass:
     n_experts : int
         Number of experts ``K``, at least 1.
     weights : array-like of shape (K,), optional
-        Prior weights of the experts, non-negative with a positive sum; normalised here.
-        Uniform if not given; see `kind_weights` for another choice.
+        Prior weights of the experts, non-negative with a positive sum. They are
+        normalised here. Uniform if not given. See `kind_weights` for another choice.
 
     Attributes
     ----------
@@ -126,7 +126,7 @@ class ForwardPass:
 
         An ndarray of shape (K,). It equals the first row of the posterior that the next
         call of `extend` returns, since the transition into that step has already been
-        applied. The probabilities of experts awake sum to one; experts asleep have
+        applied. The probabilities of experts awake sum to one. Experts asleep have
         zero.
         """
         if len(self._pending):
@@ -151,7 +151,7 @@ class ForwardPass:
             self._pending = self._pending[n_new:]
 
     def retire(self, experts: ArrayLike) -> None:
-        """Retire some experts; they stay asleep from the next step on.
+        """Retire some experts, which stay asleep from the next step on.
 
         Parameters
         ----------
@@ -220,10 +220,10 @@ class ForwardPass:
         Raises
         ------
         ValueError
-            If the shape of `losses` is not (n, K), if it contains minus infinity, a
-            number for a retired expert or a step with only NaN, or if the stream
-            becomes longer than the prior allows. The pass then keeps the state it had
-            before the call.
+            If the shape of `losses` is not (n, K). If it contains minus infinity, a
+            number for a retired expert, or a step with only NaN. If the stream becomes
+            longer than the prior allows. The pass then keeps the state it had before
+            the call.
 
         Notes
         -----
@@ -360,7 +360,7 @@ def forward(
 ) -> ForwardTrace:
     """Mix experts under a switching prior in one pass over their losses.
 
-    Besides losses and result, the pass needs memory for the state of the prior, and a
+    Besides losses and result, the pass needs memory for the state of the prior and a
     few tens of megabytes for temporary arrays.
 
     Parameters
@@ -373,8 +373,8 @@ def forward(
         the expert has retired. Only experts that have not retired are mixed (Freund et
         al., 1997). Memory-mapped arrays and iterators are read block by block.
     weights : array-like of shape (K,), optional
-        Prior weights of the experts, non-negative with a positive sum; normalised here.
-        Uniform if not given; see `kind_weights` for another choice.
+        Prior weights of the experts, non-negative with a positive sum. They are
+        normalised here. Uniform if not given. See `kind_weights` for another choice.
     kinds : sequence of length K, optional
         The kind of each expert, such as the architecture of each readout. The
         posterior then has one column per kind, in order of first appearance.
@@ -446,9 +446,9 @@ def mixture_losses(shares: Floats, losses: Floats) -> Floats:
     Parameters
     ----------
     shares : ndarray of shape (n, K)
-        Probabilities of the experts; zero for those asleep.
+        Probabilities of the experts (zero for those asleep).
     losses : ndarray of shape (n, K)
-        In nats; NaN marks an expert asleep.
+        In nats. NaN marks an expert asleep.
     """
     possible = (shares > 0) & (losses < np.inf)
     scores = np.where(possible, logs(shares) - losses, -np.inf)

@@ -156,7 +156,7 @@ def group_columns(
 def normalised_weights(
     weights: ArrayLike | None, n_experts: int, name: str = "weights"
 ) -> Floats:
-    """Return prior weights that sum to one; uniform if none are given."""
+    """Return prior weights that sum to one (uniform if none are given)."""
     check_integer("n_experts", n_experts, 1, "give a column of losses per expert")
     if weights is None:
         return np.full(n_experts, 1.0 / n_experts)

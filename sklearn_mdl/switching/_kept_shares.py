@@ -51,7 +51,7 @@ class KeptShares:
 
 
 def kept_shares(prior: MarkovPrior, n_rows: int) -> KeptShares | None:
-    """Return the products for a prior whose states have one row; None for others."""
+    """Return the products for a prior whose states have one row, or None for others."""
     transition = prior.transition(2)
     simple = not (transition.others or transition.ageing or transition.enter is None)
     return KeptShares(prior) if simple and n_rows == len(transition.draw) == 1 else None

@@ -25,7 +25,8 @@ class SwitchingPrior(BaseEstimator, ABC):  # type: ignore[misc, unused-ignore]
     """Prior over expert sequences, before any label is seen.
 
     To write your own, derive from `MarkovPrior`. As scikit-learn requires, the
-    constructor does not check parameters; `check_params` does when the prior is used.
+    constructor does not check parameters. `check_params` does so when the prior is
+    used.
 
     References
     ----------
@@ -35,7 +36,7 @@ class SwitchingPrior(BaseEstimator, ABC):  # type: ignore[misc, unused-ignore]
     """
 
     def check_params(self) -> None:
-        """Check the parameters; a prior has none by default.
+        """Check the parameters, of which a prior has none by default.
 
         Raises
         ------
@@ -44,7 +45,7 @@ class SwitchingPrior(BaseEstimator, ABC):  # type: ignore[misc, unused-ignore]
         """
 
     def check_length(self, n_steps: int) -> None:
-        """Check the length of a stream; by default any length is allowed.
+        """Check the length of a stream (by default any length is allowed).
 
         Parameters
         ----------
@@ -70,7 +71,7 @@ class SwitchingPrior(BaseEstimator, ABC):  # type: ignore[misc, unused-ignore]
         Returns
         -------
         components : list of Component
-            Exactly one of them holds for the whole stream; their probabilities sum to
+            Exactly one of them holds for the whole stream. Their probabilities sum to
             one.
         """
 
@@ -78,12 +79,12 @@ class SwitchingPrior(BaseEstimator, ABC):  # type: ignore[misc, unused-ignore]
 class MarkovPrior(SwitchingPrior):
     """Prior over expert sequences: a hidden Markov model with an O(K) transition.
 
-    A state is a pair (row ``j``, expert ``k``), and an array of shape (n_rows, K) holds
-    the probabilities of all states. The first step draws its expert from the prior
-    weights and its row from `rows`. At every later step the expert is kept or redrawn,
-    as `transition` specifies. A subclass implements `transition`, and `rows` if there
-    are several. Neither may use the length of the stream, since codelengths must not
-    depend on how many labels follow.
+    A state is a pair (row ``j``, expert ``k``). An array of shape (n_rows, K) holds the
+    probabilities of all states. The first step draws its expert from the prior weights
+    and its row from `rows`. At every later step the expert is kept or redrawn, as
+    `transition` specifies. A subclass implements `transition`, and `rows` if there are
+    several. Neither may use the length of the stream, since codelengths must not depend
+    on how many labels follow.
 
     Examples
     --------

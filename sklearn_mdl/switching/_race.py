@@ -45,8 +45,8 @@ class Race(BaseEstimator):
     ----------
     tolerance : float, default=0.075
         Share of the lowest loss, or of its saving, by which a loss may exceed it at
-        `min_samples` examples. Losses of real labels have no natural zero, so for real
-        labels it is a share of a fifth of a nat per example.
+        `min_samples` examples. Losses of real labels have no natural zero. For real
+        labels it is therefore a share of a fifth of a nat per example.
     slack : float, default=10.0
         Nats by which a loss may exceed the lowest loss in addition to this share.
     min_readouts : int, default=4
@@ -134,15 +134,15 @@ class Race(BaseEstimator):
         Parameters
         ----------
         losses : ndarray of shape (K,)
-            Sums over the last half, in nats; infinite for experts that do not run.
+            Sums over the last half, in nats (infinite for experts that do not run).
         kinds : sequence of ndarray of int
             Experts of each kind that the pool needs.
         unit : float or None
-            Cost in nats of which `tolerance` is a share; None is the lowest loss.
+            Cost in nats of which `tolerance` is a share. None is the lowest loss.
         n_samples : int or None
-            Examples so far, with which the tolerance decreases; None is `min_samples`.
+            Examples so far, with which the tolerance decreases. None is `min_samples`.
         closed_form : ndarray of shape (K,), bool, or None
-            Mask of the experts that learn in closed form; None is none of them.
+            Mask of the experts that learn in closed form. None is none of them.
 
         Returns
         -------

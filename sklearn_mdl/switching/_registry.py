@@ -51,7 +51,7 @@ def checked_components(
     n_steps, n_experts : int
         Length of the stream and number of experts.
     weights : array-like of shape (K,), optional
-        Prior weights of the experts; uniform if not given.
+        Prior weights of the experts (uniform if not given).
 
     Returns
     -------
@@ -86,7 +86,7 @@ def as_prior(switching: SwitchingPrior | str | None) -> SwitchingPrior:
     Returns
     -------
     prior : SwitchingPrior
-        The prior; its parameters are not checked here.
+        The prior. Its parameters are not checked here.
 
     Raises
     ------

@@ -48,7 +48,7 @@ class ExpertSequence(NamedTuple):
 
     @property
     def codelength(self) -> float:
-        """Loss plus prior cost, in nats; never less than the mixture's codelength."""
+        """Loss plus prior cost in nats, never less than the mixture's codelength."""
         return self.loss + self.prior_cost
 
     @property
@@ -68,11 +68,11 @@ def best_sequence(
     prior : SwitchingPrior, str or None
         The switching prior, its name, or None for `LearnedShare`.
     losses : array-like of shape (N, K)
-        Minus log probability of each observed label under each expert, in nats; plus
+        Minus log probability of each observed label under each expert, in nats. Plus
         infinity is allowed. NaN means that an expert has retired, and no sequence uses
         it from then on. May be memory-mapped.
     weights : array-like of shape (K,), optional
-        Prior weights of the experts; uniform if not given.
+        Prior weights of the experts (uniform if not given).
 
     Returns
     -------
@@ -138,15 +138,15 @@ def best_segments(
     Parameters
     ----------
     losses : array-like of shape (N, K)
-        Minus log probability of each observed label under each expert, in nats; plus
+        Minus log probability of each observed label under each expert, in nats. Plus
         infinity is allowed. NaN means that an expert has retired, and no sequence uses
         it from then on. May be memory-mapped.
     n_blocks : int
-        Largest number of blocks, each with one expert; at least 1.
+        Largest number of blocks, each with one expert (at least 1).
     prior : SwitchingPrior, str or None
         The switching prior of `prior_cost`, its name, or None for `LearnedShare`.
     weights : array-like of shape (K,), optional
-        Prior weights of the experts; uniform if not given.
+        Prior weights of the experts (uniform if not given).
 
     Returns
     -------
@@ -201,7 +201,7 @@ def sequence_cost(
     n_experts : int
         Number ``K`` of experts to choose from.
     weights : array-like of shape (K,), optional
-        Prior weights of the experts; uniform if not given.
+        Prior weights of the experts (uniform if not given).
 
     Returns
     -------

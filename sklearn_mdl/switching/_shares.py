@@ -25,7 +25,7 @@ class GroupedShare:
     starts : ndarray of shape (G,)
         First expert of every group.
     rate : float or None, default=None
-        Rate at which experts are redrawn; None is ``1 / t``.
+        Rate at which experts are redrawn. None is ``1 / t``.
 
     Attributes
     ----------
@@ -71,8 +71,9 @@ class GroupedShare:
         Returns
         -------
         codelengths : ndarray of shape (G,)
-            Cost of the step under each group's mixture, in nats. It is infinite, and
-            the weights do not change, if the label is impossible for all experts awake.
+            Cost of the step under each group's mixture, in nats. If the label is
+            impossible for all experts awake, the cost is infinite and the weights do
+            not change.
         """
         asleep = np.isnan(losses)
         some_sleep = np.count_nonzero(asleep) > 0  # much faster than np.any
@@ -164,7 +165,7 @@ class LearnedGroupedShare:
         return other
 
     def observe(self, losses: Floats) -> Floats:
-        """Update weights and rates with the losses (K,); see `GroupedShare`."""
+        """Update weights and rates with the losses (K,) (see `GroupedShare`)."""
         asleep = np.isnan(losses)
         if asleep.any():
             self._whole.weights = self.weights

@@ -63,8 +63,8 @@ class ElementwiseMixture(MarkovPrior):
     Parameters
     ----------
     weights : array-like of shape (K,), optional
-        The fixed weights, non-negative with a positive sum; normalised here. By default
-        the prior weights of the experts.
+        The fixed weights, non-negative with a positive sum. They are normalised here.
+        By default the prior weights of the experts.
 
     References
     ----------
@@ -116,11 +116,12 @@ class FixedShare(MarkovPrior):
         than with ``m = 2``.
     redraw : bool, default=True
         If True, a draw may return the previous expert. This is the paper's convention:
-        with uniform weights the expert stays with probability ``1 - alpha_t (K - 1) /
-        K``, Eq. (2). False is the convention of Herbster and Warmuth: the expert stays
-        with probability ``1 - alpha_t``, and the others share ``alpha_t`` in proportion
-        to their weights. With uniform weights, ``alpha`` with ``redraw=False`` equals
-        ``alpha K / (K - 1)`` with ``redraw=True``.
+        with uniform weights the expert stays with probability
+        ``1 - alpha_t (K - 1) / K``, Eq. (2). False is the convention of Herbster and
+        Warmuth. The expert then stays with probability ``1 - alpha_t``, and the others
+        share ``alpha_t`` in proportion to their weights. With uniform weights,
+        ``alpha`` with ``redraw=False`` equals ``alpha K / (K - 1)`` with
+        ``redraw=True``.
 
     Notes
     -----
@@ -168,9 +169,9 @@ class FixedShare(MarkovPrior):
         Raises
         ------
         ValueError
-            If both are given, if `m` is not a finite number of at least 1, if `alpha`
-            is neither a number between 0 and 1 nor "summable", or if `redraw` is not
-            a bool.
+            If both are given. If `m` is not a finite number of at least 1. If `alpha`
+            is neither a number between 0 and 1 nor "summable". If `redraw` is not a
+            bool.
         """
         if self.m is not None and self.alpha is not None:
             raise ValueError(
@@ -226,8 +227,8 @@ class LearnedShare(SwitchingPrior):
     Parameters
     ----------
     ms : sequence of float, default=(2, 3, 6, 11, 21)
-        Candidate values of ``m`` in `FixedShare`, each at least 1; 1 is the Bayesian
-        mixture.
+        Candidate values of ``m`` in `FixedShare`, each at least 1. With 1, it is the
+        Bayesian mixture.
 
     References
     ----------

@@ -41,8 +41,8 @@ def advance_awake(
     Returns
     -------
     is_done : bool
-        False, and nothing is changed, if the parts have states of several rows, or
-        if a weight would become too small.
+        False if the parts have states of several rows, or if a weight would become too
+        small. Nothing is then changed.
     """
     parts = [part for part in mixture.filters if isinstance(part, MarkovFilter)]
     if len(parts) < len(mixture.filters) or not all(p.is_simple for p in parts):

@@ -46,15 +46,15 @@ def smoothed_posterior(
     prior : SwitchingPrior, str or None
         The switching prior, its name, or None for `LearnedShare`.
     losses : array-like of shape (N, K)
-        Minus log probability of each observed label under each expert, in nats; plus
+        Minus log probability of each observed label under each expert, in nats. Plus
         infinity is allowed. May be memory-mapped: losses are read twice, in blocks. NaN
         marks a retired expert. It is treated as if it predicted like the mixture of the
         experts awake. So later labels do not change its probability, which may stay
         positive.
     weights : array-like of shape (K,), optional
-        Prior weights of the experts; uniform if not given.
+        Prior weights of the experts (uniform if not given).
     kinds : sequence of length K, optional
-        The kind of each expert; the result then has one column per kind, in order of
+        The kind of each expert. The result then has one column per kind, in order of
         first appearance.
 
     Returns
@@ -143,7 +143,7 @@ def _smooth(
     losses : ndarray of shape (n, K)
     message : ndarray of shape (n_rows, K) or None
         Log probability of all labels after the block given the state of its last step,
-        up to a constant; None if the block is the last one.
+        up to a constant, or None if the block is the last one.
 
     Returns
     -------

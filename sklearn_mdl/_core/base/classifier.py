@@ -74,9 +74,9 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         Raises
         ------
         ValueError
-            If ``classes`` is missing at the first call or differs later, if y contains
-            a label outside them, if a group occurs again in a later call, or for the
-            reasons given in :meth:`fit`.
+            If ``classes`` is missing at the first call or differs later, or if y
+            contains other labels. Also if a group occurs again in a later call, and for
+            the reasons given in :meth:`fit`.
         """
         known = None
         if hasattr(self, "_run"):

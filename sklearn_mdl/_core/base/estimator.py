@@ -1,8 +1,8 @@
 """The scikit-learn interface of an estimator that is evaluated online.
 
 ``fit`` checks its data, creates a run and drives it. Everything else is read from the
-run. Estimators are dataclasses, so each parameter is declared once, as a field, and
-``__init__`` only stores parameters, as scikit-learn requires.
+run. Estimators are dataclasses, so each parameter is declared once, as a field. As
+scikit-learn requires, ``__init__`` only stores parameters.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         """Return a hash of encoded labels in their original form."""
 
     def _classes_of(self, y: np.ndarray) -> np.ndarray | None:
-        """Return the classes of a whole stream; None if labels are numbers."""
+        """Return the classes of a whole stream, or None if labels are numbers."""
         return None
 
     def _forget_classes(self) -> None:
@@ -154,7 +154,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If X or real labels contain NaN or infinity, if lengths differ, if a
+            If X or real labels contain NaN or infinity, or if lengths differ. Also if a
             classifier gets labels of a single class, or if rows of a group are not
             adjacent.
 
@@ -181,7 +181,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
             warn_caller(
                 f"{type(self).__name__} should learn before its last label, but all "
                 f"{self.n_samples_seen_} rows were predicted before the first "
-                f"{first} are learned, so the codelength does not depend on the "
+                f"{first} were learned, so the codelength does not depend on the "
                 "features; fit more rows, or set a smaller batch_size or label_delay"
             )
         self._after_fit()

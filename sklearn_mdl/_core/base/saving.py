@@ -101,7 +101,7 @@ class FileMixin:
         """Save the estimator to one file for :meth:`load`.
 
         Settings are written as JSON and everything else as numbers, in the safetensors
-        format, so loading never runs code from the file. The file is written
+        format. So loading never runs code from the file. The file is written
         atomically.
 
         Parameters
@@ -112,13 +112,13 @@ class FileMixin:
         Raises
         ------
         ValueError
-            If the stream was interrupted within a segment, if the path has another
-            suffix, or if the file exists and was not written by this package.
+            If the stream was interrupted within a segment, or if the path has another
+            suffix. Also if the file exists and was not written by this package.
         TypeError
-            If a parameter or the state of a readout cannot be written in this format;
-            use pickle instead.
+            If a parameter or the state of a readout cannot be written in this format.
+            Use pickle instead.
         OSError
-            If the file cannot be written; an existing file is then kept.
+            If the file cannot be written. An existing file is then kept.
         """
         check_is_fitted(self)
         place = archive_path(path)
@@ -138,8 +138,8 @@ class FileMixin:
         """Load an estimator written by :meth:`save`.
 
         If you fit it further, results are bitwise those of the saved estimator. You can
-        load files that you do not trust: no code in them is run, only objects of this
-        package are created, and memory is limited by the size of the file, apart from
+        load files that you do not trust. No code in them is run, and only objects of
+        this package are created. Memory is limited by the size of the file, apart from
         networks of timm that it names. Nothing else is read or downloaded unless you
         allow it.
 
@@ -166,9 +166,9 @@ class FileMixin:
         FileNotFoundError
             If there is no such file.
         ValueError
-            If the file is damaged, or comes from another program, version or class; if
-            its settings are invalid, or need files or downloads that you did not allow;
-            or if it contains a single readout and you pass `store`.
+            If the file is damaged, or comes from another program, version or class. If
+            its settings are invalid, or need files or downloads that you did not allow.
+            If it contains a single readout and you pass `store`.
         """
         allowed = TrustedSources(allow_network, frozenset(fspath(p) for p in trusted))
         with fixed_arithmetic():
@@ -195,7 +195,7 @@ class TrustedSources(NamedTuple):
 
 
 def save_estimator(estimator: BaseEstimator, path: Path) -> None:
-    """Write a fitted estimator; see :meth:`FileMixin.save`."""
+    """Write a fitted estimator (see :meth:`FileMixin.save`)."""
     run = estimator._run
     if not run.can_go_on:
         raise ValueError(
@@ -292,7 +292,7 @@ def load_estimator(
     store: str | PathLike[str],
     allowed: TrustedSources,
 ) -> BaseEstimator:
-    """Read an estimator of a class; see :meth:`FileMixin.load`."""
+    """Read an estimator of a class (see :meth:`FileMixin.load`)."""
     arrays, about = read_archive(path, "estimator")
     _check_fields(about, path)
     try:

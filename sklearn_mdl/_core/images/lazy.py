@@ -46,7 +46,7 @@ class LazyImages(Sequence[Any]):
     items : sequence
         Paths, file parts or arrays, one per image.
     decode : callable, default=None
-        Maps an item to a PIL image; None opens the item.
+        Maps an item to a PIL image. None opens the item.
     about : str, default=""
         Name of the processing in ``decode``, which is part of fingerprints.
     """

@@ -38,8 +38,9 @@ def image_rows(
     Parameters
     ----------
     images : images
-        An array (N, H, W, C) or (N, H, W), uint8 or floats from 0 to 1; a list of
-        paths, PIL images or arrays; or a torch dataset with a length.
+        An array (N, H, W, C) or (N, H, W) of uint8 or of floats from 0 to 1. A list of
+        paths, PIL images or arrays also works, and so does a torch dataset with a
+        length.
     size : int or (int, int), default=None
         Height and width. Images are cropped at the centre to this aspect ratio and
         resized (bicubic, with Pillow). None requires images of the same size.

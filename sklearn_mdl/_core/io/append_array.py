@@ -29,9 +29,9 @@ class GrowingArray:
     Parameters
     ----------
     width : int, tuple of int or None
-        Number of values in a row, or its shape; None for a plain vector.
+        Number of values in a row, or its shape, or None for a plain vector.
     path : Path or None
-        A ``.npy`` file for the rows; None keeps them in memory.
+        A ``.npy`` file for the rows. None keeps them in memory.
     dtype : str, default="<f8"
         NumPy's name of the dtype.
     folder : StreamFolder or None

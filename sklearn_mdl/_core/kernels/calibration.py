@@ -49,11 +49,11 @@ class ForwardSoftmax:
         True for predictions of one-hot labels, possibly minus a constant. False for
         other scores, which are not shares and have no variances.
     curvature : sequence of float or None
-        Diagonal of the Hessian before the first row; None is the default.
+        Diagonal of the Hessian before the first row. None is the default.
     first : int
         Number of labels after which ``v`` and ``u`` are learned.
     n_sets : int or None
-        Number ``S`` of labellings of the same rows, which add a leading axis; None is a
+        Number ``S`` of labellings of the same rows, which add a leading axis. None is a
         single labelling without that axis.
 
     Attributes

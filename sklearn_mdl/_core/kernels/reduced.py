@@ -272,8 +272,8 @@ def leading_landmarks(kernel: Tensor) -> Tensor:
 def with_root(places: Tensor, kernel: Tensor) -> tuple[Tensor, Tensor]:
     """Return chosen landmarks (m,) and the root (m, m) of their kernel.
 
-    The choice hangs on the last digits of a kernel, which vary with the machine, so it
-    is part of a fitted readout; the root does not.
+    The choice depends on the last digits of a kernel, which vary with the machine. So
+    the choice is part of a fitted readout. The root does not depend on them.
 
     Parameters
     ----------

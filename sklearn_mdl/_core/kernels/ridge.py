@@ -180,7 +180,7 @@ class ForwardRidge:
         Parameters
         ----------
         cross : Tensor of shape (B, n_rows)
-            Kernel of the block's rows with earlier rows; zero for unknown rows.
+            Kernel of the block's rows with earlier rows (zero for unknown rows).
         own : Tensor of shape (B, B)
             Kernel of the block; the identity for unknown rows.
         """

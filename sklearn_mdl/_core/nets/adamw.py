@@ -33,7 +33,7 @@ class StackedAdamW(torch.optim.Optimizer):
     Notes
     -----
     On a CPU each member's update is one call of torch's fused kernel on views of the
-    stacked tensors. This takes a single pass through memory; a broadcast formula would
+    stacked tensors. This takes a single pass through memory. A broadcast formula would
     take ten. On a GPU, hundreds of calls would cost more than ten passes, so the
     formula is used, in a Triton kernel with a single pass if :func:`has_triton`.
     """

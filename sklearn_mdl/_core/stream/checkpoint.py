@@ -44,7 +44,7 @@ def progress_of(run: PrequentialRun) -> dict[str, np.ndarray]:
 
 
 def learned_of(threads: Threads) -> dict[str, np.ndarray]:
-    """Return everything needed to resume learners; see :func:`progress_of`."""
+    """Return everything needed to resume learners (see :func:`progress_of`)."""
     arrays = {
         "labels": threads.labels.cpu().numpy(),
         "diverged_at": threads.diverged_at,
@@ -91,7 +91,7 @@ def resume(
 
 
 def restore(threads: Threads, arrays: Mapping[str, np.ndarray]) -> None:
-    """Restore rows and learners; see :func:`resume`."""
+    """Restore rows and learners (see :func:`resume`)."""
     rows, outcome = threads.rows, threads.outcome
     retired = checked_retirement(arrays, threads.n_readouts) >= 0
     labels = torch.from_numpy(np.array(arrays["labels"])).to(outcome.dtype)

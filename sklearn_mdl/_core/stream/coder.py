@@ -33,7 +33,7 @@ class Block(NamedTuple):
     Attributes
     ----------
     losses : ndarray of shape (n, K)
-        Cost of the labels under each readout, in nats; NaN where it has retired.
+        Cost of the labels under each readout, in nats, or NaN where it has retired.
     mixtures : ndarray of shape (n, G, Q)
         Predictions of the mixtures within groups: probabilities of classes, or mean,
         variance and degrees of freedom. NaN where a group has retired. ``G = 0``
@@ -99,7 +99,7 @@ class Coder:
     prior : PriorLike
     n_readouts : int
     weights : array-like of shape (K,) or None
-        Prior weights of the readouts; uniform if None.
+        Prior weights of the readouts (uniform if None).
 
     Attributes
     ----------
@@ -220,7 +220,7 @@ class PooledCoder(Coder):
     group_pass : GroupPass
         Pass of the pool, before its first row.
     members : sequence of G ndarrays, default=()
-        Columns of the readouts of each group; not needed for stored blocks.
+        Columns of the readouts of each group (not needed for stored blocks).
     """
 
     def __init__(
@@ -293,7 +293,7 @@ class PooledCoder(Coder):
         return self._choice.ahead(len(self._pending))
 
     def predict(self, values: Floats, mixtures: Floats) -> Floats:
-        """Predict the incoming row; see :meth:`Coder.predict`."""
+        """Predict the incoming row (see :meth:`Coder.predict`)."""
         switching, pool = self.shares
         pooled = self._pool.predict(mixtures[self._awake_groups])
         found: Floats = switching * super().predict(values, mixtures) + pool * pooled
@@ -302,7 +302,7 @@ class PooledCoder(Coder):
     def predict_rows(
         self, outcome: Outcome, values: Tensor, mixtures: Sequence[Floats]
     ) -> Floats:
-        """Predict rows that are not part of the stream; see `Coder.predict_rows`."""
+        """Predict rows that are not part of the stream (see `Coder.predict_rows`)."""
         mixed = super().predict_rows(outcome, values, mixtures)
         pooled = [self._pool.predict(row[self._awake_groups]) for row in mixtures]
         return outcome.mix_rows_with(mixed, np.array(pooled), self.shares)

@@ -25,7 +25,7 @@ class FeatureView(NamedTuple):
     Attributes
     ----------
     columns : tuple of int or None
-        Columns of X to use; None uses all.
+        Columns of X to use. None uses all.
     scalings : sequence of {"standard", "whiten", None}
         Scalings of the rows, equal for all learners of a run that see the same columns.
     """
@@ -48,7 +48,7 @@ class Replay(NamedTuple):
     recency : float
         Recency of the streams.
     n_last : int or None
-        Final number of streams if replay thins; None keeps all streams.
+        Final number of streams if replay thins. None keeps all streams.
     """
 
     n_streams: int = 0

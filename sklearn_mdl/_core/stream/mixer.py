@@ -88,7 +88,7 @@ class NoMixer:
     def mixtures(
         self, values: Iterable[Floats], losses: Floats, known: NDArray[np.intp]
     ) -> Floats:
-        """Return empty mixtures for n rows, (n, 0, 0); see `GroupMixer`."""
+        """Return empty mixtures for n rows, (n, 0, 0) (see `GroupMixer`)."""
         return np.empty((len(losses), 0, 0))
 
     def predict(self, values: Floats) -> Floats:
@@ -116,7 +116,7 @@ class GroupMixer(NoMixer):
     ----------
     groups : Groups
     weights : ndarray of shape (K,) or None
-        Prior weights of all readouts; uniform if None.
+        Prior weights of all readouts (uniform if None).
     n_readouts : int
     group_pass : GroupPass
         Defines how, and with which rates, to mix predictions of this kind.
@@ -167,7 +167,7 @@ class GroupMixer(NoMixer):
         ----------
         values : iterable of n ndarrays of shape (K, P)
         losses : ndarray of shape (n, K)
-            Cost of the labels under all readouts, in nats; NaN if asleep.
+            Cost of the labels under all readouts, in nats, or NaN if asleep.
         known : ndarray of shape (n + 1,)
             Number of rows whose labels are known at each row, and after the last.
 

@@ -67,7 +67,7 @@ class Outcome(ABC):
     feature_reach : float
         Scaled features are clipped at this many deviations from their mean.
     escape : EscapeCode or None
-        Code of rows with unknown classes; None if there are none.
+        Code of rows with unknown classes, or None if there are none.
     """
 
     dtype: torch.dtype

@@ -62,13 +62,13 @@ class Mixing(NamedTuple):
     ----------
     prior : SwitchingPrior
     weights : ndarray of shape (K,) or None
-        Prior weights of the readouts; uniform if None.
+        Prior weights of the readouts (uniform if None).
     groups : Groups or None
-        Groups to pool; None does not pool.
+        Groups to pool. None does not pool.
     pool : LogLinearPool or None
         Pool of the groups.
     race : Race or None
-        Rule by which readouts retire; None keeps all readouts.
+        Rule by which readouts retire. None keeps all readouts.
     """
 
     prior: SwitchingPrior
@@ -79,7 +79,7 @@ class Mixing(NamedTuple):
 
     @property
     def group_names(self) -> tuple[Hashable, ...]:
-        """Names of the pooled groups; empty without a pool."""
+        """Names of the pooled groups (empty without a pool)."""
         return () if self.groups is None else self.groups.names
 
     def parts(self, n_readouts: int, outcome: Outcome) -> tuple[NoMixer, Coder]:
@@ -103,7 +103,7 @@ class PrequentialRun:
     mixing : Mixing
     settings : PassSettings
     folder : StreamFolder or None
-        Folder of the trace and of rows that are not memory-mapped; None keeps them in
+        Folder of the trace and of rows that are not memory-mapped. None keeps them in
         memory.
     label_delay : int
         Number of rows predicted before the label of a row arrives.
@@ -125,9 +125,9 @@ class PrequentialRun:
         Events after every segment, in addition to those of a call.
     trace : PrequentialTrace
     retired_at : ndarray of shape (K,), int
-        Number of rows after which each readout retired; -1 if it has not.
+        Number of rows after which each readout retired, or -1 if it has not.
     flushed : PrequentialRun or None
-        A copy that serves predictions; see ``heldout``.
+        A copy that serves predictions (see ``heldout``).
     """
 
     def __init__(
@@ -273,7 +273,7 @@ class PrequentialRun:
         events : sequence of Event
             Events of this call, such as a checkpoint, which follow those of the run.
         evaluator : Evaluator or None
-            Evaluator of the readouts; None uses the threads of this process.
+            Evaluator of the readouts. None uses the threads of this process.
 
         Raises
         ------

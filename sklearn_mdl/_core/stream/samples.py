@@ -34,7 +34,7 @@ class SampleStore:
     n_features : int
         Width ``d`` of a row.
     path : Path or None
-        A ``.npy`` file for copied rows; None keeps them in memory.
+        A ``.npy`` file for copied rows. None keeps them in memory.
     folder : StreamFolder or None
         Folder of the stream, to which the path is then relative.
     """
@@ -86,7 +86,7 @@ class SampleStore:
         X : ndarray of shape (n, n_features)
             A memory map must keep its content from now on.
         order : ndarray of shape (n,) or None
-            Order in which to add the rows of X; None keeps their order.
+            Order in which to add the rows of X. None keeps their order.
         """
         if is_mapped(X):
             self._parts.append(_Mapped(X, order))

@@ -223,14 +223,14 @@ class ScaledRows:
     store : SampleStore
         The raw rows.
     scalings : sequence of {"standard", "whiten", None}
-        Every minibatch is available in each scaling; None does not scale.
+        Every minibatch is available in each scaling. None does not scale.
     batch_size : int
     device : torch.device
     reach : float
         Distance from the mean at which scaled features are clipped.
     label_dtype : torch.dtype
     first : int or None
-        Number of rows learned at once in the first minibatch; see :meth:`part`. None
+        Number of rows learned at once in the first minibatch (see :meth:`part`). None
         learns whole minibatches.
 
     Attributes

@@ -29,7 +29,7 @@ class ReplayStreams:
     n_streams : int
         Number of streams ``S``.
     recency : float, default=1.0
-        ``c`` in the jump probability ``min(1, c / t)``; 1 is uniform replay, smaller
+        ``c`` in the jump probability ``min(1, c / t)``. 1 is uniform replay, smaller
         values favour recent minibatches, and larger ones early minibatches.
     seed : int, default=0
         For one seed and recency, streams ``1, ..., S`` do not depend on the total, so

@@ -36,7 +36,7 @@ def stepwise(
     run : PrequentialRun
     X : ndarray of shape (n, d)
     order : ndarray of shape (n,) or None
-        Order in which rows are evaluated; None keeps their order.
+        Order in which rows are evaluated. None keeps their order.
     groups : ndarray of shape (n,) or None
         Keys of the groups of rows; None learns each row by itself.
 
@@ -45,7 +45,7 @@ def stepwise(
     probabilities : ndarray of shape (C,), float64
         Probabilities of the mixture for the next row, given all rows and labels before
         it. They sum to one up to rounding, and may be zero. Learners predict as many
-        rows at once as they can; the weights of the mixture are updated after every
+        rows at once as they can. The weights of the mixture are updated after every
         label or, with groups, after each group. If new classes may appear, the last
         probability is that of an escape, whose label is the number of the new class.
 
@@ -59,7 +59,7 @@ def stepwise(
     RuntimeError
         If an earlier call was interrupted.
     ValueError
-        If the prior does not allow a stream of that length; nothing is changed then.
+        If the prior does not allow a stream of that length. Nothing is changed then.
     """
     run.begin(X, order, groups)
     threads = run.threads

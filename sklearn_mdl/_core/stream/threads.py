@@ -70,7 +70,7 @@ class Scores(NamedTuple):
     Attributes
     ----------
     losses : ndarray of shape (n, K)
-        In nats; NaN where a readout has retired.
+        In nats, or NaN where a readout has retired.
     values : list of Tensor of shape (n, P)
         Predictions of the readouts awake, in their order.
     labels : ndarray of shape (n,)
@@ -262,7 +262,7 @@ class Threads:
         score_segment(self.steps(self.n_scored + 1), labels)
 
     def add_classes(self, n: int) -> None:
-        """Add classes to all learners; see ``Learner.add_classes``."""
+        """Add classes to all learners (see ``Learner.add_classes``)."""
         self.n_numbers += n
         self.outcome.n_numbers = self.n_numbers
         for learner in self.learners:

@@ -22,7 +22,7 @@ class TraceShape(NamedTuple):
     n_readouts : int
         Number ``K`` of readouts.
     n_groups : int
-        Number ``G`` of pooled groups; 0 without a pool.
+        Number ``G`` of pooled groups, or 0 without a pool.
     n_kept : int
         Number of numbers stored for every prediction of the mixture.
     n_numbers : int
@@ -45,7 +45,7 @@ class PrequentialTrace:
     ----------
     shape : TraceShape
     folder : StreamFolder or None
-        Folder of the files, such as ``losses.npy``; None keeps them in memory.
+        Folder of the files, such as ``losses.npy``. None keeps them in memory.
 
     Attributes
     ----------

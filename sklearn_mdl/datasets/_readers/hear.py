@@ -1,8 +1,9 @@
 """Embeddings written by HEAR's kit, in folders MODEL/TASK.
 
-A task has ``task_metadata.json``. Every split has ``SPLIT.embeddings.npy``, which is
-raw float32 data despite its name, the shape in ``SPLIT.embedding-dimensions.json``, and
-labels in ``SPLIT.target-labels.pkl`` (``heareval.embeddings.task_embeddings``).
+A task has ``task_metadata.json``. Every split has three files
+(``heareval.embeddings.task_embeddings``). ``SPLIT.embeddings.npy`` is raw float32 data,
+despite its name. ``SPLIT.embedding-dimensions.json`` has its shape, and
+``SPLIT.target-labels.pkl`` has the labels.
 """
 
 from __future__ import annotations

@@ -97,13 +97,17 @@ def load_representations(
 ) -> Representations:
     """Read embeddings and labels from the files of other programs.
 
-    The format is detected automatically. It may be an AnnData file ``.h5ad`` (``obsm``
-    has the encoders, a column of ``obs`` the labels), parquet or a folder saved by
-    ``datasets`` (columns of lists are encoders), ``.npz`` (arrays with two axes are
-    encoders), HDF5 with an embedding for each id next to a CSV file of labels, folders
-    ``MODEL/DATASET`` of kaiko's eva (``manifest.csv``) or of HEAR
-    (``task_metadata.json``), a folder of such files, or a directory for
-    :func:`load_feature_directory`. Reading never runs code from a file.
+    The format is detected automatically. Reading never runs code from a file. You can
+    read any of these, or a folder of such files:
+
+    * an AnnData file ``.h5ad``, where ``obsm`` has the encoders and a column of ``obs``
+      the labels
+    * parquet or a folder saved by ``datasets``, where columns of lists are encoders
+    * ``.npz``, where arrays with two axes are encoders
+    * HDF5 with an embedding for each id, next to a CSV file of labels
+    * folders ``MODEL/DATASET`` of kaiko's eva (``manifest.csv``) or of HEAR
+      (``task_metadata.json``)
+    * a directory for :func:`load_feature_directory`
 
     Parameters
     ----------
@@ -124,7 +128,7 @@ def load_representations(
     Returns
     -------
     found : Representations
-        Pass ``found.datasets`` to ``RepresentationScorer.fit``; print ``found`` for a
+        Pass ``found.datasets`` to ``RepresentationScorer.fit``. Print ``found`` for a
         summary.
 
     Raises
@@ -134,9 +138,9 @@ def load_representations(
     FileNotFoundError
         If there is no such path, or a file is missing.
     ValueError
-        If a file is damaged or of another kind, if the column of labels is ambiguous,
-        if embeddings have different lengths, if encoders have different rows or labels,
-        if labels are missing, or if there is no such column of groups.
+        If a file is damaged or of another kind, or if embeddings have different
+        lengths. If encoders have different rows or labels. If labels are missing, the
+        column of labels is ambiguous, or there is no such column of groups.
 
     Examples
     --------

@@ -36,13 +36,13 @@ class Part(NamedTuple):
     features : ndarray of shape (n_samples, n_features)
     labels : ndarray of shape (n_samples,)
     known : ndarray of bool, shape (n_samples,), or None
-        True for rows with a label; None means all rows. Other labels are undefined.
+        True for rows with a label. None means all rows. Other labels are undefined.
     ids : ndarray of shape (n_samples,) or None
         Names of rows, used to align encoders.
     note : str
         Remark for the user.
     groups : ndarray of str, shape (n_samples,), or None
-        Groups of rows, such as patients; None if not requested.
+        Groups of rows, such as patients, or None if not requested.
     """
 
     dataset: str
@@ -165,7 +165,7 @@ def check_groups(columns: Iterable[str], wanted: ReadRequest, place: object) -> 
 def groups_in(
     columns: Mapping[str, Sequence[object]], wanted: ReadRequest, place: object
 ) -> np.ndarray | None:
-    """Return the group of each row as text; None if not requested."""
+    """Return the group of each row as text, or None if not requested."""
     return None if wanted.groups is None else groups_of(columns[wanted.groups], place)
 
 

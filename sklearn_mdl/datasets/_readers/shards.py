@@ -59,10 +59,10 @@ def stage_rows(
     Raises
     ------
     ValueError
-        If there is no shard, if shards differ in kind or width, if a label is missing
-        or its type differs, if a number is not finite as float32, if names of columns
-        are needed, or if another program wrote ``features.npy``. The folder is then
-        unchanged.
+        If there is no shard, or if shards differ in kind or width. If a label is
+        missing or its type differs, or if a number is not finite as float32. If names
+        of columns are needed, or if another program wrote ``features.npy``. The folder
+        is then unchanged.
     FileNotFoundError
         If a shard is missing.
     ImportError

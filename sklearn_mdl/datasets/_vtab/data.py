@@ -39,7 +39,7 @@ class VtabData:
     y : ndarray of shape (N,), int64
         Labels from 0 to ``task.n_classes - 1``.
     parts : ndarray of shape (N,) of str, or None
-        "train", "validation" or "test"; None if the files do not define parts.
+        "train", "validation" or "test", or None if the files do not define parts.
     """
 
     task: VtabTask
@@ -101,7 +101,7 @@ class VtabData:
         random_state : int, RandomState instance or None, default=None
             Seeds the permutation.
         n_train : int, default=None
-            Rows of the train part; None uses the task's number.
+            Rows of the train part. None uses the task's number.
 
         Returns
         -------
@@ -180,7 +180,7 @@ class VtabTask:
     origin : str
         Where the owners publish the data.
     licence : str
-        Terms of use; ask the owners if none are stated.
+        Terms of use. If none are stated, ask the owners.
     files : tuple of str
         Required files, relative to the folder of all data.
     download : str

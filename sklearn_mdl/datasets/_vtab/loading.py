@@ -46,8 +46,8 @@ def load_vtab(task: str | VtabTask, data_dir: str | PathLike[str]) -> VtabData:
     task : str or VtabTask
         A name in ``VTAB_TASKS``.
     data_dir : path-like
-        Folder of all data. ``VTAB_TASKS[task].files`` lists the paths of the files;
-        torchvision's datasets download to the same paths.
+        Folder of all data. ``VTAB_TASKS[task].files`` lists the paths of the files.
+        Torchvision's datasets download to the same paths.
 
     Returns
     -------

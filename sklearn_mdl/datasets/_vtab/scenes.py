@@ -84,7 +84,7 @@ def video_parts(mapping: Path, numbers: list[int]) -> np.ndarray | None:
     Returns
     -------
     parts : ndarray of str, or None
-        Part of each image; None if there is no such folder.
+        Part of each image, or None if there is no such folder.
     """
     if not (mapping / "train_rand.txt").is_file():
         return None

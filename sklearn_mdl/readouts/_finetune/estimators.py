@@ -50,13 +50,13 @@ class FineTunedReadout(NetworkReadout):
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     device : str, default="auto"
-        Torch device; "auto" uses a GPU if one is available. A switcher overrides this.
+        Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
         Seed of initial weights and all random numbers of training. Torch's own
         generators do not change. None uses the switcher's seed.
     optimizer : {"sgd", "adamw"}, default="sgd"
-        Gradient descent with Nesterov's momentum, as in the paper on VTAB, or AdamW, as
-        in the paper on ImageNet.
+        "sgd" is gradient descent with Nesterov's momentum, as in the paper on VTAB.
+        "adamw" is AdamW, as in the paper on ImageNet.
     lr : float, default=0.01
         Learning rate.
     momentum : float, default=0.9
@@ -86,10 +86,11 @@ class FineTunedReadout(NetworkReadout):
         Random changes of training images. "crop" is random crops resized to the full
         size. "crop-flip" also mirrors half of the images. "randaugment" is RandAugment.
         A callable must map a uint8 image tensor (C, H, W) to one of the same shape and
-        type, and use only torch's random generator. Predictions use unchanged images.
+        type. It must only use torch's random generator. Predictions use unchanged
+        images.
     recency : float, default=1.0
         After ``t`` minibatches, a replay stream returns to the first minibatch with
-        probability ``recency / t``; 1 is uniform replay.
+        probability ``recency / t``. 1 is uniform replay.
 
     Attributes
     ----------
@@ -177,13 +178,13 @@ class ScratchReadout(NetworkReadout):
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     device : str, default="auto"
-        Torch device; "auto" uses a GPU if one is available. A switcher overrides this.
+        Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
         Seed of initial weights and all random numbers of training. Torch's own
         generators do not change. None uses the switcher's seed.
     optimizer : {"sgd", "adamw"}, default="sgd"
-        Gradient descent with Nesterov's momentum, as in the paper on VTAB, or AdamW, as
-        in the paper on ImageNet.
+        "sgd" is gradient descent with Nesterov's momentum, as in the paper on VTAB.
+        "adamw" is AdamW, as in the paper on ImageNet.
     lr : float, default=0.03
         Learning rate.
     momentum : float, default=0.9
@@ -213,14 +214,15 @@ class ScratchReadout(NetworkReadout):
         Random changes of training images. "crop" is random crops resized to the full
         size. "crop-flip" also mirrors half of the images. "randaugment" is RandAugment.
         A callable must map a uint8 image tensor (C, H, W) to one of the same shape and
-        type, and use only torch's random generator. Predictions use unchanged images.
+        type. It must only use torch's random generator. Predictions use unchanged
+        images.
     recency : float, default=1.0
         After ``t`` minibatches, a replay stream returns to the first minibatch with
-        probability ``recency / t``; 1 is uniform replay.
+        probability ``recency / t``. 1 is uniform replay.
     model_options : mapping, default=None
         Arguments of ``timm.create_model``, or of the callable.
     input_size : int, default=None
-        Images are cropped to the central square and resized to this size; None leaves
+        Images are cropped to the central square and resized to this size. None leaves
         them unchanged. Pixels are scaled to between -1 and 1.
 
     Attributes

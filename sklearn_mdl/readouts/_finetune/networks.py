@@ -124,7 +124,7 @@ class PixelTrunk(nn.Module):
     module : torch.nn.Module
         Maps (n, C, H, W) to vectors (n, width).
     input_size : int or None
-        Images are cropped to the central square and resized to this size; None leaves
+        Images are cropped to the central square and resized to this size. None leaves
         them unchanged.
     """
 

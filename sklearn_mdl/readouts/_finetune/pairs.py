@@ -31,9 +31,9 @@ class FrozenReadout(ImageReadout):
     In a list of readouts, you can write it as a pair ``(encoder, readout)``. Unlike
     with precomputed features, the rows are images, so the list can also contain
     networks that learn from images. Codelengths equal those on precomputed features,
-    except for readouts that otherwise learn row by row, such as kernels: here they
-    learn a minibatch of images as a group of rows. Each image is encoded only once for
-    all readouts on an encoder, when its minibatch is predicted. Replay reuses these
+    except for readouts that learn row by row, such as kernels. Here they learn a
+    minibatch of images as a group of rows. Each image is encoded only once for all
+    readouts on an encoder, when its minibatch is predicted. Replay reuses these
     features.
 
     Parameters

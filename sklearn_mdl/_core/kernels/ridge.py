@@ -360,7 +360,8 @@ def cholesky(matrices: Tensor) -> Tensor:
     them are NaN. Other rows and matrices are bitwise unaffected.
     """
     factors, failed = torch.linalg.cholesky_ex(matrices)
-    finite = torch.isfinite(factors).all(2)
+    # A number that is not finite makes the diagonal of its row so, too.
+    finite = factors.diagonal(dim1=1, dim2=2).isfinite()
     if not failed.any() and finite.all():
         return torch.as_tensor(factors)
     places = torch.arange(matrices.shape[1], device=matrices.device)

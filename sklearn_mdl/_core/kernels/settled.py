@@ -103,7 +103,7 @@ class SettledRidge:
         """Add the rows closed since the last call, with their targets (n, P)."""
         features = torch.cat(self._later)
         self.products = self.products + lower_products(features)
-        self.known = self.known + features.mT.double() @ targets
+        self.known = self.known + features.mT @ targets.to(features.dtype)
         self._later, self._recent = (), features[-RECENT:]
 
     def fit(self) -> None:

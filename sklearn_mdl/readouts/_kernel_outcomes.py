@@ -53,8 +53,7 @@ class KernelClassifierLearner(CalibratedLearner, LabellingsLearner):
         """Return variances (K, ...), which include the noise, in units of the noise."""
         noises = torch.cat([group.ridge.alphas for group in self.groups]).cpu()
         shape = -1, *[1] * (variances.ndim - 1)
-        ratios: np.ndarray = (variances / noises.reshape(shape)).clamp_min_(1).numpy()
-        return ratios
+        return (variances / noises.reshape(shape)).clamp_min_(1).numpy()
 
     def null_losses(self, outputs: Sequence[Labellings]) -> list[np.ndarray]:
         """Losses (N, S, K) of the stream's rows under ``S`` labellings, by output.
@@ -311,8 +310,7 @@ class KernelRegressorLearner(LabellingsLearner):
     def _squares(self) -> np.ndarray:
         """Sum squared errors of the known rows by readout."""
         found = [ridge.squares()[:, 0] for ridge in self._ridges]
-        squares: np.ndarray = torch.cat(found).cpu().numpy()
-        return squares
+        return torch.cat(found).cpu().numpy()
 
     def _keep(self, kept: list[int]) -> None:
         self.has_tails, self.squares = self.has_tails[kept], self.squares[kept]

@@ -100,8 +100,7 @@ class WrappedLearner(Learner):
     @property
     def labels(self) -> Array:
         """Labels of all rows learned."""
-        labels: Array = self.rows.labels[: self.n_learned].cpu().numpy()
-        return labels
+        return self.rows.labels[: self.n_learned].cpu().numpy()
 
     @property
     def reports(self) -> dict[int, Report]:  # type: ignore[override]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -93,14 +93,19 @@ class DummyLearner(Learner):
         self.observe(self.stream.labels[:n_observed])
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class DummySettings(Readout):
     """Base class of readouts that ignore features."""
 
     strategy: str
-    restart: int | None
+    half_life: float = 100.0
+    restart: int | None = None
+    batch_size: int = 32
+    device: str = "auto"
 
     scaling = None
     random_state = 0  # no random numbers
+    pool_kind = "labels alone"  # the same for all
     learner: ClassVar[type[DummyLearner]] = DummyLearner
 
     @classmethod
@@ -122,11 +127,6 @@ class DummySettings(Readout):
     def architecture(self) -> str:
         """Short name, such as "label frequency"."""
         return f"label {self.strategy}"
-
-    @property
-    def pool_kind(self) -> str:
-        """The same kind for all readouts that ignore features."""
-        return "labels alone"
 
     @abstractmethod
     def code(self, n_numbers: int) -> Any:
@@ -200,11 +200,6 @@ class DummyReadout(DummySettings, BaseReadout):
     """
 
     strategy: str = "frequency"
-    _: KW_ONLY
-    half_life: float = 100.0
-    restart: int | None = None
-    batch_size: int = 32
-    device: str = "auto"
 
     _parameter_constraints: ClassVar[Constraints] = {
         **DummySettings._parameter_constraints,

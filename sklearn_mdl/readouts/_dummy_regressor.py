@@ -105,14 +105,14 @@ class DummyReadoutRegressor(DummySettings, OnlineRegressor):
         Number of labels after which a weight halves, for "decayed".
     restart : int, default=None
         Restart at odd multiples of this number of rows. None never does.
-    prior_location, prior_scale : float, default=0.0, 1.0
-        Parameters of the Student-t with one degree of freedom that is predicted at
-        first, in the units of the labels. Choose them without looking at the labels to
-        be coded. A switcher overrides them.
     batch_size : int, default=32
         Has no effect on results, since this readout learns label by label.
     device : str, default="auto"
         Torch device. A switcher overrides this.
+    prior_location, prior_scale : float, default=0.0, 1.0
+        Parameters of the Student-t with one degree of freedom that is predicted at
+        first, in the units of the labels. Choose them without looking at the labels to
+        be coded. A switcher overrides them.
 
     Attributes
     ----------
@@ -154,12 +154,8 @@ class DummyReadoutRegressor(DummySettings, OnlineRegressor):
 
     strategy: str = "mean"
     _: KW_ONLY
-    half_life: float = 100.0
-    restart: int | None = None
     prior_location: float = 0.0
     prior_scale: float = 1.0
-    batch_size: int = 32
-    device: str = "auto"
 
     _parameter_constraints: ClassVar[Constraints] = {
         **DummySettings._parameter_constraints,

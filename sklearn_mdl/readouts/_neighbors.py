@@ -416,6 +416,7 @@ class KNeighborsReadout(BaseReadout):
     batch_size: int = 32
     device: str = "auto"
 
+    architecture = "neighbors"
     random_state = 0  # no random numbers
 
     _parameter_constraints: ClassVar[Constraints] = {
@@ -425,11 +426,6 @@ class KNeighborsReadout(BaseReadout):
         "bandwidth": [POSITIVE],
         "smoothing": [POSITIVE],
     }
-
-    @property
-    def architecture(self) -> str:
-        """Short name: "neighbors"."""
-        return "neighbors"
 
     @classmethod
     def learners_of(

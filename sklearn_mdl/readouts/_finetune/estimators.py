@@ -129,15 +129,12 @@ class FineTunedReadout(NetworkReadout):
 
     encoder: AnyEncoder
 
+    architecture = "fine-tuned"
+
     _parameter_constraints: ClassVar[Constraints] = {
         **NetworkReadout._parameter_constraints,
         "encoder": [ImageEncoder, CachedEncoder],
     }
-
-    @property
-    def architecture(self) -> str:
-        """Short name: "fine-tuned"."""
-        return "fine-tuned"
 
     @classmethod
     def learners_of(

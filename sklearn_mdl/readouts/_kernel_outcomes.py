@@ -12,9 +12,7 @@ from torch import Tensor
 
 from sklearn_mdl._core.kernels.calibration import ForwardSoftmax
 from sklearn_mdl._core.nets.losses import density_losses
-from sklearn_mdl._core.stream.outcomes import (
-    FIRST_DEGREES_OF_FREEDOM,
-)
+from sklearn_mdl._core.stream.outcomes import FIRST_DEGREES_OF_FREEDOM
 from sklearn_mdl._core.stream.units import TargetScaling
 from sklearn_mdl.readouts._build import Context
 from sklearn_mdl.readouts._kernel_groups import Member
@@ -196,15 +194,12 @@ class KernelRegressorLearner(LabellingsLearner):
 
     def predictive(self, means: Tensor, variances: Tensor) -> Tensor:
         """Return location, log scale and degrees of freedom, (K, n, 3)."""
-        dof = FIRST_DEGREES_OF_FREEDOM + self.n_observed
-        mean_square = (FIRST_DEGREES_OF_FREEDOM + self.squares) / dof
-        squares = torch.from_numpy(np.where(self.has_tails, mean_square, 1.0))
-        tails = torch.from_numpy(np.where(self.has_tails, dof, math.inf))
-        location = self.location + self.scale * means[..., 0]
-        variances = variances.clamp_min(torch.finfo(variances.dtype).tiny)
-        log_scale = 0.5 * (variances * squares[:, None]).log() + math.log(self.scale)
-        values = location, log_scale, tails[:, None].expand_as(location)
-        return torch.stack(values, -1).to(self.device)
+        known = means.new_full((means.shape[1],), self.n_observed)
+        squares = torch.from_numpy(self.squares)[:, None, None]
+        found = self._densities(known, means, variances, squares)[:, :, 0]
+        found[..., 0] = found[..., 0] * self.scale + self.location
+        found[..., 1] += math.log(self.scale)
+        return found.to(self.device)
 
     def learn(self, means: Tensor, variances: Tensor, labels: Tensor) -> None:
         """Add to the squared errors that determine the scale."""

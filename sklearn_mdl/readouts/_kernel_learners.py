@@ -38,6 +38,7 @@ from sklearn_mdl.readouts._kernel_groups import (
 from sklearn_mdl.readouts._kernel_rows import (
     BLOCK,
     FIRST,
+    NEVER,
     WHITENED,
     Memory,
     RowScaler,
@@ -65,6 +66,12 @@ class KernelLearner(RowLearner):
         Number ``P`` of columns of the targets.
     memory : Memory
     context : Context
+
+    Attributes
+    ----------
+    n_landmarks, n_condensed, n_settled : int
+        Rows from which on the first rows are landmarks, posteriors replace factors, and
+        fits from time to time replace posteriors.
     """
 
     def __init__(
@@ -75,9 +82,7 @@ class KernelLearner(RowLearner):
         context: Context,
     ) -> None:
         super().__init__(memory, context)
-        self.n_landmarks: int | None = None
-        self.n_condensed: int | None = None
-        self.n_settled: int | None = None
+        self.n_landmarks = self.n_condensed = self.n_settled = NEVER
         if memory.max_exact is not None and not memory.forgets:
             self.n_landmarks = whole(memory.max_exact)
             self.n_condensed = condensed_at(self.n_landmarks)
@@ -124,21 +129,6 @@ class KernelLearner(RowLearner):
         """Factors of all groups before there are landmarks."""
         return [g.ridge for g in self.groups if isinstance(g.ridge, ForwardRidge)]
 
-    @property
-    def is_reduced(self) -> bool:
-        """True once the stream is so long that its first rows are landmarks."""
-        return self.n_landmarks is not None and self.n_observed >= self.n_landmarks
-
-    @property
-    def is_condensed(self) -> bool:
-        """True once the stream is so long that posteriors have replaced factors."""
-        return self.n_condensed is not None and self.n_observed >= self.n_condensed
-
-    @property
-    def is_settled(self) -> bool:
-        """True once the stream is so long that fits have replaced posteriors."""
-        return self.n_settled is not None and self.n_observed >= self.n_settled
-
     def _ends(self, row: int) -> tuple[int, int]:
         """Return the first row and the end of the block that contains a row."""
         return block_of(row, self.n_condensed)
@@ -156,7 +146,7 @@ class KernelLearner(RowLearner):
             If factors grow with every row and there are too many rows.
         """
         available = memory_of(self.device)
-        is_bounded = self.n_landmarks is not None or self.memory.forgets
+        is_bounded = self.n_landmarks < NEVER or self.memory.forgets
         if is_bounded or available is None:
             return
         n_factors = len(self.columns)
@@ -199,8 +189,7 @@ class KernelLearner(RowLearner):
         assert isinstance(block, OpenBlock)
         self._append(block, self.groups)
         n_rows = self.n_observed
-        is_exact = self.n_landmarks is None or n_rows <= self.n_landmarks
-        if is_exact and is_refresh(n_rows):
+        if n_rows <= self.n_landmarks and is_refresh(n_rows):
             self._refresh(n_rows)
         if n_rows == self.n_landmarks:
             for group in self.groups:
@@ -209,7 +198,7 @@ class KernelLearner(RowLearner):
             targets = self.targets(self.stream.labels[:n_rows])
             for group in self.groups:
                 group.condense(targets)
-        elif self.n_settled is not None and n_rows >= self.n_settled:
+        elif n_rows >= self.n_settled:
             self._fit(n_rows, lambda rows: self.targets(self.stream.labels[rows]))
 
     def _append(self, block: OpenBlock, groups: Sequence[KernelGroup]) -> None:
@@ -238,7 +227,6 @@ class KernelLearner(RowLearner):
         targets : callable
             Maps rows to their targets (n, P).
         """
-        assert self.n_settled is not None
         if n_rows == self.n_settled:
             recent = self.stream.store.rows(n_rows - RECENT, n_rows)
             for group in self.groups:
@@ -374,7 +362,7 @@ class KernelLearner(RowLearner):
         own = [learned[column] for column in self.columns]
         self._begin_at(int(own[0]["n_observed"]))
         with one_thread(), flushed_denormals():
-            if self.is_condensed:
+            if self.n_observed >= self.n_condensed:
                 self._restore(own)
             else:
                 self._recompute()
@@ -386,7 +374,7 @@ class KernelLearner(RowLearner):
         """Recompute all factors in the same steps as the first time."""
         steady = [group for group in self.groups if not group.is_refreshed]
         complete, _ = self._ends(self.n_observed)
-        exact = min(complete, self.n_landmarks or complete)
+        exact = min(complete, self.n_landmarks)
         refreshed = last_refresh(exact)
         changed = bool(refreshed) and self._rescale_targets(refreshed)
         self._replay(0, refreshed, steady)
@@ -400,7 +388,7 @@ class KernelLearner(RowLearner):
         if changed:
             self._retarget(refreshed)
         self._replay(refreshed, exact, self.groups)
-        if self.is_reduced:
+        if self.n_observed >= self.n_landmarks:
             for group in self.groups:
                 group.extend()
             self._replay(exact, complete, self.groups)
@@ -425,7 +413,6 @@ class KernelLearner(RowLearner):
 
     def _restore(self, learned: list[Mapping[str, Tensor]]) -> None:
         """Recompute the landmarks, and load the posteriors or the last fits."""
-        assert self.n_landmarks is not None
         refreshed = last_refresh(self.n_landmarks)
         self._rescale_targets(refreshed)
         self._measure(refreshed)
@@ -433,7 +420,7 @@ class KernelLearner(RowLearner):
         complete, _ = self._ends(self.n_observed)
         for group, places in places_of(self.groups):
             group.restore(complete, learned[places])
-        if self.n_settled is not None and self.is_settled:
+        if self.n_observed >= self.n_settled:
             summed = last_sum(self.n_observed, self.n_settled)
             self._replay(summed, complete, self.groups)
 

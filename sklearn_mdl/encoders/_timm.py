@@ -9,11 +9,12 @@ from difflib import get_close_matches
 from os import PathLike, fspath
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import ClassVar, cast
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 
 import torch
+from numpy.random import RandomState
 from sklearn.utils import check_random_state
 from torch import Tensor, nn
 
@@ -23,9 +24,6 @@ from sklearn_mdl._core.sklearn_compat import Constraints
 from sklearn_mdl._core.validation import damaged, invalid
 from sklearn_mdl.encoders._base import Frozen, ImageEncoder, freeze
 from sklearn_mdl.encoders._layers import Layout, View, pooled
-
-if TYPE_CHECKING:
-    from numpy.random import RandomState
 
 HUBS = ("hf-hub:", "hf_hub:", "local-dir:")
 CONNECT_SECONDS = 5.0

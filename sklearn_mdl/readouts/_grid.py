@@ -9,9 +9,10 @@ from difflib import get_close_matches
 from itertools import product
 from math import prod
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.random import RandomState
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import ParameterSampler
 
@@ -22,9 +23,6 @@ from sklearn_mdl.readouts._net_regressors import (
     MLPReadoutRegressor,
 )
 from sklearn_mdl.readouts._nets import LinearReadout, MLPReadout
-
-if TYPE_CHECKING:
-    from numpy.random import RandomState
 
 SHAPES = ("hidden_layer_sizes", "image_shape")  # settings whose values are sequences
 LINEAR: dict[type, type] = {

@@ -5,8 +5,9 @@ from __future__ import annotations
 from copy import deepcopy
 from dataclasses import dataclass
 from math import exp, log
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from numpy.random import RandomState
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
@@ -14,9 +15,6 @@ from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.readouts._finetune.estimators import FineTunedReadout, ScratchReadout
 from sklearn_mdl.readouts._grid import build_grid
 from sklearn_mdl.readouts._nets import MLPReadout
-
-if TYPE_CHECKING:
-    from numpy.random import RandomState
 
 
 @dataclass(frozen=True)

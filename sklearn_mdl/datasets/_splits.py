@@ -135,7 +135,7 @@ def _check_parts(train: Part, test: Part) -> tuple[int, int]:
 
 def _take(one: Rows, other: Rows, rows: np.ndarray) -> Rows:
     """Take rows of two sequences as if they were one, without joining them."""
-    one, other = _detached(one), _detached(other)
+    one, other = (v.detach() if _is_tensor(v) else v for v in (one, other))
     if hasattr(one, "iloc"):
         import pandas as pd
 
@@ -161,10 +161,6 @@ def _take(one: Rows, other: Rows, rows: np.ndarray) -> Rows:
 
 def _is_tensor(values: object) -> bool:
     return hasattr(values, "new_empty")  # torch is not imported here
-
-
-def _detached(values: Rows) -> Rows:
-    return values.detach() if _is_tensor(values) else values
 
 
 def _take_array(one: np.ndarray, other: np.ndarray, rows: np.ndarray) -> np.ndarray:

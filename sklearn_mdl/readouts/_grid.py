@@ -18,11 +18,12 @@ from sklearn.model_selection import ParameterSampler
 
 from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.readouts._build import grouped
-from sklearn_mdl.readouts._net_regressors import (
+from sklearn_mdl.readouts._nets import (
+    LinearReadout,
     LinearReadoutRegressor,
+    MLPReadout,
     MLPReadoutRegressor,
 )
-from sklearn_mdl.readouts._nets import LinearReadout, MLPReadout
 
 SHAPES = ("hidden_layer_sizes", "image_shape")  # settings whose values are sequences
 LINEAR: dict[type, type] = {

@@ -9,13 +9,11 @@ from sklearn.base import BaseEstimator
 
 from sklearn_mdl._core.nets.mlp import count_parameters
 from sklearn_mdl.readouts._discriminants import CentroidReadout, DiscriminantReadout
-from sklearn_mdl.readouts._dummy import DummyReadout
-from sklearn_mdl.readouts._dummy_regressor import DummyReadoutRegressor
+from sklearn_mdl.readouts._dummy import DummyReadout, DummyReadoutRegressor
 from sklearn_mdl.readouts._grid import build_grid
 from sklearn_mdl.readouts._kernels import KernelReadout, KernelReadoutRegressor
 from sklearn_mdl.readouts._neighbors import KNeighborsReadout
-from sklearn_mdl.readouts._net_regressors import MLPReadoutRegressor
-from sklearn_mdl.readouts._nets import MLPReadout
+from sklearn_mdl.readouts._nets import MLPReadout, MLPReadoutRegressor
 from sklearn_mdl.readouts._stack import N_OUTPUTS
 from sklearn_mdl.readouts._wrappers import RefitReadout
 

@@ -99,7 +99,7 @@ class NetworkLearner(Learner):
     def _logits(self, rows: Tensor) -> Tensor:
         """Return float64 logits (n, C), from averaged weights if there are any."""
         if self._last is None or not torch.equal(self._last[0], rows):
-            batch = self.network.prepare(pixels_of(rows, self.shape))
+            batch = self.network.trunk.prepare(pixels_of(rows, self.shape))
             network = self.network if self.average is None else self.average.network
             logits = network.eval()(batch.to(rows.device)).double()
             self._last = rows, logits
@@ -147,7 +147,7 @@ class NetworkLearner(Learner):
         with net_draws(True, drawn_seed(self.seed, self.n_steps)):
             if self.augment is not None:
                 images = augmented(images, self.augment)
-            batch = self.network.prepare(images).to(rows.device)
+            batch = self.network.trunk.prepare(images).to(rows.device)
             # Copy the labels, since other threads write to the same tensor.
             loss = self.net.train_step((batch, y.clone()))["loss"]
         self.net.optimizer_.zero_grad()  # to save memory

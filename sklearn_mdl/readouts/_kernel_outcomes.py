@@ -300,12 +300,7 @@ class KernelRegressorLearner(LabellingsLearner):
 
     def _retarget(self, n_rows: int) -> None:
         super()._retarget(n_rows)
-        self.squares = self._squares()
-
-    def _squares(self) -> np.ndarray:
-        """Sum squared errors of the known rows by readout."""
-        found = [ridge.squares()[:, 0] for ridge in self._ridges]
-        return torch.cat(found).cpu().numpy()
+        self._learn_again()
 
     def _keep(self, kept: list[int]) -> None:
         self.has_tails, self.squares = self.has_tails[kept], self.squares[kept]
@@ -314,7 +309,9 @@ class KernelRegressorLearner(LabellingsLearner):
         return [{"squares": torch.tensor(square)} for square in self.squares]
 
     def _learn_again(self) -> None:
-        self.squares = self._squares()
+        """Sum squared errors of the known rows by readout."""
+        found = [ridge.squares()[:, 0] for ridge in self._ridges]
+        self.squares = torch.cat(found).cpu().numpy()
 
     def _take_over(
         self, learned: Sequence[Mapping[str, Tensor]], labels: Tensor

@@ -315,8 +315,7 @@ class KernelLearner(RowLearner):
         """Drop some readouts without changing the others."""
         kept = []
         for group, places in list(places_of(self.groups)):
-            awake = [column not in columns for column in self.columns[places]]
-            own = [i for i, is_awake in enumerate(awake) if is_awake]
+            own = [i for i, c in enumerate(self.columns[places]) if c not in columns]
             group.ridge.retire(own)
             kept += [places.start + i for i in own]
         self.groups = [group for group in self.groups if len(group.ridge.alphas)]

@@ -143,9 +143,9 @@ class ImageEncoder(ViewEncoder):
         for batch in self._encoded(items, range(start, len(items))):
             yield np.concatenate(list(batch.values()), axis=1)
 
-    def _device_type(self) -> str:
-        """Return the type of the device of the network."""
-        return self._frozen.device.type
+    def _device(self) -> torch.device:
+        """Return the device of the network."""
+        return self._frozen.device
 
     def fingerprint(self) -> dict[str, object]:
         """Return everything that the features depend on besides images; fit first.

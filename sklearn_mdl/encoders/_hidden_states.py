@@ -203,11 +203,8 @@ class HiddenStatesEncoder(ViewEncoder):
             "views": self.view_names_,
         }
 
-    def _device_type(self) -> str:
-        """Return the type of the device of the model."""
-        return self._device().type
-
     def _device(self) -> torch.device:
+        """Return the device of the model."""
         tensors = [*self.module.parameters(), *self.module.buffers()]
         return tensors[0].device if tensors else torch.device("cpu")
 

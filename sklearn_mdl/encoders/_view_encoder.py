@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from typing import Any, ClassVar
 
 import numpy as np
+import torch
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
@@ -58,8 +59,8 @@ class ViewEncoder(ImageOrTextTransformer):
         """Return everything that affects features besides the items, as JSON."""
 
     @abstractmethod
-    def _device_type(self) -> str:
-        """Return the type of the device that encodes, such as "cpu"."""
+    def _device(self) -> torch.device:
+        """Return the device that encodes."""
 
     def transform(self, X: object) -> np.ndarray:
         """Encode all rows.

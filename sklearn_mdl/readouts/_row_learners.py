@@ -43,11 +43,6 @@ class Opened(ABC):
         """Leave the block out of files."""
         return type(None), ()
 
-    @property
-    def is_full(self) -> bool:
-        """True if all rows are observed."""
-        return self.n_observed == self.size
-
     @abstractmethod
     def ahead(self, n_rows: int) -> tuple[Tensor, Tensor]:
         """Predict the next rows from the labels observed so far.
@@ -160,7 +155,7 @@ class RowLearner(Learner):
     def _enter(self, block: Opened, labels: Tensor) -> None:
         block.observe(self.targets(labels).cpu())
         self.n_observed += len(labels)
-        if block.is_full:
+        if block.n_observed == block.size:
             self._close(block)
             self._block = None
             known = self.n_forgotten + self.n_observed

@@ -21,10 +21,7 @@ from sklearn_mdl.readouts._floor import (
     floored as floored,
     spread as spread,
 )
-from sklearn_mdl.readouts._grid import (
-    readout_names as readout_names,
-    regressor_grid,
-)
+from sklearn_mdl.readouts._grid import readout_names as readout_names, regressor_grid
 from sklearn_mdl.readouts._isolation import (
     Notes as Notes,
     collected as collected,

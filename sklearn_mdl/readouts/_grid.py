@@ -118,9 +118,7 @@ def _combined(columns: Mapping[str, Sequence[object]]) -> list[dict[str, Any]]:
 
 
 def _drawn(
-    columns: Mapping[str, Any],
-    n_samples: int,
-    random_state: int | RandomState | None,
+    columns: Mapping[str, Any], n_samples: int, random_state: int | RandomState | None
 ) -> list[dict[str, Any]]:
     if not isinstance(n_samples, Integral) or n_samples < 1:
         raise invalid("n_samples", "a positive integer", n_samples, "pass n_samples=20")

@@ -18,11 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sklearn_mdl._core.kernels.functions import (
-    FIRST_DISTANCE,
-    Pairs,
-    median_distance,
-)
+from sklearn_mdl._core.kernels.functions import FIRST_DISTANCE, Pairs, median_distance
 from sklearn_mdl._core.kernels.ridge import ForwardRidge, Pending
 from sklearn_mdl._core.kernels.settled import RECENT, SettledRidge
 from sklearn_mdl._core.numerics import flushed_denormals, memory_of, one_thread

@@ -12,11 +12,7 @@ import torch
 from torch import Tensor
 
 from sklearn_mdl._core.kernels.whitening import MAX_VALUES, Whitening, whitening
-from sklearn_mdl._core.stream.scaling import (
-    RunningStandardizer,
-    ScaledRows,
-    Scaling,
-)
+from sklearn_mdl._core.stream.scaling import RunningStandardizer, ScaledRows, Scaling
 from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.readouts._base import last_restart
 

@@ -192,10 +192,7 @@ class NeighborsLearner(Learner):
     is_numbers = True
 
     def __init__(
-        self,
-        members: Sequence[NeighborSettings],
-        points: Points,
-        context: Context,
+        self, members: Sequence[NeighborSettings], points: Points, context: Context
     ) -> None:
         self.columns = [member.column for member in members]
         self.members = list(members)

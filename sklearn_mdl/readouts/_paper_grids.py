@@ -123,9 +123,7 @@ _IMAGENET_PRESETS = {
         _FROZEN,
     ),
     "imagenet-finetune": Preset(
-        "fine-tuned",
-        _IMAGENET,
-        {**_ADAMW, "augmentation": "crop"},
+        "fine-tuned", _IMAGENET, {**_ADAMW, "augmentation": "crop"}
     ),
     "imagenet-scratch": Preset(
         "scratch",
@@ -136,12 +134,7 @@ _IMAGENET_PRESETS = {
             "ema_step_size": LogUniform(1e-3, 1e-2),
             "weight_decay": LogUniform(1e-4, 1.0),
         },
-        {
-            **_ADAMW,
-            **_SCRATCH,
-            "augmentation": "randaugment",
-            "calibration": True,
-        },
+        {**_ADAMW, **_SCRATCH, "augmentation": "randaugment", "calibration": True},
         n_samples=50,
     ),
 }

@@ -23,6 +23,7 @@ from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.encoders._layers import (
     LAST,
     Layout,
+    Vectors,
     View,
     check_layers,
     pooled_outputs,
@@ -76,9 +77,7 @@ class ImageEncoder(ViewEncoder):
         """Make the frozen model."""
 
     @abstractmethod
-    def _last(
-        self, frozen: Frozen, batch: Tensor, views: list[View]
-    ) -> dict[str, Tensor]:
+    def _last(self, frozen: Frozen, batch: Tensor, views: list[View]) -> Vectors:
         """Run the model, and return the views of its last layer."""
 
     @abstractmethod
@@ -188,9 +187,7 @@ class ImageEncoder(ViewEncoder):
             raise ValueError(f"Layer {missing[0]!r} must run for images; use another")
         return {view.name: found[view.name].float().cpu().numpy() for view in views}
 
-    def _outputs(
-        self, frozen: Frozen, views: list[View], batch: Tensor
-    ) -> dict[str, Tensor]:
+    def _outputs(self, frozen: Frozen, views: list[View], batch: Tensor) -> Vectors:
         """Run the model, and return the vectors of views by name."""
         inner = [view for view in views if view.layer != LAST]
         last = [view for view in views if view.layer == LAST]

@@ -13,6 +13,7 @@ from sklearn_mdl._core.validation import invalid
 
 POOLS = ("default", "model", "avg", "max", "cls", "flatten")
 LAST = "last"
+Vectors = dict[str, Tensor]  # (N, width) by name of the view
 
 
 class Layout(NamedTuple):
@@ -115,7 +116,7 @@ def check_layers(module: nn.Module, layers: list[str]) -> None:
 @contextmanager
 def pooled_outputs(
     module: nn.Module, views: list[View], layout: Layout
-) -> Iterator[dict[str, Tensor]]:
+) -> Iterator[Vectors]:
     """Pool the outputs of inner layers while a module runs.
 
     Outputs are pooled immediately, to keep only the pooled vectors and because later

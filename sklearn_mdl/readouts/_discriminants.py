@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, ClassVar
 
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
 from sklearn_mdl.readouts._base import POSITIVE, BaseReadout
-from sklearn_mdl.readouts._build import Context, grouped
+from sklearn_mdl.readouts._build import Context, Members, grouped
 from sklearn_mdl.readouts._class_means import MeansLearner, Reference
 from sklearn_mdl.readouts._kernel_rows import WITHIN, Memory
 
@@ -36,9 +35,7 @@ class MeansReadout(BaseReadout):
     }
 
     @classmethod
-    def learners_of(
-        cls, members: Sequence[tuple[int, Any]], context: Context
-    ) -> list[MeansLearner]:
+    def learners_of(cls, members: Members[Any], context: Context) -> list[MeansLearner]:
         """Make one learner for all readouts that remember the same rows."""
         alike = grouped(
             (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
@@ -15,13 +15,13 @@ from torch import Tensor
 
 from sklearn_mdl._core.base.regressor import OnlineRegressor
 from sklearn_mdl._core.sklearn_compat import Constraints, StrOptions
-from sklearn_mdl._core.stream.learner import BY_ROW, Learned, Learner
+from sklearn_mdl._core.stream.learner import BY_ROW, Batches, Learned, Learner
 from sklearn_mdl._core.stream.outcomes import FIRST_DEGREES_OF_FREEDOM
 from sklearn_mdl._core.stream.scaling import ScaledRows
 from sklearn_mdl._core.stream.units import TargetScaling
 from sklearn_mdl.metrics import LabelCounts, LabelTransitions
 from sklearn_mdl.readouts._base import BaseReadout, Readout, last_restart
-from sklearn_mdl.readouts._build import Context
+from sklearn_mdl.readouts._build import Context, Members
 
 
 class DummyLearner(Learner):
@@ -68,9 +68,7 @@ class DummyLearner(Learner):
                 if self.members[column].begins_at(self.n_observed):
                     self.codes[column] = self.members[column].code(self.n_classes)
 
-    def update(
-        self, x: Tensor, y: Tensor, replayed: Iterator[tuple[Tensor, Tensor]]
-    ) -> None:
+    def update(self, x: Tensor, y: Tensor, replayed: Batches) -> None:
         """Do nothing, since every label was counted when it was observed."""
 
     def add_classes(self, n: int) -> None:
@@ -113,9 +111,7 @@ class DummySettings(Readout):
     learner: ClassVar[type[DummyLearner]] = DummyLearner
 
     @classmethod
-    def learners_of(
-        cls, members: Sequence[tuple[int, Self]], context: Context
-    ) -> list[DummyLearner]:
+    def learners_of(cls, members: Members[Self], context: Context) -> list[Learner]:
         """Make one learner for all readouts."""
         return [cls.learner(dict(members), context)]
 

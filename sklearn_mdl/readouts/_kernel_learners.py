@@ -11,7 +11,7 @@ second half of its window, and counts blocks from there.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import chain
 
 import numpy as np
@@ -22,7 +22,7 @@ from sklearn_mdl._core.kernels.functions import FIRST_DISTANCE, Pairs, median_di
 from sklearn_mdl._core.kernels.ridge import ForwardRidge, Pending
 from sklearn_mdl._core.kernels.settled import RECENT, SettledRidge
 from sklearn_mdl._core.numerics import flushed_denormals, memory_of, one_thread
-from sklearn_mdl._core.stream.learner import Learned, Report
+from sklearn_mdl._core.stream.learner import Learned, Report, State
 from sklearn_mdl.readouts._build import Context, grouped
 from sklearn_mdl.readouts._kernel_groups import (
     KernelGroup,
@@ -332,9 +332,7 @@ class KernelLearner(RowLearner):
         """Learn the state besides the factors from the known rows only."""
 
     @abstractmethod
-    def _take_over(
-        self, learned: Sequence[Mapping[str, Tensor]], labels: Tensor
-    ) -> None:
+    def _take_over(self, learned: Sequence[State], labels: Tensor) -> None:
         """Load the state besides the factors, given labels (n,)."""
 
     def state_dict(self) -> dict[int, dict[str, Tensor]]:
@@ -399,14 +397,14 @@ class KernelLearner(RowLearner):
         for power in range(3, n_rows.bit_length()):
             self._take_in(1 << power)
 
-    def _restore_errors(self, learned: list[Mapping[str, Tensor]]) -> None:
+    def _restore_errors(self, learned: list[State]) -> None:
         """Load errors, since their last bits depend on the old number of columns."""
         for group, places in places_of(self.groups):
             errors = torch.stack([one["errors"] for one in learned[places]])
             assert isinstance(group.ridge, ForwardRidge)
             group.ridge.restore(errors.to(self.device))
 
-    def _restore(self, learned: list[Mapping[str, Tensor]]) -> None:
+    def _restore(self, learned: list[State]) -> None:
         """Recompute the landmarks, and load the posteriors or the last fits."""
         refreshed = last_refresh(self.n_landmarks)
         self._rescale_targets(refreshed)

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from sklearn_mdl._core.kernels.calibration import ForwardSoftmax
 from sklearn_mdl._core.nets.losses import density_losses
+from sklearn_mdl._core.stream.learner import State
 from sklearn_mdl._core.stream.outcomes import FIRST_DEGREES_OF_FREEDOM
 from sklearn_mdl._core.stream.units import TargetScaling
 from sklearn_mdl.readouts._build import Context
@@ -313,7 +314,5 @@ class KernelRegressorLearner(LabellingsLearner):
         found = [ridge.squares()[:, 0] for ridge in self._ridges]
         self.squares = torch.cat(found).cpu().numpy()
 
-    def _take_over(
-        self, learned: Sequence[Mapping[str, Tensor]], labels: Tensor
-    ) -> None:
+    def _take_over(self, learned: Sequence[State], labels: Tensor) -> None:
         self.squares = np.array([float(one["squares"]) for one in learned])

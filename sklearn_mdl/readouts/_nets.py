@@ -18,6 +18,7 @@ from sklearn_mdl.readouts._base import COUNT, Readout
 from sklearn_mdl.readouts._build import (
     FLOAT,
     Context,
+    Members,
     architecture_of,
     build_stacks,
     hidden_widths,
@@ -77,9 +78,7 @@ class NetReadout(Readout):
         return super().pool_kind + averaged
 
     @classmethod
-    def learners_of(
-        cls, members: Sequence[tuple[int, Any]], context: Context
-    ) -> list[NetStack]:
+    def learners_of(cls, members: Members[Any], context: Context) -> list[NetStack]:
         """Make stacks of all networks, ordered from the most to the least expensive."""
         stacked = [
             (_shape(readout, context.precision), _member(readout, column, context.seed))

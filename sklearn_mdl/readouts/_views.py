@@ -17,7 +17,7 @@ from sklearn_mdl._core.stream.learner import Learner
 from sklearn_mdl._core.unsupported import unsupported
 from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.readouts._base import BaseReadout, Readout, learners_in
-from sklearn_mdl.readouts._build import Context, grouped
+from sklearn_mdl.readouts._build import Context, Members, grouped
 from sklearn_mdl.readouts._finetune.base import ImageReadout
 from sklearn_mdl.readouts._lists import NAMES
 
@@ -135,9 +135,7 @@ class ViewSettings(Readout):
         return tuple(found)
 
     @classmethod
-    def learners_of(
-        cls, members: Sequence[tuple[int, Self]], context: Context
-    ) -> list[Learner]:
+    def learners_of(cls, members: Members[Self], context: Context) -> list[Learner]:
         """Make learners for the readouts of each view, sharing work if possible."""
         views = grouped(
             (member.places(context.n_features), (column, member.inner))

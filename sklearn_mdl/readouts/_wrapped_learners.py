@@ -21,7 +21,7 @@ from torch import Tensor
 from sklearn_mdl._core.nets.adamw import LogitScale
 from sklearn_mdl._core.numerics import flushed_denormals
 from sklearn_mdl._core.sklearn_compat import predict_proba
-from sklearn_mdl._core.stream.learner import Learned, Learner, Replay, Report
+from sklearn_mdl._core.stream.learner import Batches, Learned, Learner, Replay, Report
 from sklearn_mdl._core.stream.scaling import RUNNING, ReExpression, ScaledRows, Scaling
 from sklearn_mdl._core.stream.steps import ReplayStreams, training_batches
 from sklearn_mdl.readouts._build import Context
@@ -136,9 +136,7 @@ class WrappedLearner(Learner):
         with collected(self.complaints, n_rows), flushed_denormals(flush=False):
             yield
 
-    def update(
-        self, x: Tensor, y: Tensor, replayed: Iterator[tuple[Tensor, Tensor]]
-    ) -> None:
+    def update(self, x: Tensor, y: Tensor, replayed: Batches) -> None:
         """Learn from a new minibatch and replayed minibatches."""
         self.n_learned += len(y)
         self.counts = self.counts + self._counted(y.cpu().numpy())
@@ -162,9 +160,7 @@ class WrappedLearner(Learner):
         return np.bincount(labels, minlength=len(self.counts))
 
     @abstractmethod
-    def _learn(
-        self, x: Tensor, y: Tensor, replayed: Iterator[tuple[Tensor, Tensor]]
-    ) -> None: ...
+    def _learn(self, x: Tensor, y: Tensor, replayed: Batches) -> None: ...
 
     def _attempt(
         self, fit: Callable[..., object], *arguments: Array, draw: int, **named: Array
@@ -208,9 +204,7 @@ class IncrementalLearner(WrappedLearner):
         self.replay_seed = context.seed
         self.n_updates = 0
 
-    def _learn(
-        self, x: Tensor, y: Tensor, replayed: Iterator[tuple[Tensor, Tensor]]
-    ) -> None:
+    def _learn(self, x: Tensor, y: Tensor, replayed: Batches) -> None:
         self._update_once(x, y)
         for batch in replayed:
             self._update_once(*batch)
@@ -269,9 +263,7 @@ class RefittedLearner(WrappedLearner):
         self.n_fitted = 0  # rows of the last successful fit
         self.n_tried = 0  # rows of the last fit
 
-    def _learn(
-        self, x: Tensor, y: Tensor, replayed: Iterator[tuple[Tensor, Tensor]]
-    ) -> None:
+    def _learn(self, x: Tensor, y: Tensor, replayed: Batches) -> None:
         if self.n_learned >= self.growth * self.n_tried:
             self._refit(self.n_learned)
 

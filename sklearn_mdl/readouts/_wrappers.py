@@ -16,7 +16,7 @@ from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
 from sklearn_mdl._core.stream.learner import Learner, Report
 from sklearn_mdl._core.validation import warn_caller
 from sklearn_mdl.readouts._base import BaseReadout
-from sklearn_mdl.readouts._build import Context
+from sklearn_mdl.readouts._build import Context, Members
 from sklearn_mdl.readouts._wrapped_learners import (
     IncrementalLearner,
     RefittedLearner,
@@ -59,9 +59,7 @@ class WrappedReadout(BaseReadout):
         return _name_of(self.estimator)
 
     @classmethod
-    def learners_of(
-        cls, members: Sequence[tuple[int, Self]], context: Context
-    ) -> list[Learner]:
+    def learners_of(cls, members: Members[Self], context: Context) -> list[Learner]:
         """Make one learner per readout."""
         return [cls.learner(column, readout, context) for column, readout in members]
 

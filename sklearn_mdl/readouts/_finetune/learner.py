@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import chain
 from typing import cast
 
@@ -12,7 +12,13 @@ from torch import Tensor, nn
 
 from sklearn_mdl._core.images.rows import Shape, pixels_of
 from sklearn_mdl._core.nets.adamw import LogitScale
-from sklearn_mdl._core.stream.learner import Learned, Learner, Replay, copy_learned
+from sklearn_mdl._core.stream.learner import (
+    Batches,
+    Learned,
+    Learner,
+    Replay,
+    copy_learned,
+)
 from sklearn_mdl.encoders import EncoderTrunk
 from sklearn_mdl.readouts._build import Context
 from sklearn_mdl.readouts._finetune.base import NetworkReadout
@@ -105,9 +111,7 @@ class NetworkLearner(Learner):
             self._last = rows, logits
         return self._last[1]
 
-    def update(
-        self, x: Tensor, y: Tensor, replayed: Iterator[tuple[Tensor, Tensor]]
-    ) -> None:
+    def update(self, x: Tensor, y: Tensor, replayed: Batches) -> None:
         """Learn from a new minibatch, then from replayed minibatches.
 
         If a loss is not finite, the weights are useless, so replay is skipped.

@@ -15,8 +15,7 @@ from sklearn_mdl.baselines._control_tasks import (
     control_labels,
     selectivity,
 )
-from sklearn_mdl.baselines._evidence import LogEvidence, log_evidence
-from sklearn_mdl.baselines._label_free import rank_me
+from sklearn_mdl.baselines._evidence import LogEvidence, log_evidence, rank_me
 from sklearn_mdl.baselines._net_probes import LinearProbe, MLPProbe
 from sklearn_mdl.baselines._probes import KNeighborsProbe
 from sklearn_mdl.baselines._refits import SubsampledLosses, subsampled_losses

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, clone
 from sklearn.cluster import KMeans
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_array, check_consistent_length, check_random_state
@@ -25,9 +25,6 @@ from sklearn_mdl._core.sklearn_compat import Constraints, Interval
 from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.baselines._base import Array, Floats, Seed
 from sklearn_mdl.readouts import KernelReadout
-
-if TYPE_CHECKING:
-    from sklearn.base import ClassifierMixin
 
 Part = tuple[ArrayLike, ArrayLike]
 

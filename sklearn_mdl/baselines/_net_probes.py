@@ -175,22 +175,53 @@ class LinearProbe(Probe):
             y = torch.from_numpy(data.labels[places])
             return Rows(scaled_tensor(data.X[places], scaler, device), y.to(device))
 
-        trials = try_readouts(
-            *(readouts, rows(learned), rows(held_out), len(data.classes)),
-            max_steps=self.max_steps,
-            batch_size=self.batch_size,
-            seed=seed,
-        )
         self.settings_ = [
             {name: getattr(readout, name) for name in ("hidden_layer_sizes", *GRID)}
             for readout in readouts
         ]
-        self.steps_ = trials.steps
-        self.validation_losses_, self.validation_scores_ = trials.losses, trials.scores
-        setting, checkpoint = trials.best
-        n_steps = int(trials.steps[checkpoint])
-        self.best_params_ = {**self.settings_[setting], "n_steps": n_steps}
-        self._net, self._scaler = trials.net.cpu(), scaler  # loads on any device
+        parts = rows(learned), rows(held_out)
+        net = self._best_net(readouts, *parts, len(data.classes), seed)
+        self._net, self._scaler = net.cpu(), scaler  # loads on any device
+
+    def _best_net(
+        self,
+        readouts: Sequence[NetReadout],
+        learned: Rows,
+        held_out: Rows,
+        n_classes: int,
+        seed: int,
+    ) -> StackedMLP:
+        """Train every readout, and return the best one on held-out rows.
+
+        Readouts of one shape are trained as stacks with the same minibatches, so the
+        results of a readout do not depend on the others. Shapes are trained in turn, so
+        only stacks of one shape are in memory.
+
+        Raises
+        ------
+        ValueError
+            If all readouts diverged.
+        MemoryError
+            If the readouts of one shape do not fit into the device's memory.
+        """
+        steps = checkpoints(self.max_steps)
+        losses = np.full((len(readouts), len(steps)), np.nan)
+        scores = losses.copy()
+        net, least = None, np.inf
+        for columns, stack in _stacks(readouts, learned.x, n_classes, seed):
+            batches = _minibatches(len(learned.y), self.batch_size, seed)
+            for i, _ in enumerate(_train(stack, learned, batches, steps)):
+                losses[columns, i], scores[columns, i] = _evaluate(stack, held_out)
+                k = int(np.argmin(losses[columns, i]))
+                if losses[columns[k], i] < least:
+                    least, net = float(losses[columns[k], i]), _member(stack, k)
+                    best = self.settings_[columns[k]]
+                    self.best_params_ = {**best, "n_steps": int(steps[i])}
+        if net is None:
+            raise ValueError("All settings diverged; lower lr or scale the features")
+        self.steps_ = np.array(steps)
+        self.validation_losses_, self.validation_scores_ = losses, scores
+        return net
 
     def __getstate__(self) -> dict[str, Any]:
         """Return settings and NumPy arrays from which to rebuild the net."""
@@ -205,6 +236,15 @@ class LinearProbe(Probe):
             state = {**state, "_net": StackedMLP.of_arrays(state["_net"])}
         super().__setstate__(state)
 
+    def predict_proba(self, X: ArrayLike) -> Floats:
+        """Return probabilities (n_samples, n_classes) in the order of ``classes_``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        """
+        return np.exp(self.predict_log_proba(X))
+
     def predict_log_proba(self, X: ArrayLike) -> Floats:
         """Return log-probabilities (n_samples, n_classes) in nats, by ``classes_``.
 
@@ -212,15 +252,9 @@ class LinearProbe(Probe):
         ----------
         X : array-like of shape (n_samples, n_features)
         """
-        return self._log_proba(self._checked_rows(X))
-
-    def _proba(self, X: Array) -> Floats:
-        return np.exp(self._log_proba(X))
-
-    def _log_proba(self, X: Array) -> Floats:
-        step = _rows_at_once(self._net, 1)
+        rows, step = self._checked_rows(X), _rows_at_once(self._net, 1)
         with default_torch(), torch.no_grad():
-            x = scaled_tensor(X, self._scaler, torch.device("cpu"))
+            x = scaled_tensor(rows, self._scaler, torch.device("cpu"))
             logits = [self._net(part)[0].double() for part in torch.split(x, step)]
             return torch.cat([part.log_softmax(1) for part in logits]).numpy()
 
@@ -290,82 +324,12 @@ class Rows(NamedTuple):
     y: Tensor  # (n,), int64
 
 
-class Trials(NamedTuple):
-    """Losses and accuracies of all settings, and the best setting.
-
-    Attributes
-    ----------
-    steps : ndarray of shape (n_checkpoints,)
-    losses, scores : ndarray of shape (n_settings, n_checkpoints)
-        Mean log-loss in nats and accuracy on held-out rows.
-    best : (int, int)
-        Setting and checkpoint with the lowest loss.
-    net : StackedMLP
-        The best weights, as a stack of one.
-    """
-
-    steps: Integers
-    losses: Floats
-    scores: Floats
-    best: tuple[int, int]
-    net: StackedMLP
-
-
 def checkpoints(max_steps: int) -> list[int]:
     """Return the steps at which to evaluate nets: all, a half and so on."""
     found = [max_steps]
     while found[-1] // 2 >= FEWEST_STEPS:
         found.append(found[-1] // 2)
     return found[::-1]
-
-
-def try_readouts(
-    readouts: Sequence[NetReadout],
-    learned: Rows,
-    held_out: Rows,
-    n_classes: int,
-    *,
-    max_steps: int,
-    batch_size: int,
-    seed: int,
-) -> Trials:
-    """Train every readout on minibatches, and keep the best one on held-out rows.
-
-    Readouts of one shape are trained as stacks with the same minibatches, so the
-    results of a readout do not depend on the others. Shapes are trained in turn, so
-    only stacks of one shape are in memory.
-
-    Parameters
-    ----------
-    readouts : sequence of LinearReadout and MLPReadout
-        Settings; not changed.
-    learned, held_out : Rows
-        On one device.
-    n_classes : int
-    max_steps, batch_size, seed : int
-
-    Raises
-    ------
-    ValueError
-        If all readouts diverged.
-    MemoryError
-        If the readouts of one shape do not fit into the device's memory.
-    """
-    steps = checkpoints(max_steps)
-    losses = np.full((len(readouts), len(steps)), np.nan)
-    scores = losses.copy()
-    best, net, least = (0, 0), None, np.inf
-    for columns, stack in _stacks(readouts, learned.x, n_classes, seed):
-        batches = _minibatches(len(learned.y), batch_size, seed)
-        for i, _ in enumerate(_train(stack, learned, batches, steps)):
-            losses[columns, i], scores[columns, i] = _evaluate(stack, held_out)
-            k = int(np.argmin(losses[columns, i]))
-            if losses[columns[k], i] < least:
-                least, best = float(losses[columns[k], i]), (columns[k], i)
-                net = _member(stack, k)
-    if net is None:
-        raise ValueError("All settings diverged; lower lr or scale the features")
-    return Trials(np.array(steps), losses, scores, best, net)
 
 
 def _stacks(

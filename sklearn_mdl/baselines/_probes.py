@@ -25,21 +25,16 @@ from sklearn_mdl.baselines._base import Array, Floats, Labelled, LabelledEstimat
 class Probe(ClassifierMixin, LabelledEstimator):
     """Base class of classifiers whose settings are chosen on held-out rows.
 
-    Subclasses fit in ``_fit`` and predict in ``_proba``.
+    Subclasses fit in ``_fit``.
     """
 
     validation_fraction: float
     random_state: Seed
     _precisions = np.float32
 
+    @abstractmethod
     def predict_proba(self, X: ArrayLike) -> Floats:
-        """Return probabilities (n_samples, n_classes) in the order of ``classes_``.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        """
-        return self._proba(self._checked_rows(X))
+        """Return probabilities (n_samples, n_classes) of rows."""
 
     def predict(self, X: ArrayLike) -> Array:
         """Return the most probable class of every row, (n_samples,).
@@ -51,10 +46,6 @@ class Probe(ClassifierMixin, LabelledEstimator):
         places = self.predict_proba(X).argmax(1)
         found: Array = self.classes_[places]
         return found
-
-    @abstractmethod
-    def _proba(self, X: Array) -> Floats:
-        """Probabilities (n, C) of checked rows."""
 
     def _checked_rows(self, X: ArrayLike) -> Array:
         check_is_fitted(self)
@@ -157,8 +148,15 @@ class KNeighborsProbe(Probe):
         self.best_params_ = search.best_params_
         self.estimator_ = search.best_estimator_
 
-    def _proba(self, X: Array) -> Floats:
-        proba: Floats = self.estimator_.predict_proba(X)
+    def predict_proba(self, X: ArrayLike) -> Floats:
+        """Return probabilities (n_samples, n_classes) in the order of ``classes_``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        """
+        rows = self._checked_rows(X)
+        proba: Floats = self.estimator_.predict_proba(rows)
         return proba
 
 

@@ -14,8 +14,7 @@ from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.baselines._base import Array
 from sklearn_mdl.baselines._blockwise import BlockwiseCode
 from sklearn_mdl.baselines._control_tasks import selectivity
-from sklearn_mdl.baselines._evidence import log_evidence
-from sklearn_mdl.baselines._label_free import rank_me
+from sklearn_mdl.baselines._evidence import log_evidence, rank_me
 from sklearn_mdl.baselines._net_probes import LinearProbe, MLPProbe
 from sklearn_mdl.baselines._probes import KNeighborsProbe
 from sklearn_mdl.baselines._refits import subsampled_losses

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
-from sklearn.base import clone
+from sklearn.base import ClassifierMixin, clone
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 
@@ -31,9 +31,6 @@ from sklearn_mdl.baselines._base import (
     scaled_array,
     scaler_of,
 )
-
-if TYPE_CHECKING:
-    from sklearn.base import ClassifierMixin
 
 CALIBRATED_SHARE = 10  # one row in ten is held out if there are ten
 LOG_SCALES = (-4.0, 4.0)  # logarithms of the factors of log-probabilities

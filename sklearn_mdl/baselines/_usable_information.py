@@ -101,5 +101,4 @@ def checked_places(classes: np.ndarray, labels: np.ndarray) -> np.ndarray:
     if len(unknown):
         given, cure = unknown.tolist()[0], "leave out rows of other classes"
         raise invalid("Test labels", "among the train labels", given, cure)
-    places: np.ndarray = np.searchsorted(classes, labels)
-    return places
+    return np.searchsorted(classes, labels)

@@ -135,8 +135,7 @@ def load_feature_directory(directory: str | Path) -> dict[str, tuple[Any, ...]]:
 
 def is_dataset(folder: Path) -> bool:
     """Return True for the folder of a single dataset, which has a file of labels."""
-    names = (f"{_LABELS_STEM}{suffix}" for suffix in _READERS)
-    return any((folder / name).is_file() for name in names)
+    return any((folder / f"{_LABELS_STEM}{s}").is_file() for s in _READERS)
 
 
 def _load_dataset(folder: Path) -> tuple[Any, ...]:

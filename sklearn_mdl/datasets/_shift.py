@@ -5,10 +5,10 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from joblib import Parallel, delayed
+from numpy.random import RandomState
 from numpy.typing import ArrayLike
 from scipy.stats import t as student
 from sklearn.base import BaseEstimator, clone
@@ -34,9 +34,6 @@ from sklearn_mdl._core.validation import (
     invalid,
 )
 from sklearn_mdl.datasets._splits import check_shapes, deal
-
-if TYPE_CHECKING:
-    from numpy.random import RandomState
 
 Part = tuple[np.ndarray, np.ndarray]
 

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.random import RandomState
 from scipy import sparse
 from sklearn.utils import check_random_state, column_or_1d
 
 from sklearn_mdl._core.sklearn_compat import num_samples
 from sklearn_mdl._core.validation import as_labels, invalid
-
-if TYPE_CHECKING:
-    from numpy.random import RandomState
-    from torch import Tensor
 
 Rows = Any  # a list, array, tensor, sparse matrix, data frame or lazy images
 Part = Sequence[Rows]
@@ -138,7 +135,7 @@ def _check_parts(train: Part, test: Part) -> tuple[int, int]:
 
 def _take(one: Rows, other: Rows, rows: np.ndarray) -> Rows:
     """Take rows of two sequences as if they were one, without joining them."""
-    one, other = _detached(one), _detached(other)
+    one, other = (v.detach() if _is_tensor(v) else v for v in (one, other))
     if hasattr(one, "iloc"):
         import pandas as pd
 
@@ -166,10 +163,6 @@ def _is_tensor(values: object) -> bool:
     return hasattr(values, "new_empty")  # torch is not imported here
 
 
-def _detached(values: Rows) -> Rows:
-    return values.detach() if _is_tensor(values) else values
-
-
 def _take_array(one: np.ndarray, other: np.ndarray, rows: np.ndarray) -> np.ndarray:
     check_shapes(one, other)
     taken = np.empty((len(rows), *one.shape[1:]), np.result_type(one, other))
@@ -179,7 +172,7 @@ def _take_array(one: np.ndarray, other: np.ndarray, rows: np.ndarray) -> np.ndar
     return taken
 
 
-def check_shapes(one: Tensor | np.ndarray, other: Tensor | np.ndarray) -> None:
+def check_shapes(one: Rows, other: Rows) -> None:
     """Reject a train and a test part whose rows have different shapes."""
     shapes = tuple(one.shape[1:]), tuple(other.shape[1:])
     if shapes[0] != shapes[1]:

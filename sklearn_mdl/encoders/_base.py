@@ -23,6 +23,7 @@ from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.encoders._layers import (
     LAST,
     Layout,
+    Vectors,
     View,
     check_layers,
     pooled_outputs,
@@ -76,9 +77,7 @@ class ImageEncoder(ViewEncoder):
         """Make the frozen model."""
 
     @abstractmethod
-    def _last(
-        self, frozen: Frozen, batch: Tensor, views: list[View]
-    ) -> dict[str, Tensor]:
+    def _last(self, frozen: Frozen, batch: Tensor, views: list[View]) -> Vectors:
         """Run the model, and return the views of its last layer."""
 
     @abstractmethod
@@ -117,16 +116,14 @@ class ImageEncoder(ViewEncoder):
             for name in ("seed_", "weights_sha256_"):
                 self.__dict__.pop(name, None)
             with default_torch():
-                frozen = self._load()
+                self._frozen, self._views = self._load(), views
             inner = [view.layer for view in views if view.layer != LAST]
-            check_layers(frozen.module, inner)
-            first = next(self._encoded(frozen, views, images, range(1)))
+            check_layers(self._frozen.module, inner)
+            first = next(self._encoded(images, range(1)))
         except BaseException:
             self.__dict__.clear()
             self.__dict__.update(before)
             raise
-        self._frozen = frozen
-        self._views = views
         names = [view.name for view in views]
         self._set_views(names, [first[name].shape[1] for name in names])
         return self
@@ -141,13 +138,13 @@ class ImageEncoder(ViewEncoder):
 
     def _encode(self, items: Images, start: int) -> Iterator[np.ndarray]:
         """Yield features by minibatch."""
-        frozen, rows = self._loaded(items), range(start, len(items))
-        for batch in self._encoded(frozen, self._views, items, rows):
+        self._load_once(items)
+        for batch in self._encoded(items, range(start, len(items))):
             yield np.concatenate(list(batch.values()), axis=1)
 
-    def _device_type(self) -> str:
-        """Return the type of the device of the network."""
-        return self._frozen.device.type
+    def _device(self) -> torch.device:
+        """Return the device of the network."""
+        return self._frozen.device
 
     def fingerprint(self) -> dict[str, object]:
         """Return everything that the features depend on besides images; fit first.
@@ -167,20 +164,16 @@ class ImageEncoder(ViewEncoder):
             "amp": bool(self.amp),
         }
 
-    def _encoded(
-        self, frozen: Frozen, views: list[View], images: Images, rows: range
-    ) -> Iterator[dict[str, np.ndarray]]:
-        start = rows.start
+    def _encoded(self, images: Images, rows: range) -> Iterator[dict[str, np.ndarray]]:
+        frozen, start = self._frozen, rows.start
         for batch in prepared(frozen, images, rows, self.batch_size, self.n_jobs):
-            features = self._run(frozen, views, batch)
+            features = self._run(frozen, batch)
             _check_finite(features, images, start)
             start += len(batch)
             yield features
 
-    def _run(
-        self, frozen: Frozen, views: list[View], batch: Tensor
-    ) -> dict[str, np.ndarray]:
-        device, half = frozen.device, torch.bfloat16
+    def _run(self, frozen: Frozen, batch: Tensor) -> dict[str, np.ndarray]:
+        views, device, half = self._views, frozen.device, torch.bfloat16
         if device.type == "cuda" and not torch.cuda.is_bf16_supported():
             half = torch.float16
         with (
@@ -194,17 +187,15 @@ class ImageEncoder(ViewEncoder):
             raise ValueError(f"Layer {missing[0]!r} must run for images; use another")
         return {view.name: found[view.name].float().cpu().numpy() for view in views}
 
-    def _outputs(
-        self, frozen: Frozen, views: list[View], batch: Tensor
-    ) -> dict[str, Tensor]:
+    def _outputs(self, frozen: Frozen, views: list[View], batch: Tensor) -> Vectors:
         """Run the model, and return the vectors of views by name."""
         inner = [view for view in views if view.layer != LAST]
         last = [view for view in views if view.layer == LAST]
         with pooled_outputs(frozen.module, inner, frozen.layout) as found:
             return found | self._last(frozen, batch, last)
 
-    def _loaded(self, X: object) -> Frozen:
-        """Return the model, which is loaded again after unpickling."""
+    def _load_once(self, X: object) -> None:
+        """Load the model if it is missing, also after unpickling."""
         self._fit_once(X)
         if not hasattr(self, "_frozen"):
             with default_torch():
@@ -215,7 +206,6 @@ class ImageEncoder(ViewEncoder):
                 cure = f"restore those of SHA-256 {own}, or fit again"
                 raise invalid("Weights", required, found[:12], cure)
             self._frozen = frozen
-        return self._frozen
 
     def _weights_sha256(self) -> str:
         if not hasattr(self, "weights_sha256_"):

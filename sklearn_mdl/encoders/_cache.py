@@ -154,7 +154,7 @@ class FeatureCache:
                 new = _extract(encoder, encoder._items(X), part)
                 check(new)
                 environment = {name: version_of(name) for name in IMAGE_LIBRARIES}
-                environment["device"] = encoder._device_type()
+                environment["device"] = encoder._device().type
                 about = {"key": key, "environment": environment}
                 write_archive(path, "features", {FEATURES: new}, about)
                 with suppress(OSError):  # a left-over file does no harm

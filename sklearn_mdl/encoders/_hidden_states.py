@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from copy import copy
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
@@ -19,7 +18,7 @@ from sklearn_mdl._core.numerics import default_torch, evaluation_mode
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, fit_context
 from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.encoders._base import tensor_bytes, weights_fingerprint
-from sklearn_mdl.encoders._layers import check_layers
+from sklearn_mdl.encoders._layers import check_layers, watched_layers
 from sklearn_mdl.encoders._view_encoder import ViewEncoder
 from sklearn_mdl.encoders._views import (
     Positions,
@@ -204,11 +203,8 @@ class HiddenStatesEncoder(ViewEncoder):
             "views": self.view_names_,
         }
 
-    def _device_type(self) -> str:
-        """Return the type of the device of the model."""
-        return self._device().type
-
     def _device(self) -> torch.device:
+        """Return the device of the model."""
         tensors = [*self.module.parameters(), *self.module.buffers()]
         return tensors[0].device if tensors else torch.device("cpu")
 
@@ -231,12 +227,19 @@ class HiddenStatesEncoder(ViewEncoder):
         moved = {name: tensor.to(self._device()) for name, tensor in inputs.items()}
         is_named = self.layers is not None and isinstance(self.layers[0], str)
         names = list(cast(Sequence[str], self.layers)) if is_named else []
+        found: dict[str, Any] = {}
+
+        def keep(name: str, output: object) -> None:
+            first = output[0] if isinstance(output, tuple) and output else output
+            # Later layers may overwrite an output in place.
+            found[name] = first.clone() if isinstance(first, Tensor) else copy(first)
+
         options = {} if is_named else {"output_hidden_states": True}
         with (
             default_torch(),
             torch.inference_mode(),
             evaluation_mode(self.module),
-            _outputs_of(self.module, names) as found,
+            watched_layers(self.module, names, keep),
         ):
             output = self.module(**moved, **options)
         states: dict[int | str, Any] = {name: found.get(name) for name in names}
@@ -269,30 +272,6 @@ class HiddenStatesEncoder(ViewEncoder):
         if len(set(places)) < len(places):
             raise invalid("layers", "each named once", self.layers, "drop copies")
         return {i: found[i] for i in places}
-
-
-@contextmanager
-def _outputs_of(module: nn.Module, names: list[str]) -> Iterator[dict[str, Any]]:
-    """Keep the outputs of modules by name while a module runs."""
-    found: dict[str, Any] = {}
-
-    def hook_of(name: str) -> Callable[[nn.Module, object, object], None]:
-        def hook(_: nn.Module, __: object, output: object) -> None:
-            if name in found:
-                raise ValueError(f"Layer {name!r} must run only once; choose another")
-            first = output[0] if isinstance(output, tuple) and output else output
-            # Later layers may overwrite an output in place.
-            found[name] = first.clone() if isinstance(first, Tensor) else copy(first)
-
-        return hook
-
-    modules = dict(module.named_modules())
-    handles = [modules[n].register_forward_hook(hook_of(n)) for n in names]
-    try:
-        yield found
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def _padded(rows: list[Any]) -> Inputs:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import NamedTuple
@@ -13,6 +13,7 @@ from sklearn_mdl._core.validation import invalid
 
 POOLS = ("default", "model", "avg", "max", "cls", "flatten")
 LAST = "last"
+Vectors = dict[str, Tensor]  # (N, width) by name of the view
 
 
 class Layout(NamedTuple):
@@ -115,7 +116,7 @@ def check_layers(module: nn.Module, layers: list[str]) -> None:
 @contextmanager
 def pooled_outputs(
     module: nn.Module, views: list[View], layout: Layout
-) -> Iterator[dict[str, Tensor]]:
+) -> Iterator[Vectors]:
     """Pool the outputs of inner layers while a module runs.
 
     Outputs are pooled immediately, to keep only the pooled vectors and because later
@@ -127,28 +128,43 @@ def pooled_outputs(
         Vectors of shape (N, width) by name of the view, once the module has run.
     """
     found: dict[str, Tensor] = {}
-    modules = dict(module.named_modules())
 
-    def hook_of(layer: str) -> Callable[[nn.Module, object, object], None]:
+    def pool(layer: str, output: object) -> None:
+        if not isinstance(output, Tensor):
+            name, kind = f"The output of {layer!r}", type(output).__name__
+            raise invalid(name, "one tensor", kind, "name a layer inside it")
         own = [view for view in views if view.layer == layer]
+        found.update({view.name: pooled(output, view, layout) for view in own})
 
+    with watched_layers(module, {view.layer for view in views}, pool):
+        yield found
+
+
+@contextmanager
+def watched_layers(
+    module: nn.Module, names: Iterable[str], watch: Callable[[str, object], None]
+) -> Iterator[None]:
+    """Call a function with the name and output of some layers while a module runs.
+
+    Raises
+    ------
+    ValueError
+        If a layer runs more than once.
+    """
+    modules, ran = dict(module.named_modules()), set[str]()
+
+    def hook_of(name: str) -> Callable[[nn.Module, object, object], None]:
         def hook(_: nn.Module, __: object, output: object) -> None:
-            if not isinstance(output, Tensor):
-                name, kind = f"The output of {layer!r}", type(output).__name__
-                raise invalid(name, "one tensor", kind, "name a layer inside it")
-            if own[0].name in found:
-                raise ValueError(f"Layer {layer!r} must run only once; choose another")
-            for view in own:
-                found[view.name] = pooled(output, view, layout)
+            if name in ran:
+                raise ValueError(f"Layer {name!r} must run only once; choose another")
+            ran.add(name)
+            watch(name, output)
 
         return hook
 
-    handles = [
-        modules[layer].register_forward_hook(hook_of(layer))
-        for layer in dict.fromkeys(view.layer for view in views)
-    ]
+    handles = [modules[n].register_forward_hook(hook_of(n)) for n in names]
     try:
-        yield found
+        yield
     finally:
         for handle in handles:
             handle.remove()

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, Self, cast
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import HashingVectorizer, TfidfVectorizer
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.utils import Tags
 
 from sklearn_mdl._core.sklearn_compat import Constraints, HasMethods, fit_context
 from sklearn_mdl._core.validation import invalid
+from sklearn_mdl.encoders._view_encoder import ImageOrTextTransformer
 
 
 class Encodes(Protocol):
@@ -24,7 +23,7 @@ class Encodes(Protocol):
 
 
 @dataclass(eq=False, repr=False)
-class TextEncoder(TransformerMixin, BaseEstimator):
+class TextEncoder(ImageOrTextTransformer):
     """Scikit-learn transformer from texts to embeddings.
 
     scikit-learn's vectorizers are transformers already and need no wrapper.
@@ -111,16 +110,6 @@ class TextEncoder(TransformerMixin, BaseEstimator):
             cure = "return an array of shape (n_texts, width)"
             raise invalid("model.encode", required, vectors.shape, cure)
         return vectors
-
-    def __sklearn_tags__(self) -> Tags:
-        """Return tags: text as input, no labels, no fit."""
-        tags = super().__sklearn_tags__()
-        tags.requires_fit = False
-        tags.no_validation = True
-        tags.input_tags.two_d_array = False
-        tags.input_tags.string = True
-        tags.transformer_tags.preserves_dtype = []
-        return tags
 
 
 def _texts(X: object) -> list[str]:

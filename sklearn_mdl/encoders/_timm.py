@@ -9,11 +9,12 @@ from difflib import get_close_matches
 from os import PathLike, fspath
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import ClassVar, cast
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 
 import torch
+from numpy.random import RandomState
 from sklearn.utils import check_random_state
 from torch import Tensor, nn
 
@@ -22,10 +23,7 @@ from sklearn_mdl._core.io.parameters import Sources
 from sklearn_mdl._core.sklearn_compat import Constraints
 from sklearn_mdl._core.validation import damaged, invalid
 from sklearn_mdl.encoders._base import Frozen, ImageEncoder, freeze
-from sklearn_mdl.encoders._layers import Layout, View, pooled
-
-if TYPE_CHECKING:
-    from numpy.random import RandomState
+from sklearn_mdl.encoders._layers import Layout, Vectors, View, pooled
 
 HUBS = ("hf-hub:", "hf_hub:", "local-dir:")
 CONNECT_SECONDS = 5.0
@@ -338,9 +336,7 @@ class TimmEncoder(ImageEncoder):
                 "path as checkpoint_path, or pass pretrained=False"
             ) from error
 
-    def _last(
-        self, frozen: Frozen, batch: Tensor, views: list[View]
-    ) -> dict[str, Tensor]:
+    def _last(self, frozen: Frozen, batch: Tensor, views: list[View]) -> Vectors:
         features = frozen.module.forward_features(batch)  # type: ignore[operator]
 
         def pool(view: View) -> Tensor:

@@ -18,7 +18,7 @@ from sklearn_mdl._core.images.reading import needed
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
 from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.encoders._base import Frozen, ImageEncoder, freeze, tensor_bytes
-from sklearn_mdl.encoders._layers import Layout, View, pooled
+from sklearn_mdl.encoders._layers import Layout, Vectors, View, pooled
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -127,9 +127,7 @@ class TorchEncoder(ImageEncoder):
             )
         return tensor
 
-    def _last(
-        self, frozen: Frozen, batch: Tensor, views: list[View]
-    ) -> dict[str, Tensor]:
+    def _last(self, frozen: Frozen, batch: Tensor, views: list[View]) -> Vectors:
         output = frozen.module(batch)
         if not isinstance(output, Tensor) and views:
             kind, cure = type(output).__name__, "choose an inner layer"

@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from typing import Any, ClassVar
 
 import numpy as np
+import torch
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
@@ -17,7 +18,21 @@ from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.encoders._views import slices_of
 
 
-class ViewEncoder(TransformerMixin, BaseEstimator):
+class ImageOrTextTransformer(TransformerMixin, BaseEstimator):
+    """Base class of transformers of images or text that need no fit."""
+
+    def __sklearn_tags__(self) -> Tags:
+        """Return tags: images or text as input, no labels, no fit."""
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False
+        tags.no_validation = True
+        tags.input_tags.two_d_array = False
+        tags.input_tags.string = True
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+
+class ViewEncoder(ImageOrTextTransformer):
     """Base class of transformers whose features are views of columns, such as layers.
 
     Subclasses set ``view_names_`` and ``view_widths_`` in ``fit``.
@@ -44,8 +59,8 @@ class ViewEncoder(TransformerMixin, BaseEstimator):
         """Return everything that affects features besides the items, as JSON."""
 
     @abstractmethod
-    def _device_type(self) -> str:
-        """Return the type of the device that encodes, such as "cpu"."""
+    def _device(self) -> torch.device:
+        """Return the device that encodes."""
 
     def transform(self, X: object) -> np.ndarray:
         """Encode all rows.
@@ -158,13 +173,3 @@ class ViewEncoder(TransformerMixin, BaseEstimator):
 
     def _set_views(self, names: Sequence[str], widths: Sequence[int]) -> None:
         self.view_names_, self.view_widths_ = list(names), list(widths)
-
-    def __sklearn_tags__(self) -> Tags:
-        """Return tags: images or text as input, no labels, no fit."""
-        tags = super().__sklearn_tags__()
-        tags.requires_fit = False
-        tags.no_validation = True
-        tags.input_tags.two_d_array = False
-        tags.input_tags.string = True
-        tags.transformer_tags.preserves_dtype = []
-        return tags

@@ -239,10 +239,7 @@ def _checked_layers(
     if layers is None:
         return list(range(n_layers))
     given = list(layers)
-    if not named or not given or not all(map(_is_whole, given)):
-        fits = False
-    else:
-        fits = all(-n_layers <= layer < n_layers for layer in given)
+    fits = named and all(_is_whole(n) and -n_layers <= n < n_layers for n in given)
     numbers = [int(layer) % n_layers for layer in given] if fits else []
     if not numbers or len(set(numbers)) < len(given):
         required = f"distinct layers of {n_layers}, an axis of the activations"

@@ -7,8 +7,7 @@ from sklearn_mdl.readouts._base import (
 )
 from sklearn_mdl.readouts._build import hidden_widths as hidden_widths
 from sklearn_mdl.readouts._discriminants import CentroidReadout, DiscriminantReadout
-from sklearn_mdl.readouts._dummy import DummyReadout
-from sklearn_mdl.readouts._dummy_regressor import DummyReadoutRegressor
+from sklearn_mdl.readouts._dummy import DummyReadout, DummyReadoutRegressor
 from sklearn_mdl.readouts._edges import grid_edges as grid_edges
 from sklearn_mdl.readouts._finetune.estimators import FineTunedReadout, ScratchReadout
 from sklearn_mdl.readouts._finetune.pairs import (
@@ -22,10 +21,7 @@ from sklearn_mdl.readouts._floor import (
     floored as floored,
     spread as spread,
 )
-from sklearn_mdl.readouts._grid import (
-    readout_names as readout_names,
-    regressor_grid,
-)
+from sklearn_mdl.readouts._grid import readout_names as readout_names, regressor_grid
 from sklearn_mdl.readouts._isolation import (
     Notes as Notes,
     collected as collected,
@@ -47,13 +43,11 @@ from sklearn_mdl.readouts._lists import (
     named_regressors as named_regressors,
 )
 from sklearn_mdl.readouts._neighbors import KNeighborsReadout
-from sklearn_mdl.readouts._net_regressors import (
-    LinearReadoutRegressor,
-    MLPReadoutRegressor,
-)
 from sklearn_mdl.readouts._nets import (
     LinearReadout,
+    LinearReadoutRegressor,
     MLPReadout,
+    MLPReadoutRegressor,
     shared_work as shared_work,
     state_bytes as state_bytes,
 )

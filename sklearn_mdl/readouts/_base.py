@@ -19,7 +19,7 @@ from sklearn_mdl._core.stream.outcomes import Outcome
 from sklearn_mdl._core.stream.run import Mixing, PrequentialRun
 from sklearn_mdl._core.stream.scaling import check_width
 from sklearn_mdl._core.stream.threads import PassSettings
-from sklearn_mdl.readouts._build import Context, grouped
+from sklearn_mdl.readouts._build import Context, Members, grouped
 from sklearn_mdl.readouts._stack import NetStack
 from sklearn_mdl.switching import BayesMixture
 
@@ -113,9 +113,7 @@ class Readout(OnlineEstimator):
 
     @classmethod
     @abstractmethod
-    def learners_of(
-        cls, members: Sequence[tuple[int, Any]], context: Context
-    ) -> Sequence[Learner]:
+    def learners_of(cls, members: Members[Any], context: Context) -> Sequence[Learner]:
         """Make learners for readouts, given by column, of this class or stack."""
 
     def seed_or(self, seed: int) -> int:

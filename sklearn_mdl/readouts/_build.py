@@ -29,6 +29,7 @@ FLOAT = 4
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
+Members = Sequence[tuple[int, Value]]  # readouts with their columns
 
 
 class StackSize(NamedTuple):

@@ -171,8 +171,7 @@ class MeansLearner(CalibratedLearner):
         shape = len(self.members), len(counts), d
         self._sums = torch.zeros(shape, dtype=torch.float64, device=self.device)
         self._counts = np.zeros(len(counts))  # numbers of the rows in the sums
-        self._maps: list[Mapping]
-        self._maps = [
+        self._maps: list[Mapping] = [
             unit_rows if member.scaling == WITHIN else _as_is for member in self.members
         ]
 

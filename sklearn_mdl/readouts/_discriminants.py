@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, ClassVar
 
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
 from sklearn_mdl.readouts._base import POSITIVE, BaseReadout
-from sklearn_mdl.readouts._build import Context, grouped
+from sklearn_mdl.readouts._build import Context, Members, grouped
 from sklearn_mdl.readouts._class_means import MeansLearner, Reference
 from sklearn_mdl.readouts._kernel_rows import WITHIN, Memory
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class MeansReadout(BaseReadout):
     """Base class of readouts that compare a row with the mean of every class."""
+
+    batch_size: int = 32
+    device: str = "auto"
+    window: int | None = None
+    restart: int | None = None
 
     random_state = 0  # no random numbers
     takes_raw_rows = True
@@ -31,9 +35,7 @@ class MeansReadout(BaseReadout):
     }
 
     @classmethod
-    def learners_of(
-        cls, members: Sequence[tuple[int, Any]], context: Context
-    ) -> list[MeansLearner]:
+    def learners_of(cls, members: Members[Any], context: Context) -> list[MeansLearner]:
         """Make one learner for all readouts that remember the same rows."""
         alike = grouped(
             (
@@ -116,19 +118,10 @@ class DiscriminantReadout(MeansReadout):
     """
 
     shrinkage: float = 0.1
-    _: KW_ONLY
-    batch_size: int = 32
-    device: str = "auto"
-    window: int | None = None
-    restart: int | None = None
 
     scaling = WITHIN  # not a parameter
     is_cosine = False
-
-    @property
-    def architecture(self) -> str:
-        """Short name: "discriminant"."""
-        return "discriminant"
+    architecture = "discriminant"
 
 
 @dataclass(eq=False, repr=False)
@@ -185,16 +178,8 @@ class CentroidReadout(MeansReadout):
 
     scaling: str | None = "centered"
     shrinkage: float = 0.1
-    _: KW_ONLY
-    batch_size: int = 32
-    device: str = "auto"
-    window: int | None = None
-    restart: int | None = None
 
-    @property
-    def architecture(self) -> str:
-        """Short name: "class mean"."""
-        return "class mean"
+    architecture = "class mean"
 
 
 MeansReadout.family = MeansReadout

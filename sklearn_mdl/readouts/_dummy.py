@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
@@ -12,12 +13,15 @@ import torch
 from sklearn.utils import Tags
 from torch import Tensor
 
+from sklearn_mdl._core.base.regressor import OnlineRegressor
 from sklearn_mdl._core.sklearn_compat import Constraints, StrOptions
-from sklearn_mdl._core.stream.learner import BY_ROW, Learned, Learner
+from sklearn_mdl._core.stream.learner import BY_ROW, Batches, Learned, Learner
+from sklearn_mdl._core.stream.outcomes import FIRST_DEGREES_OF_FREEDOM
 from sklearn_mdl._core.stream.scaling import ScaledRows
+from sklearn_mdl._core.stream.units import TargetScaling
 from sklearn_mdl.metrics import LabelCounts, LabelTransitions
 from sklearn_mdl.readouts._base import BaseReadout, Readout, last_restart
-from sklearn_mdl.readouts._build import Context
+from sklearn_mdl.readouts._build import Context, Members
 
 
 class DummyLearner(Learner):
@@ -64,9 +68,7 @@ class DummyLearner(Learner):
                 if self.members[column].begins_at(self.n_observed):
                     self.codes[column] = self.members[column].code(self.n_classes)
 
-    def update(
-        self, x: Tensor, y: Tensor, replayed: Iterator[tuple[Tensor, Tensor]]
-    ) -> None:
+    def update(self, x: Tensor, y: Tensor, replayed: Batches) -> None:
         """Do nothing, since every label was counted when it was observed."""
 
     def add_classes(self, n: int) -> None:
@@ -93,20 +95,23 @@ class DummyLearner(Learner):
         self.observe(self.stream.labels[:n_observed])
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class DummySettings(Readout):
     """Base class of readouts that ignore features."""
 
     strategy: str
-    restart: int | None
+    half_life: float = 100.0
+    restart: int | None = None
+    batch_size: int = 32
+    device: str = "auto"
 
     scaling = None
     random_state = 0  # no random numbers
+    pool_kind = "labels alone"  # the same for all
     learner: ClassVar[type[DummyLearner]] = DummyLearner
 
     @classmethod
-    def learners_of(
-        cls, members: Sequence[tuple[int, Self]], context: Context
-    ) -> list[DummyLearner]:
+    def learners_of(cls, members: Members[Self], context: Context) -> list[Learner]:
         """Make one learner for all readouts."""
         return [cls.learner(dict(members), context)]
 
@@ -122,11 +127,6 @@ class DummySettings(Readout):
     def architecture(self) -> str:
         """Short name, such as "label frequency"."""
         return f"label {self.strategy}"
-
-    @property
-    def pool_kind(self) -> str:
-        """The same kind for all readouts that ignore features."""
-        return "labels alone"
 
     @abstractmethod
     def code(self, n_numbers: int) -> Any:
@@ -200,11 +200,6 @@ class DummyReadout(DummySettings, BaseReadout):
     """
 
     strategy: str = "frequency"
-    _: KW_ONLY
-    half_life: float = 100.0
-    restart: int | None = None
-    batch_size: int = 32
-    device: str = "auto"
 
     _parameter_constraints: ClassVar[Constraints] = {
         **DummySettings._parameter_constraints,
@@ -217,3 +212,163 @@ class DummyReadout(DummySettings, BaseReadout):
             return LabelTransitions(n_classes)
         half_life = self.half_life if self.strategy == "decayed" else np.inf
         return LabelCounts(n_classes, half_life)
+
+
+Density = tuple[float, float, float]  # location, log scale, degrees of freedom
+
+
+class RecentMean:
+    """Model of Gaussian labels with unknown mean and variance, under Jeffreys' prior.
+
+    Parameters
+    ----------
+    location, scale : float
+        Parameters of the Student-t with one degree of freedom that is predicted until
+        two labels differ.
+    decay : float
+        Factor by which every later label multiplies the weight of a label.
+    """
+
+    def __init__(self, location: float, scale: float, decay: float) -> None:
+        self.first: Density = location, math.log(scale), FIRST_DEGREES_OF_FREEDOM
+        self.decay = decay
+        self.mean = self.count = self.squares = 0.0
+
+    def density(self) -> Density:
+        """Return the density of the next label."""
+        if not self.squares > 0:
+            return self.first
+        n = self.count
+        variance = self.squares / (n - 1) * (1 + 1 / n)
+        return self.mean, 0.5 * math.log(variance), n - 1
+
+    def observe(self, label: float) -> None:
+        """Update the statistics with a label."""
+        self.count = self.decay * self.count + 1
+        gap = label - self.mean
+        self.mean = label if self.count == 1 else self.mean + gap / self.count
+        self.squares = self.decay * self.squares + gap * (label - self.mean)
+
+
+class RandomWalk:
+    """Model of labels as a random walk with Gaussian steps of unknown variance.
+
+    Parameters
+    ----------
+    location, scale : float
+        As for :class:`RecentMean`, but the location is the last label if there is one.
+    """
+
+    def __init__(self, location: float, scale: float) -> None:
+        self.last, self.log_scale = location, math.log(scale)
+        self.n_labels, self.squares = 0, 0.0
+
+    def density(self) -> Density:
+        """Return the density of the next label."""
+        if not self.squares > 0:
+            return self.last, self.log_scale, FIRST_DEGREES_OF_FREEDOM
+        n_steps = self.n_labels - 1
+        return self.last, 0.5 * math.log(self.squares / n_steps), float(n_steps)
+
+    def observe(self, label: float) -> None:
+        """Update the statistics with a label."""
+        if self.n_labels:
+            self.squares += (label - self.last) ** 2
+        self.last, self.n_labels = label, self.n_labels + 1
+
+
+class DummyRegressorLearner(DummyLearner):
+    """Learner of regressors that ignore features."""
+
+    target = TargetScaling(0, 0.0, 1.0)  # predicts at once, in the units of labels
+
+    def retarget(self, target: TargetScaling) -> None:
+        """Ignore the change, since densities are in the units of the labels."""
+
+    def _prediction(self, code: RecentMean | RandomWalk) -> Density:
+        return code.density()
+
+
+@dataclass(eq=False, repr=False)
+class DummyReadoutRegressor(DummySettings, OnlineRegressor):
+    """Regressor that ignores features and predicts labels from earlier labels.
+
+    Add it to a list to see whether features help, like
+    :class:`~sklearn_mdl.readouts.DummyReadout` for classes. It learns label by label.
+
+    Parameters
+    ----------
+    strategy : {"mean", "decayed", "last"}, default="mean"
+        "mean" is a Gaussian with unknown mean and variance under Jeffreys' prior, as in
+        :func:`~sklearn_mdl.metrics.gaussian_codelengths`. "decayed" does the same with
+        decaying weights. "last" is a random walk with Gaussian steps of unknown
+        variance.
+    half_life : float, default=100
+        Number of labels after which a weight halves, for "decayed".
+    restart : int, default=None
+        Restart at odd multiples of this number of rows. None never does.
+    batch_size : int, default=32
+        Has no effect on results, since this readout learns label by label.
+    device : str, default="auto"
+        Torch device. A switcher overrides this.
+    prior_location, prior_scale : float, default=0.0, 1.0
+        Parameters of the Student-t with one degree of freedom that is predicted at
+        first, in the units of the labels. Choose them without looking at the labels to
+        be coded. A switcher overrides them.
+
+    Attributes
+    ----------
+    codelength_ : float
+        Codelength of all labels seen, in nats.
+    codelengths_ : ndarray of shape (n_samples_seen_,)
+        Codelength of every example, in nats.
+    reference_codelengths_ : ndarray of shape (n_samples_seen_,)
+        Cost of the same labels under a Gaussian that learns online, in nats.
+    n_features_in_ : int
+    n_samples_seen_ : int
+    order_ : ndarray of shape (n_samples,)
+        Order in which ``fit`` evaluated the rows.
+
+    See Also
+    --------
+    sklearn.dummy.DummyRegressor : The same idea for a training and a test set.
+
+    References
+    ----------
+    Bernardo and Smith, 1994, Bayesian Theory, appendix A.2 (univariate normal,
+    reference analysis).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_mdl.readouts import DummyReadoutRegressor
+    >>> y = np.cumsum(np.random.default_rng(0).normal(size=300))
+    >>> X = np.zeros((300, 1))
+    >>> mean, last = (
+    ...     DummyReadoutRegressor(strategy).partial_fit(X, y).codelength_
+    ...     for strategy in ("mean", "last")
+    ... )
+    >>> bool(last < mean - 100)  # nats
+    True
+    """
+
+    learner = DummyRegressorLearner
+
+    strategy: str = "mean"
+    _: KW_ONLY
+    prior_location: float = 0.0
+    prior_scale: float = 1.0
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        **DummySettings._parameter_constraints,
+        "strategy": [StrOptions({"mean", "decayed", "last"})],
+    }
+
+    def code(self, n_numbers: int) -> RecentMean | RandomWalk:
+        """Return a new code for labels."""
+        location, scale = float(self.prior_location), float(self.prior_scale)
+        if self.strategy == "last":
+            return RandomWalk(location, scale)
+        decayed = self.strategy == "decayed"
+        decay = 2.0 ** (-1.0 / self.half_life) if decayed else 1.0
+        return RecentMean(location, scale, decay)

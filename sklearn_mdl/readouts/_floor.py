@@ -85,8 +85,7 @@ def complete(
     total = proba.sum(1, keepdims=True)
     usable = np.isfinite(total) & (total > 0) & np.all(proba >= 0, 1, keepdims=True)
     scale = (1 - frequencies[~known].sum()) / np.where(usable, total, np.nan)
-    found: Floats = np.where(usable & ~known, frequencies, scale * proba)
-    return found
+    return np.where(usable & ~known, frequencies, scale * proba)
 
 
 def floored(proba: Floats, counts: NDArray[np.int64]) -> Floats:

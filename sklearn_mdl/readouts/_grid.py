@@ -9,22 +9,21 @@ from difflib import get_close_matches
 from itertools import product
 from math import prod
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.random import RandomState
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import ParameterSampler
 
 from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.readouts._build import grouped
-from sklearn_mdl.readouts._net_regressors import (
+from sklearn_mdl.readouts._nets import (
+    LinearReadout,
     LinearReadoutRegressor,
+    MLPReadout,
     MLPReadoutRegressor,
 )
-from sklearn_mdl.readouts._nets import LinearReadout, MLPReadout
-
-if TYPE_CHECKING:
-    from numpy.random import RandomState
 
 SHAPES = ("hidden_layer_sizes", "image_shape")  # settings whose values are sequences
 LINEAR: dict[type, type] = {
@@ -119,9 +118,7 @@ def _combined(columns: Mapping[str, Sequence[object]]) -> list[dict[str, Any]]:
 
 
 def _drawn(
-    columns: Mapping[str, Any],
-    n_samples: int,
-    random_state: int | RandomState | None,
+    columns: Mapping[str, Any], n_samples: int, random_state: int | RandomState | None
 ) -> list[dict[str, Any]]:
     if not isinstance(n_samples, Integral) or n_samples < 1:
         raise invalid("n_samples", "a positive integer", n_samples, "pass n_samples=20")

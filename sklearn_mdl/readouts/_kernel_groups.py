@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -19,7 +19,7 @@ from sklearn_mdl._core.kernels.reduced import (
 )
 from sklearn_mdl._core.kernels.ridge import Block, ForwardRidge
 from sklearn_mdl._core.kernels.settled import SettledRidge
-from sklearn_mdl._core.stream.learner import RowsAhead
+from sklearn_mdl._core.stream.learner import RowsAhead, State
 from sklearn_mdl.readouts._row_learners import Opened
 
 
@@ -267,7 +267,7 @@ class KernelGroup:
         kernel = self.values(self.view.pairs(rows))
         self.ridge = SettledRidge.following(self.ridge, kernel)
 
-    def restore(self, n_rows: int, learned: Sequence[Mapping[str, Tensor]]) -> None:
+    def restore(self, n_rows: int, learned: Sequence[State]) -> None:
         """Turn the rows of the view into landmarks; the rest is from a state.
 
         Parameters

@@ -70,7 +70,7 @@ class LabellingsLearner(KernelLearner):
                 "out this readout"
             )
         start = 0
-        exact = min(n_rows, self.n_landmarks or n_rows)
+        exact = min(n_rows, self.n_landmarks)
         while start < exact:
             if start:
                 self._take_in(start)
@@ -109,7 +109,7 @@ class LabellingsLearner(KernelLearner):
             if end == self.n_condensed and end <= n_rows:
                 for group in self.groups:
                     group.condense(targets[:end])
-            elif self.n_settled is not None and self.n_settled <= end <= n_rows:
+            elif self.n_settled <= end <= n_rows:
                 self._fit(end, targets.__getitem__)
             start = end
 
@@ -140,7 +140,7 @@ class LabellingsLearner(KernelLearner):
         variances : Tensor of shape (K, m)
         """
         n_rows, found = len(targets), []
-        is_exact = self.n_landmarks is None or n_rows <= self.n_landmarks
+        is_exact = n_rows <= self.n_landmarks
         if is_exact:
             if is_refresh(n_rows):
                 self._take_in(n_rows)

@@ -11,22 +11,18 @@ second half of its window, and counts blocks from there.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import chain
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from sklearn_mdl._core.kernels.functions import (
-    FIRST_DISTANCE,
-    Pairs,
-    median_distance,
-)
+from sklearn_mdl._core.kernels.functions import FIRST_DISTANCE, Pairs, median_distance
 from sklearn_mdl._core.kernels.ridge import ForwardRidge, Pending
 from sklearn_mdl._core.kernels.settled import RECENT, SettledRidge
 from sklearn_mdl._core.numerics import flushed_denormals, memory_of, one_thread
-from sklearn_mdl._core.stream.learner import Learned, Report
+from sklearn_mdl._core.stream.learner import Learned, Report, State
 from sklearn_mdl.readouts._build import Context, grouped
 from sklearn_mdl.readouts._kernel_groups import (
     KernelGroup,
@@ -38,6 +34,7 @@ from sklearn_mdl.readouts._kernel_groups import (
 from sklearn_mdl.readouts._kernel_rows import (
     BLOCK,
     FIRST,
+    NEVER,
     WHITENED,
     Memory,
     RowScaler,
@@ -65,6 +62,12 @@ class KernelLearner(RowLearner):
         Number ``P`` of columns of the targets.
     memory : Memory
     context : Context
+
+    Attributes
+    ----------
+    n_landmarks, n_condensed, n_settled : int
+        Rows from which on the first rows are landmarks, posteriors replace factors, and
+        fits from time to time replace posteriors.
     """
 
     def __init__(
@@ -75,9 +78,7 @@ class KernelLearner(RowLearner):
         context: Context,
     ) -> None:
         super().__init__(memory, context)
-        self.n_landmarks: int | None = None
-        self.n_condensed: int | None = None
-        self.n_settled: int | None = None
+        self.n_landmarks = self.n_condensed = self.n_settled = NEVER
         if memory.max_exact is not None and not memory.forgets:
             self.n_landmarks = whole(memory.max_exact)
             self.n_condensed = condensed_at(self.n_landmarks)
@@ -124,21 +125,6 @@ class KernelLearner(RowLearner):
         """Factors of all groups before there are landmarks."""
         return [g.ridge for g in self.groups if isinstance(g.ridge, ForwardRidge)]
 
-    @property
-    def is_reduced(self) -> bool:
-        """True once the stream is so long that its first rows are landmarks."""
-        return self.n_landmarks is not None and self.n_observed >= self.n_landmarks
-
-    @property
-    def is_condensed(self) -> bool:
-        """True once the stream is so long that posteriors have replaced factors."""
-        return self.n_condensed is not None and self.n_observed >= self.n_condensed
-
-    @property
-    def is_settled(self) -> bool:
-        """True once the stream is so long that fits have replaced posteriors."""
-        return self.n_settled is not None and self.n_observed >= self.n_settled
-
     def _ends(self, row: int) -> tuple[int, int]:
         """Return the first row and the end of the block that contains a row."""
         return block_of(row, self.n_condensed)
@@ -156,7 +142,7 @@ class KernelLearner(RowLearner):
             If factors grow with every row and there are too many rows.
         """
         available = memory_of(self.device)
-        is_bounded = self.n_landmarks is not None or self.memory.forgets
+        is_bounded = self.n_landmarks < NEVER or self.memory.forgets
         if is_bounded or available is None:
             return
         n_factors = len(self.columns)
@@ -199,8 +185,7 @@ class KernelLearner(RowLearner):
         assert isinstance(block, OpenBlock)
         self._append(block, self.groups)
         n_rows = self.n_observed
-        is_exact = self.n_landmarks is None or n_rows <= self.n_landmarks
-        if is_exact and is_refresh(n_rows):
+        if n_rows <= self.n_landmarks and is_refresh(n_rows):
             self._refresh(n_rows)
         if n_rows == self.n_landmarks:
             for group in self.groups:
@@ -209,7 +194,7 @@ class KernelLearner(RowLearner):
             targets = self.targets(self.stream.labels[:n_rows])
             for group in self.groups:
                 group.condense(targets)
-        elif self.n_settled is not None and n_rows >= self.n_settled:
+        elif n_rows >= self.n_settled:
             self._fit(n_rows, lambda rows: self.targets(self.stream.labels[rows]))
 
     def _append(self, block: OpenBlock, groups: Sequence[KernelGroup]) -> None:
@@ -238,7 +223,6 @@ class KernelLearner(RowLearner):
         targets : callable
             Maps rows to their targets (n, P).
         """
-        assert self.n_settled is not None
         if n_rows == self.n_settled:
             recent = self.stream.store.rows(n_rows - RECENT, n_rows)
             for group in self.groups:
@@ -327,8 +311,7 @@ class KernelLearner(RowLearner):
         """Drop some readouts without changing the others."""
         kept = []
         for group, places in list(places_of(self.groups)):
-            awake = [column not in columns for column in self.columns[places]]
-            own = [i for i, is_awake in enumerate(awake) if is_awake]
+            own = [i for i, c in enumerate(self.columns[places]) if c not in columns]
             group.ridge.retire(own)
             kept += [places.start + i for i in own]
         self.groups = [group for group in self.groups if len(group.ridge.alphas)]
@@ -349,9 +332,7 @@ class KernelLearner(RowLearner):
         """Learn the state besides the factors from the known rows only."""
 
     @abstractmethod
-    def _take_over(
-        self, learned: Sequence[Mapping[str, Tensor]], labels: Tensor
-    ) -> None:
+    def _take_over(self, learned: Sequence[State], labels: Tensor) -> None:
         """Load the state besides the factors, given labels (n,)."""
 
     def state_dict(self) -> dict[int, dict[str, Tensor]]:
@@ -374,7 +355,7 @@ class KernelLearner(RowLearner):
         own = [learned[column] for column in self.columns]
         self._begin_at(int(own[0]["n_observed"]))
         with one_thread(), flushed_denormals():
-            if self.is_condensed:
+            if self.n_observed >= self.n_condensed:
                 self._restore(own)
             else:
                 self._recompute()
@@ -386,7 +367,7 @@ class KernelLearner(RowLearner):
         """Recompute all factors in the same steps as the first time."""
         steady = [group for group in self.groups if not group.is_refreshed]
         complete, _ = self._ends(self.n_observed)
-        exact = min(complete, self.n_landmarks or complete)
+        exact = min(complete, self.n_landmarks)
         refreshed = last_refresh(exact)
         changed = bool(refreshed) and self._rescale_targets(refreshed)
         self._replay(0, refreshed, steady)
@@ -400,7 +381,7 @@ class KernelLearner(RowLearner):
         if changed:
             self._retarget(refreshed)
         self._replay(refreshed, exact, self.groups)
-        if self.is_reduced:
+        if self.n_observed >= self.n_landmarks:
             for group in self.groups:
                 group.extend()
             self._replay(exact, complete, self.groups)
@@ -416,16 +397,15 @@ class KernelLearner(RowLearner):
         for power in range(3, n_rows.bit_length()):
             self._take_in(1 << power)
 
-    def _restore_errors(self, learned: list[Mapping[str, Tensor]]) -> None:
+    def _restore_errors(self, learned: list[State]) -> None:
         """Load errors, since their last bits depend on the old number of columns."""
         for group, places in places_of(self.groups):
             errors = torch.stack([one["errors"] for one in learned[places]])
             assert isinstance(group.ridge, ForwardRidge)
             group.ridge.restore(errors.to(self.device))
 
-    def _restore(self, learned: list[Mapping[str, Tensor]]) -> None:
+    def _restore(self, learned: list[State]) -> None:
         """Recompute the landmarks, and load the posteriors or the last fits."""
-        assert self.n_landmarks is not None
         refreshed = last_refresh(self.n_landmarks)
         self._rescale_targets(refreshed)
         self._measure(refreshed)
@@ -433,7 +413,7 @@ class KernelLearner(RowLearner):
         complete, _ = self._ends(self.n_observed)
         for group, places in places_of(self.groups):
             group.restore(complete, learned[places])
-        if self.n_settled is not None and self.is_settled:
+        if self.n_observed >= self.n_settled:
             summed = last_sum(self.n_observed, self.n_settled)
             self._replay(summed, complete, self.groups)
 

@@ -12,9 +12,8 @@ from torch import Tensor
 
 from sklearn_mdl._core.kernels.calibration import ForwardSoftmax
 from sklearn_mdl._core.nets.losses import density_losses
-from sklearn_mdl._core.stream.outcomes import (
-    FIRST_DEGREES_OF_FREEDOM,
-)
+from sklearn_mdl._core.stream.learner import State
+from sklearn_mdl._core.stream.outcomes import FIRST_DEGREES_OF_FREEDOM
 from sklearn_mdl._core.stream.units import TargetScaling
 from sklearn_mdl.readouts._build import Context
 from sklearn_mdl.readouts._kernel_groups import Member
@@ -53,8 +52,7 @@ class KernelClassifierLearner(CalibratedLearner, LabellingsLearner):
         """Return variances (K, ...), which include the noise, in units of the noise."""
         noises = torch.cat([group.ridge.alphas for group in self.groups]).cpu()
         shape = -1, *[1] * (variances.ndim - 1)
-        ratios: np.ndarray = (variances / noises.reshape(shape)).clamp_min_(1).numpy()
-        return ratios
+        return (variances / noises.reshape(shape)).clamp_min_(1).numpy()
 
     def null_losses(self, outputs: Sequence[Labellings]) -> list[np.ndarray]:
         """Losses (N, S, K) of the stream's rows under ``S`` labellings, by output.
@@ -197,15 +195,12 @@ class KernelRegressorLearner(LabellingsLearner):
 
     def predictive(self, means: Tensor, variances: Tensor) -> Tensor:
         """Return location, log scale and degrees of freedom, (K, n, 3)."""
-        dof = FIRST_DEGREES_OF_FREEDOM + self.n_observed
-        mean_square = (FIRST_DEGREES_OF_FREEDOM + self.squares) / dof
-        squares = torch.from_numpy(np.where(self.has_tails, mean_square, 1.0))
-        tails = torch.from_numpy(np.where(self.has_tails, dof, math.inf))
-        location = self.location + self.scale * means[..., 0]
-        variances = variances.clamp_min(torch.finfo(variances.dtype).tiny)
-        log_scale = 0.5 * (variances * squares[:, None]).log() + math.log(self.scale)
-        values = location, log_scale, tails[:, None].expand_as(location)
-        return torch.stack(values, -1).to(self.device)
+        known = means.new_full((means.shape[1],), self.n_observed)
+        squares = torch.from_numpy(self.squares)[:, None, None]
+        found = self._densities(known, means, variances, squares)[:, :, 0]
+        found[..., 0] = found[..., 0] * self.scale + self.location
+        found[..., 1] += math.log(self.scale)
+        return found.to(self.device)
 
     def learn(self, means: Tensor, variances: Tensor, labels: Tensor) -> None:
         """Add to the squared errors that determine the scale."""
@@ -306,13 +301,7 @@ class KernelRegressorLearner(LabellingsLearner):
 
     def _retarget(self, n_rows: int) -> None:
         super()._retarget(n_rows)
-        self.squares = self._squares()
-
-    def _squares(self) -> np.ndarray:
-        """Sum squared errors of the known rows by readout."""
-        found = [ridge.squares()[:, 0] for ridge in self._ridges]
-        squares: np.ndarray = torch.cat(found).cpu().numpy()
-        return squares
+        self._learn_again()
 
     def _keep(self, kept: list[int]) -> None:
         self.has_tails, self.squares = self.has_tails[kept], self.squares[kept]
@@ -321,9 +310,9 @@ class KernelRegressorLearner(LabellingsLearner):
         return [{"squares": torch.tensor(square)} for square in self.squares]
 
     def _learn_again(self) -> None:
-        self.squares = self._squares()
+        """Sum squared errors of the known rows by readout."""
+        found = [ridge.squares()[:, 0] for ridge in self._ridges]
+        self.squares = torch.cat(found).cpu().numpy()
 
-    def _take_over(
-        self, learned: Sequence[Mapping[str, Tensor]], labels: Tensor
-    ) -> None:
+    def _take_over(self, learned: Sequence[State], labels: Tensor) -> None:
         self.squares = np.array([float(one["squares"]) for one in learned])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -11,11 +12,7 @@ import torch
 from torch import Tensor
 
 from sklearn_mdl._core.kernels.whitening import MAX_VALUES, Whitening, whitening
-from sklearn_mdl._core.stream.scaling import (
-    RunningStandardizer,
-    ScaledRows,
-    Scaling,
-)
+from sklearn_mdl._core.stream.scaling import RunningStandardizer, ScaledRows, Scaling
 from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.readouts._base import last_restart
 
@@ -29,6 +26,7 @@ MANY = 8  # times the landmarks: so many rows settle the weights of their featur
 SHARE = 16  # of the rows so far must be new for the next fit,
 MOST_NEW = 8_192  # or so many rows
 MOST_KEPT = 2_048  # rows whose features are kept until they are summed
+NEVER = sys.maxsize  # a row that no stream reaches
 REACH = 6.0  # deviations at which standardised features are clipped
 OFFSET = 0.3  # the constant feature
 TINY = 1e-150
@@ -68,12 +66,12 @@ def last_sum(n_rows: int, n_settled: int) -> int:
     return n_rows - (n_rows - last_fit(n_rows, n_settled)) % MOST_KEPT
 
 
-def block_of(n_rows: int, n_condensed: int | None = None) -> tuple[int, int]:
+def block_of(n_rows: int, n_condensed: int = NEVER) -> tuple[int, int]:
     """Return the first row and the end of the block that contains row ``n_rows``.
 
     From row ``n_condensed`` on, a posterior replaces the factors.
     """
-    if n_condensed is not None and n_rows >= n_condensed:
+    if n_rows >= n_condensed:
         start = n_rows - (n_rows - n_condensed) % REDUCED
         return start, start + REDUCED
     if n_rows >= BLOCK:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 from numbers import Integral
 from typing import Any, ClassVar, Self
@@ -17,7 +17,7 @@ from sklearn_mdl._core.kernels.functions import Kernel
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
 from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.readouts._base import NOT_NEGATIVE, POSITIVE, BaseReadout, Readout
-from sklearn_mdl.readouts._build import Context, grouped
+from sklearn_mdl.readouts._build import Context, Members, grouped
 from sklearn_mdl.readouts._kernel_groups import Member
 from sklearn_mdl.readouts._kernel_labellings import Labellings
 from sklearn_mdl.readouts._kernel_outcomes import (
@@ -116,9 +116,7 @@ class KernelSettings(Readout):
         return Member(column, self.scaling, kernel, float(self.alpha))
 
 
-def by_memory(
-    members: Sequence[tuple[int, KernelSettings]],
-) -> dict[Memory, list[Member]]:
+def by_memory(members: Members[KernelSettings]) -> dict[Memory, list[Member]]:
     """Group readouts (by column) according to the rows that their factors keep."""
     return grouped((readout.memory, readout.member(c)) for c, readout in members)
 
@@ -306,7 +304,7 @@ class KernelReadout(KernelSettings, BaseReadout):
 
     @classmethod
     def learners_of(
-        cls, members: Sequence[tuple[int, Self]], context: Context
+        cls, members: Members[Self], context: Context
     ) -> list[KernelClassifierLearner]:
         """Make one learner for all readouts whose factors keep the same rows."""
         return [
@@ -455,7 +453,7 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
 
     @classmethod
     def learners_of(
-        cls, members: Sequence[tuple[int, Self]], context: Context
+        cls, members: Members[Self], context: Context
     ) -> list[KernelRegressorLearner]:
         """Make one learner for readouts with the same units and the same memory."""
         has_tails = {c: readout.likelihood == "student-t" for c, readout in members}

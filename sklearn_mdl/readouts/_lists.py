@@ -9,13 +9,11 @@ from sklearn.base import BaseEstimator
 
 from sklearn_mdl._core.nets.mlp import count_parameters
 from sklearn_mdl.readouts._discriminants import CentroidReadout, DiscriminantReadout
-from sklearn_mdl.readouts._dummy import DummyReadout
-from sklearn_mdl.readouts._dummy_regressor import DummyReadoutRegressor
+from sklearn_mdl.readouts._dummy import DummyReadout, DummyReadoutRegressor
 from sklearn_mdl.readouts._grid import build_grid
 from sklearn_mdl.readouts._kernels import KernelReadout, KernelReadoutRegressor
 from sklearn_mdl.readouts._neighbors import KNeighborsReadout
-from sklearn_mdl.readouts._net_regressors import MLPReadoutRegressor
-from sklearn_mdl.readouts._nets import MLPReadout
+from sklearn_mdl.readouts._nets import MLPReadout, MLPReadoutRegressor
 from sklearn_mdl.readouts._stack import N_OUTPUTS
 from sklearn_mdl.readouts._wrappers import RefitReadout
 
@@ -62,28 +60,36 @@ STREAMS = (30, 10, 3)
 UPDATES_PER_EXAMPLE = 150_000_000
 MAX_WHITENED_BY_DEFAULT = 1024
 BOTH = ["standard", "whiten"]
-# Kernels with at least two noises each, chosen by measurement on two orders of digits
-# and seven cells of deep features.
-KERNELS: list[dict[str, Any]] = [
-    {"scaling": "unit"},
-    {"scaling": "centered-unit"},
-    {"kernel": "rbf", "width": 0.3, "scaling": "unit"},
-    {"kernel": "rbf", "width": 1.0, "scaling": "unit"},
-    {"kernel": "rbf", "width": 0.3, "scaling": "standard"},
-    {"kernel": "rbf", "width": 1.0, "scaling": "standard"},
-]
-# Kernels of lists with discriminants and class means, which use covariances. These and
-# the networks were chosen on digits and cells of Caltech 101, GTSRB and pneumonia.
-FEW_KERNELS: list[dict[str, Any]] = [
-    {"kernel": "rbf", "width": 0.3, "scaling": "unit"},
-    {"kernel": "rbf", "scaling": "unit"},
-    {"kernel": "rbf", "alpha": [0.003, 0.03, 0.3]},
-    {"kernel": "rbf", "width": 0.3, "scaling": "within-class"},
-    {"kernel": "rbf", "scaling": "whiten"},
-    {"kernel": "linear"},
-    {"kernel": "linear", "scaling": "within-class"},
-]
-STRAIGHT: list[dict[str, Any]] = [{"kernel": "linear"}]
+KERNEL_PARTS: dict[str, list[dict[str, Any]]] = {
+    # For comparing encoders with few labels, chosen on three datasets of ``python -m
+    # benchmarks choice``.
+    "linear": [
+        {"kernel": "linear", "scaling": "standard"},
+        {"kernel": "linear", "scaling": "centered-unit"},
+    ],
+    # With at least two noises each, chosen by measurement on two orders of digits and
+    # seven cells of deep features.
+    "kernels": [
+        {"scaling": "unit"},
+        {"scaling": "centered-unit"},
+        {"kernel": "rbf", "width": 0.3, "scaling": "unit"},
+        {"kernel": "rbf", "width": 1.0, "scaling": "unit"},
+        {"kernel": "rbf", "width": 0.3, "scaling": "standard"},
+        {"kernel": "rbf", "width": 1.0, "scaling": "standard"},
+    ],
+    # For lists with discriminants and class means, which use covariances. These and the
+    # networks were chosen on digits and cells of Caltech 101, GTSRB and pneumonia.
+    "few kernels": [
+        {"kernel": "rbf", "width": 0.3, "scaling": "unit"},
+        {"kernel": "rbf", "scaling": "unit"},
+        {"kernel": "rbf", "alpha": [0.003, 0.03, 0.3]},
+        {"kernel": "rbf", "width": 0.3, "scaling": "within-class"},
+        {"kernel": "rbf", "scaling": "whiten"},
+        {"kernel": "linear"},
+        {"kernel": "linear", "scaling": "within-class"},
+    ],
+    "straight": [{"kernel": "linear"}],
+}
 # Networks of the default lists; more networks gain nothing up to 2,000 rows. Kernels
 # have no scale that depends on features, and no density with heavy tails.
 FEW_NETS: dict[type, list[dict[str, object]]] = {
@@ -100,18 +106,6 @@ FEW_NETS: dict[type, list[dict[str, object]]] = {
         {"hidden_layer_sizes": (128, 128), "lr": 3e-3, "scaling": BOTH},
         {"likelihood": "student-t", "lr": 1e-2, "scaling": BOTH},
     ],
-}
-# Kernels of the list "linear", for comparing encoders with few labels, chosen on three
-# datasets of ``python -m benchmarks choice``.
-LINEAR_KERNELS: list[dict[str, Any]] = [
-    {"kernel": "linear", "scaling": "standard"},
-    {"kernel": "linear", "scaling": "centered-unit"},
-]
-KERNEL_PARTS = {
-    "linear": LINEAR_KERNELS,
-    "kernels": KERNELS,
-    "few kernels": FEW_KERNELS,
-    "straight": STRAIGHT,
 }
 NAMES = ("linear", "closed-form", "nets", "mixed", "drift")
 PARTS = {
@@ -202,7 +196,7 @@ def _listed(
         readouts += _others(n_features)
     if "forgetful" in parts:
         for memory in FORGETFUL:
-            readouts += _kernels(kinds, KERNELS, **memory)
+            readouts += _kernels(kinds, KERNEL_PARTS["kernels"], **memory)
     if "labels" in parts:
         readouts += [kinds.labels(strategy) for strategy in kinds.strategies]
     return readouts

@@ -12,10 +12,10 @@ from torch import Tensor
 
 from sklearn_mdl._core.nets.adamw import IDENTITY, ForwardCalibration, logit_scale_of
 from sklearn_mdl._core.sklearn_compat import Constraints, StrOptions
-from sklearn_mdl._core.stream.learner import Learned, Learner
+from sklearn_mdl._core.stream.learner import Batches, Learned, Learner
 from sklearn_mdl._core.stream.scaling import ReExpression, ScaledRows
 from sklearn_mdl.readouts._base import COUNT, POSITIVE, BaseReadout, last_restart
-from sklearn_mdl.readouts._build import Context, grouped
+from sklearn_mdl.readouts._build import Context, Members, grouped
 
 BLOCK = 2048  # rows whose distances are computed together
 KEPT_BYTES = {"cpu": 2**29, "cuda": 2**33}  # of scaled rows in memory
@@ -192,10 +192,7 @@ class NeighborsLearner(Learner):
     is_numbers = True
 
     def __init__(
-        self,
-        members: Sequence[NeighborSettings],
-        points: Points,
-        context: Context,
+        self, members: Sequence[NeighborSettings], points: Points, context: Context
     ) -> None:
         self.columns = [member.column for member in members]
         self.members = list(members)
@@ -253,9 +250,7 @@ class NeighborsLearner(Learner):
             logit_scale, slope, scaled, weights, smoothed, logits, log_proba
         )
 
-    def update(
-        self, x: Tensor, y: Tensor, replayed: Iterator[tuple[Tensor, Tensor]]
-    ) -> None:
+    def update(self, x: Tensor, y: Tensor, replayed: Batches) -> None:
         """Let the rows of a new minibatch vote from now on."""
         self.n_learned += len(y)
 
@@ -416,6 +411,7 @@ class KNeighborsReadout(BaseReadout):
     batch_size: int = 32
     device: str = "auto"
 
+    architecture = "neighbors"
     random_state = 0  # no random numbers
 
     _parameter_constraints: ClassVar[Constraints] = {
@@ -426,15 +422,8 @@ class KNeighborsReadout(BaseReadout):
         "smoothing": [POSITIVE],
     }
 
-    @property
-    def architecture(self) -> str:
-        """Short name: "neighbors"."""
-        return "neighbors"
-
     @classmethod
-    def learners_of(
-        cls, members: Sequence[tuple[int, Self]], context: Context
-    ) -> list[NeighborsLearner]:
+    def learners_of(cls, members: Members[Self], context: Context) -> list[Learner]:
         """Make one learner for all readouts that use the same distances."""
         groups = grouped(
             (

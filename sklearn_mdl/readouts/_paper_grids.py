@@ -5,8 +5,9 @@ from __future__ import annotations
 from copy import deepcopy
 from dataclasses import dataclass
 from math import exp, log
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from numpy.random import RandomState
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
@@ -14,9 +15,6 @@ from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.readouts._finetune.estimators import FineTunedReadout, ScratchReadout
 from sklearn_mdl.readouts._grid import build_grid
 from sklearn_mdl.readouts._nets import MLPReadout
-
-if TYPE_CHECKING:
-    from numpy.random import RandomState
 
 
 @dataclass(frozen=True)
@@ -125,9 +123,7 @@ _IMAGENET_PRESETS = {
         _FROZEN,
     ),
     "imagenet-finetune": Preset(
-        "fine-tuned",
-        _IMAGENET,
-        {**_ADAMW, "augmentation": "crop"},
+        "fine-tuned", _IMAGENET, {**_ADAMW, "augmentation": "crop"}
     ),
     "imagenet-scratch": Preset(
         "scratch",
@@ -138,12 +134,7 @@ _IMAGENET_PRESETS = {
             "ema_step_size": LogUniform(1e-3, 1e-2),
             "weight_decay": LogUniform(1e-4, 1.0),
         },
-        {
-            **_ADAMW,
-            **_SCRATCH,
-            "augmentation": "randaugment",
-            "calibration": True,
-        },
+        {**_ADAMW, **_SCRATCH, "augmentation": "randaugment", "calibration": True},
         n_samples=50,
     ),
 }

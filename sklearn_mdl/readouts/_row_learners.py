@@ -7,14 +7,21 @@ rows.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from sklearn_mdl._core.kernels.calibration import ForwardSoftmax
-from sklearn_mdl._core.stream.learner import BY_BLOCKS, BY_ROW, Learner, RowsAhead
+from sklearn_mdl._core.stream.learner import (
+    BY_BLOCKS,
+    BY_ROW,
+    Batches,
+    Learner,
+    RowsAhead,
+    State,
+)
 from sklearn_mdl._core.stream.scaling import ScaledRows
 from sklearn_mdl.readouts._build import Context
 from sklearn_mdl.readouts._kernel_rows import LaterRows, Memory, block_of
@@ -42,11 +49,6 @@ class Opened(ABC):
     def __reduce__(self) -> tuple[type[None], tuple[()]]:
         """Leave the block out of files."""
         return type(None), ()
-
-    @property
-    def is_full(self) -> bool:
-        """True if all rows are observed."""
-        return self.n_observed == self.size
 
     @abstractmethod
     def ahead(self, n_rows: int) -> tuple[Tensor, Tensor]:
@@ -160,7 +162,7 @@ class RowLearner(Learner):
     def _enter(self, block: Opened, labels: Tensor) -> None:
         block.observe(self.targets(labels).cpu())
         self.n_observed += len(labels)
-        if block.is_full:
+        if block.n_observed == block.size:
             self._close(block)
             self._block = None
             known = self.n_forgotten + self.n_observed
@@ -176,9 +178,7 @@ class RowLearner(Learner):
             self.stream = LaterRows(self.rows, start)
         return is_other
 
-    def update(
-        self, x: Tensor, y: Tensor, replayed: Iterator[tuple[Tensor, Tensor]]
-    ) -> None:
+    def update(self, x: Tensor, y: Tensor, replayed: Batches) -> None:
         """Do nothing, since every row was learned when its label was observed."""
 
     def _ends(self, row: int) -> tuple[int, int]:
@@ -255,9 +255,7 @@ class CalibratedLearner(RowLearner):
             for one, other in zip(own.factors, own.curvature, strict=True)
         ]
 
-    def _take_over(
-        self, learned: Sequence[Mapping[str, Tensor]], labels: Tensor
-    ) -> None:
+    def _take_over(self, learned: Sequence[State], labels: Tensor) -> None:
         own = self.calibration
         own.factors = np.stack([one["factors"].numpy() for one in learned])
         own.curvature = np.stack([one["curvature"].numpy() for one in learned])

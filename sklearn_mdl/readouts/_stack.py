@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from functools import cached_property
 from itertools import chain
 from typing import ClassVar, NamedTuple
@@ -37,6 +37,7 @@ from sklearn_mdl._core.nets.losses import (
 from sklearn_mdl._core.nets.mlp import OF_PRECISION, StackedAverages, gradient_of
 from sklearn_mdl._core.numerics import in_lanes
 from sklearn_mdl._core.stream.learner import (
+    Batches,
     FeatureView,
     Learned,
     Learner,
@@ -45,6 +46,8 @@ from sklearn_mdl._core.stream.learner import (
 )
 from sklearn_mdl._core.stream.scaling import ReExpression
 from sklearn_mdl._core.stream.units import TargetScaling
+
+Options = dict[str, object]  # of a skorch net
 
 
 class Shape(NamedTuple):
@@ -189,9 +192,7 @@ class NetStack(Learner):
         self.calibration = ForwardCalibration(start)
 
     @abstractmethod
-    def _criterion(
-        self, trainings: Sequence[Training], n_outputs: int
-    ) -> dict[str, object]:
+    def _criterion(self, trainings: Sequence[Training], n_outputs: int) -> Options:
         """Return the criterion of the trainings and its parameters, as in skorch."""
 
     @abstractmethod
@@ -217,9 +218,7 @@ class NetStack(Learner):
         """Return the calibration factor (K, 1, 1) as float64."""
         return in_lanes(softplus, self.calibration.values.double())[..., None]
 
-    def update(
-        self, x: Tensor, y: Tensor, replayed: Iterator[tuple[Tensor, Tensor]]
-    ) -> None:
+    def update(self, x: Tensor, y: Tensor, replayed: Batches) -> None:
         """Learn from a new minibatch, then from replayed minibatches."""
         self._step(x, y)
         for batch in replayed:
@@ -344,9 +343,7 @@ class NetStack(Learner):
 class ReadoutStack(NetStack):
     """A stack of classifiers. The outputs are logits, which calibration multiplies."""
 
-    def _criterion(
-        self, trainings: Sequence[Training], n_outputs: int
-    ) -> dict[str, object]:
+    def _criterion(self, trainings: Sequence[Training], n_outputs: int) -> Options:
         return {
             "criterion": StackedCrossEntropy,
             "criterion__label_smoothing": [t.label_smoothing for t in trainings],
@@ -403,9 +400,7 @@ class DensityStack(NetStack):
         dof: Tensor = self.net.criterion_.degrees_of_freedom.double()
         return dof[self.sources]  # (K, 1)
 
-    def _criterion(
-        self, trainings: Sequence[Training], n_outputs: int
-    ) -> dict[str, object]:
+    def _criterion(self, trainings: Sequence[Training], n_outputs: int) -> Options:
         return {
             "criterion": StackedStudentT,
             "criterion__degrees_of_freedom": [t.tails for t in trainings],

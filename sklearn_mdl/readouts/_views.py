@@ -17,7 +17,7 @@ from sklearn_mdl._core.stream.learner import Learner
 from sklearn_mdl._core.unsupported import unsupported
 from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.readouts._base import BaseReadout, Readout, learners_in
-from sklearn_mdl.readouts._build import Context, grouped
+from sklearn_mdl.readouts._build import Context, Members, grouped
 from sklearn_mdl.readouts._finetune.base import ImageReadout
 from sklearn_mdl.readouts._lists import NAMES
 
@@ -122,7 +122,10 @@ class ViewSettings(Readout):
             ends = [end for end in (columns.start, columns.stop) if end is not None]
             lie = bool(found) and all(-n_features <= end <= n_features for end in ends)
         else:
-            found = np.arange(n_features)[_as_numbers(columns, n_features)].tolist()
+            index = np.asarray(columns)
+            lie = index.ndim == 1 and index.dtype.kind in "iu"
+            lie = lie and bool(((-n_features <= index) & (index < n_features)).all())
+            found = np.arange(n_features)[index].tolist() if lie else []
             lie = 0 < len(found) == len(set(found))
         if not lie:
             name = f"columns of view {self.view!r}"
@@ -132,9 +135,7 @@ class ViewSettings(Readout):
         return tuple(found)
 
     @classmethod
-    def learners_of(
-        cls, members: Sequence[tuple[int, Self]], context: Context
-    ) -> list[Learner]:
+    def learners_of(cls, members: Members[Self], context: Context) -> list[Learner]:
         """Make learners for the readouts of each view, sharing work if possible."""
         views = grouped(
             (member.places(context.n_features), (column, member.inner))
@@ -146,15 +147,6 @@ class ViewSettings(Readout):
             about = context._replace(view=view, n_features=len(places))
             learners += learners_in(about, dict(own))
         return learners
-
-
-def _as_numbers(columns: Any, n_features: int) -> Any:
-    """Return columns as an index into the features (empty if they are invalid)."""
-    index = np.asarray(columns)
-    if index.ndim != 1 or index.dtype.kind not in "iu" or not len(index):
-        return []
-    inside = (-n_features <= index) & (index < n_features)
-    return index if inside.all() else []
 
 
 @dataclass(eq=False, repr=False)

@@ -9,19 +9,19 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.special import softmax
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 from torch import Tensor
 
 from sklearn_mdl._core.nets.adamw import LogitScale
 from sklearn_mdl._core.numerics import flushed_denormals
 from sklearn_mdl._core.sklearn_compat import predict_proba
-from sklearn_mdl._core.stream.learner import Learned, Learner, Replay, Report
+from sklearn_mdl._core.stream.learner import Batches, Learned, Learner, Replay, Report
 from sklearn_mdl._core.stream.scaling import RUNNING, ReExpression, ScaledRows, Scaling
 from sklearn_mdl._core.stream.steps import ReplayStreams, training_batches
 from sklearn_mdl.readouts._build import Context
@@ -32,40 +32,15 @@ Array = NDArray[Any]
 SCALED_AT_ONCE = 2**21  # numbers
 
 
-class Wrapped(NamedTuple):
-    """Settings of one readout.
-
-    Attributes
-    ----------
-    column : int
-        Position among all readouts of the run.
-    estimator : classifier
-    scaling : {"standard", "whiten"} or None
-    calibration : bool
-    seed : int
-    n_replay_streams : int
-        Replay streams of an incremental classifier.
-    growth : float
-        Factor by which rows grow between two fits of a refitted classifier.
-    """
-
-    column: int
-    estimator: BaseEstimator
-    scaling: str | None
-    calibration: bool
-    seed: int
-    n_replay_streams: int | Sequence[int] = 0
-    growth: float = 2.0
-
-
 class WrappedLearner(Learner):
     """Learner for one classifier.
 
     Parameters
     ----------
-    wrapped : Wrapped
-    place : int
-        Index of the scaling of its rows.
+    column : int
+        Position among all readouts of the run.
+    readout : IncrementalReadout or RefitReadout
+        The settings.
     context : Context
 
     Attributes
@@ -76,12 +51,12 @@ class WrappedLearner(Learner):
 
     foreign = True
 
-    def __init__(self, wrapped: Wrapped, place: int, context: Context) -> None:
-        self.columns = [wrapped.column]
+    def __init__(self, column: int, readout: Any, context: Context) -> None:
+        self.columns = [column]
         self.view = context.view
-        self.place = place
-        self.seed = wrapped.seed
-        self.blank = seeded(wrapped.estimator, self.seed)
+        self.place = context.view.scalings.index(readout.row_scaling)
+        self.seed = readout.seed_or(context.seed)
+        self.blank = seeded(readout.estimator, self.seed)
         self.has_net = has_net(self.blank)
         # Torch modules use float32; other estimators work best with float64.
         self.dtype = np.float32 if self.has_net else np.float64
@@ -89,7 +64,7 @@ class WrappedLearner(Learner):
         self.n_learned = 0
         self.known = np.zeros(context.n_classes, dtype=bool)
         self.counts = np.zeros(context.n_classes, dtype=np.int64)
-        self.calibration = LogitScale() if wrapped.calibration else None
+        self.calibration = LogitScale() if readout.calibration else None
         self.complaints = Notes()
         self.failing = False
 
@@ -100,8 +75,7 @@ class WrappedLearner(Learner):
     @property
     def labels(self) -> Array:
         """Labels of all rows learned."""
-        labels: Array = self.rows.labels[: self.n_learned].cpu().numpy()
-        return labels
+        return self.rows.labels[: self.n_learned].cpu().numpy()
 
     @property
     def reports(self) -> dict[int, Report]:  # type: ignore[override]
@@ -162,9 +136,7 @@ class WrappedLearner(Learner):
         with collected(self.complaints, n_rows), flushed_denormals(flush=False):
             yield
 
-    def update(
-        self, x: Tensor, y: Tensor, replayed: Iterator[tuple[Tensor, Tensor]]
-    ) -> None:
+    def update(self, x: Tensor, y: Tensor, replayed: Batches) -> None:
         """Learn from a new minibatch and replayed minibatches."""
         self.n_learned += len(y)
         self.counts = self.counts + self._counted(y.cpu().numpy())
@@ -188,9 +160,7 @@ class WrappedLearner(Learner):
         return np.bincount(labels, minlength=len(self.counts))
 
     @abstractmethod
-    def _learn(
-        self, x: Tensor, y: Tensor, replayed: Iterator[tuple[Tensor, Tensor]]
-    ) -> None: ...
+    def _learn(self, x: Tensor, y: Tensor, replayed: Batches) -> None: ...
 
     def _attempt(
         self, fit: Callable[..., object], *arguments: Array, draw: int, **named: Array
@@ -228,15 +198,13 @@ class WrappedLearner(Learner):
 class IncrementalLearner(WrappedLearner):
     """A classifier that is updated minibatch by minibatch."""
 
-    def __init__(self, wrapped: Wrapped, place: int, context: Context) -> None:
-        super().__init__(wrapped, place, context)
-        self.replay = Replay.requested(wrapped.n_replay_streams)
+    def __init__(self, column: int, readout: Any, context: Context) -> None:
+        super().__init__(column, readout, context)
+        self.replay = Replay.requested(readout.n_replay_streams)
         self.replay_seed = context.seed
         self.n_updates = 0
 
-    def _learn(
-        self, x: Tensor, y: Tensor, replayed: Iterator[tuple[Tensor, Tensor]]
-    ) -> None:
+    def _learn(self, x: Tensor, y: Tensor, replayed: Batches) -> None:
         self._update_once(x, y)
         for batch in replayed:
             self._update_once(*batch)
@@ -287,17 +255,15 @@ class IncrementalLearner(WrappedLearner):
 class RefittedLearner(WrappedLearner):
     """A classifier that is refitted whenever the number of rows grows by a factor."""
 
-    def __init__(self, wrapped: Wrapped, place: int, context: Context) -> None:
-        super().__init__(wrapped, place, context)
-        self.growth = wrapped.growth
-        self.scaling = wrapped.scaling
+    def __init__(self, column: int, readout: Any, context: Context) -> None:
+        super().__init__(column, readout, context)
+        self.growth = readout.growth
+        self.scaling = readout.scaling
         self.applied: Scaling | None = None
         self.n_fitted = 0  # rows of the last successful fit
         self.n_tried = 0  # rows of the last fit
 
-    def _learn(
-        self, x: Tensor, y: Tensor, replayed: Iterator[tuple[Tensor, Tensor]]
-    ) -> None:
+    def _learn(self, x: Tensor, y: Tensor, replayed: Batches) -> None:
         if self.n_learned >= self.growth * self.n_tried:
             self._refit(self.n_learned)
 

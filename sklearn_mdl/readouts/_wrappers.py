@@ -16,11 +16,10 @@ from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
 from sklearn_mdl._core.stream.learner import Learner, Report
 from sklearn_mdl._core.validation import warn_caller
 from sklearn_mdl.readouts._base import BaseReadout
-from sklearn_mdl.readouts._build import Context
+from sklearn_mdl.readouts._build import Context, Members
 from sklearn_mdl.readouts._wrapped_learners import (
     IncrementalLearner,
     RefittedLearner,
-    Wrapped,
     WrappedLearner,
 )
 
@@ -60,24 +59,9 @@ class WrappedReadout(BaseReadout):
         return _name_of(self.estimator)
 
     @classmethod
-    def learners_of(
-        cls, members: Sequence[tuple[int, Self]], context: Context
-    ) -> list[Learner]:
+    def learners_of(cls, members: Members[Self], context: Context) -> list[Learner]:
         """Make one learner per readout."""
-        scalings = context.view.scalings
-        return [
-            cls.learner(
-                readout.wrapped(column, context.seed),
-                scalings.index(readout.row_scaling),
-                context,
-            )
-            for column, readout in members
-        ]
-
-    def wrapped(self, column: int, seed: int) -> Wrapped:
-        """Return the settings in the form that a learner takes."""
-        settings = self.estimator, self.scaling, self.calibration
-        return Wrapped(column, *settings, self.seed_or(seed))
+        return [cls.learner(column, readout, context) for column, readout in members]
 
     @property
     def notes_(self) -> list[str]:
@@ -172,11 +156,6 @@ class IncrementalReadout(WrappedReadout):
         "pass an instance that has both, or wrap any other classifier in RefitReadout"
     )
     learner = IncrementalLearner
-
-    def wrapped(self, column: int, seed: int) -> Wrapped:
-        """Return the settings in the form that a learner takes."""
-        own = super().wrapped(column, seed)
-        return own._replace(n_replay_streams=self.n_replay_streams)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -276,10 +255,6 @@ class RefitReadout(WrappedReadout):
     def growth(self) -> float:
         """The schedule as a factor."""
         return DOUBLING if isinstance(self.schedule, str) else float(self.schedule)
-
-    def wrapped(self, column: int, seed: int) -> Wrapped:
-        """Return the settings in the form that a learner takes."""
-        return super().wrapped(column, seed)._replace(growth=self.growth)
 
     @property
     def architecture(self) -> str:

@@ -96,10 +96,7 @@ class ForwardSoftmax:
         return np.log(found, out=found)
 
     def observe(
-        self,
-        scores: Floats,
-        labels: NDArray[np.int64],
-        variances: Floats | None = None,
+        self, scores: Floats, labels: NDArray[np.int64], variances: Floats | None = None
     ) -> None:
         """Learn from rows that were predicted at once with one Newton step.
 

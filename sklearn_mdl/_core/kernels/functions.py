@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -57,14 +59,14 @@ class Kernel(NamedTuple):
             found = self.name(pairs.one.cpu().numpy(), pairs.other.cpu().numpy())
             return _matrix(found, len(pairs.one), len(pairs.other)).to(pairs.one)
         if self.name == "rbf":
-            return torch.exp(-self._rate(pairs.distance) * pairs.squared_distances())
-        products = pairs.products()
+            return torch.exp(-self._rate(pairs.distance) * pairs.squared_distances)
+        products = pairs.products
         if self.name == "polynomial":
             gamma = 1.0 if self.gamma is None else self.gamma
             return (gamma * products + self.coef0) ** self.degree
         if self.name == "linear":
             return products
-        one, other = (squares.sqrt() for squares in pairs.squares())
+        one, other = (squares.sqrt() for squares in pairs.squares)
         return arc_cosine(products, one[:, None], other, self.depth)
 
     def diagonal(self, rows: Tensor) -> Tensor:
@@ -107,6 +109,7 @@ def _matrix(found: Any, n: int, m: int) -> Tensor:
     return torch.as_tensor(values)
 
 
+@dataclass(eq=False)
 class Pairs:
     """Two sets of rows, with the quantities that their kernels share.
 
@@ -115,47 +118,32 @@ class Pairs:
     one, other : Tensor of shape (n, d) and (m, d), float64
     distance : float
         The median squared distance, which is the unit of widths.
-    squares : Tensor of shape (m,) or None
+    known : Tensor of shape (m,) or None
         Squared lengths of the other rows if they are known.
     """
 
-    def __init__(
-        self,
-        one: Tensor,
-        other: Tensor,
-        distance: float,
-        squares: Tensor | None = None,
-    ) -> None:
-        self.one = one
-        self.other = other
-        self.distance = distance
-        self._given = squares
-        self._squares: tuple[Tensor, Tensor] | None = None
-        self._products: Tensor | None = None
-        self._distances: Tensor | None = None
+    one: Tensor
+    other: Tensor
+    distance: float
+    known: Tensor | None = None
 
+    @cached_property
     def products(self) -> Tensor:
         """Inner products (n, m)."""
-        if self._products is None:
-            self._products = self.one @ self.other.mT
-        return self._products
+        return self.one @ self.other.mT
 
+    @cached_property
     def squared_distances(self) -> Tensor:
         """Squared Euclidean distances (n, m)."""
-        if self._distances is None:
-            one, other = self.squares()
-            found = torch.add(one[:, None] + other, self.products(), alpha=-2)
-            self._distances = found.clamp_min_(0)
-        return self._distances
+        one, other = self.squares
+        found = torch.add(one[:, None] + other, self.products, alpha=-2)
+        return found.clamp_min_(0)
 
+    @cached_property
     def squares(self) -> tuple[Tensor, Tensor]:
         """Squared lengths of the rows, (n,) and (m,)."""
-        if self._squares is None:
-            other = self._given
-            if other is None:
-                other = self.other.square().sum(1)
-            self._squares = self.one.square().sum(1), other
-        return self._squares
+        other = self.other.square().sum(1) if self.known is None else self.known
+        return self.one.square().sum(1), other
 
 
 def arc_cosine(products: Tensor, one: Tensor, other: Tensor, depth: int) -> Tensor:
@@ -191,8 +179,8 @@ def median_distance(rows: Tensor) -> float:
     some = rows[::step]
     places = torch.triu_indices(len(some), len(some), 1, device=rows.device)
     pairs = Pairs(some, some, 1.0)
-    distances = pairs.squared_distances()[places[0], places[1]]
-    least = ROUNDING * pairs.squares()[1].max()
+    distances = pairs.squared_distances[places[0], places[1]]
+    least = ROUNDING * pairs.squares[1].max()
     for known in (distances, distances[distances > least]):
         if len(known) and known.median() > least:
             return float(known.median())

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Self
 
 import numpy as np
@@ -109,6 +110,7 @@ class ExtendedRidge(ForwardRidge):
         )
 
 
+@dataclass(eq=False)
 class ReducedRidge:
     """The posterior of weights of landmark features for several noises.
 
@@ -124,30 +126,21 @@ class ReducedRidge:
         Number of rows evaluated so far.
     """
 
-    def __init__(
-        self,
-        leading: tuple[Tensor, Tensor],
-        alphas: Tensor,
-        covariance: Tensor,
-        weights: Tensor,
-        n_rows: int,
-    ) -> None:
-        self.alphas = alphas
-        self.covariance = covariance
-        self.weights = weights
-        self.n_rows = n_rows
-        self.places, self._root = leading
-        self._is_shared = False
+    leading: tuple[Tensor, Tensor]
+    alphas: Tensor
+    covariance: Tensor
+    weights: Tensor
+    n_rows: int
+    _is_shared: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        """Name the parts of the choice."""
+        self.places, self._root = self.leading
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
         """Share everything that is replaced rather than modified."""
         self._is_shared = True
         return copy.copy(self)
-
-    @property
-    def leading(self) -> tuple[Tensor, Tensor]:
-        """The chosen landmarks (m,), and the root (m, m) of their kernel."""
-        return self.places, self._root
 
     def open(self, cross: Tensor, own: Tensor) -> Block:
         """Prepare a block of rows given the earlier rows, as a factor does.
@@ -163,8 +156,8 @@ class ReducedRidge:
         joined = self._joined(features)
         noise = torch.diag_embed(self.alphas[:, None].expand(-1, len(own)))
         remaining = torch.baddbmm(noise, joined, features.mT)
-        factor = cholesky(remaining)
-        return Block(factor, self._base(features), joined, beyond, cross[:, :0])
+        base = added_products(None, features, self.weights)
+        return Block(cholesky(remaining), base, joined, beyond, cross[:, :0])
 
     def close(self, block: Block, errors: Tensor) -> None:
         """Learn the rows of a block with their errors (A, B, P)."""
@@ -185,7 +178,7 @@ class ReducedRidge:
         """Return means (A, m, P) and variances (A, m) of other rows."""
         features, beyond = self._features(cross, own)
         joined = self._joined(features)
-        means = self._base(features)
+        means = added_products(None, features, self.weights)
         explained = (joined * features).sum(2)
         variances = explained + beyond + self.alphas[:, None]
         if pending is None:
@@ -203,9 +196,6 @@ class ReducedRidge:
         index = list(kept)
         self.alphas = self.alphas[index]
         self.covariance, self.weights = self.covariance[index], self.weights[index]
-
-    def _base(self, features: Tensor) -> Tensor:
-        return added_products(None, features, self.weights)
 
     def _features(self, cross: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
         """Return equal features (A, m, M) of rows, and the rest (m,) of the kernel."""

@@ -195,9 +195,11 @@ class ForwardRidge:
         """Add the rows of a block with their errors (A, B, P)."""
         size = errors.shape[1]
         number, place = divmod(self.n_rows, PANEL)
-        if not place:
-            self._panels.append(self._empty_panel())
         start, rows = number * PANEL, slice(place, place + size)
+        if not place:
+            widths = start, PANEL, self.n_outputs
+            shapes = [(len(self.alphas), PANEL, width) for width in widths]
+            self._panels.append(_Panel(*map(self.alphas.new_zeros, shapes)))
         panel = self._panels[number]
         panel.left[:, rows] = block.cross[:, :, :start]
         panel.own[:, rows, :place] = block.cross[:, :, start:]
@@ -343,14 +345,6 @@ class ForwardRidge:
             part = joined[:, :, start : start + rows]
             base = added_products(base, part, panel.errors[:, :rows])
         return base
-
-    def _empty_panel(self) -> _Panel:
-        n_alphas, zeros = len(self.alphas), self.alphas.new_zeros
-        return _Panel(
-            zeros(n_alphas, PANEL, PANEL * len(self._panels)),
-            zeros(n_alphas, PANEL, PANEL),
-            zeros(n_alphas, PANEL, self.n_outputs),
-        )
 
 
 def cholesky(matrices: Tensor) -> Tensor:

@@ -249,8 +249,7 @@ class ForwardCalibration:
 
     def member(self, index: int) -> list[float]:
         """Return the values of one member, (P,)."""
-        found: list[float] = self.values[index].tolist()
-        return found
+        return self.values[index].tolist()
 
     @torch.no_grad()
     def learn(self, slopes: Tensor) -> None:

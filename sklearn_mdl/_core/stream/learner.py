@@ -16,7 +16,9 @@ from sklearn_mdl._core.stream.scaling import Features, ReExpression, ScaledRows
 from sklearn_mdl._core.stream.units import TargetScaling
 from sklearn_mdl._core.validation import invalid
 
-Learned = Mapping[int, Mapping[str, Tensor]]  # tensors by column and by name
+State = Mapping[str, Tensor]  # of a readout, by name
+Learned = Mapping[int, State]  # by column
+Batches = Iterator[tuple[Tensor, Tensor]]  # rows and labels of minibatches
 
 
 class FeatureView(NamedTuple):
@@ -230,9 +232,7 @@ class Learner(ABC):
         """
 
     @abstractmethod
-    def update(
-        self, x: Tensor, y: Tensor, replayed: Iterator[tuple[Tensor, Tensor]]
-    ) -> None:
+    def update(self, x: Tensor, y: Tensor, replayed: Batches) -> None:
         """Learn from a new minibatch, then from replayed minibatches.
 
         Calibration has already used the new minibatch.

@@ -136,37 +136,32 @@ def _parts(
     dataset: str, tables: dict[str, Any], wanted: parts.ReadRequest, place: Path
 ) -> list[parts.Part]:
     """Turn the tables of all splits into a part for each column of lists."""
-    with _written(place, "tables with the same columns"):
-        return _parts_of(dataset, tables, wanted, place)
-
-
-def _parts_of(
-    dataset: str, tables: dict[str, Any], wanted: parts.ReadRequest, place: Path
-) -> list[parts.Part]:
     pa = needed(*_NEEDS)
-    schema = next(iter(tables.values())).schema
-    encoders = [field.name for field in schema if is_vector(pa, field.type)]
-    if not encoders:
-        types = {field.name: str(field.type) for field in schema}
-        required, found = "a column of lists of numbers", f"it holds {types}"
-        raise damaged(place, required, found, "store one list per row")
-    scalars = [f.name for f in schema if not pa.types.is_nested(f.type)]
-    key, column = parts.id_and_label(scalars, wanted, place)
-    columns = {
-        name: [v for table in tables.values() for v in table[name].to_pylist()]
-        for name in (column, key, wanted.groups)
-        if name is not None
-    }
-    labels, known = parts.labels_of(_named(schema, column, columns[column]))
-    groups = parts.groups_in(columns, wanted, place)
-    ids = None if key is None else parts.texts_of(columns[key], "ids")
-    counts = ", ".join(f"{name} {len(own)}" for name, own in tables.items() if name)
-    note = f"labels are column {column!r}" + (f"; splits: {counts}" if counts else "")
-    rest = labels, known, ids, note, groups
-    return [
-        parts.Part(dataset, name, _vectors(tables, name, place), *rest)
-        for name in encoders
-    ]
+    with _written(place, "tables with the same columns"):
+        schema = next(iter(tables.values())).schema
+        encoders = [field.name for field in schema if is_vector(pa, field.type)]
+        if not encoders:
+            types = {field.name: str(field.type) for field in schema}
+            required, found = "a column of lists of numbers", f"it holds {types}"
+            raise damaged(place, required, found, "store one list per row")
+        scalars = [f.name for f in schema if not pa.types.is_nested(f.type)]
+        key, column = parts.id_and_label(scalars, wanted, place)
+        columns = {
+            name: [v for table in tables.values() for v in table[name].to_pylist()]
+            for name in (column, key, wanted.groups)
+            if name is not None
+        }
+        labels, known = parts.labels_of(_named(schema, column, columns[column]))
+        groups = parts.groups_in(columns, wanted, place)
+        ids = None if key is None else parts.texts_of(columns[key], "ids")
+        counts = ", ".join(f"{name} {len(own)}" for name, own in tables.items() if name)
+        splits = f"; splits: {counts}" if counts else ""
+        note = f"labels are column {column!r}{splits}"
+        rest = labels, known, ids, note, groups
+        return [
+            parts.Part(dataset, name, _vectors(tables, name, place), *rest)
+            for name in encoders
+        ]
 
 
 def is_vector(pa: Any, kind: Any) -> bool:

@@ -32,12 +32,17 @@ HEAP = b"GCOL\1\0\0\0"  # where strings are stored
 
 @contextmanager
 def opened(path: Path) -> Iterator[h5py.File]:
-    """Open an HDF5 file, with errors that name what is missing."""
+    """Open an HDF5 file, and name it in errors of h5py and numpy while it is read."""
     library = needed("h5py", "load_representations", "readers")
+    errors = OSError, RuntimeError, LookupError, TypeError, AttributeError
+    others = OverflowError, MemoryError, UnicodeError, NotImplementedError
     with readable(path, "HDF5", "write it again", OSError, ValueError):
         _check_heaps(path)
         file: h5py.File = library.File(path, "r")
-    with file:
+    with (
+        readable(path, "plain arrays", "write it again", ValueError, *errors, *others),
+        file,
+    ):
         _check_links(file, path.parent, [path])
         yield file
 
@@ -98,15 +103,6 @@ def _check_size(item: h5py.Dataset) -> None:
         raise damaged(home, "the arrays that it names", found, "write it again")
 
 
-@contextmanager
-def _reading(path: Path) -> Iterator[None]:
-    """Name the file in errors of h5py and numpy."""
-    errors = OSError, RuntimeError, LookupError, TypeError, AttributeError
-    others = OverflowError, MemoryError, UnicodeError, NotImplementedError
-    with readable(path, "plain arrays", "write it again", ValueError, *errors, *others):
-        yield
-
-
 # Embeddings by id
 
 
@@ -165,7 +161,7 @@ def _labelled(
 
 def _read_vectors(path: Path) -> tuple[list[str], np.ndarray]:
     """Return ids and their embeddings in the order of the file."""
-    with _reading(path), opened(path) as file:
+    with opened(path) as file:
         entries = {key: item for key, item in file.items() if hasattr(item, "shape")}
         if not entries:
             cure = "store each embedding as file[id] = vector"
@@ -200,7 +196,7 @@ def _attribute(item: Any, name: str, default: str) -> str:
 
 def read_h5ad(path: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
     """Read the arrays in ``obsm`` and a column of ``obs``."""
-    with _reading(path), opened(path) as file:
+    with opened(path) as file:
         if not all(hasattr(file.get(name), "keys") for name in ("obs", "obsm")):
             found, cure = f"it holds {list(file)}", "write it by AnnData.write_h5ad"
             raise damaged(path, "obs and obsm of an AnnData", found, cure)
@@ -213,7 +209,7 @@ def read_h5ad(path: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
         lists = {name: parts.masked(v.tolist(), k) for name, (v, k) in columns.items()}
         groups = parts.groups_in(lists, wanted, path)
         ids = parts.texts_of(_read(obs[index]).tolist(), "ids")
-        arrays = {k: mapped(item, path) for k, item in obsm.items() if _is_table(item)}
+        arrays = {k: mapped(item, path) for k, item in obsm.items() if is_table(item)}
         skipped = [key for key in obsm if key not in arrays]
     fields = {"dataset": path.stem, "labels": labels, "known": known, "ids": ids}
     place = f"obsm of {path}"
@@ -241,7 +237,7 @@ def encoders_of(
     ]
 
 
-def _is_table(item: Any) -> bool:
+def is_table(item: Any) -> bool:
     """Return True for a dense HDF5 array of numbers with two axes."""
     return getattr(item, "ndim", 0) == 2 and item.dtype.kind in "biuf"
 

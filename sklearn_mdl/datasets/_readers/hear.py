@@ -97,8 +97,7 @@ def _read_block(folder: Path, split: str) -> np.ndarray:
     if not is_shape or 4 * math.prod(shape) != path.stat().st_size:
         found = f"it has {path.stat().st_size} bytes"
         raise damaged(path, f"float32 numbers of shape {shape}", found, _CURE)
-    block: np.ndarray = np.memmap(path, np.float32, "r", shape=tuple(shape))
-    return block
+    return np.memmap(path, np.float32, "r", shape=tuple(shape))
 
 
 def _read_labels(folder: Path, split: str) -> list[object]:

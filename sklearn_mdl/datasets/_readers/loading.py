@@ -194,7 +194,7 @@ def _of_anndata(adata: Any, wanted: ReadRequest) -> list[Part]:
     arrays = {
         key: X
         for key, X in tables.items()
-        if isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "biuf"
+        if isinstance(X, np.ndarray) and hdf5.is_table(X)
     }
     skipped = [key for key in tables if key not in arrays]
     ids = np.asarray(adata.obs_names, dtype=str)

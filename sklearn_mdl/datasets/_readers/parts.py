@@ -125,10 +125,12 @@ def label_column(columns: Iterable[str], wanted: ReadRequest, place: object) -> 
     Raises
     ------
     ValueError
-        If there is no such column or the choice is ambiguous. The error lists columns.
+        If there is no such column or no column of groups, or the choice is ambiguous.
+        The error lists columns.
     """
     there = list(columns)
-    check_groups(there, wanted, place)
+    if wanted.groups is not None and wanted.groups not in there:
+        raise invalid("groups", f"one of {there} in {place}", wanted.groups, "name one")
     there = [name for name in there if name != wanted.groups]
     if wanted.label in there:
         return str(wanted.label)
@@ -147,19 +149,6 @@ def id_and_label(
     """Return the name of the column of ids, if there is one, and of labels."""
     key = next((name for name in ID_NAMES if name in columns), None)
     return key, label_column([n for n in columns if n != key], wanted, place)
-
-
-def check_groups(columns: Iterable[str], wanted: ReadRequest, place: object) -> None:
-    """Raise if the column of groups does not exist.
-
-    Raises
-    ------
-    ValueError
-        With a list of the columns.
-    """
-    there = list(columns)
-    if wanted.groups is not None and wanted.groups not in there:
-        raise invalid("groups", f"one of {there} in {place}", wanted.groups, "name one")
 
 
 def groups_in(
@@ -217,17 +206,14 @@ def labels_of(values: Sequence[object]) -> tuple[np.ndarray, np.ndarray]:
     types = {type(value) for value in present}
     kinds = {str if issubclass(t, str) else bool if t is bool else float for t in types}
     if len(kinds) > 1 or not all(issubclass(t, str | int | float) for t in types):
-        required, found = "all numbers, all text or all bool", sorted(map(_name, types))
+        required = "all numbers, all text or all bool"
+        found = sorted(kind.__name__ for kind in types)
         raise invalid("labels", required, found, "store one label of one type per row")
     if not present:
         return np.zeros(len(values), dtype=np.int64), known
     own = iter(present)
     filled = [next(own) if k else present[0] for k in known]
     return (texts_of(filled, "labels") if kinds == {str} else np.asarray(filled)), known
-
-
-def _name(kind: type) -> str:
-    return kind.__name__
 
 
 def texts_of(values: Sequence[object], what: str) -> np.ndarray:

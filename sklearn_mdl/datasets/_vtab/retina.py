@@ -74,12 +74,10 @@ def subtract_local_average(pixels: np.ndarray, radius: int = RADIUS) -> np.ndarr
     return bounded
 
 
-def mask_and_crop(
-    pixels: np.ndarray, radius: int = RADIUS, kept: float = KEPT
-) -> np.ndarray:
+def mask_and_crop(pixels: np.ndarray) -> np.ndarray:
     """Grey out pixels outside a circle around the middle, and crop to its square."""
     height, width = pixels.shape[:2]
-    y, x, r = height // 2, width // 2, int(radius * kept)
+    y, x, r = height // 2, width // 2, int(RADIUS * KEPT)
     rows, columns = np.ogrid[:height, :width]
     outside = (rows - y) ** 2 + (columns - x) ** 2 > r**2
     masked = np.where(outside[:, :, None], np.uint8(GREY), pixels)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from copy import deepcopy
 
 import numpy as np
@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from torch import Tensor
 
 from sklearn_mdl._core.images.rows import Shape, pixels_of
-from sklearn_mdl._core.stream.learner import Learned, Learner, Report
+from sklearn_mdl._core.stream.learner import Batches, Learned, Learner, Report
 from sklearn_mdl._core.stream.outcomes import ClassLabels
 from sklearn_mdl._core.stream.samples import SampleStore
 from sklearn_mdl._core.stream.scaling import ReExpression, ScaledRows
@@ -116,9 +116,7 @@ class EncodingLearner(Learner):
         found = [lr.predict(shown(lr, scaled, n))[:, :n] for lr in self.inner]
         return torch.cat(found)
 
-    def update(
-        self, x: Tensor, y: Tensor, replayed: Iterator[tuple[Tensor, Tensor]]
-    ) -> None:
+    def update(self, x: Tensor, y: Tensor, replayed: Batches) -> None:
         """Keep the features of a new minibatch; learn from them and from past ones."""
         self._keep(x[self.place], y)
         if not self.features.n_refreshed:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from typing import ClassVar, Self
@@ -22,7 +22,7 @@ from sklearn_mdl.encoders import (
     image_encoder_of,
     sources_of_name,
 )
-from sklearn_mdl.readouts._build import Context
+from sklearn_mdl.readouts._build import Context, Members
 from sklearn_mdl.readouts._finetune.base import NetworkReadout
 from sklearn_mdl.readouts._finetune.learner import NetworkLearner, drawn_seed
 from sklearn_mdl.readouts._finetune.networks import PixelTrunk, module_of
@@ -129,20 +129,15 @@ class FineTunedReadout(NetworkReadout):
 
     encoder: AnyEncoder
 
+    architecture = "fine-tuned"
+
     _parameter_constraints: ClassVar[Constraints] = {
         **NetworkReadout._parameter_constraints,
         "encoder": [ImageEncoder, CachedEncoder],
     }
 
-    @property
-    def architecture(self) -> str:
-        """Short name: "fine-tuned"."""
-        return "fine-tuned"
-
     @classmethod
-    def learners_of(
-        cls, members: Sequence[tuple[int, Self]], context: Context
-    ) -> list[Learner]:
+    def learners_of(cls, members: Members[Self], context: Context) -> list[Learner]:
         """Make one learner per readout; load equal encoders only once."""
         shapes = [image_shape_of(context.n_features, r.image_shape) for _, r in members]
         encoders = distinct_encoders([r.encoder for _, r in members], shapes)
@@ -282,9 +277,7 @@ class ScratchReadout(NetworkReadout):
         return f"{name} from scratch"
 
     @classmethod
-    def learners_of(
-        cls, members: Sequence[tuple[int, Self]], context: Context
-    ) -> list[Learner]:
+    def learners_of(cls, members: Members[Self], context: Context) -> list[Learner]:
         """Make a learner with random weights for each readout."""
         return [readout._learner(column, context) for column, readout in members]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import chain
 from typing import cast
 
@@ -12,7 +12,13 @@ from torch import Tensor, nn
 
 from sklearn_mdl._core.images.rows import Shape, pixels_of
 from sklearn_mdl._core.nets.adamw import LogitScale
-from sklearn_mdl._core.stream.learner import Learned, Learner, Replay, copy_learned
+from sklearn_mdl._core.stream.learner import (
+    Batches,
+    Learned,
+    Learner,
+    Replay,
+    copy_learned,
+)
 from sklearn_mdl.encoders import EncoderTrunk
 from sklearn_mdl.readouts._build import Context
 from sklearn_mdl.readouts._finetune.base import NetworkReadout
@@ -99,15 +105,13 @@ class NetworkLearner(Learner):
     def _logits(self, rows: Tensor) -> Tensor:
         """Return float64 logits (n, C), from averaged weights if there are any."""
         if self._last is None or not torch.equal(self._last[0], rows):
-            batch = self.network.prepare(pixels_of(rows, self.shape))
+            batch = self.network.trunk.prepare(pixels_of(rows, self.shape))
             network = self.network if self.average is None else self.average.network
             logits = network.eval()(batch.to(rows.device)).double()
             self._last = rows, logits
         return self._last[1]
 
-    def update(
-        self, x: Tensor, y: Tensor, replayed: Iterator[tuple[Tensor, Tensor]]
-    ) -> None:
+    def update(self, x: Tensor, y: Tensor, replayed: Batches) -> None:
         """Learn from a new minibatch, then from replayed minibatches.
 
         If a loss is not finite, the weights are useless, so replay is skipped.
@@ -147,7 +151,7 @@ class NetworkLearner(Learner):
         with net_draws(True, drawn_seed(self.seed, self.n_steps)):
             if self.augment is not None:
                 images = augmented(images, self.augment)
-            batch = self.network.prepare(images).to(rows.device)
+            batch = self.network.trunk.prepare(images).to(rows.device)
             # Copy the labels, since other threads write to the same tensor.
             loss = self.net.train_step((batch, y.clone()))["loss"]
         self.net.optimizer_.zero_grad()  # to save memory

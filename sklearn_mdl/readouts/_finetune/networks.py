@@ -220,10 +220,6 @@ class HeadedNetwork(nn.Module):
         bias.data = torch.cat([bias, known.to(bias).expand(n)])
         self.head.out_features += n
 
-    def prepare(self, images: Tensor) -> Tensor:
-        """Preprocess images (n, H, W, C), uint8, for the trunk."""
-        return self.trunk.prepare(images)
-
     def forward(self, batch: Tensor) -> Tensor:
         """Return logits (n, C) of a minibatch."""
         with _running_statistics(self, self.training and len(batch) == 1):

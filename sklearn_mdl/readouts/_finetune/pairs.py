@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -19,7 +18,7 @@ from sklearn_mdl.encoders import (
     distinct_encoders,
 )
 from sklearn_mdl.readouts._base import check_readout
-from sklearn_mdl.readouts._build import Context, grouped
+from sklearn_mdl.readouts._build import Context, Members, grouped
 from sklearn_mdl.readouts._finetune.base import ImageReadout
 from sklearn_mdl.readouts._finetune.encoding import EncodingLearner
 
@@ -111,9 +110,7 @@ class FrozenReadout(ImageReadout):
         return f"frozen {self.readout.architecture}"
 
     @classmethod
-    def learners_of(
-        cls, members: Sequence[tuple[int, Self]], context: Context
-    ) -> list[Learner]:
+    def learners_of(cls, members: Members[Self], context: Context) -> list[Learner]:
         """Make one learner for all readouts on an encoder."""
         shapes = [image_shape_of(context.n_features, r.image_shape) for _, r in members]
         encoders = distinct_encoders([r.encoder for _, r in members], shapes)

@@ -63,8 +63,7 @@ class MaskedReconstruction(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
         weights, bias = self.network_.coefs_[0], self.network_.intercepts_[0]
-        hidden: np.ndarray = np.maximum(X @ weights + bias, 0)
-        return hidden
+        return np.maximum(X @ weights + bias, 0)
 
 
 def demo_datasets() -> dict[str, tuple[np.ndarray, np.ndarray]]:

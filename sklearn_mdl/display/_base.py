@@ -285,8 +285,7 @@ def named_lines(place: ArrayLike, last: ArrayLike, max_named: int) -> list[int]:
     """Return the lines that a legend names."""
     if not isinstance(max_named, Integral) or max_named < 1:
         raise invalid("max_named", "an integer of at least 1", max_named, "try 12")
-    named: list[int] = np.lexsort((last, place))[:max_named].tolist()
-    return named
+    return np.lexsort((last, place))[:max_named].tolist()
 
 
 # Names, notes and legends

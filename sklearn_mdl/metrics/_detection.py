@@ -119,8 +119,7 @@ def positive_probabilities(
             f"{classes.tolist()}; name the positive class"
         )
     proba = np.exp(-nats)
-    found: Floats = np.where(y == pos_label, proba, 1 - proba)
-    return found
+    return np.where(y == pos_label, proba, 1 - proba)
 
 
 def detection_measures(

@@ -152,14 +152,12 @@ class PairSums:
     @property
     def means(self) -> Floats:
         """Mean differences (zero if there are none)."""
-        found: Floats = self.totals / np.maximum(self.n, 1)
-        return found
+        return self.totals / np.maximum(self.n, 1)
 
     @property
     def variances(self) -> Floats:
         """Variances of differences (zero if there are none)."""
-        found: Floats = np.maximum(self.moments, 0.0) / np.maximum(self.n, 1)
-        return found
+        return np.maximum(self.moments, 0.0) / np.maximum(self.n, 1)
 
 
 class LossRace:

@@ -19,13 +19,7 @@ from sklearn_mdl._core.sklearn_compat import (
     StrOptions,
     fit_context,
 )
-from sklearn_mdl._core.unsupported import (
-    DELAY,
-    ESCAPE,
-    GROUPS,
-    PERMUTATIONS,
-    unsupported,
-)
+from sklearn_mdl._core.unsupported import DELAY, GROUPS, PERMUTATIONS, unsupported
 from sklearn_mdl._core.validation import (
     as_labels,
     may_be_real,
@@ -45,7 +39,7 @@ from sklearn_mdl.model_selection._encoding import (
     listed,
 )
 from sklearn_mdl.model_selection._forecast import Forecast, forecast
-from sklearn_mdl.model_selection._given import opened
+from sklearn_mdl.model_selection._given import opened, refuse_new_classes
 from sklearn_mdl.model_selection._ranking import PrintedRanking, Ranking
 from sklearn_mdl.model_selection._running import run_tasks
 from sklearn_mdl.model_selection._store import CellStore
@@ -391,9 +385,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
     ) -> list[Task | Failure]:
         """Check all arguments, run the encoders, and list the cells."""
         self._store()  # raises for settings that cannot be written to JSON
-        if getattr(self.switcher, "new_classes", "refuse") != "refuse":
-            cure = 'pass new_classes="refuse"'
-            raise unsupported(ESCAPE, "a comparison of streams", cure)
+        refuse_new_classes(self.switcher)
         if self.n_permutations is not None:
             self._check_permutable()
             _check_kernels(None if self.switcher is None else self.switcher.readouts)

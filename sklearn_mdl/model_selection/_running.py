@@ -230,13 +230,9 @@ def _attempt_all(
             step, return_as = PORTION * effective_n_jobs(n_jobs) - 1, "list"
         try:
             while (first := next(calls, None)) is not None:
-                settings = {
-                    "return_as": return_as,
-                    "pre_dispatch": "n_jobs",
-                    **watched(),
-                }
+                settings = {"return_as": return_as, "pre_dispatch": "n_jobs"}
                 portion = chain([first], islice(calls, step))
-                parallel = Parallel(n_jobs=n_jobs, **settings)
+                parallel = Parallel(n_jobs=n_jobs, **settings, **watched())
                 yield from parallel(portion if step is None else list(portion))
         except Exception as error:
             if type(error).__name__ not in DEATHS:

@@ -261,12 +261,8 @@ def _dataset_text(ranking: RankStatistics, index: int) -> str:
     if cell.is_real:
         kind = "real labels, Gaussian code of labels"
     title = f"{cell.dataset}: {cell.n_samples} examples, {kind} alone {alone:.1f} nats"
-    lines = [
-        title,
-        table.to_text(),
-        ranking.common_settings_notes_.get(cell.dataset, ""),
-    ]
-    return "\n".join(filter(None, lines))
+    note = ranking.common_settings_notes_.get(cell.dataset)
+    return "\n".join(filter(None, [title, table.to_text(), note]))
 
 
 def ranking_text(ranking: RankStatistics, title: str = "Average ranks") -> str:

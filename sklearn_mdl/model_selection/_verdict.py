@@ -249,9 +249,8 @@ def verdict_of(ranking: CellArrays) -> Verdict:
     names = [ranking.encoder_names_[e] for e in order]
     datasets, ranks = [], np.zeros(())
     rng = np.random.default_rng(0)
-    for name, sample in zip(
-        ranking.dataset_names_, ranking.codelength_samples_, strict=True
-    ):
+    samples = ranking.codelength_samples_
+    for name, sample in zip(ranking.dataset_names_, samples, strict=True):
         draws = sample.draws(rng)
         ranks = ranks + rankdata(draws, axis=1)
         datasets.append(_on_dataset(ranking, name, sample, chances_of_best(draws)))

@@ -214,6 +214,10 @@ class LossRace:
         self.sums = PairSums(shape)
         self.clipped = None if n_classes is None else PairSums(shape)
         self.n_labels = 0
+        self.begin(shape)
+
+    def begin(self, shape: tuple[int, ...]) -> None:
+        """Let all encoders take part."""
         self.alive = np.ones(shape, dtype=bool)
         self.certified = np.zeros(shape, dtype=bool)
         self.out_at = np.zeros(shape, dtype=np.intp)
@@ -321,11 +325,7 @@ class LossRace:
             for name, table in ({} if sums is None else vars(sums)).items():
                 square = table[np.ix_(kept, kept)]
                 setattr(sums, name, np.repeat(square[None], n_copies, axis=0))
-        shape = n_copies, len(kept)
-        other.alive, other.certified = np.ones(shape, bool), np.zeros(shape, bool)
-        other.out_at = np.zeros(shape, dtype=np.intp)
-        other.stopped_at = np.zeros(n_copies, dtype=np.intp)
-        other.leader_at_stop = np.zeros(n_copies, dtype=np.intp)
+        other.begin((n_copies, len(kept)))
         return other
 
 

@@ -123,9 +123,8 @@ class Comparison:
         """Return the answer line by line."""
         lines = self._of_one() if self._n_datasets == 1 else self._of_several()
         if self.scorer.eliminated_:
-            lines[0] += (
-                f" Eliminated before: {names_of(list(self.scorer.eliminated_))}."
-            )
+            out = names_of(list(self.scorer.eliminated_))
+            lines[0] += f" Eliminated before: {out}."
         return [line for line in [*lines, self._of_pairs()] if line]
 
     def rows(self, dataset: str | None = None) -> list[Row]:
@@ -350,15 +349,13 @@ class Comparison:
         if task.runner_up is None:
             return [f"{task.winner}, the only encoder: {task.codelength:.0f} nats."]
         is_known = not math.isnan(task.half_width)
-        by = f"{task.margin:.2g}"
-        by = rounded(task.margin, task.half_width) if is_known else by
+        margin = task.margin
+        by = rounded(margin, task.half_width) if is_known else f"{margin:.2g}"
         start = f"{task.winner} has the shortest code, {by} nats shorter than "
         start += f"that of {task.runner_up}."
         if not is_known:
-            return [
-                start,
-                "Traces of cells are gone: fit again to find out if this is chance.",
-            ]
+            gone = "Traces of cells are gone: fit again to find out if this is chance."
+            return [start, gone]
         if not task.ties:
             return [start, "All other codes are significantly longer."]
         ties = f"Not significantly longer: {names_of(task.ties)}."
@@ -372,13 +369,12 @@ class Comparison:
 
     def _of_several(self) -> list[str]:
         answer, names = self._answer, self.scorer.encoder_names_
-        rank = self.scorer.average_ranks_[names.index(answer.best)]
-        wins = sum(task.winner == answer.best for task in answer.datasets)
         if len(names) == 1:
             return [f"{answer.best}, the only encoder, on {self._n_datasets} datasets."]
-        ranks = self.scorer.average_ranks_
-        tied = [name for name, r in zip(names, ranks, strict=True) if r == rank]
-        tied.remove(answer.best)
+        wins = sum(task.winner == answer.best for task in answer.datasets)
+        ranks = dict(zip(names, self.scorer.average_ranks_, strict=True))
+        rank = ranks.pop(answer.best)
+        tied = [name for name, other in ranks.items() if other == rank]
         shared = f", like {names_of(tied)}," if tied else ","
         lines = [
             f"{answer.best} has the best average rank, {rank:.1f} of {len(names)}"
@@ -403,12 +399,9 @@ class Comparison:
         if own[0].saved <= own[0].half:
             return f"Adding another encoder to {best} saves nothing significant."
         by = rounded(own[0].saved, own[0].half)
-        return f"Adding {added} to {best} saves {by} nats{self._everywhere}."
-
-    @property
-    def _everywhere(self) -> str:
-        n_datasets = len(self.scorer.dataset_names_)
-        return f" on {n_datasets} datasets together" if n_datasets > 1 else ""
+        n = self._n_datasets
+        where = f" on {n} datasets together" if n > 1 else ""
+        return f"Adding {added} to {best} saves {by} nats{where}."
 
 
 def _total(gains: Sequence[Gain]) -> Gain:

@@ -68,12 +68,11 @@ class MaskedReconstruction(TransformerMixin, BaseEstimator):
 
 def demo_datasets() -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Return scikit-learn's digits, wine and breast cancer, ``{name: (X, y)}``."""
-    loaders = {
-        "digits": load_digits,
-        "wine": load_wine,
-        "breast-cancer": load_breast_cancer,
+    return {
+        "digits": load_digits(return_X_y=True),
+        "wine": load_wine(return_X_y=True),
+        "breast-cancer": load_breast_cancer(return_X_y=True),
     }
-    return {name: load(return_X_y=True) for name, load in loaders.items()}
 
 
 def demo_encoders() -> dict[str, str | Pipeline]:

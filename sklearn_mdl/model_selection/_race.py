@@ -60,9 +60,8 @@ class RaceForecast(NamedTuple):
         """Return the forecast as a phrase."""
         if not np.isfinite(self.low):
             return f"more than {self.max_labels} more labels"
-        high = (
-            f"{self.high:.0f}" if np.isfinite(self.high) else f"over {self.max_labels}"
-        )
+        known = np.isfinite(self.high)
+        high = f"{self.high:.0f}" if known else f"over {self.max_labels}"
         if not np.isfinite(self.labels):
             return f"{self.low:.0f} or many more labels"
         plural = "" if self.labels == 1 else "s"
@@ -354,9 +353,8 @@ class EncoderRace(BaseEstimator):
         if alive and n > self.start:
             worst = max(-self.bounds_[self.encoder_names_.index(e), 0] for e in alive)
             others = ", ".join(map(repr, alive))
-            behind = (
-                "an unknown amount" if np.isinf(worst) else f"{max(worst, 0):.3g} nats"
-            )
+            behind = f"{max(worst, 0):.3g} nats"
+            behind = "an unknown amount" if np.isinf(worst) else behind
             lines.append(f"It may be behind {others} by up to {behind} per label.")
         if out:
             lines.append(f"Out: {', '.join(out)}.")

@@ -48,8 +48,7 @@ def base_switcher(
         required = "'asymptotic' if labels are real, since losses are unbounded"
         raise invalid("method", required, method, "omit method")
     refuse_new_classes(given)
-    base: Switcher = MDLReadoutSwitcher("linear") if given is None else given
-    copied: Switcher = clone(base)
+    copied: Switcher = clone(given or MDLReadoutSwitcher("linear"))
     return copied.set_params(store="memory", checkpoint=None, shuffle=False)
 
 

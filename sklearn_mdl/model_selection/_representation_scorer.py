@@ -200,10 +200,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
     _parameter_constraints: ClassVar[Constraints] = {
         "switcher": [MDLReadoutSwitcher, MDLReadoutSwitcherRegressor, None],
         "targets": [StrOptions({"auto", "classes", "real"})],
-        "n_orders": [
-            Interval(Integral, 1, None, closed="left"),
-            StrOptions({"auto"}),
-        ],
+        "n_orders": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "time_budget": [Interval(Real, 0, None, closed="neither"), None],
         "alpha": [Interval(Real, 0, 1, closed="neither")],
         "dataset_groups": [Mapping, None],
@@ -414,10 +411,8 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
                 if self.targets == "classes" and may_be_real(y):
                     y = y.astype(np.int64)  # classes for all switchers
                 data = fingerprints(X, y, groups, is_real=is_real)
-                first = Task(
-                    name, encoder, 0, seed, switcher, X, y, data, readouts, groups
-                )
-                first = first._replace(n_permutations=self.n_permutations)
+                given = X, y, data, readouts, groups, self.n_permutations
+                first = Task(name, encoder, 0, seed, switcher, *given)
                 yield from (first._replace(order=order) for order in range(n_orders))
 
     def _run(self, tasks: Sequence[Task]) -> Sequence[Cell | Failure | None]:

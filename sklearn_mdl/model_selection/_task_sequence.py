@@ -259,9 +259,8 @@ class TaskSequence(BaseEstimator):
         return estimator._run
 
     def _estimator(self) -> OnlineClassifier:
-        given = self.switcher
-        estimator: OnlineClassifier
-        estimator = MDLReadoutSwitcher("closed-form") if given is None else clone(given)
+        given = self.switcher or MDLReadoutSwitcher("closed-form")
+        estimator: OnlineClassifier = clone(given)
         estimator._validate_params()
         refuse_new_classes(estimator)
         return estimator

@@ -271,7 +271,7 @@ class EncoderRace(BaseEstimator):
         self.resume()
         labels, classes = checked_labels(y, self.classes_, self.n_classes)
         columns = checked_columns(X, self._columns)
-        features = self._features(X, len(labels))
+        features = self._features(X)
         for name, rows in features.items():
             check_features(rows, labels, f"encoder {name!r}")
             self._check_width(name, rows)
@@ -421,7 +421,7 @@ class EncoderRace(BaseEstimator):
             "switcher": {"class": type(base).__name__, **settings_of_cells(base)},
         }
 
-    def _features(self, X: Any, n_labels: int) -> dict[str, np.ndarray]:
+    def _features(self, X: Any) -> dict[str, np.ndarray]:
         """Return the rows of all encoders that are not out."""
         if not isinstance(X, Mapping):
             if not isinstance(self.encoders, Mapping):
@@ -430,12 +430,11 @@ class EncoderRace(BaseEstimator):
                     f"{type(X).__name__}; write update({{name: rows}}, y), or create "
                     "EncoderRace({name: transformer}, ...)"
                 )
-            return {name: self._encoded(name, X) for name in self.alive_}
+            given = self.encoders
+            return {e: self._encoded(e, given[e], X) for e in self.alive_}
         return rows_by_name(X, self.encoder_names_, self.alive_)
 
-    def _encoded(self, name: str, X: Any) -> np.ndarray:
-        assert isinstance(self.encoders, Mapping)
-        encoder: Any = self.encoders[name]
+    def _encoded(self, name: str, encoder: Any, X: Any) -> np.ndarray:
         if keeps_data(encoder):
             return np.array(as_array(X))
         if isinstance(encoder, LEARN_NOTHING):

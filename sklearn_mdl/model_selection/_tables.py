@@ -172,9 +172,8 @@ def codelength_table(
     switching : bool, default=False
         Show codelengths by switching only, as in the paper, instead of ranked ones.
     """
-    sizes = np.array([cell.n_samples for cell in ranking.first_cells_])
     nats = ranking.switching_codelengths_ if switching else ranking.codelengths_
-    nats = (nats / sizes[:, None])[:, best_first(ranking)]
+    nats = (nats / ranking.sizes_)[:, best_first(ranking)]
     printed = np.array([[f"{x:.{digits}f}" for x in row] for row in nats]).T
     # Values that are printed like the best one are bold too.
     best = printed[nats.argmin(axis=1), np.arange(len(nats))]

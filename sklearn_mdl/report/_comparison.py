@@ -138,8 +138,7 @@ class Comparison:
         names = self.scorer.dataset_names_
         chosen = names if dataset is None else [dataset]
         places = [names.index(name) for name in chosen]
-        sizes = [self.scorer.first_cells_[d].n_samples for d in places]
-        nats = self.scorer.codelengths_[places] / np.array(sizes)[:, None]
+        nats = (self.scorer.codelengths_ / self.scorer.sizes_)[places]
         halves = np.sqrt((self._halves[places] ** 2).sum(0)) / len(places)
         kept = {place: curve.kept for place, curve in self.curves_by_cell.items()}
         columns = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.util import find_spec
@@ -140,6 +141,9 @@ class Comparison:
         places = [names.index(name) for name in chosen]
         nats = (self.scorer.codelengths_ / self.scorer.sizes_)[places]
         halves = np.sqrt((self._halves[places] ** 2).sum(0)) / len(places)
+        cells = self.scorer.cells_by_encoder().items()
+        seconds = {at: float(np.mean([c.seconds for c in own])) for at, own in cells}
+        size = {at: own[0].n_samples * own[0].n_features * 4e-6 for at, own in cells}
         kept = {place: curve.kept for place, curve in self.curves_by_cell.items()}
         columns = {
             "encoder": self.scorer.encoder_names_,
@@ -150,8 +154,8 @@ class Comparison:
             "accuracy": self.scorer.accuracies_[places].mean(0).tolist(),
             "labels": self._labels(chosen),
             "encoding": self._sums(self.encoding_seconds, chosen, math.nan),
-            "seconds": self._sums(self._costs["seconds"], chosen, 0.0),
-            "megabytes": self._sums(self._costs["megabytes"], chosen, 0.0),
+            "seconds": self._sums(seconds, chosen, 0.0),
+            "megabytes": self._sums(size, chosen, 0.0),
             "kept": self._sums(kept, chosen, math.nan),
         }
         rows = [Row(*row) for row in zip(*columns.values(), strict=True)]
@@ -245,10 +249,8 @@ class Comparison:
         """Curves by dataset and encoder, without those whose traces are missing."""
         found: dict[Place, Curve] = {}
         for place, cells in self.scorer.cells_by_encoder().items():
-            try:
+            with suppress(FileNotFoundError):
                 found[place] = curve_of(cells, self.scorer.alpha)
-            except FileNotFoundError:
-                continue
         return found
 
     @cached_property
@@ -317,23 +319,14 @@ class Comparison:
 
     def _labels(self, chosen: Sequence[str]) -> list[float]:
         """Return labels until the level, averaged over datasets; NaN if not reached."""
+        levels, names = self.accuracy_levels, self.scorer.encoder_names_
+        if not levels.keys() >= set(chosen):
+            return [math.nan] * len(names)
         found = [
-            [
-                labels_to_reach(self.curves_by_cell[d, e], self.accuracy_levels[d])
-                for d in chosen
-            ]
-            if all(d in self.accuracy_levels for d in chosen)
-            else [math.nan]
-            for e in self.scorer.encoder_names_
+            [labels_to_reach(self.curves_by_cell[d, e], levels[d]) for d in chosen]
+            for e in names
         ]
         return [float(np.mean(row)) for row in found]
-
-    @cached_property
-    def _costs(self) -> dict[str, dict[Place, float]]:
-        groups = self.scorer.cells_by_encoder()
-        means = {at: float(np.mean([c.seconds for c in g])) for at, g in groups.items()}
-        size = {at: g[0].n_samples * g[0].n_features * 4e-6 for at, g in groups.items()}
-        return {"seconds": means, "megabytes": size}
 
     def _sums(
         self, table: Mapping[Place, float], chosen: Sequence[str], default: float

@@ -105,7 +105,7 @@ def test_with_time_enough_all_have_all_their_orders(n_orders, monkeypatch):
             for i, task in due.items()
         },
     )
-    monkeypatch.setattr(running, "_run_missing", lambda missing, *options: {})
+    monkeypatch.setattr(running, "_run_missing", lambda missing, *_, **options: {})
     assert None not in running.run_tasks(tasks, budget=1.0, n_jobs=None)
 
 

@@ -63,18 +63,16 @@ class MaskedReconstruction(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
         weights, bias = self.network_.coefs_[0], self.network_.intercepts_[0]
-        hidden: np.ndarray = np.maximum(X @ weights + bias, 0)
-        return hidden
+        return np.maximum(X @ weights + bias, 0)
 
 
 def demo_datasets() -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Return scikit-learn's digits, wine and breast cancer, ``{name: (X, y)}``."""
-    loaders = {
-        "digits": load_digits,
-        "wine": load_wine,
-        "breast-cancer": load_breast_cancer,
+    return {
+        "digits": load_digits(return_X_y=True),
+        "wine": load_wine(return_X_y=True),
+        "breast-cancer": load_breast_cancer(return_X_y=True),
     }
-    return {name: load(return_X_y=True) for name, load in loaders.items()}
 
 
 def demo_encoders() -> dict[str, str | Pipeline]:

@@ -184,7 +184,7 @@ def add_readouts(parser: argparse.ArgumentParser, automatic: str | None = None) 
 
 def readouts_of(options: argparse.Namespace) -> str | None:
     """Return the parameter ``readouts`` of a switcher."""
-    return None if options.readouts == READOUTS[0] else str(options.readouts)
+    return None if options.readouts in (None, READOUTS[0]) else options.readouts
 
 
 def add_switcher(parser: argparse.ArgumentParser) -> None:
@@ -329,9 +329,3 @@ def nats_line(title: str, width: int, nats: float, n_samples: int) -> str:
 def can_draw() -> bool:
     """Return True if matplotlib, from the extra ``plot``, is installed."""
     return find_spec("matplotlib") is not None
-
-
-def print_missing_figures() -> None:
-    """Print how to get figures, if matplotlib is not installed."""
-    if not can_draw():
-        print('no figures: matplotlib is missing; pip install "sklearn_mdl[plot]"')

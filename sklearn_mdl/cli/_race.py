@@ -92,11 +92,10 @@ def run(options: argparse.Namespace) -> None:
 
 def _switcher(options: argparse.Namespace) -> sklearn_mdl.model_selection.Switcher:
     """Return the switcher with the named list."""
-    name = options.readouts and _options.readouts_of(options)
-    if options.classes is not None:
-        return sklearn_mdl.MDLReadoutSwitcher(name if options.readouts else "linear")
-    name = name if options.readouts else "closed-form"
-    return sklearn_mdl.MDLReadoutSwitcherRegressor(name)
+    kind, usual = sklearn_mdl.MDLReadoutSwitcher, "linear"
+    if options.classes is None:
+        kind, usual = sklearn_mdl.MDLReadoutSwitcherRegressor, "closed-form"
+    return kind(_options.readouts_of(options) if options.readouts else usual)
 
 
 def _steps(options: argparse.Namespace, known: np.ndarray) -> Iterator[list[str]]:

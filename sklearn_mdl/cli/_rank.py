@@ -130,9 +130,8 @@ def _switcher(options: argparse.Namespace, datasets: _options.Features) -> Any:
     where = {"device": options.device, "precision": options.precision}
     if options.readouts is None and where == {"device": "auto", "precision": "float32"}:
         return None
-    readouts = options.readouts and _options.readouts_of(options)
     labels = {f"dataset {name!r}": parts[1] for name, parts in datasets.items()}
-    return _options.kind_of(options, labels)(readouts, **where)
+    return _options.kind_of(options, labels)(_options.readouts_of(options), **where)
 
 
 def _accuracies(

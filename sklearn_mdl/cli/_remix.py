@@ -48,9 +48,8 @@ def run(options: argparse.Namespace) -> None:
     """Print the codelength of stored losses under each of the priors."""
     from sklearn_mdl._core.io.whole_files import filled, refuse_foreign_in  # scipy
 
-    priors = {
-        text: _options.parse_prior(text) for text in options.prior or ["learned-share"]
-    }
+    texts = options.prior or ["learned-share"]
+    priors = {text: _options.parse_prior(text) for text in texts}
     stored = sklearn_mdl.switcher.load_losses(options.losses)
     for prior in priors.values():
         prior.check_length(stored.n_samples)  # check all before mixing
@@ -81,8 +80,8 @@ def run(options: argparse.Namespace) -> None:
             print(*(f"wrote {options.out / name}" for name in written), sep="\n")
     if options.out is not None and stored.architectures is None:
         print("no figures: these losses do not name the architectures of the readouts")
-    elif options.out is not None:
-        _options.print_missing_figures()
+    elif options.out is not None and not _options.can_draw():
+        print('no figures: matplotlib is missing; pip install "sklearn_mdl[plot]"')
 
 
 def _weights(stored: StoredLosses, which: str) -> np.ndarray | None:
@@ -140,10 +139,9 @@ def _write(stem: Path, trace: ForwardTrace, stored: StoredLosses) -> list[str]:
     step = 1
     while -(-len(trace.posterior) // step) > MAX_ROWS:
         step *= 2
-    rows = zip(trace.steps[::step], trace.posterior[::step].tolist(), strict=True)
-    sklearn_mdl.report.write_rows(
-        table, ["examples seen", *names], ([t, *row] for t, row in rows)
-    )
+    kept = zip(trace.steps[::step], trace.posterior[::step].tolist(), strict=True)
+    rows = ([t, *row] for t, row in kept)
+    sklearn_mdl.report.write_rows(table, ["examples seen", *names], rows)
     written = [codelengths.name, table.name]
     if trace.kinds is not None and _options.can_draw():
         _draw(figure, trace.posterior, names)

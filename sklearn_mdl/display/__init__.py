@@ -1,10 +1,9 @@
 """Figures."""
 
 from sklearn_mdl.display._base import (
-    Display as Display,
+    best_first as best_first,
     check_choice as check_choice,
     data_frame as data_frame,
-    encoder_styles as encoder_styles,
     plot_extra as plot_extra,
 )
 from sklearn_mdl.display._codelengths import CodelengthDisplay

@@ -70,11 +70,6 @@ class Switcher(Protocol):
     readouts_: list[Readout]
     view_names_: list[Hashable]
     view_posterior_: Floats
-
-
-class Pooling(Protocol):
-    """A fitted switcher that pools."""
-
     pool_kinds_: list[Hashable]
     pool_weights_: Floats
 
@@ -285,8 +280,7 @@ def named_lines(place: ArrayLike, last: ArrayLike, max_named: int) -> list[int]:
     """Return the lines that a legend names."""
     if not isinstance(max_named, Integral) or max_named < 1:
         raise invalid("max_named", "an integer of at least 1", max_named, "try 12")
-    named: list[int] = np.lexsort((last, place))[:max_named].tolist()
-    return named
+    return np.lexsort((last, place))[:max_named].tolist()
 
 
 # Names, notes and legends
@@ -345,10 +339,9 @@ def put_legend(
     letters = NARROW_LEGEND_WIDTH if below else LEGEND_WIDTH
     wrapped = [_wrapped(label, letters) for label in labels]
     rows = [row for label in wrapped for row in label]
-    place: Style
     if below:
         n_columns = max(1, int(1.3 * width / (0.45 + 0.06 * longest(rows))))
-        place = {"loc": "upper right", "bbox_transform": _below(ax)}
+        place: Style = {"loc": "upper right", "bbox_transform": _below(ax)}
         place |= {"bbox_to_anchor": (1.0, 0.0)}
         place |= {"handlelength": 1.6, "columnspacing": 1.0}
     else:

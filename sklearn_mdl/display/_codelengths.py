@@ -63,9 +63,7 @@ class CodelengthDisplay(base.Display):
         thin_curves: Mapping[str, str] | None = None,
         retired_at: Mapping[str, int] | None = None,
     ) -> None:
-        self.curves = {
-            name: base.vector(c, f"curve {name!r}") for name, c in curves.items()
-        }
+        self.curves = {n: base.vector(c, f"curve {n!r}") for n, c in curves.items()}
         codes = list(self.curves.values())
         if not codes:
             raise invalid("curves", "one curve or more", curves, "give one")
@@ -117,7 +115,6 @@ class CodelengthDisplay(base.Display):
         losses = np.asarray(estimator.readout_losses_, dtype=np.float64)
         costs = estimator.switching_codelengths_[:, np.newaxis]
         losses = np.where(np.isnan(losses), costs, losses)  # retired
-        codes: dict[str, ArrayLike]
         if hasattr(estimator, "classes_"):
             codes = _uniform_code(len(losses), len(estimator.classes_))
         else:
@@ -134,9 +131,8 @@ class CodelengthDisplay(base.Display):
         curves |= {label: losses[:, k] for label, k in columns.items()}
         starts = {label: int(estimator.retired_at_[k]) for label, k in columns.items()}
         ends = {label: start for label, start in starts.items() if start >= 0}
-        return cls(curves, **compared, thin_curves=thin, retired_at=ends).plot(
-            **plot_options
-        )
+        display = cls(curves, **compared, thin_curves=thin, retired_at=ends)
+        return display.plot(**plot_options)
 
     @classmethod
     def from_codelengths(

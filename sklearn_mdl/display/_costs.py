@@ -73,12 +73,10 @@ class CostDisplay(base.Display):
         **plot_options : optional
             Passed to `plot`.
         """
-        base.check_fitted(scorer, "average_ranks_")
-        base.check_choice(cost, "cost", list(COSTS))
+        order = base.best_first(scorer)
         rows = {cell.dataset: cell.n_samples for cell in scorer.cells_}
         sizes = [[rows[name]] for name in scorer.dataset_names_]
         nats = (scorer.codelengths_ / np.array(sizes)).mean(0)
-        order = base.best_first(scorer)
         names = [scorer.encoder_names_[e] for e in order]
         attribute = "seconds" if cost == "seconds" else "n_features"
         costs: dict[str, list[float]] = {name: [] for name in names}
@@ -128,7 +126,6 @@ class CostDisplay(base.Display):
         widths = np.unique(self.costs)
         if self.cost == "features" and len(widths) <= MOST_TICKS:
             ax.set_xticks(widths, [f"{width:.0f}" for width in widths])
-            ax.minorticks_off()
         else:  # powers of ten may be too few labels
             ticker = base.plot_extra("matplotlib.ticker")
             decades = np.log10(widths[-1] / widths[0])
@@ -137,7 +134,7 @@ class CostDisplay(base.Display):
             elif decades < MOST_DECADES:
                 ax.xaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
             ax.xaxis.set_major_formatter("{x:g}")
-            ax.minorticks_off()
+        ax.minorticks_off()
         ax.margins(0.08)
         ax.set(xlabel=COSTS[self.cost], ylabel="nats per example (less is better)")
         ax.spines[["top", "right"]].set_visible(False)

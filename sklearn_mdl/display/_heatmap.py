@@ -117,7 +117,6 @@ class RankingHeatmapDisplay(base.Display):
             Passed to `plot`.
         """
         order = base.best_first(scorer)
-        values: ArrayLike
         if kind == "preferred-readout":
             values = np.array(scorer.preferred_readouts()).T[order]
             if readouts is None:

@@ -58,9 +58,7 @@ class LearningCurveDisplay(base.Display):
         epsilon: float | None = None,
         n_intervals: int = 20,
     ) -> None:
-        self.curves = {
-            name: np.asarray(curve, dtype=np.float64) for name, curve in curves.items()
-        }
+        self.curves = {name: np.asarray(c, np.float64) for name, c in curves.items()}
         if not self.curves:
             raise invalid("curves", "one curve or more", curves, "give one")
         for name, curve in self.curves.items():

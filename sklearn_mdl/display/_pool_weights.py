@@ -45,7 +45,7 @@ class PoolWeightsDisplay(base.Display):
         self.weights = base.columns(weights, "weights", self.names)
 
     @classmethod
-    def from_estimator(cls, estimator: base.Pooling, **plot_options: Any) -> Self:
+    def from_estimator(cls, estimator: base.Switcher, **plot_options: Any) -> Self:
         """Draw the weights of a switcher's kinds.
 
         Parameters

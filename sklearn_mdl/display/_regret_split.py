@@ -72,17 +72,13 @@ class RegretSplitDisplay(base.Display):
         nats = [self.learning, *self.codelengths.tolist()]
         if not np.isfinite(nats).all():
             raise invalid("learning and codelengths", "finite", nats, "give nats")
-        bounds = (
-            dict.fromkeys(self.names, np.nan) if upper_bounds is None else upper_bounds
-        )
-        if set(bounds) != set(self.names):
-            required = f"one bound for each of {self.names}"
-            raise invalid(
-                "upper_bounds", required, dict(bounds), "name the same strategies"
-            )
-        self.upper_bounds = np.array(
-            [bounds[name] for name in self.names], dtype=np.float64
-        )
+        if upper_bounds is None:
+            upper_bounds = dict.fromkeys(self.names, np.nan)
+        if set(upper_bounds) != set(self.names):
+            required, given = f"one bound for each of {self.names}", dict(upper_bounds)
+            raise invalid("upper_bounds", required, given, "name the same strategies")
+        bounds = [upper_bounds[name] for name in self.names]
+        self.upper_bounds = np.array(bounds, dtype=np.float64)
         self.sequence_name = sequence_name
         self._order = np.argsort(self.codelengths, kind="stable")
 

@@ -51,9 +51,8 @@ class TwoAxesDisplay(base.Display):
         nulls: Mapping[str, float],
     ) -> None:
         self.names = [str(name) for name in names]
-        self.label_nats, self.batch_nats = base.vectors(
-            self.names, label_nats=label_nats, batch_nats=batch_nats
-        )
+        nats = {"label_nats": label_nats, "batch_nats": batch_nats}
+        self.label_nats, self.batch_nats = base.vectors(self.names, **nats)
         self.nulls = dict(nulls)
         if set(nulls) != {"label", "batch", "batch given label"}:
             required = "nats of 'label', 'batch' and 'batch given label'"

@@ -119,8 +119,7 @@ def positive_probabilities(
             f"{classes.tolist()}; name the positive class"
         )
     proba = np.exp(-nats)
-    found: Floats = np.where(y == pos_label, proba, 1 - proba)
-    return found
+    return np.where(y == pos_label, proba, 1 - proba)
 
 
 def detection_measures(
@@ -175,10 +174,7 @@ def detection_measures(
             "is_positive and scores must have one shape (N,), scores finite, got "
             f"{y.shape} and {s.shape}; give both for each example"
         )
-    for name, value in {
-        "max_fpr": max_fpr,
-        "level": level,
-    }.items():
+    for name, value in {"max_fpr": max_fpr, "level": level}.items():
         if not 0 < value < 1:
             raise ValueError(f"{name} must be between 0 and 1, got {value}; try 0.9")
     positive, negative = np.flatnonzero(y), np.flatnonzero(~y)
@@ -192,22 +188,15 @@ def detection_measures(
     for own in (positive, negative):
         chances = np.full(len(own), 1 / len(own))
         times[1:, own] = rng.multinomial(len(own), chances, n_resamples)
-    point, *draws = _measured(y, s, times, max_fpr)
+    found = _measured(y, s, times, max_fpr)
+    area, precision, recall, threshold = found[0].tolist()
     tails = [(1 - level) / 2, (1 + level) / 2]
-    low, high = np.quantile(np.array(draws)[:, :3], tails, axis=0).tolist()
-    intervals = list(zip(low, high, strict=True))
+    bounds = np.quantile(found[1:, :3], tails, axis=0)
+    around_area, around_precision, around_recall = map(tuple, bounds.T.tolist())
     return DetectionMeasures(
-        len(positive),
-        len(negative),
-        float(point[0]),
-        intervals[0],
-        float(point[1]),
-        intervals[1],
-        float(point[2]),
-        intervals[2],
-        float(point[3]),
-        float(max_fpr),
-        float(level),
+        *(len(positive), len(negative), area, around_area),
+        *(precision, around_precision, recall, around_recall),
+        *(threshold, float(max_fpr), float(level)),
     )
 
 

@@ -52,8 +52,7 @@ WIDEST = 0.1  # largest informative half-width, as a share of the codelength
 
 def is_narrow(values: Floats, lower: Floats, upper: Floats) -> NDArray[np.bool_]:
     """Return True where intervals of codelengths are narrow enough to be useful."""
-    narrow: NDArray[np.bool_] = (upper - lower) / 2 <= WIDEST * values
-    return narrow
+    return (upper - lower) / 2 <= WIDEST * values
 
 
 class Extrapolation(NamedTuple):
@@ -252,8 +251,7 @@ def _falling(times: Floats, power: float, knee: float, sharpness: float) -> Floa
         return times**-power
     if np.isinf(power):
         return np.exp(-times / knee)
-    bent: Floats = (1 + (times / knee) ** sharpness) ** (-power / sharpness)
-    return bent
+    return (1 + (times / knee) ** sharpness) ** (-power / sharpness)
 
 
 def _interval(draws: Floats, level: float) -> tuple[Floats, Floats]:

@@ -126,6 +126,11 @@ class CellArrays:
         return [firsts[name] for name in self.dataset_names_]
 
     @property
+    def sizes_(self) -> np.ndarray:
+        """Number of labels of each dataset, (n_datasets, 1)."""
+        return np.array([[cell.n_samples] for cell in self.first_cells_])
+
+    @property
     def common_settings_notes_(self) -> dict[str, str]:
         """Notes on datasets where common settings affect an encoder (see the class)."""
         notes = {
@@ -164,8 +169,7 @@ class CellArrays:
         """
         check_choice(reference, "reference", ("uniform", "frequency", "labels"))
         nats = [[self._reference(cell, reference)] for cell in self.first_cells_]
-        sizes = [[cell.n_samples] for cell in self.first_cells_]
-        saved: np.ndarray = (np.array(nats) - self.codelengths_) / np.array(sizes)
+        saved: np.ndarray = (np.array(nats) - self.codelengths_) / self.sizes_
         return saved
 
     def _reference(self, first: Cell, reference: str) -> float:

@@ -343,9 +343,7 @@ def _by_architecture(switcher: Switcher) -> tuple[Trace, dict[str, float]]:
     """Sum the posterior by architecture, and thin the rows of a long posterior."""
     kinds = [readout.architecture for readout in switcher.readouts_]
     names = list(dict.fromkeys(kinds))
-    belongs = np.array(
-        [[kind == name for name in names] for kind in kinds], dtype=float
-    )
+    belongs = np.array([[float(kind == name) for name in names] for kind in kinds])
     posterior = switcher.posterior_ @ belongs
     mean = dict(zip(names, posterior.mean(0).tolist(), strict=True))
     steps = kept_steps(len(posterior))

@@ -39,8 +39,7 @@ class OrderSpread(NamedResult):
     @property
     def relative(self) -> Floats:
         """Standard deviation as a share of the mean, (n_datasets, n_encoders)."""
-        share: Floats = self.std / self.mean
-        return share
+        return self.std / self.mean
 
     def _columns(self) -> Mapping[str, Sequence[object]]:
         return self._by_cell("mean", "std", "relative")

@@ -89,17 +89,13 @@ class ExportedProbe:
         scaler.mean_, scaler.scale_ = self.mean, self.deviation
         scaler.var_ = np.square(self.deviation)
         clip = {"a_min": -REACH, "a_max": REACH}
-        limit = (
-            Normalizer() if self.is_unit else FunctionTransformer(np.clip, kw_args=clip)
-        )
+        clipping = FunctionTransformer(np.clip, kw_args=clip)
+        limit = Normalizer() if self.is_unit else clipping
         linear = LogisticRegression()
         linear.classes_, linear.n_features_in_ = self.classes, d
         weights, intercepts = self.weights, self.intercepts
         if len(self.classes) == 2:
-            weights, intercepts = (
-                weights[1:] - weights[:1],
-                intercepts[1:] - intercepts[:1],
-            )
+            weights, intercepts = np.diff(weights, axis=0), np.diff(intercepts)
         linear.coef_, linear.intercept_ = weights, intercepts
         steps = [("view", select), ("scale", scaler), ("limit", limit)]
         found = Pipeline([*steps, ("linear", linear)])
@@ -312,17 +308,15 @@ def _calibrated(
 def _best_linear(switcher: MDLReadoutSwitcher) -> int:
     """Return the position of the linear kernel with the shortest code."""
     costs = switcher.readout_codelengths_
-    places = []
-    for place, readout in enumerate(switcher.readouts_):
-        inner = readout.inner if isinstance(readout, ViewSettings) else readout
-        is_linear = getattr(inner, "kernel", None) == "linear"
-        if (
-            is_linear
-            and inner.scaling in SCALINGS
-            and not inner.memory.forgets
-            and switcher.retired_at_[place] < 0
-        ):
-            places.append(place)
+    inner = [r.inner if isinstance(r, ViewSettings) else r for r in switcher.readouts_]
+    places = [
+        place
+        for place, readout in enumerate(inner)
+        if getattr(readout, "kernel", None) == "linear"
+        and readout.scaling in SCALINGS
+        and not readout.memory.forgets
+        and switcher.retired_at_[place] < 0
+    ]
     if not places:
         required = "a list with a linear kernel that keeps all rows and has not retired"
         cure = 'fit with readouts="linear", or view_readouts(columns, "linear")'
@@ -360,9 +354,8 @@ def _weights(
     else:
         np.clip(scaled, -REACH, REACH, out=scaled)
     # Use opposite rows, since the mean itself may have no direction due to rounding.
-    (scores, _), (opposite, _) = map(
-        readout.uncalibrated_scores, (near, 2 * mean - near)
-    )
+    both = near, 2 * mean - near
+    (scores, _), (opposite, _) = map(readout.uncalibrated_scores, both)
     at_mean = (0.5 * (scores + opposite)).mean(0)
     found, *_ = np.linalg.lstsq(scaled, scores - at_mean, rcond=1e-10)
     return found.T, at_mean

@@ -200,10 +200,8 @@ def _trial(task: Task) -> tuple[float, int, int]:
     """Time a run over the first minibatches, after a warm-up."""
     apart = {"store": "memory", "checkpoint": None, "n_jobs": None, "verbose": 0}
     switcher = switcher_of(task).set_params(**apart)
-    classes, batch = (
-        np.unique(task.y),
-        batch_sizes(switcher.batch_size, is_by_name=False)[1],
-    )
+    classes = np.unique(task.y)
+    _, batch = batch_sizes(switcher.batch_size, is_by_name=False)
     named = {} if task.is_real else {"classes": classes}
     rows = draw_order(task.seed, task.order, len(task.y))
     n_warm = min(WARM * batch, len(rows) // 2)

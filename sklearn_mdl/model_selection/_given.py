@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from torch import nn
 
+from sklearn_mdl._core.unsupported import ESCAPE, unsupported
 from sklearn_mdl._core.validation import invalid, refuse_labelled
 from sklearn_mdl.datasets import load_representations
 from sklearn_mdl.encoders import keeps_data
@@ -110,6 +111,13 @@ def _checked_mapping(name: str, given: object, form: str) -> Mapping[str, Any]:
         )
     check_names(given)
     return given
+
+
+def refuse_new_classes(switcher: object) -> None:
+    """Raise for a switcher that accepts classes as they appear."""
+    if getattr(switcher, "new_classes", "refuse") != "refuse":
+        cure = 'pass new_classes="refuse"'
+        raise unsupported(ESCAPE, "a comparison of streams", cure)
 
 
 def check_names(names: Iterable[object]) -> None:

@@ -60,9 +60,8 @@ class RaceForecast(NamedTuple):
         """Return the forecast as a phrase."""
         if not np.isfinite(self.low):
             return f"more than {self.max_labels} more labels"
-        high = (
-            f"{self.high:.0f}" if np.isfinite(self.high) else f"over {self.max_labels}"
-        )
+        known = np.isfinite(self.high)
+        high = f"{self.high:.0f}" if known else f"over {self.max_labels}"
         if not np.isfinite(self.labels):
             return f"{self.low:.0f} or many more labels"
         plural = "" if self.labels == 1 else "s"
@@ -272,7 +271,7 @@ class EncoderRace(BaseEstimator):
         self.resume()
         labels, classes = checked_labels(y, self.classes_, self.n_classes)
         columns = checked_columns(X, self._columns)
-        features = self._features(X, len(labels))
+        features = self._features(X)
         for name, rows in features.items():
             check_features(rows, labels, f"encoder {name!r}")
             self._check_width(name, rows)
@@ -354,9 +353,8 @@ class EncoderRace(BaseEstimator):
         if alive and n > self.start:
             worst = max(-self.bounds_[self.encoder_names_.index(e), 0] for e in alive)
             others = ", ".join(map(repr, alive))
-            behind = (
-                "an unknown amount" if np.isinf(worst) else f"{max(worst, 0):.3g} nats"
-            )
+            behind = f"{max(worst, 0):.3g} nats"
+            behind = "an unknown amount" if np.isinf(worst) else behind
             lines.append(f"It may be behind {others} by up to {behind} per label.")
         if out:
             lines.append(f"Out: {', '.join(out)}.")
@@ -423,7 +421,7 @@ class EncoderRace(BaseEstimator):
             "switcher": {"class": type(base).__name__, **settings_of_cells(base)},
         }
 
-    def _features(self, X: Any, n_labels: int) -> dict[str, np.ndarray]:
+    def _features(self, X: Any) -> dict[str, np.ndarray]:
         """Return the rows of all encoders that are not out."""
         if not isinstance(X, Mapping):
             if not isinstance(self.encoders, Mapping):
@@ -432,12 +430,11 @@ class EncoderRace(BaseEstimator):
                     f"{type(X).__name__}; write update({{name: rows}}, y), or create "
                     "EncoderRace({name: transformer}, ...)"
                 )
-            return {name: self._encoded(name, X) for name in self.alive_}
+            given = self.encoders
+            return {e: self._encoded(e, given[e], X) for e in self.alive_}
         return rows_by_name(X, self.encoder_names_, self.alive_)
 
-    def _encoded(self, name: str, X: Any) -> np.ndarray:
-        assert isinstance(self.encoders, Mapping)
-        encoder: Any = self.encoders[name]
+    def _encoded(self, name: str, encoder: Any, X: Any) -> np.ndarray:
         if keeps_data(encoder):
             return np.array(as_array(X))
         if isinstance(encoder, LEARN_NOTHING):

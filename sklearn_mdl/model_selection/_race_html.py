@@ -47,14 +47,9 @@ def html_of_race(race: Race) -> str:
     names, bounds = race.encoder_names_, race.bounds_
     known = np.isfinite(bounds).all(1) & (race.n_labels_ > race.start)
     middles = np.where(known, np.where(known[:, None], bounds, 0.0).mean(1), 0.0)
-    order = sorted(
-        range(len(names)),
-        key=lambda i: (
-            names[i] in race.eliminated_at_,
-            names[i] != race.leader_,
-            middles[i],
-        ),
-    )
+    is_out = np.array([name in race.eliminated_at_ for name in names])
+    follows = np.array([name != race.leader_ for name in names])
+    order = np.lexsort((middles, follows, is_out))
     ends = np.append(bounds[known].ravel(), 0.0)
     low, high = float(ends.min()), float(ends.max())
     rows = []

@@ -16,11 +16,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_mdl._core.base.classifier import joined
 from sklearn_mdl._core.numerics import as_array
-from sklearn_mdl._core.unsupported import ESCAPE, unsupported
 from sklearn_mdl._core.validation import as_labels, invalid, refuse_missing
 from sklearn_mdl.encoders import CachedEncoder, ImageEncoder, keeps_data
 from sklearn_mdl.model_selection._encoding import checked_targets
-from sklearn_mdl.model_selection._given import checked_encoders
+from sklearn_mdl.model_selection._given import checked_encoders, refuse_new_classes
 from sklearn_mdl.model_selection._tasks import Switcher
 from sklearn_mdl.switcher import MDLReadoutSwitcher, MDLReadoutSwitcherRegressor
 
@@ -48,11 +47,8 @@ def base_switcher(
     if is_real and method == "exact":
         required = "'asymptotic' if labels are real, since losses are unbounded"
         raise invalid("method", required, method, "omit method")
-    if getattr(given, "new_classes", "refuse") != "refuse":
-        cure = 'pass new_classes="refuse"'
-        raise unsupported(ESCAPE, "a comparison of streams", cure)
-    base: Switcher = MDLReadoutSwitcher("linear") if given is None else given
-    copied: Switcher = clone(base)
+    refuse_new_classes(given)
+    copied: Switcher = clone(given or MDLReadoutSwitcher("linear"))
     return copied.set_params(store="memory", checkpoint=None, shuffle=False)
 
 
@@ -107,10 +103,8 @@ def checked_columns(
     for name, columns in found.items():
         wanted = before.get(name, columns)
         if columns != wanted:
-            required, cure = (
-                "those of the first call",
-                f"pass {wanted!r}, in this order",
-            )
+            required = "those of the first call"
+            cure = f"pass {wanted!r}, in this order"
             raise invalid(f"Columns of {name or 'X'}", required, columns, cure)
     return found
 

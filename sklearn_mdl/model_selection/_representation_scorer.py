@@ -19,13 +19,7 @@ from sklearn_mdl._core.sklearn_compat import (
     StrOptions,
     fit_context,
 )
-from sklearn_mdl._core.unsupported import (
-    DELAY,
-    ESCAPE,
-    GROUPS,
-    PERMUTATIONS,
-    unsupported,
-)
+from sklearn_mdl._core.unsupported import DELAY, GROUPS, PERMUTATIONS, unsupported
 from sklearn_mdl._core.validation import (
     as_labels,
     may_be_real,
@@ -45,7 +39,7 @@ from sklearn_mdl.model_selection._encoding import (
     listed,
 )
 from sklearn_mdl.model_selection._forecast import Forecast, forecast
-from sklearn_mdl.model_selection._given import opened
+from sklearn_mdl.model_selection._given import opened, refuse_new_classes
 from sklearn_mdl.model_selection._ranking import PrintedRanking, Ranking
 from sklearn_mdl.model_selection._running import run_tasks
 from sklearn_mdl.model_selection._store import CellStore
@@ -206,10 +200,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
     _parameter_constraints: ClassVar[Constraints] = {
         "switcher": [MDLReadoutSwitcher, MDLReadoutSwitcherRegressor, None],
         "targets": [StrOptions({"auto", "classes", "real"})],
-        "n_orders": [
-            Interval(Integral, 1, None, closed="left"),
-            StrOptions({"auto"}),
-        ],
+        "n_orders": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "time_budget": [Interval(Real, 0, None, closed="neither"), None],
         "alpha": [Interval(Real, 0, 1, closed="neither")],
         "dataset_groups": [Mapping, None],
@@ -391,9 +382,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
     ) -> list[Task | Failure]:
         """Check all arguments, run the encoders, and list the cells."""
         self._store()  # raises for settings that cannot be written to JSON
-        if getattr(self.switcher, "new_classes", "refuse") != "refuse":
-            cure = 'pass new_classes="refuse"'
-            raise unsupported(ESCAPE, "a comparison of streams", cure)
+        refuse_new_classes(self.switcher)
         if self.n_permutations is not None:
             self._check_permutable()
             _check_kernels(None if self.switcher is None else self.switcher.readouts)
@@ -422,10 +411,8 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
                 if self.targets == "classes" and may_be_real(y):
                     y = y.astype(np.int64)  # classes for all switchers
                 data = fingerprints(X, y, groups, is_real=is_real)
-                first = Task(
-                    name, encoder, 0, seed, switcher, X, y, data, readouts, groups
-                )
-                first = first._replace(n_permutations=self.n_permutations)
+                given = X, y, data, readouts, groups, self.n_permutations
+                first = Task(name, encoder, 0, seed, switcher, *given)
                 yield from (first._replace(order=order) for order in range(n_orders))
 
     def _run(self, tasks: Sequence[Task]) -> Sequence[Cell | Failure | None]:

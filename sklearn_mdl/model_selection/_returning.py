@@ -6,9 +6,10 @@ group at a time. The latter find rows in which a few columns were permuted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import numpy as np
+from sklearn.utils import gen_batches
 
 GROUPS = 8  # groups of columns
 SHARE = 0.1  # tolerated share of rows, beyond repetition within the stream
@@ -32,7 +33,9 @@ def count_returning(rows: np.ndarray, stream: Iterable[np.ndarray]) -> int:
     if len(rows) < FEWEST:
         return 0
     known = np.concatenate([_hashes(block) for block in stream])
-    new = np.concatenate([_hashes(block) for block in _blocks(rows)])
+    step = max(1, HASHED_AT_ONCE // max(1, rows.shape[1]))
+    blocks = gen_batches(len(rows), step)
+    new = np.concatenate([_hashes(rows[block]) for block in blocks])
     most = 0
     for own, theirs in zip(new.T, known.T, strict=True):
         values, counts = np.unique(theirs, return_counts=True)
@@ -41,12 +44,6 @@ def count_returning(rows: np.ndarray, stream: Iterable[np.ndarray]) -> int:
         if count >= FEWEST and count > len(rows) * (SHARE + 2 * repeated):
             most = max(most, count)
     return most
-
-
-def _blocks(rows: np.ndarray) -> Iterator[np.ndarray]:
-    step = max(1, HASHED_AT_ONCE // max(1, rows.shape[1]))
-    for start in range(0, len(rows), step):
-        yield rows[start : start + step]
 
 
 def _hashes(rows: np.ndarray) -> np.ndarray:

@@ -98,7 +98,8 @@ def run_tasks(
         if budget is not None and missing and end is None:
             check_budget(budget, list(missing.values()))
             end = time.monotonic() + budget
-        found |= _run_missing(missing, store, n_jobs, verbose, len(kept), end, desc)
+        shown = {"verbose": verbose, "n_done": len(kept), "desc": desc}
+        found |= _run_missing(missing, store, n_jobs, end=end, **shown)
         if not found.keys() >= set(due):
             break
     return [found.get(i) for i in range(len(tasks))]
@@ -124,25 +125,16 @@ def _run_missing(
     tasks: Mapping[int, Task],
     store: CellStore | None,
     n_jobs: int | None,
-    verbose: int,
-    n_done: int,
-    end: float | None,
-    desc: str,
+    **options: Any,
 ) -> Iterator[tuple[int, Cell | Failure]]:
-    """Score cells, store them, and yield them with their numbers."""
+    """Score cells, store them, and yield them with their numbers.
+
+    Options are those of :func:`run_side_by_side`.
+    """
     if store is not None:
         store.warn_of_other_terms(list(tasks.values()))
     n_jobs = jobs_for(list(tasks.values()), n_jobs)
-    outcomes = run_side_by_side(
-        score_cell,
-        tasks,
-        n_jobs=n_jobs,
-        verbose=verbose,
-        n_done=n_done,
-        desc=desc,
-        end=end,
-    )
-    for i, outcome in outcomes:
+    for i, outcome in run_side_by_side(score_cell, tasks, n_jobs=n_jobs, **options):
         if store is not None and isinstance(outcome, Cell):
             outcome = store.save(tasks[i], outcome)
         yield i, outcome
@@ -238,13 +230,9 @@ def _attempt_all(
             step, return_as = PORTION * effective_n_jobs(n_jobs) - 1, "list"
         try:
             while (first := next(calls, None)) is not None:
-                settings = {
-                    "return_as": return_as,
-                    "pre_dispatch": "n_jobs",
-                    **watched(),
-                }
+                settings = {"return_as": return_as, "pre_dispatch": "n_jobs"}
                 portion = chain([first], islice(calls, step))
-                parallel = Parallel(n_jobs=n_jobs, **settings)
+                parallel = Parallel(n_jobs=n_jobs, **settings, **watched())
                 yield from parallel(portion if step is None else list(portion))
         except Exception as error:
             if type(error).__name__ not in DEATHS:

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from sklearn_mdl._core.tables import Table
-from sklearn_mdl.display import check_choice
+from sklearn_mdl.display import best_first, check_choice
 from sklearn_mdl.model_selection._cells import Cell
 from sklearn_mdl.model_selection._statistics import RankStatistics
 from sklearn_mdl.ranking import average_ranks
@@ -79,9 +79,9 @@ def cell_table(
     if any(cell.streams for cell in firsts):
         columns["streams"] = [" ".join(map(str, cell.streams)) for cell in firsts]
     columns["scalings"] = [" ".join(cell.scalings) for cell in firsts]
-    best_first = np.argsort(ranking.codelengths_, axis=1, kind="stable")
-    n_datasets, n_encoders = best_first.shape
-    order = best_first + n_encoders * np.arange(n_datasets)[:, np.newaxis]
+    by_codelength = np.argsort(ranking.codelengths_, axis=1, kind="stable")
+    n_datasets, n_encoders = by_codelength.shape
+    order = by_codelength + n_encoders * np.arange(n_datasets)[:, np.newaxis]
     return _table(columns, order.ravel().tolist(), n_left=2)
 
 
@@ -136,15 +136,9 @@ def has_tests(ranking: RankStatistics) -> bool:
 # Tables
 
 
-def _best_first(ranking: RankStatistics) -> list[int]:
-    """Return the indices of encoders by average rank, best first."""
-    order: list[int] = np.argsort(ranking.average_ranks_, kind="stable").tolist()
-    return order
-
-
 def rank_table(ranking: RankStatistics) -> Table:
     """Return encoders by average rank, with intervals if there are tests."""
-    return _table(_rank_columns(ranking), _best_first(ranking))
+    return _table(_rank_columns(ranking), best_first(ranking))
 
 
 def _rank_columns(ranking: RankStatistics) -> dict[str, list[str]]:
@@ -178,16 +172,15 @@ def codelength_table(
     switching : bool, default=False
         Show codelengths by switching only, as in the paper, instead of ranked ones.
     """
-    sizes = np.array([cell.n_samples for cell in ranking.first_cells_])
     nats = ranking.switching_codelengths_ if switching else ranking.codelengths_
-    nats = (nats / sizes[:, None])[:, _best_first(ranking)]
+    nats = (nats / ranking.sizes_)[:, best_first(ranking)]
     printed = np.array([[f"{x:.{digits}f}" for x in row] for row in nats]).T
     # Values that are printed like the best one are bold too.
     best = printed[nats.argmin(axis=1), np.arange(len(nats))]
     bold = {(i, j + 1) for i, j in np.argwhere(printed == best).tolist()}
     rows = [
         [ranking.encoder_names_[e], *row]
-        for e, row in zip(_best_first(ranking), printed.tolist(), strict=True)
+        for e, row in zip(best_first(ranking), printed.tolist(), strict=True)
     ]
     return Table(["encoder", *ranking.dataset_names_], rows, bold=bold)
 
@@ -199,7 +192,7 @@ def readout_table(ranking: RankStatistics) -> Table:
         [name, *row, Counter(row).most_common(1)[0][0]]
         for name, row in zip(ranking.encoder_names_, by_encoder, strict=True)
     ]
-    rows = [found[e] for e in _best_first(ranking)]
+    rows = [found[e] for e in best_first(ranking)]
     head = ["encoder", *ranking.dataset_names_, "most often"]
     return Table(head, rows, n_left=len(head))
 
@@ -261,12 +254,8 @@ def _dataset_text(ranking: RankStatistics, index: int) -> str:
     if cell.is_real:
         kind = "real labels, Gaussian code of labels"
     title = f"{cell.dataset}: {cell.n_samples} examples, {kind} alone {alone:.1f} nats"
-    lines = [
-        title,
-        table.to_text(),
-        ranking.common_settings_notes_.get(cell.dataset, ""),
-    ]
-    return "\n".join(filter(None, lines))
+    note = ranking.common_settings_notes_.get(cell.dataset)
+    return "\n".join(filter(None, [title, table.to_text(), note]))
 
 
 def ranking_text(ranking: RankStatistics, title: str = "Average ranks") -> str:
@@ -274,7 +263,7 @@ def ranking_text(ranking: RankStatistics, title: str = "Average ranks") -> str:
     n_datasets, n_encoders, n_orders = ranking.order_codelengths_.shape
     columns = _rank_columns(ranking)
     columns.pop(IN_RESAMPLES, None)
-    lines = [title, _table(columns, _best_first(ranking)).to_text()]
+    lines = [title, _table(columns, best_first(ranking)).to_text()]
     if has_tests(ranking) and n_datasets <= FEW:
         lines.append(
             f"intervals resample {n_datasets} datasets; with so few they are too short"

@@ -27,9 +27,9 @@ from sklearn_mdl._core.sklearn_compat import (
 from sklearn_mdl._core.stream.heldout import branched
 from sklearn_mdl._core.stream.run import PrequentialRun
 from sklearn_mdl._core.stream.stepwise import stepwise
-from sklearn_mdl._core.unsupported import ESCAPE, unsupported
 from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.display import TransferDisplay, data_frame
+from sklearn_mdl.model_selection._given import refuse_new_classes
 from sklearn_mdl.model_selection._scorers import _detach
 from sklearn_mdl.switcher import MDLReadoutSwitcher
 
@@ -179,9 +179,8 @@ class TaskSequence(BaseEstimator):
         n_tasks = len(names)
         shape = self.n_orders, n_tasks
         self.codelengths_, self.sequence_codelengths_ = np.empty(shape), np.empty(shape)
-        self.conditional_codelengths_, self.null_codelengths_ = (
-            np.full((*shape, n_tasks), np.nan) for _ in range(2)
-        )
+        self.conditional_codelengths_ = np.full((*shape, n_tasks), np.nan)
+        self.null_codelengths_ = self.conditional_codelengths_.copy()
         for i in range(self.n_orders):
             ordered = [_permuted(task, [seed, i, j]) for j, task in enumerate(found)]
             with fixed_arithmetic():
@@ -260,13 +259,10 @@ class TaskSequence(BaseEstimator):
         return estimator._run
 
     def _estimator(self) -> OnlineClassifier:
-        given = self.switcher
-        estimator: OnlineClassifier
-        estimator = MDLReadoutSwitcher("closed-form") if given is None else clone(given)
+        given = self.switcher or MDLReadoutSwitcher("closed-form")
+        estimator: OnlineClassifier = clone(given)
         estimator._validate_params()
-        if getattr(estimator, "new_classes", "refuse") != "refuse":
-            cure = 'pass new_classes="refuse"'
-            raise unsupported(ESCAPE, "a comparison of streams", cure)
+        refuse_new_classes(estimator)
         return estimator
 
     def to_frame(self) -> DataFrame:
@@ -313,9 +309,8 @@ def _names_of(tasks: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> list[str]:
     if not isinstance(tasks, Mapping) or len(tasks) < 2:
         what = len(tasks) if isinstance(tasks, Mapping) else type(tasks).__name__
         required = "a mapping of at least two names to pairs (X, y)"
-        raise invalid(
-            "tasks", required, what, "pass {'first': (X1, y1), 'second': (X2, y2)}"
-        )
+        cure = "pass {'first': (X1, y1), 'second': (X2, y2)}"
+        raise invalid("tasks", required, what, cure)
     return [str(name) for name in tasks]
 
 

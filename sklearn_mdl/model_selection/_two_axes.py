@@ -67,9 +67,8 @@ def two_axes(
     >>> bool(nats.loc["raw", "batch"] < 0.3 < 0.6 < nats.loc["mixed", "batch"])
     True
     """
-    if isinstance(label, str) != hasattr(features, "obsm") or (
-        isinstance(label, str) != isinstance(batch, str)
-    ):
+    are_names = {isinstance(label, str), isinstance(batch, str)}
+    if are_names != {hasattr(features, "obsm")}:
         kinds = [type(one).__name__ for one in (features, label, batch)]
         raise TypeError(
             "features, label and batch must be an AnnData and names of columns, or a "
@@ -78,9 +77,8 @@ def two_axes(
         )
     given = {"label": (features, label), "batch": (features, batch)}
     datasets = cast(Mapping[str, Any], opened(given))
-    if switcher is None:
-        switcher = MDLReadoutSwitcher("closed-form")
-    scorer = RepresentationScorer(switcher, **options).fit(datasets)
+    used = switcher or MDLReadoutSwitcher("closed-form")
+    scorer = RepresentationScorer(used, **options).fit(datasets)
     labels, batches = (np.asarray(as_labels(y)) for _, y in datasets.values())
     n = len(labels)
     nulls = {

@@ -181,26 +181,20 @@ class Verdict:
         n_datasets = len(self.datasets)
         if not (self.equivalent or self.out) or n_datasets == 1:
             return []
-        lines = []
-        level = "ties with"
-        if self.has_test:
-            how = f"Wilcoxon's test, Holm's correction, alpha = {self.alpha:g}"
-        else:
+        how = f"Wilcoxon's test, Holm's correction, alpha = {self.alpha:g}"
+        level, notes = "ties with", []
+        if not self.has_test:
             how = "by the rows of these datasets only"
             level = "shortest or tied on some dataset:"
-            lines.append(self.too_few())
-        chance = f" ({', '.join(self.answer.certainty())} on these datasets)"
-        known = self.answer.certainty()
-        words = [f"overall best by average rank: {self.best}{chance if known else ''}"]
+            few = f"{n_datasets} datasets are too few to generalise to others"
+            notes = [f"{few}; use at least {self.n_needed}"]
+        known = ", ".join(self.answer.certainty())
+        chance = f" ({known} on these datasets)" if known else ""
+        words = [f"overall best by average rank: {self.best}{chance}"]
         if self.equivalent:
             words.append(f"{level} {names_of(self.equivalent)}")
-        words.append(f"clearly worse: {names_of(self.out) if self.out else 'none'}")
-        return [f"{'; '.join(words)} ({how})", *lines]
-
-    def too_few(self) -> str:
-        """Return a sentence on why there is no test over datasets."""
-        few = f"{len(self.datasets)} datasets are too few to generalise to others"
-        return f"{few}; use at least {self.n_needed}"
+        words.append(f"clearly worse: {names_of(self.out) or 'none'}")
+        return [f"{'; '.join(words)} ({how})", *notes]
 
     def sentences(self) -> list[str]:
         """Return the verdict on all datasets, then on each dataset."""
@@ -249,9 +243,8 @@ def verdict_of(ranking: CellArrays) -> Verdict:
     names = [ranking.encoder_names_[e] for e in order]
     datasets, ranks = [], np.zeros(())
     rng = np.random.default_rng(0)
-    for name, sample in zip(
-        ranking.dataset_names_, ranking.codelength_samples_, strict=True
-    ):
+    samples = ranking.codelength_samples_
+    for name, sample in zip(ranking.dataset_names_, samples, strict=True):
         draws = sample.draws(rng)
         ranks = ranks + rankdata(draws, axis=1)
         datasets.append(_on_dataset(ranking, name, sample, chances_of_best(draws)))

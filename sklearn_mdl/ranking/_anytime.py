@@ -152,14 +152,12 @@ class PairSums:
     @property
     def means(self) -> Floats:
         """Mean differences (zero if there are none)."""
-        found: Floats = self.totals / np.maximum(self.n, 1)
-        return found
+        return self.totals / np.maximum(self.n, 1)
 
     @property
     def variances(self) -> Floats:
         """Variances of differences (zero if there are none)."""
-        found: Floats = np.maximum(self.moments, 0.0) / np.maximum(self.n, 1)
-        return found
+        return np.maximum(self.moments, 0.0) / np.maximum(self.n, 1)
 
 
 class LossRace:
@@ -216,6 +214,10 @@ class LossRace:
         self.sums = PairSums(shape)
         self.clipped = None if n_classes is None else PairSums(shape)
         self.n_labels = 0
+        self.begin(shape)
+
+    def begin(self, shape: tuple[int, ...]) -> None:
+        """Let all encoders take part."""
         self.alive = np.ones(shape, dtype=bool)
         self.certified = np.zeros(shape, dtype=bool)
         self.out_at = np.zeros(shape, dtype=np.intp)
@@ -323,11 +325,7 @@ class LossRace:
             for name, table in ({} if sums is None else vars(sums)).items():
                 square = table[np.ix_(kept, kept)]
                 setattr(sums, name, np.repeat(square[None], n_copies, axis=0))
-        shape = n_copies, len(kept)
-        other.alive, other.certified = np.ones(shape, bool), np.zeros(shape, bool)
-        other.out_at = np.zeros(shape, dtype=np.intp)
-        other.stopped_at = np.zeros(n_copies, dtype=np.intp)
-        other.leader_at_stop = np.zeros(n_copies, dtype=np.intp)
+        other.begin((n_copies, len(kept)))
         return other
 
 

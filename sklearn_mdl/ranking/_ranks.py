@@ -63,8 +63,7 @@ def nemenyi_critical_difference(
     1.571...
     """
     scale = _scale(n_encoders, n_datasets)
-    cure = "pass for example alpha=0.1"
-    _pairs.check_fraction("alpha", alpha, cure)
+    _pairs.check_fraction("alpha", alpha, "pass for example alpha=0.1")
     return float(studentized_range.ppf(1 - alpha, n_encoders, np.inf)) * scale
 
 

@@ -120,10 +120,8 @@ def pairwise_wilcoxon(
     chosen = _pairs.checked_pairs(table, pairs, top_k)
     ratios = _pairs.log_ratios(table, chosen)
     ranks = _ranks_of_sizes(ratios)
-    rank_sums = np.stack(
-        [np.where(ratios < 0, ranks, 0).sum(1), np.where(ratios > 0, ranks, 0).sum(1)],
-        axis=1,
-    )
+    sums = [np.where(wins, ranks, 0).sum(1) for wins in (ratios < 0, ratios > 0)]
+    rank_sums = np.stack(sums, axis=1)
     test = _exact if len(table) <= EXACT_DATASETS else _approximate
     p_values = test(ranks, rank_sums)
     return PairwiseWilcoxon(

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from itertools import combinations
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,13 +26,6 @@ from sklearn_mdl.report._encoders import (
 
 Place = tuple[str, str]  # dataset, encoder
 Given = dict[str, tuple[Any, Any, Any]]  # rows, labels, groups by dataset
-
-
-class Encoded(NamedTuple):
-    """Features of all encoders on all datasets, and the seconds to compute them."""
-
-    datasets: dict[str, tuple[Any, ...]]
-    seconds: dict[Place, float]
 
 
 def compare(
@@ -122,10 +115,10 @@ def compare(
     scorer = RepresentationScorer(verbose=verbose, **settings)
     cache = settings.get("results")
     cache = None if cache is None else FeatureCache(Path(cache) / "features")
-    encoded = _encode(encoders, given, cache, verbose)
-    scorer.fit(encoded.datasets)
-    pairs, together = side_by_side(scorer, encoded.datasets, top_k)
-    return Comparison(scorer, encoded.seconds, pairs, together)
+    encoded, seconds = _encode(encoders, given, cache, verbose)
+    scorer.fit(encoded)
+    pairs, together = side_by_side(scorer, encoded, top_k)
+    return Comparison(scorer, seconds, pairs, together)
 
 
 def _given(encoders: Any, X: Any, y: Any, datasets: Any, groups: Any) -> Given:
@@ -170,10 +163,9 @@ def _one_dataset(encoders: Any, X: Any, y: Any, groups: Any) -> tuple[Any, Any, 
     if isinstance(y, str) and hasattr(X, "drop"):
         return X.drop(columns=y), X[y], groups
     if isinstance(encoders, str | PathLike) and Path(encoders).is_dir():
-        folder = str(encoders)
         raise TypeError(
             "encoders must be features or models, got the path of a folder; "
-            f"write compare(datasets={folder!r})"
+            f"write compare(datasets={str(encoders)!r})"
         )
     if encoders is None:
         raise TypeError(
@@ -202,8 +194,8 @@ def _one_dataset(encoders: Any, X: Any, y: Any, groups: Any) -> tuple[Any, Any, 
 
 def _encode(
     encoders: object, given: Given, cache: FeatureCache | None, verbose: int
-) -> Encoded:
-    """Run and time every encoder on every dataset."""
+) -> tuple[dict[str, tuple[Any, ...]], dict[Place, float]]:
+    """Run every encoder on every dataset, and return features and seconds."""
     cells = [
         (dataset, name, encoder)
         for dataset, (rows, *_) in given.items()
@@ -216,15 +208,14 @@ def _encode(
     for dataset, name, encoder in shown(cells, "encoding", verbose):
         rows = None if encoders is None else given[dataset][0]
         start = time.perf_counter()
-        features[dataset][name] = features_of(
-            encoder, rows, name, cache, verbose=verbose
-        )
+        found = features_of(encoder, rows, name, cache, verbose=verbose)
+        features[dataset][name] = found
         if not is_given(encoder):
             seconds[dataset, name] = time.perf_counter() - start
     datasets: dict[str, tuple[Any, ...]] = {}
     for name, (_, y, groups) in given.items():
         datasets[name] = (features[name], y, *(() if groups is None else (groups,)))
-    return Encoded(datasets, seconds)
+    return datasets, seconds
 
 
 class _ScorerOfPairs(RepresentationScorer):

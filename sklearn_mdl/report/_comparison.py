@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.util import find_spec
@@ -123,9 +124,8 @@ class Comparison:
         """Return the answer line by line."""
         lines = self._of_one() if self._n_datasets == 1 else self._of_several()
         if self.scorer.eliminated_:
-            lines[0] += (
-                f" Eliminated before: {names_of(list(self.scorer.eliminated_))}."
-            )
+            out = names_of(list(self.scorer.eliminated_))
+            lines[0] += f" Eliminated before: {out}."
         return [line for line in [*lines, self._of_pairs()] if line]
 
     def rows(self, dataset: str | None = None) -> list[Row]:
@@ -139,9 +139,11 @@ class Comparison:
         names = self.scorer.dataset_names_
         chosen = names if dataset is None else [dataset]
         places = [names.index(name) for name in chosen]
-        sizes = [self.scorer.first_cells_[d].n_samples for d in places]
-        nats = self.scorer.codelengths_[places] / np.array(sizes)[:, None]
+        nats = (self.scorer.codelengths_ / self.scorer.sizes_)[places]
         halves = np.sqrt((self._halves[places] ** 2).sum(0)) / len(places)
+        cells = self.scorer.cells_by_encoder().items()
+        seconds = {at: float(np.mean([c.seconds for c in own])) for at, own in cells}
+        size = {at: own[0].n_samples * own[0].n_features * 4e-6 for at, own in cells}
         kept = {place: curve.kept for place, curve in self.curves_by_cell.items()}
         columns = {
             "encoder": self.scorer.encoder_names_,
@@ -152,8 +154,8 @@ class Comparison:
             "accuracy": self.scorer.accuracies_[places].mean(0).tolist(),
             "labels": self._labels(chosen),
             "encoding": self._sums(self.encoding_seconds, chosen, math.nan),
-            "seconds": self._sums(self._costs["seconds"], chosen, 0.0),
-            "megabytes": self._sums(self._costs["megabytes"], chosen, 0.0),
+            "seconds": self._sums(seconds, chosen, 0.0),
+            "megabytes": self._sums(size, chosen, 0.0),
             "kept": self._sums(kept, chosen, math.nan),
         }
         rows = [Row(*row) for row in zip(*columns.values(), strict=True)]
@@ -247,10 +249,8 @@ class Comparison:
         """Curves by dataset and encoder, without those whose traces are missing."""
         found: dict[Place, Curve] = {}
         for place, cells in self.scorer.cells_by_encoder().items():
-            try:
+            with suppress(FileNotFoundError):
                 found[place] = curve_of(cells, self.scorer.alpha)
-            except FileNotFoundError:
-                continue
         return found
 
     @cached_property
@@ -319,23 +319,14 @@ class Comparison:
 
     def _labels(self, chosen: Sequence[str]) -> list[float]:
         """Return labels until the level, averaged over datasets; NaN if not reached."""
+        levels, names = self.accuracy_levels, self.scorer.encoder_names_
+        if not levels.keys() >= set(chosen):
+            return [math.nan] * len(names)
         found = [
-            [
-                labels_to_reach(self.curves_by_cell[d, e], self.accuracy_levels[d])
-                for d in chosen
-            ]
-            if all(d in self.accuracy_levels for d in chosen)
-            else [math.nan]
-            for e in self.scorer.encoder_names_
+            [labels_to_reach(self.curves_by_cell[d, e], levels[d]) for d in chosen]
+            for e in names
         ]
         return [float(np.mean(row)) for row in found]
-
-    @cached_property
-    def _costs(self) -> dict[str, dict[Place, float]]:
-        groups = self.scorer.cells_by_encoder()
-        means = {at: float(np.mean([c.seconds for c in g])) for at, g in groups.items()}
-        size = {at: g[0].n_samples * g[0].n_features * 4e-6 for at, g in groups.items()}
-        return {"seconds": means, "megabytes": size}
 
     def _sums(
         self, table: Mapping[Place, float], chosen: Sequence[str], default: float
@@ -350,15 +341,13 @@ class Comparison:
         if task.runner_up is None:
             return [f"{task.winner}, the only encoder: {task.codelength:.0f} nats."]
         is_known = not math.isnan(task.half_width)
-        by = f"{task.margin:.2g}"
-        by = rounded(task.margin, task.half_width) if is_known else by
+        margin = task.margin
+        by = rounded(margin, task.half_width) if is_known else f"{margin:.2g}"
         start = f"{task.winner} has the shortest code, {by} nats shorter than "
         start += f"that of {task.runner_up}."
         if not is_known:
-            return [
-                start,
-                "Traces of cells are gone: fit again to find out if this is chance.",
-            ]
+            gone = "Traces of cells are gone: fit again to find out if this is chance."
+            return [start, gone]
         if not task.ties:
             return [start, "All other codes are significantly longer."]
         ties = f"Not significantly longer: {names_of(task.ties)}."
@@ -372,13 +361,12 @@ class Comparison:
 
     def _of_several(self) -> list[str]:
         answer, names = self._answer, self.scorer.encoder_names_
-        rank = self.scorer.average_ranks_[names.index(answer.best)]
-        wins = sum(task.winner == answer.best for task in answer.datasets)
         if len(names) == 1:
             return [f"{answer.best}, the only encoder, on {self._n_datasets} datasets."]
-        ranks = self.scorer.average_ranks_
-        tied = [name for name, r in zip(names, ranks, strict=True) if r == rank]
-        tied.remove(answer.best)
+        wins = sum(task.winner == answer.best for task in answer.datasets)
+        ranks = dict(zip(names, self.scorer.average_ranks_, strict=True))
+        rank = ranks.pop(answer.best)
+        tied = [name for name, other in ranks.items() if other == rank]
         shared = f", like {names_of(tied)}," if tied else ","
         lines = [
             f"{answer.best} has the best average rank, {rank:.1f} of {len(names)}"
@@ -403,12 +391,9 @@ class Comparison:
         if own[0].saved <= own[0].half:
             return f"Adding another encoder to {best} saves nothing significant."
         by = rounded(own[0].saved, own[0].half)
-        return f"Adding {added} to {best} saves {by} nats{self._everywhere}."
-
-    @property
-    def _everywhere(self) -> str:
-        n_datasets = len(self.scorer.dataset_names_)
-        return f" on {n_datasets} datasets together" if n_datasets > 1 else ""
+        n = self._n_datasets
+        where = f" on {n} datasets together" if n > 1 else ""
+        return f"Adding {added} to {best} saves {by} nats{where}."
 
 
 def _total(gains: Sequence[Gain]) -> Gain:

@@ -70,9 +70,8 @@ def curve_of(cells: Sequence[Cell], alpha: float) -> Curve:
     accuracy = _means(correct, edges, z) if correct.size else (np.empty(0),) * 2
     kinds: dict[str, Floats] = {}
     for trace, cell in zip(traces, cells, strict=True):
-        rows = np.minimum(
-            np.searchsorted(trace.steps, edges[:-1]), len(trace.steps) - 1
-        )
+        last = len(trace.steps) - 1
+        rows = np.minimum(np.searchsorted(trace.steps, edges[:-1]), last)
         # A row stands for the labels up to the next row.
         stops = np.maximum(np.searchsorted(trace.steps, edges[1:]), rows + 1)
         places = zip(rows, stops, strict=True)

@@ -18,10 +18,8 @@ from sklearn_mdl.report._tables import settings_as_text, tests_of
 def codelengths(scorer: RepresentationScorer, *, switching: bool = False) -> Table:
     """Tabulate codelengths, followed by those of codes without features."""
     table, first = codelength_table(scorer, switching=switching), scorer.first_cells_
-    sizes = np.array([cell.n_samples for cell in first])
-    alone = (
-        scorer.codelengths_[:, 0] / sizes + scorer.savings_per_example("labels")[:, 0]
-    )
+    saved = scorer.savings_per_example("labels")[:, 0]
+    alone = (scorer.codelengths_ / scorer.sizes_)[:, 0] + saved
     codes = {
         "uniform code": [cell.uniform / cell.n_samples for cell in first],
         "label frequencies": [cell.frequency / cell.n_samples for cell in first],

@@ -160,10 +160,9 @@ def _encoder_of(encoder: Any, X: Any, name: str, verbose: int) -> Any:
     if callable(encoder):
         return encoder
     if hasattr(encoder, "fit"):
-        line = "pipeline[:-1], without the classifier"
         raise TypeError(
             f"Encoder {name!r} must have transform, but {type(encoder).__name__} has "
-            f"none; pass a transformer or {line}"
+            "none; pass a transformer or pipeline[:-1], without the classifier"
         )
     kind = type(encoder).__name__
     raise TypeError(f"Encoder {name!r} must be {KINDS}, got {kind}; pass one of these")
@@ -194,10 +193,9 @@ def _module_encoder(module: nn.Module, X: Any, name: str, verbose: int) -> Any:
             'model(**tokenizer(list(texts), padding=True, return_tensors="pt"))'
             ".last_hidden_state.mean(1)"
         )
-    ndim = np.ndim(X) if _is_array(X) else 0
-    if ndim != 2:
-        return TorchEncoder(module)
-    return lambda rows: _by_rows(_frozen(module), rows, name, verbose)
+    if _is_array(X) and np.ndim(X) == 2:
+        return lambda rows: _by_rows(_frozen(module), rows, name, verbose)
+    return TorchEncoder(module)
 
 
 def _frozen(module: nn.Module) -> Callable[[Any], Any]:
@@ -217,9 +215,8 @@ def _by_rows(run: Callable[[Any], Any], X: Any, name: str, verbose: int) -> np.n
     rows: Any = X if isinstance(X, list) else np.asarray(as_array(X))
     rows = rows.tolist() if getattr(rows, "ndim", 0) == 1 else rows  # texts
     parts = [rows[start : start + ROWS] for start in range(0, len(rows), ROWS)]
-    return np.concatenate(
-        [np.asarray(as_array(run(part))) for part in shown(parts, name, verbose)]
-    )
+    found = [np.asarray(as_array(run(part))) for part in shown(parts, name, verbose)]
+    return np.concatenate(found)
 
 
 def shown(items: Sequence[T], title: str, verbose: int) -> Iterable[T]:

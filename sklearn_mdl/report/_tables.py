@@ -137,7 +137,6 @@ def _write_ranking(path: Path, scorer: RepresentationScorer, heldout: Heldout) -
     """Write encoders by average rank, with mean nats per example on every dataset."""
     encoders, datasets = scorer.encoder_names_, scorer.dataset_names_
     cells = [[c for c in scorer.cells_ if c.encoder == name] for name in encoders]
-    sizes = np.array([[cell.n_samples] for cell in scorer.first_cells_])
     columns: list[tuple[str, Sequence[object]]] = [
         ("encoder", encoders),
         ("average_rank", scorer.average_ranks_.tolist()),
@@ -155,10 +154,11 @@ def _write_ranking(path: Path, scorer: RepresentationScorer, heldout: Heldout) -
     columns.append(("n_features", [" ".join(own) for own in widths]))
     seconds = [float(np.mean([cell.seconds for cell in own])) for own in cells]
     columns.append(("seconds", seconds))
-    columns += zip(datasets, (scorer.codelengths_ / sizes).tolist(), strict=True)
+    nats = (scorer.codelengths_ / scorer.sizes_).tolist()
+    columns += zip(datasets, nats, strict=True)
     if scorer.is_pooled_:
         titles = [f"{name}, {model_selection.SWITCHING}" for name in datasets]
-        nats = (scorer.switching_codelengths_ / sizes).tolist()
+        nats = (scorer.switching_codelengths_ / scorer.sizes_).tolist()
         columns += zip(titles, nats, strict=True)
     order = np.argsort(scorer.average_ranks_, kind="stable")
     rows = ([values[e] for _, values in columns] for e in order)
@@ -170,9 +170,8 @@ def _write_scores(path: Path, scorer: RepresentationScorer) -> Path:
 
     These tools assume that more is better, and use one metric per dataset.
     """
-    sizes = np.array([cell.n_samples for cell in scorer.first_cells_])[:, None]
     uniform = np.array([cell.uniform for cell in scorer.first_cells_])[:, None]
-    saved = (uniform - scorer.codelengths_) / sizes
+    saved = (uniform - scorer.codelengths_) / scorer.sizes_
     rows = [
         [encoder, dataset, "saved_nats_per_label", float(saved[d, e])]
         for d, dataset in enumerate(scorer.dataset_names_)

@@ -153,11 +153,9 @@ def _opened(item: object, where: str) -> Image:
         item = item.detach().cpu()  # torch datasets have (C, H, W) or (H, W)
         if item.ndim == 3:
             if item.shape[0] not in (1, 3, 4):
-                name = f"The tensor of {where}"
+                name, shape = f"The tensor of {where}", tuple(item.shape)
                 required = "of shape (C, H, W) with 1, 3 or 4 channels"
-                raise invalid(
-                    name, required, tuple(item.shape), "pass tensor.permute(2, 0, 1)"
-                )
+                raise invalid(name, required, shape, "pass tensor.permute(2, 0, 1)")
             item = item.permute(1, 2, 0)
         item = np.asarray(item.numpy())
     if isinstance(item, np.ndarray):

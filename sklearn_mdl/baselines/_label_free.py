@@ -47,6 +47,6 @@ def rank_me(X: ArrayLike) -> float:
     """
     values = svdvals(check_array(as_array(X), dtype=np.float64))
     if not values[0] > 0:
-        raise ValueError("X must not be all zero; pass the output of the encoder")
+        raise ValueError("X must not be all zero, but is; pass encoder.transform(...)")
     shares = values / values.sum() + ROUNDING
     return float(np.exp(-(shares * np.log(shares)).sum()))

@@ -364,7 +364,9 @@ def try_readouts(
                 least, best = float(losses[columns[k], i]), (columns[k], i)
                 net = _member(stack, k)
     if net is None:
-        raise ValueError("All settings diverged; lower lr or scale the features")
+        raise ValueError(
+            "Some setting must converge, but all diverged; pass for example lr=1e-4"
+        )
     return Trials(np.array(steps), losses, scores, best, net)
 
 

@@ -54,7 +54,7 @@ class Probe(ClassifierMixin, LabelledEstimator):
 
     @abstractmethod
     def _proba(self, X: Array) -> Floats:
-        """Probabilities (n, C) of checked rows."""
+        """Return probabilities (n, C) of checked rows."""
 
     def _checked_rows(self, X: ArrayLike) -> Array:
         check_is_fitted(self)
@@ -173,5 +173,10 @@ def _counts(values: int | Sequence[int]) -> list[int]:
     """Return distinct numbers of neighbours in ascending order."""
     found = np.atleast_1d(np.asarray(values, dtype=object)).tolist()
     if not found or not all(isinstance(k, Integral) and int(k) > 0 for k in found):
-        raise invalid("n_neighbors", "positive integers", values, "give one or several")
+        raise invalid(
+            "n_neighbors",
+            "positive integers",
+            values,
+            "pass for example n_neighbors=(1, 5)",
+        )
     return sorted({int(k) for k in found})

@@ -205,7 +205,7 @@ def columns(values: ArrayLike, name: str, names: Sequence[str]) -> Floats:
 def check_choice(value: object, name: str, choices: Sequence[str | None]) -> None:
     """Raise for a value that is not one of the choices."""
     if value not in choices:
-        raise invalid(name, f"one of {list(choices)}", value, "choose one")
+        raise invalid(name, f"one of {list(choices)}", value, f"pass {choices[0]!r}")
 
 
 # Curves and posteriors
@@ -257,7 +257,7 @@ def codelengths_of(ranking: Ranking, dataset: str) -> Iterator[tuple[str, Floats
 def thinned(n_samples: int, max_points: int, log_x: bool) -> NDArray[np.intp]:
     """Return at most `max_points` rows to draw, including the first and the last."""
     if max_points < 2:
-        raise invalid("max_points", "at least 2", max_points, "raise it")
+        raise invalid("max_points", "at least 2", max_points, "pass max_points=1000")
     if n_samples <= max_points:
         return np.arange(n_samples)
     spaced = np.geomspace if log_x else np.linspace
@@ -284,7 +284,9 @@ def point_style(index: int) -> Style:
 def named_lines(place: ArrayLike, last: ArrayLike, max_named: int) -> list[int]:
     """Return the lines that a legend names."""
     if not isinstance(max_named, Integral) or max_named < 1:
-        raise invalid("max_named", "an integer of at least 1", max_named, "try 12")
+        raise invalid(
+            "max_named", "an integer of at least 1", max_named, "pass max_named=12"
+        )
     named: list[int] = np.lexsort((last, place))[:max_named].tolist()
     return named
 

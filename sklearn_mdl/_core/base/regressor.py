@@ -173,7 +173,7 @@ def _as_numbers(labels: np.ndarray) -> np.ndarray:
     with suppress(TypeError, ValueError):
         if labels.dtype.kind not in "mM":  # would become counts of days or nanoseconds
             return np.array(labels, dtype=np.float64)
-    cure = "use a classifier for classes, and numbers for dates"
+    cure = "use a classifier for classes, or pass dates.astype(np.int64)"
     raise invalid("y", "real numbers", labels.dtype.name, cure)
 
 

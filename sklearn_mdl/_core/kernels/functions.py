@@ -103,7 +103,7 @@ def _matrix(found: Any, n: int, m: int) -> Tensor:
     if values.shape != (n, m):
         got = values.shape if values.size else type(found).__name__
         required = f"a callable that returns shape ({n}, {m}) for {n} and {m} rows"
-        raise invalid("kernel", required, got, "compare all pairs of rows")
+        raise invalid("kernel", required, got, "write it like rbf_kernel(X, Y)")
     return torch.as_tensor(values)
 
 
@@ -135,13 +135,13 @@ class Pairs:
         self._distances: Tensor | None = None
 
     def products(self) -> Tensor:
-        """Inner products (n, m)."""
+        """Return inner products (n, m)."""
         if self._products is None:
             self._products = self.one @ self.other.mT
         return self._products
 
     def squared_distances(self) -> Tensor:
-        """Squared Euclidean distances (n, m)."""
+        """Return squared Euclidean distances (n, m)."""
         if self._distances is None:
             one, other = self.squares()
             found = torch.add(one[:, None] + other, self.products(), alpha=-2)
@@ -149,7 +149,7 @@ class Pairs:
         return self._distances
 
     def squares(self) -> tuple[Tensor, Tensor]:
-        """Squared lengths of the rows, (n,) and (m,)."""
+        """Return squared lengths of the rows, (n,) and (m,)."""
         if self._squares is None:
             other = self._given
             if other is None:
@@ -159,7 +159,7 @@ class Pairs:
 
 
 def arc_cosine(products: Tensor, one: Tensor, other: Tensor, depth: int) -> Tensor:
-    """Arc-cosine kernel of degree 1, a network of infinitely many rectified units.
+    """Compute the arc-cosine kernel of degree 1, an infinitely wide rectified network.
 
     Cho and Saul, 2009, Kernel methods for deep learning, NeurIPS, equations 1 and 6.
 

@@ -97,7 +97,7 @@ def test_rows_in_a_file_are_complete_and_mapped(size, tmp_path):
         (
             [pixels(1)[0], pixels(1, 30, 30)[0]],
             {},
-            r"row 1 must be of shape .* got \(30, 30, 3\); pass a size",
+            r"row 1 must be of shape .* got \(30, 30, 3\); pass for example size=224",
         ),
     ],
 )

@@ -1,8 +1,8 @@
 r"""LogME: the evidence of a linear model for one-hot labels.
 
 The model is ``y = X w + e`` with ``w ~ N(0, I / alpha)`` and ``e ~ N(0, I / beta)``, so
-that ``y ~ N(0, X X' / alpha + I / beta)``. With the singular values ``s_i`` of ``X``,
-``z = U' y``, ``r`` of them, and the ratio ``l = alpha / beta``,
+that ``y ~ N(0, X X' / alpha + I / beta)``. With the ``r`` singular values ``s_i`` of
+``X``, the projections ``z = U' y`` and the ratio ``l = alpha / beta``,
 
 .. math::
 

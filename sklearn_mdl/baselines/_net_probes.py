@@ -365,7 +365,8 @@ def try_readouts(
                 net = _member(stack, k)
     if net is None:
         raise ValueError(
-            "Some setting must converge, but all diverged; pass for example lr=1e-4"
+            "Some setting must converge, but all diverged; pass lr=1e-5 or scale "
+            "the features"
         )
     return Trials(np.array(steps), losses, scores, best, net)
 

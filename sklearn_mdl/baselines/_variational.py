@@ -152,7 +152,8 @@ class VariationalCode(LabelledEstimator):
         labels, error = _expected_loss(net, x, y, self.n_draws, generator)
         if not math.isfinite(labels) or not math.isfinite(float(net.kl().detach())):
             raise ValueError(
-                "The weights must converge, but diverged; pass for example lr=1e-4"
+                "The weights must converge, but diverged; pass lr=0.003 or scale "
+                "the features"
             )
         weights = net.cost()
         self.uniform_codelength_ = data.uniform

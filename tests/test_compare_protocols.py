@@ -508,7 +508,7 @@ def test_a_number_that_is_shown_as_zero_has_no_sign(value, style, text):
         ({"y": np.zeros(300, int)}, ValueError, "at least two classes"),
         ({"y": np.arange(7) % 2}, ValueError, r"X and y .* got \[300, 7\]"),
         ({"X": {}, "y": None}, TypeError, "non-empty mapping"),
-        ({"X": {"a": load_iris(return_X_y=True)}}, ValueError, "leave y out"),
+        ({"X": {"a": load_iris(return_X_y=True)}}, ValueError, "pass y=None"),
         ({"X": {"a": 3}, "y": None}, TypeError, "A dataset must be a pair"),
         ({"X": {"a": ({"e": 1}, 2)}, "y": None}, ValueError, "encoders=None"),
         ({"protocols": "mdl"}, TypeError, "'protocols' parameter of .*compare"),

@@ -328,7 +328,7 @@ def test_preprocessing_must_make_tensors_of_one_shape():
     with pytest.raises(TypeError, match=r"preprocess must .* got ndarray"):
         TorchEncoder(network(), np.asarray).fit(IMAGES)
     images = [*IMAGES[:3], IMAGES[3][:30]]
-    with pytest.raises(ValueError, match=r"3: \(3, 30, 52\)\}; add a resize"):
+    with pytest.raises(ValueError, match=r"3: \(3, 30, 52\)\}; add torchvision"):
         TorchEncoder(network()).transform(images)
 
 

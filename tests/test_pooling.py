@@ -341,7 +341,7 @@ def test_it_is_a_scikit_learn_object():
         ({"rows": GOLDEN_ROWS * math.nan}, "NaN"),
         ({"rows": -GOLDEN_ROWS}, "positive number"),
         ({"rows": GOLDEN_ROWS + 0.71}, "positive number"),
-        ({"rows": GOLDEN_ROWS - math.inf, "floor": 0}, "raise `floor`"),
+        ({"rows": GOLDEN_ROWS - math.inf, "floor": 0}, "pass floor=1e-4"),
     ],
 )
 def test_bad_input_is_refused_in_a_sentence(change, words):

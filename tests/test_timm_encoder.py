@@ -234,7 +234,7 @@ def test_a_file_that_lacks_a_weight_is_refused(checkpoint, tmp_path):
     (tmp_path / "text.pth").write_text("no weights")
     with pytest.raises(ValueError, match=r"text\.pth must hold weights"):
         TimmEncoder("test_vit", checkpoint_path=tmp_path / "text.pth").fit(IMAGES)
-    with pytest.raises(FileNotFoundError, match="check it"):
+    with pytest.raises(FileNotFoundError, match="name an existing file"):
         TimmEncoder("test_vit", checkpoint_path=tmp_path / "none").fit(IMAGES)
 
 
@@ -329,7 +329,7 @@ def test_a_model_of_a_hub_is_left_to_the_hub():
 @pytest.mark.parametrize(
     ("name", "match"),
     [
-        ("resnot18", r"similar ones are \['resnet18'"),
+        ("resnot18", r"pass one of \['resnet18'"),
         ("resnet18.none", r"weights of timm .* choose from \['resnet18.a1_in1k'"),
     ],
 )

@@ -252,10 +252,10 @@ def _checked_datasets(X: object, y: ArrayLike | None) -> Datasets:
     """Return the datasets by name; a single one has an empty name."""
     if not isinstance(X, Mapping):
         if y is None:
-            raise invalid("y", "labels", y, "or pass datasets as X, {name: (X, y)}")
+            raise invalid("y", "labels", y, "pass y, or X={name: (X, y)}")
         return {"": (X, y)}
     if y is not None:
-        raise invalid("y", "None where X maps names to (X, y)", y, "leave y out")
+        raise invalid("y", "None where X maps names to (X, y)", y, "pass y=None")
     return checked_datasets(X)
 
 
@@ -302,7 +302,7 @@ def _encode(
     for title, encoder in encoders.items():
         if title in REFERENCES.values():
             required = "other than those of references"
-            raise invalid("Names of encoders", required, title, "choose another")
+            raise invalid("Names of encoders", required, title, "rename this encoder")
         is_given = hasattr(encoder, "shape") and not hasattr(encoder, "fit")
         if not is_given:
             _check_rows(name, data, labels, title)

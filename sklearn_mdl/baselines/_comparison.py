@@ -145,7 +145,7 @@ class ProtocolComparison:
         return self.summary()
 
     def frame(self, dataset: str | None = None) -> DataFrame:
-        """Values and ranks of one dataset as a pandas DataFrame.
+        """Return values and ranks of one dataset as a pandas DataFrame.
 
         Parameters
         ----------
@@ -167,7 +167,7 @@ class ProtocolComparison:
         return self._frame(self._value_columns(self._dataset(dataset)))
 
     def seconds_frame(self, dataset: str | None = None) -> DataFrame:
-        """Wall times of one dataset in seconds, laid out as in :meth:`frame`.
+        """Return wall times of one dataset in seconds, laid out as in :meth:`frame`.
 
         Parameters
         ----------
@@ -194,7 +194,7 @@ class ProtocolComparison:
         if name is None and len(names) == 1:
             return 0
         if name not in names:
-            raise invalid("dataset", f"one of {names}", name, "or take average_frame()")
+            raise invalid("dataset", f"one of {names}", name, "or call average_frame()")
         return names.index(name)
 
     def _value_columns(self, d: int) -> Iterator[Column]:
@@ -246,7 +246,7 @@ class ProtocolComparison:
         return "\n".join(lines)
 
     def _text_of(self, d: int) -> str:
-        """Values, ranks and wall times on one dataset."""
+        """Tabulate values, ranks and wall times on one dataset."""
         n_train, n_classes = self.n_train[d], self.n_classes[d]
         name = self.dataset_names[d]
         head = (

@@ -170,7 +170,9 @@ def selectivity(
     True
     """
     if not isinstance(n_controls, Integral) or n_controls < 1:
-        raise invalid("n_controls", "a positive integer", n_controls, "1 is usual")
+        raise invalid(
+            "n_controls", "a positive integer", n_controls, "pass n_controls=1"
+        )
     (X, y), (X_test, y_test), (kinds, test_kinds) = (
         map(as_array, part) for part in (train, test, types)
     )
@@ -258,7 +260,7 @@ class RandomEncoder(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: ArrayLike) -> Floats:
-        """Activations (n_samples, n_components).
+        """Return activations (n_samples, n_components).
 
         Parameters
         ----------

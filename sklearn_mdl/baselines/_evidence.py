@@ -98,7 +98,7 @@ def log_evidence(X: ArrayLike, y: ArrayLike) -> LogEvidence:
     left, values, _ = svd(rows, full_matrices=False)
     kept = values > values[0] * max(rows.shape) * np.finfo(float).eps
     if not kept.any():
-        raise ValueError("X must not be all zero; pass the output of the encoder")
+        raise ValueError("X must not be all zero, but is; pass encoder.transform(...)")
     left, squares = left[:, kept], values[kept] ** 2
     found = []
     for label in classes:

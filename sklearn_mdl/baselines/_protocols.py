@@ -190,7 +190,7 @@ def list_estimators(
     """
     if not protocols:
         required = f"at least one of {list(PROTOCOLS)}"
-        raise invalid("protocols", required, protocols, "pass None for all")
+        raise invalid("protocols", required, protocols, "pass protocols=None for all")
     defaults = {**OF_MDL, "selectivity": "linear"}
     made = {name: make() for name, make in DEFAULTS.items()}
     found: dict[tuple[str, int], tuple[list[str], BaseEstimator | None]] = {}
@@ -210,7 +210,9 @@ def _check_protocol(name: object, estimator: object) -> None:
         raise invalid("protocols", f"among {sorted(PROTOCOLS)}", name, cure)
     can_fit = hasattr(estimator, "fit") and not isinstance(estimator, type)
     if estimator is not None and not can_fit:
-        raise TypeError(f"{name!r} needs an estimator, got {estimator!r}; pass one")
+        raise TypeError(
+            f"{name!r} needs an estimator, got {estimator!r}; pass LogisticRegression()"
+        )
     needs_run = name in ("mdl", "permutation", "edl", "epiplexity")
     if needs_run and not isinstance(estimator, MDLReadoutSwitcher | None):
         raise TypeError(
@@ -264,11 +266,15 @@ def _value(
         return _saved_by_order(estimator, train)
     if name == "selectivity":
         if split.types is None:
-            raise ValueError("Control tasks need X as finite numbers; or pass types")
+            raise ValueError(
+                "Control tasks need finite numbers, got other rows; pass types=..."
+            )
         types = split.cut(split.types)
         return selectivity(estimator, train, test, types, random_state=split.seed).value
     if not is_classifier(estimator):
-        raise TypeError(f"An accuracy needs a classifier, got {estimator!r}; pass one")
+        raise TypeError(
+            f"Accuracy needs a classifier, got {estimator!r}; pass LogisticRegression()"
+        )
     X, y = test
     return float(np.mean(estimator.fit(*train).predict(X) == y))
 

@@ -291,14 +291,14 @@ def subsampled_losses(
     (X, y), (X_test, y_test) = checked_pair(*train), checked_pair(*test)
     widths = [X.shape[1], X_test.shape[1]]
     if widths[0] != widths[1]:
-        cure = "compute both with the same encoder"
+        cure = "compute both with one encoder.transform"
         raise invalid("Rows of train and test", "of one width", widths, cure)
     check_class_labels(y)
     classes, places = np.unique(np.concatenate([y, y_test]), return_inverse=True)
     labels, test_labels = places[: len(y)], places[len(y) :]
     at = _checked_sizes(sizes, len(y))
     if n_repeats < 1:
-        raise invalid("n_repeats", "at least 1", n_repeats, "try 5")
+        raise invalid("n_repeats", "at least 1", n_repeats, "pass n_repeats=5")
     rng = check_random_state(random_state)
     found, failed = np.empty((n_repeats, len(at))), None
     for repeat in range(n_repeats):

@@ -151,7 +151,10 @@ class VariationalCode(LabelledEstimator):
         self._learn(net, x, y, np.random.default_rng(seed), generator)
         labels, error = _expected_loss(net, x, y, self.n_draws, generator)
         if not math.isfinite(labels) or not math.isfinite(float(net.kl().detach())):
-            raise ValueError("The weights diverged; lower lr or scale the features")
+            raise ValueError(
+                "The weights must converge, but diverged; pass lr=0.003 or scale "
+                "the features"
+            )
         weights = net.cost()
         self.uniform_codelength_ = data.uniform
         self.weights_codelength_, self.labels_codelength_ = weights, labels
@@ -290,7 +293,7 @@ class GaussianLayer(BayesianLayer):
 
     @torch.no_grad()
     def scales(self) -> list[float]:
-        """Scales of the prior to send, for weights and biases."""
+        """Return the scales of the prior to send, for weights and biases."""
         logs = [float(best_log_scale(*group)) / math.log(2) for group in self._groups]
         return [
             2.0 ** min(max(round(x), LOG2_SCALES[0]), LOG2_SCALES[-1]) for x in logs

@@ -115,7 +115,10 @@ def selected(features: Features, options: argparse.Namespace) -> Features:
     if most is None:
         return found
     if most < 1:
-        raise ValueError(f"--max-rows must be at least 1, got {most}; raise it")
+        raise ValueError(
+            f"--max-rows must be at least 1, got {most}; pass for example "
+            "--max-rows 1000"
+        )
     drawn = {}
     for name, (arrays, *rest) in found.items():  # labels, and groups if there are any
         order = np.random.default_rng(options.seed).permutation(len(rest[0]))

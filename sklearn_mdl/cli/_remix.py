@@ -92,7 +92,9 @@ def _weights(stored: StoredLosses, which: str) -> np.ndarray | None:
 
 def _lines_before(stored: StoredLosses, width: int) -> Iterator[str]:
     if not stored.n_samples:
-        raise ValueError("Losses must cover at least one example, got 0; score rows")
+        raise ValueError(
+            "Losses must cover at least one example, got 0; run sklearn-mdl score"
+        )
     totals = stored.readout_codelengths
     for name, nats in zip(stored.readouts, totals.tolist(), strict=True):
         if not nats > -np.inf:  # NaN too

@@ -56,7 +56,8 @@ def _subsample(parts: list[Part], max_samples: int, seed: int) -> list[Part]:
     n = sum(len(y) for _, y in parts)
     if max_samples < len(parts):
         raise ValueError(
-            f"--max-samples must leave a row in each part, got {max_samples}; raise it"
+            "--max-samples must leave a row in each part, got "
+            f"{max_samples}; pass for example --max-samples 1000"
         )
     rng = np.random.default_rng(seed)
     drawn = []

@@ -229,7 +229,9 @@ def _seeded(
             ),
         }
     if not readouts:
-        raise invalid("readouts", "one classifier or more", readouts, "pass None")
+        raise invalid(
+            "readouts", "one classifier or more", readouts, "pass readouts=None"
+        )
     seeded = {}
     for name, readout in readouts.items():
         copy = clone(readout)

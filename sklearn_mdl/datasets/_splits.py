@@ -176,5 +176,5 @@ def check_shapes(one: Rows, other: Rows) -> None:
     """Reject a train and a test part whose rows have different shapes."""
     shapes = tuple(one.shape[1:]), tuple(other.shape[1:])
     if shapes[0] != shapes[1]:
-        cure = "compute both with the same encoder"
+        cure = "compute both with one encoder.transform"
         raise invalid("Rows of train and test", "of one shape", shapes, cure)

@@ -200,7 +200,7 @@ def columns(values: ArrayLike, name: str, names: Sequence[str]) -> Floats:
 def check_choice(value: object, name: str, choices: Sequence[str | None]) -> None:
     """Raise for a value that is not one of the choices."""
     if value not in choices:
-        raise invalid(name, f"one of {list(choices)}", value, "choose one")
+        raise invalid(name, f"one of {list(choices)}", value, f"pass {choices[0]!r}")
 
 
 # Curves and posteriors
@@ -252,7 +252,7 @@ def codelengths_of(ranking: Ranking, dataset: str) -> Iterator[tuple[str, Floats
 def thinned(n_samples: int, max_points: int, log_x: bool) -> NDArray[np.intp]:
     """Return at most `max_points` rows to draw, including the first and the last."""
     if max_points < 2:
-        raise invalid("max_points", "at least 2", max_points, "raise it")
+        raise invalid("max_points", "at least 2", max_points, "pass max_points=1000")
     if n_samples <= max_points:
         return np.arange(n_samples)
     spaced = np.geomspace if log_x else np.linspace

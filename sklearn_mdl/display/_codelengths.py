@@ -380,7 +380,7 @@ def _reference_code(reference: Reference, codes: Mapping[str, ArrayLike]) -> bas
     if isinstance(reference, Mapping):
         if len(reference) != 1:
             required, names = "a mapping of one name to one code", list(reference)
-            raise invalid("reference", required, names, "compare with one of them")
+            raise invalid("reference", required, names, "pass {name: code}")
         ((name, code),) = reference.items()
         return {"reference": code, "reference_name": str(name)}
     if not isinstance(reference, str):

@@ -59,7 +59,7 @@ class TransferDisplay(base.Display):
         if shapes != (shape, (*shape, 2)) or len(names) < 2:
             required = f"of shapes {shape} and {(*shape, 2)}, two tasks or more"
             given = "transfer and intervals"
-            raise invalid(given, required, shapes, "give a value for each pair")
+            raise invalid(given, required, shapes, "pass arrays of these shapes")
         np.fill_diagonal(self.transfer, np.nan)
 
     def plot(self, ax: base.Axes | None = None) -> Self:

@@ -184,7 +184,10 @@ class ImageEncoder(ViewEncoder):
             found = self._outputs(frozen, views, batch.to(device))
         missing = [view.layer for view in views if view.name not in found]
         if missing:
-            raise ValueError(f"Layer {missing[0]!r} must run for images; use another")
+            raise ValueError(
+                f"Layer {missing[0]!r} must run for every image, but it did not run; "
+                "pass for example layer='last'"
+            )
         return {view.name: found[view.name].float().cpu().numpy() for view in views}
 
     def _outputs(self, frozen: Frozen, views: list[View], batch: Tensor) -> Vectors:
@@ -203,7 +206,7 @@ class ImageEncoder(ViewEncoder):
             found = weights_fingerprint(frozen.module)
             if found != self.weights_sha256_:
                 own, required = self.weights_sha256_[:12], "those that were pickled"
-                cure = f"restore those of SHA-256 {own}, or fit again"
+                cure = f"restore those of SHA-256 {own}, or call fit(X) again"
                 raise invalid("Weights", required, found[:12], cure)
             self._frozen = frozen
 

@@ -140,7 +140,9 @@ class HiddenStatesEncoder(ViewEncoder):
             kinds = {isinstance(layer, str) for layer in self.layers}
             if len(kinds) != 1 or len(set(self.layers)) < len(self.layers):
                 required = "either numbers or names of modules, each once"
-                raise invalid("layers", required, self.layers, "pass None for all")
+                raise invalid(
+                    "layers", required, self.layers, "pass layers=None for all"
+                )
             if kinds == {True}:
                 check_layers(self.module, list(cast(Sequence[str], self.layers)))
         states, _ = self._states(self._inputs(self._items(X)[:1]))
@@ -270,7 +272,12 @@ class HiddenStatesEncoder(ViewEncoder):
             raise invalid("layers", f"numbers of {n} hidden states", self.layers, cure)
         places = [int(i) % n for i in numbers]
         if len(set(places)) < len(places):
-            raise invalid("layers", "each named once", self.layers, "drop copies")
+            raise invalid(
+                "layers",
+                "each named once",
+                self.layers,
+                "pass list(dict.fromkeys(layers))",
+            )
         return {i: found[i] for i in places}
 
 

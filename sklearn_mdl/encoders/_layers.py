@@ -54,7 +54,7 @@ def views_by_name(layers: list[str], pools: list[str]) -> list[View]:
 
 def _view(layer: str, pool: str) -> View:
     if pool not in POOLS:
-        raise invalid("pool", f"one of {list(POOLS)}", pool, "choose one")
+        raise invalid("pool", f"one of {list(POOLS)}", pool, "pass pool='avg'")
     if pool == "default":
         return View(layer, "model" if layer == LAST else "avg")
     if pool == "model" and layer != LAST:
@@ -99,7 +99,7 @@ def pooled(features: Tensor, view: View, layout: Layout) -> Tensor:
     if values.ndim == 4 and view.pool in ("avg", "max"):
         axes = (1, 2) if layout.channels_last else (2, 3)
         return values.mean(axes) if view.pool == "avg" else values.amax(axes)
-    name, cure = f"Layer {view.layer!r}", "pass pool='flatten' or use another layer"
+    name, cure = f"Layer {view.layer!r}", "pass pool='flatten' or layer='last'"
     raise invalid(name, "vectors, tokens or maps", tuple(values.shape), cure)
 
 

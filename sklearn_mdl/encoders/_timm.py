@@ -44,7 +44,7 @@ def check_options(options: Mapping[str, object] | None) -> None:
     for name in sorted(READ & set(options or {})):
         raise ValueError(
             f"model_options must not contain {name}, which timm would load "
-            "unsafely; pass the path of weights to TimmEncoder"
+            "unsafely; pass TimmEncoder(..., checkpoint_path=PATH)"
         )
 
 
@@ -56,7 +56,7 @@ def check_name(timm: ModuleType, name: str) -> None:
     if not timm.is_model(architecture):
         near = get_close_matches(architecture, timm.list_models(), n=3, cutoff=0.0)
         required = f"a model of timm {timm.__version__}"
-        raise invalid("model_name", required, name, f"similar ones are {near}")
+        raise invalid("model_name", required, name, f"pass one of {near}")
     known = timm.list_pretrained(f"{architecture}.*")
     if tag and name not in known:
         required = f"weights of timm {timm.__version__}"
@@ -114,7 +114,9 @@ def data_config(
     config: dict[str, object] = timm.data.resolve_model_data_config(model)
     unknown = sorted(set(options) - set(config))
     if unknown:
-        raise invalid("data_options", f"among {list(config)}", unknown[0], "drop it")
+        raise invalid(
+            "data_options", f"among {list(config)}", unknown[0], f"omit {unknown[0]!r}"
+        )
     return {**config, **options}
 
 
@@ -132,7 +134,8 @@ def from_file(
     """
     if not path.is_file():
         raise FileNotFoundError(
-            f"checkpoint_path must be a file of weights, got {str(path)!r}; check it"
+            f"checkpoint_path must be a file of weights, got {str(path)!r}; "
+            "name an existing file"
         )
     model: nn.Module = timm.create_model(name, pretrained=False, **options)
     if path.suffix in NUMPY_FILES:
@@ -301,7 +304,7 @@ class TimmEncoder(ImageEncoder):
         channels = cast(Sequence[int], config["input_size"])[0]
         if channels not in (1, 3):
             name, required = f"Model {self.model_name!r}", "one of 1 or 3 channels"
-            raise invalid(name, required, channels, "choose another model")
+            raise invalid(name, required, channels, "pass for example 'resnet18'")
         self.data_config_ = config
         layout = Layout(
             getattr(model, "output_fmt", None) == "NHWC",

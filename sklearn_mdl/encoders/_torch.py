@@ -122,15 +122,18 @@ class TorchEncoder(ImageEncoder):
         tensor = self.preprocess(image)
         if not isinstance(tensor, Tensor):
             raise TypeError(
-                f"preprocess must return a tensor, got {type(tensor).__name__}; add a "
-                "conversion"
+                f"preprocess must return a tensor, got "
+                f"{type(tensor).__name__}; end with torchvision.transforms.ToTensor()"
             )
         return tensor
 
     def _last(self, frozen: Frozen, batch: Tensor, views: list[View]) -> Vectors:
         output = frozen.module(batch)
         if not isinstance(output, Tensor) and views:
-            kind, cure = type(output).__name__, "choose an inner layer"
+            kind, cure = (
+                type(output).__name__,
+                "pass layer= the name of an inner module",
+            )
             raise invalid("The output of the module", "one tensor", kind, cure)
         unpooled = any(view.pool == "model" for view in views)
         if unpooled and output.ndim != 2:

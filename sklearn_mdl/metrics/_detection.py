@@ -176,7 +176,9 @@ def detection_measures(
         )
     for name, value in {"max_fpr": max_fpr, "level": level}.items():
         if not 0 < value < 1:
-            raise ValueError(f"{name} must be between 0 and 1, got {value}; try 0.9")
+            raise ValueError(
+                f"{name} must be between 0 and 1, got {value}; pass {name}=0.9"
+            )
     positive, negative = np.flatnonzero(y), np.flatnonzero(~y)
     if min(len(positive), len(negative)) < FEWEST:
         raise ValueError(

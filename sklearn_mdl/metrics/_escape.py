@@ -64,7 +64,7 @@ class EscapeCode:
 
 
 def escape_codelengths(y: ArrayLike, classes: ArrayLike = ()) -> Floats:
-    r"""Cost of coding at which rows unnamed classes first appear, in nats.
+    r"""Return the cost of coding where unnamed classes first appear, in nats.
 
     Row ``t``, counted from 1, introduces an unnamed class with probability
 
@@ -112,7 +112,7 @@ def escape_codelengths(y: ArrayLike, classes: ArrayLike = ()) -> Floats:
 
 
 def blind_codelengths(labels: NDArray[np.intp], n_named: int) -> Floats:
-    """Cost of labels under codes that use no features and learn new classes.
+    """Return the costs of labels under codes without features that learn new classes.
 
     Parameters
     ----------

@@ -37,7 +37,7 @@ class LabelCounts:
         return len(self.counts)
 
     def log_proba(self) -> Floats:
-        """Log-probabilities (C,) of the next label."""
+        """Return log-probabilities (C,) of the next label."""
         found: Floats = np.log(self.counts / self.counts.sum())
         return found
 
@@ -66,7 +66,7 @@ class LabelTransitions:
         self.last = -1  # before the first label
 
     def log_proba(self) -> Floats:
-        """Log-probabilities (C,) of the next label."""
+        """Return log-probabilities (C,) of the next label."""
         counts = np.full(self.n_classes, 0.5)
         if seen := self.after.get(self.last):
             counts[list(seen)] += list(seen.values())
@@ -87,7 +87,7 @@ class LabelTransitions:
 def decayed_frequency_codelengths(
     y: ArrayLike, n_classes: int | None = None, *, half_life: float = 100.0
 ) -> Floats:
-    """Cost of each label under decaying counts of labels, in nats.
+    """Return the cost of each label under decaying counts of labels, in nats.
 
     Label ``t`` is predicted from decaying counts, in which past labels count half after
     every ``half_life`` labels::
@@ -126,7 +126,7 @@ def decayed_frequency_codelengths(
 
 
 def transition_codelengths(y: ArrayLike, n_classes: int | None = None) -> Floats:
-    """Cost of each label given the previous label, in nats.
+    """Return the cost of each label given the previous label, in nats.
 
     The code is a first-order Markov chain: the Krichevsky-Trofimov code predicts label
     ``t`` from the labels that have followed ``y_{t-1}`` so far. The first label is
@@ -159,7 +159,7 @@ def transition_codelengths(y: ArrayLike, n_classes: int | None = None) -> Floats
 
 
 def costs_of(labels: Sequence[int], code: LabelCounts | LabelTransitions) -> Floats:
-    """Cost of each label (N,) in nats (zero where a code first sees a class)."""
+    """Return the cost of each label (N,) in nats, zero where a class is new."""
     costs = np.zeros(len(labels))
     for t, label in enumerate(labels):
         if label < code.n_classes:

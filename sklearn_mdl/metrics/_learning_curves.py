@@ -95,7 +95,7 @@ def surplus_description_length(
     sizes: ArrayLike | None = None,
     n_intervals: int = 20,
 ) -> CurveReading:
-    """Nats above ``epsilon`` per label until predictions reach that loss.
+    """Sum the nats above ``epsilon`` per label until predictions reach that loss.
 
     Let ``L(n)`` be the expected loss after ``n`` labels. The surplus is ``sum_n max(0,
     L(n) - epsilon)``, the part of the codelength that is due to learning. Examples
@@ -152,7 +152,7 @@ def surplus_description_length(
 def excess_description_length(
     losses: ArrayLike, final_loss: float | None = None, *, tail: float = 0.1
 ) -> float:
-    """Nats by which a code exceeds the cost of the labels after learning all of them.
+    """Return the nats of a code beyond the cost of its labels after learning them all.
 
     The excess ``sum_t l_t - N l`` is the area between the loss curve and ``l``. If
     ``l`` is the loss of the final predictor on other rows, it is the excess description

@@ -220,7 +220,7 @@ def _mean_recall(correct: NDArray[np.bool_], labels: NDArray[np.intp]) -> float:
 def expected_calibration_error(
     confidence: ArrayLike, correct: ArrayLike, *, n_bins: int = 15
 ) -> float:
-    r"""Mean difference between confidence and accuracy over bins.
+    r"""Return the mean difference between confidence and accuracy over bins.
 
     .. math::
 

@@ -25,7 +25,7 @@ Integers = NDArray[np.int64]
 
 
 def uniform_codelength(n_samples: int, n_classes: int) -> float:
-    """Cost of labels under the uniform code: ``N log C`` nats.
+    """Return the cost of labels under the uniform code: ``N log C`` nats.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def uniform_codelength(n_samples: int, n_classes: int) -> float:
 
 
 def frequency_codelength(y: ArrayLike, n_classes: int | None = None) -> float:
-    """Cost of labels under the adaptive Krichevsky-Trofimov code, in nats.
+    """Return the cost of labels under the adaptive Krichevsky-Trofimov code, in nats.
 
     Label ``t`` is predicted from the counts ``n_c`` of the classes before it::
 
@@ -106,7 +106,7 @@ def frequency_codelength(y: ArrayLike, n_classes: int | None = None) -> float:
 
 
 def frequency_codelengths(y: ArrayLike, n_classes: int | None = None) -> Floats:
-    """Cost of each label under the Krichevsky-Trofimov code, in nats.
+    """Return the cost of each label under the Krichevsky-Trofimov code, in nats.
 
     Parameters
     ----------
@@ -176,12 +176,12 @@ def regret(codelengths: ArrayLike, reference: ArrayLike) -> Floats:
     if own.ndim != 1 or own.shape != other.shape:
         raise ValueError(
             "`codelengths` and `reference` must both have shape (n_samples,), got "
-            f"{own.shape} and {other.shape}; give one cost per label for each code."
+            f"{own.shape} and {other.shape}; pass codelengths_ of both codes."
         )
     if np.isnan(own).any() or np.isneginf(own).any() or not np.isfinite(other).all():
         raise ValueError(
             "`codelengths` must be finite or plus infinity and `reference` finite, got "
-            "NaN or an infinity out of place; compare with a code that never diverged."
+            "NaN or another infinity; pass the codelengths_ of a code without NaN."
         )
     return np.cumsum(own - other)
 
@@ -192,10 +192,10 @@ def _labels(
     """Return labels as numbers from zero, their counts, and the number of classes."""
     labels = np.asarray(y)
     if labels.ndim != 1:
-        cure = "give one label per sample"
+        cure = "pass y.ravel() for one column, y.argmax(1) for one-hot labels"
         raise invalid("y", "of shape (n_samples,)", labels.shape, cure)
     if labels.dtype.kind == "f" and np.isnan(labels).any():
-        raise invalid("y", "free of missing labels", np.nan, "drop those samples")
+        raise invalid("y", "free of missing labels", np.nan, "pass y[~np.isnan(y)]")
     _, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
     least = max(1, counts.size)
     n_classes = least if n_classes is None else n_classes
@@ -213,7 +213,7 @@ def checked_count(name: str, value: int, least: int) -> int:
     """Return `value` as an int if it is an integer of at least `least`."""
     if not isinstance(value, Integral) or value < least:
         required = f"an integer of at least {least}"
-        raise invalid(name, required, value, "give the number for these labels")
+        raise invalid(name, required, value, f"pass for example {name}={least}")
     return int(value)
 
 
@@ -225,7 +225,7 @@ def invalid(name: str, required: str, given: object, cure: str) -> ValueError:
 def gaussian_codelengths(
     y: ArrayLike, *, n_first: int = 32, location: float = 0.0, scale: float = 1.0
 ) -> Floats:
-    r"""Cost of every label under a Gaussian that learns online, in nats.
+    r"""Return the cost of every label under a Gaussian that learns online, in nats.
 
     A fixed Student-t with one degree of freedom predicts the first ``n_first`` labels.
     Later labels are predicted from all previous ones by a Gaussian of unknown mean and
@@ -279,12 +279,12 @@ def gaussian_codelengths(
         raise ValueError(
             "`y` must hold finite numbers in shape (n_samples,), got shape "
             f"{labels.shape}{'' if labels.ndim != 1 else ' with NaN or infinity'}; "
-            "drop missing labels and give one label per sample"
+            "pass y[np.isfinite(y)]"
         )
     if n_first < 1 or not scale > 0:
         raise ValueError(
             "`n_first` must be at least 1 and `scale` positive, got "
-            f"{n_first=} and {scale=}; the fixed density predicts the first label"
+            f"{n_first=} and {scale=}; pass for example n_first=32, scale=1.0"
         )
     found = _student_t_losses(labels, 1.0, location, scale)
     # Scaling by a power of two is exact and keeps squares from overflowing.

@@ -230,8 +230,8 @@ def _terms_note(cells: Sequence[Cell]) -> str:
     more = f" ({len(bound) - 1} others, too)" if len(bound) > 1 else ""
     return (
         f"{widest.dataset}: all encoders have the readouts of the widest, "
-        f"{widest.encoder} ({widest.n_features} features): {widest.terms}; by itself "
-        f"{first.encoder} ({first.n_features} features){more} would have "
+        f"{widest.encoder} ({widest.n_features} features), which are {widest.terms}. "
+        f"By itself, {first.encoder} ({first.n_features} features){more} would have "
         f"{Terms.from_json(first.alone)}"
     )
 

@@ -279,5 +279,5 @@ class RankStatistics(CellArrays):
         unknown = [name for pair in pairs for name in pair if name not in places]
         if unknown:
             required = f"names of encoders among {self.encoder_names_}"
-            raise invalid("pairs", required, unknown[0], "choose two of these")
+            raise invalid("pairs", required, unknown[0], "pass pairs of these names")
         return [[places[name] for name in pair] for pair in pairs]

@@ -310,7 +310,12 @@ class PoolPass(GroupPass):
         given = np.asarray(labels)
         if rows.ndim != 3 or rows.shape[1:] != self._shape:
             required = "of shape (n_samples, {}, {})".format(*self._shape)
-            raise invalid("log_proba", required, rows.shape, "stack the predictions")
+            raise invalid(
+                "log_proba",
+                required,
+                rows.shape,
+                "pass np.stack(predictions_of_kinds, axis=1)",
+            )
         if given.shape != rows.shape[:1] or given.dtype.kind not in "iu":
             required = f"{len(rows)} integers, one for each row"
             raise invalid("labels", required, given, "encode the classes as integers")
@@ -323,5 +328,5 @@ class PoolPass(GroupPass):
             raise invalid("log_proba", required, "NaN or a positive number", cure)
         if not self._floor and (np.exp(rows) == 0).any():
             required = "finite where `floor` is 0"
-            raise invalid("log_proba", required, -np.inf, "raise `floor`")
+            raise invalid("log_proba", required, -np.inf, "pass floor=1e-4")
         return rows, given.astype(np.intp)

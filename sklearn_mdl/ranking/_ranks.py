@@ -20,7 +20,7 @@ _COUNT = "pass the number of columns or rows of the table of scores"
 def nemenyi_critical_difference(
     n_encoders: int, n_datasets: int, alpha: float = 0.1
 ) -> float:
-    """Smallest difference of average ranks that is significant in the Nemenyi test.
+    """Return the smallest difference of average ranks that a Nemenyi test detects.
 
     With ``r`` encoders and ``N`` datasets the critical difference is::
 
@@ -70,7 +70,7 @@ def nemenyi_critical_difference(
 def nemenyi_p_values(
     differences: ArrayLike, n_encoders: int, n_datasets: int
 ) -> NDArray[np.float64]:
-    """P-values of differences of average ranks, corrected for all pairs.
+    """Return p-values of differences of average ranks, corrected for all pairs.
 
     Parameters
     ----------

@@ -55,7 +55,7 @@ class KernelClassifierLearner(CalibratedLearner, LabellingsLearner):
         return (variances / noises.reshape(shape)).clamp_min_(1).numpy()
 
     def null_losses(self, outputs: Sequence[Labellings]) -> list[np.ndarray]:
-        """Losses (N, S, K) of the stream's rows under ``S`` labellings, by output.
+        """Return the losses (N, S, K) of rows under ``S`` labellings, by output.
 
         The learner must be new and cannot be used for anything else afterwards. One
         factor serves all outputs and labellings.
@@ -208,7 +208,7 @@ class KernelRegressorLearner(LabellingsLearner):
         self.squares = self.squares + (errors.square() / variances).sum(1).numpy()
 
     def null_losses(self, outputs: Sequence[Labellings]) -> list[np.ndarray]:
-        """Losses (N, S, K) of the stream's rows under ``S`` labellings, by output.
+        """Return the losses (N, S, K) of rows under ``S`` labellings, by output.
 
         The learner must be new and cannot be used for anything else afterwards.
         """

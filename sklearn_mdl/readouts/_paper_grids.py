@@ -175,7 +175,7 @@ def preset_settings(name: str) -> Preset:
     """
     if name not in _PRESETS:
         raise invalid(
-            "preset", f"one of {sorted(_PRESETS)}", name, "choose one of these"
+            "preset", f"one of {sorted(_PRESETS)}", name, "pass one of these names"
         )
     return deepcopy(_PRESETS[name])
 

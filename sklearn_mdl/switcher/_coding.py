@@ -299,7 +299,7 @@ def _listed(classes: np.ndarray) -> list[object]:
     if objects or not DTYPES.fullmatch(classes.dtype.str):
         raise ValueError(
             "y must hold integers, booleans or text to be coded, got labels of dtype "
-            f"{classes.dtype}; convert them with astype"
+            f"{classes.dtype}; pass y.astype(str)"
         )
     longest = max((len(c) for c in listed if isinstance(c, str)), default=0)
     widest = max(PLAIN_ROW, 16 * longest)

@@ -173,7 +173,8 @@ class FittedSwitcher(OnlineEstimator):
             best = self.readout_names_[int(np.argmin(self.readout_codelengths_))]
             warn_caller(
                 f"The best readout should lie inside the grid, but for {best!r} "
-                f"{' and '.join(edges)} value tried; add values beyond"
+                f"{' and '.join(edges)} value tried; add values beyond "
+                "to readout_grid(...)"
             )
 
     @property
@@ -288,7 +289,10 @@ class FittedSwitcher(OnlineEstimator):
         """
         folder = self._run.trace.folder
         if folder is not None and Path(path).resolve().parent == folder.path.resolve():
-            required, cure = "outside the store of the run", "choose another folder"
+            required, cure = (
+                "outside the store of the run",
+                "pass for example 'losses.npy'",
+            )
             raise invalid("path", required, str(path), cure)
         return save_losses(Path(path), self._stored(), dtype=dtype)
 

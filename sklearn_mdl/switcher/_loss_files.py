@@ -266,7 +266,12 @@ def check_losses_path(path: str | Path) -> Path:
 def _checked_suffix(path: str | Path) -> Path:
     path = Path(path)
     if path.suffix != ".npy":
-        raise invalid("path", "a name that ends in .npy", str(path), "choose one")
+        raise invalid(
+            "path",
+            "a name that ends in .npy",
+            str(path),
+            "pass for example 'losses.npy'",
+        )
     return path
 
 

@@ -243,7 +243,9 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
     def _check_width(self, columns: list[np.ndarray]) -> None:
         if len(columns) != self.n_outputs_:
             required = f"a table of the {self.n_outputs_} columns that were fitted"
-            raise invalid("y", required, len(columns), "call fit again for others")
+            raise invalid(
+                "y", required, len(columns), "call fit(X, y) for other columns"
+            )
 
     def _columns(self, y: Labels) -> list[np.ndarray]:
         """Return the columns of y, as many as were fitted."""

@@ -131,7 +131,7 @@ def _codelengths(
     if not sound.any():
         raise ValueError(
             "A permutation test needs kernels that are positive definite, but none is; "
-            "raise alpha"
+            "pass for example KernelReadout(alpha=1.0)"
         )
     return np.stack([shared(own[:, :, sound]) for own in each])
 

@@ -137,7 +137,7 @@ class RunLength(MarkovPrior):
             return
         if not isinstance(self.n_rates, Integral) or not 1 <= self.n_rates <= 1000:
             required = "None or an integer between 1 and 1000"
-            cure = "40 rates cover blocks of up to 2^40 steps"
+            cure = "pass n_rates=40, for blocks of up to 2^40 steps"
             raise invalid("n_rates", required, self.n_rates, cure)
 
     def check_length(self, n_steps: int) -> None:

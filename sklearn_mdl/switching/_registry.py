@@ -109,5 +109,5 @@ def as_prior(switching: SwitchingPrior | str | None) -> SwitchingPrior:
     error = ValueError if isinstance(switching, str) else TypeError
     raise error(
         f"`switching` must be one of {sorted(_PRIORS)}, a SwitchingPrior or None, got "
-        f"{switching!r}; name a known prior or pass one."
+        f"{switching!r}; name a known prior, such as 'learned-share'."
     )

@@ -179,15 +179,15 @@ class FixedShare(MarkovPrior):
                 f"m={self.m!r} and alpha={self.alpha!r}; leave one of them out."
             )
         if self.m is not None and not is_number_in(self.m, 1, math.inf):
-            cure = "give the number of blocks that the rate is meant for"
+            cure = "pass for example m=2, the expected number of blocks"
             raise invalid("m", "a finite number of at least 1", self.m, cure)
         named = isinstance(self.alpha, str) and self.alpha == "summable"
         if not (self.alpha is None or named or is_number_in(self.alpha, 0, 1)):
             required = "a number between 0 and 1 or 'summable'"
-            cure = "give the probability that an expert is redrawn"
+            cure = "pass for example alpha=0.01, the probability of a redraw"
             raise invalid("alpha", required, self.alpha, cure)
         if not isinstance(self.redraw, (bool, np.bool_)):
-            cure = "choose True if a draw may return the previous expert"
+            cure = "pass redraw=True if a draw may return the previous expert"
             raise invalid("redraw", "True or False", self.redraw, cure)
 
     def rate(self, t: int) -> float:
@@ -259,7 +259,7 @@ class LearnedShare(SwitchingPrior):
         ms = list(self.ms) if is_sequence else []
         if not ms or not all(is_number_in(m, 1, math.inf) for m in ms):
             required = "a sequence of finite numbers of at least 1"
-            cure = "give the numbers of blocks to choose from"
+            cure = "pass for example ms=(2, 6, 21), numbers of blocks"
             raise invalid("ms", required, self.ms, cure)
 
     def components(self, w: Floats) -> list[Component]:
@@ -320,7 +320,7 @@ class UniversalShare(MarkovPrior):
         check_max_steps(self.max_steps)
         for name, value in (("a", self.a), ("b", self.b)):
             if not is_number_in(value, 0, math.inf) or value == 0:
-                cure = "0.5 for both is the usual choice"
+                cure = "pass UniversalShare(a=0.5, b=0.5)"
                 raise invalid(name, "a positive, finite number", value, cure)
 
     def check_length(self, n_steps: int) -> None:

@@ -39,8 +39,8 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
     new_classes: str = "refuse"
     _all_diverged = (
         "all readouts have diverged and have predicted uniformly since then, so the "
-        "codelength hardly depends on the features; lower the learning rate of "
-        "networks, or raise the alpha of kernels"
+        "codelength hardly depends on the features; pass for example lr=1e-4 "
+        "to networks, or alpha=1.0 to kernels"
     )
 
     @fit_context(prefer_skip_nested_validation=False)

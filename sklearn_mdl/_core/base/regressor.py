@@ -34,8 +34,8 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
     prior_scale: float = 1.0
     _all_diverged = (
         "all readouts have diverged and have predicted without features since then, so "
-        "the codelength hardly depends on the features; lower the learning "
-        "rates of networks, or raise the alpha of kernels"
+        "the codelength hardly depends on the features; pass for "
+        "example lr=1e-4 to networks, or alpha=1.0 to kernels"
     )
 
     @fit_context(prefer_skip_nested_validation=False)
@@ -173,7 +173,7 @@ def _as_numbers(labels: np.ndarray) -> np.ndarray:
     with suppress(TypeError, ValueError):
         if labels.dtype.kind not in "mM":  # would become counts of days or nanoseconds
             return np.array(labels, dtype=np.float64)
-    cure = "use a classifier for classes, and numbers for dates"
+    cure = "use a classifier for classes, or pass dates.astype(np.int64)"
     raise invalid("y", "real numbers", labels.dtype.name, cure)
 
 
@@ -184,12 +184,12 @@ def _check_size(labels: np.ndarray) -> None:
     largest = float(np.abs(labels).max(initial=0.0))
     if 0 < largest < LEAST_SPREAD:
         required = f"numbers that differ by {LEAST_SPREAD:g} or more"
-        raise invalid("y", required, largest, "multiply y by a constant")
+        raise invalid("y", required, largest, "pass y / np.abs(y).max()")
     bad = ~(np.abs(labels.astype(np.float64)) <= LARGEST)
     if bad.any():
         row = int(np.argmax(bad))
         what = "NaN" if np.isnan(labels[row]) else "infinity or a number too large"
         raise ValueError(
             f"y must hold finite numbers of at most {LARGEST:g}, but Input y contains "
-            f"{what} in row {row}; drop rows without a label"
+            f"{what} in row {row}; pass only rows where np.isfinite(y)"
         )

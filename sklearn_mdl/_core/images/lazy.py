@@ -131,7 +131,7 @@ def _stack(tensors: Iterable[Tensor], batch: range) -> Tensor:
     for row, tensor in zip(batch, found, strict=True):
         if tensor.shape != found[0].shape:
             shapes = {batch[0]: tuple(found[0].shape), row: tuple(tensor.shape)}
-            cure = "add a resize and a crop"
+            cure = "add torchvision.transforms.Resize and CenterCrop"
             raise invalid("Transformed images", "of one shape", shapes, cure)
     return torch.stack(found)
 

@@ -70,7 +70,7 @@ def image_rows(
     (1797, 64)
     """
     if mode not in CHANNELS:
-        raise invalid("mode", "'RGB' or 'L'", mode, "choose one of them")
+        raise invalid("mode", "'RGB' or 'L'", mode, "pass mode='RGB'")
     images = as_images(images)
     wanted = _height_and_width(size)
     is_ready = _is_ready(images, wanted, CHANNELS[mode])
@@ -88,7 +88,9 @@ def image_rows(
             if pixels.shape != first.shape:
                 where = located(row, images[row])
                 required = f"of shape {first.shape}, like the first"
-                raise invalid(where, required, pixels.shape, "pass a size")
+                raise invalid(
+                    where, required, pixels.shape, "pass for example size=224"
+                )
             rows[row] = pixels.ravel()
         return rows
 
@@ -112,7 +114,7 @@ def _height_and_width(size: object) -> tuple[int, int] | None:
     pair = tuple(size) if isinstance(size, Iterable) else (size, size)
     if len(pair) != 2 or not all(map(_is_count, pair)):
         required = "one or two positive integers"
-        raise invalid("size", required, size, "pass for example 224")
+        raise invalid("size", required, size, "pass for example size=224")
     return int(pair[0]), int(pair[1])
 
 

@@ -105,7 +105,7 @@ def _matrix(found: Any, n: int, m: int) -> Tensor:
     if values.shape != (n, m):
         got = values.shape if values.size else type(found).__name__
         required = f"a callable that returns shape ({n}, {m}) for {n} and {m} rows"
-        raise invalid("kernel", required, got, "compare all pairs of rows")
+        raise invalid("kernel", required, got, "write it like rbf_kernel(X, Y)")
     return torch.as_tensor(values)
 
 
@@ -147,7 +147,7 @@ class Pairs:
 
 
 def arc_cosine(products: Tensor, one: Tensor, other: Tensor, depth: int) -> Tensor:
-    """Arc-cosine kernel of degree 1, a network of infinitely many rectified units.
+    """Compute the arc-cosine kernel of degree 1, an infinitely wide rectified network.
 
     Cho and Saul, 2009, Kernel methods for deep learning, NeurIPS, equations 1 and 6.
 

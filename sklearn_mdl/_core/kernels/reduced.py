@@ -79,7 +79,7 @@ class ExtendedRidge(ForwardRidge):
     def predict(
         self, cross: Tensor, own: Tensor, pending: Pending | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Means (A, m, P) and variances (A, m) of other rows."""
+        """Return means (A, m, P) and variances (A, m) of other rows."""
         features, beyond = landmark_features(self._root, cross, own)
         if pending is not None:
             near = pending.block.features[: pending.errors.shape[1]] @ features.mT

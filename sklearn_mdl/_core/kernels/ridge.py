@@ -276,7 +276,7 @@ class ForwardRidge:
     def predict(
         self, cross: Tensor, own: Tensor, pending: Pending | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Means (A, m, P) and variances (A, m) of other rows.
+        """Return means (A, m, P) and variances (A, m) of other rows.
 
         Parameters
         ----------
@@ -297,7 +297,7 @@ class ForwardRidge:
         return pending.completed(means, variances, pending.near - near)
 
     def solve(self, known: Tensor) -> Tensor:
-        """Forward substitution of rows (m, n_rows), or (A, m, n_rows)."""
+        """Solve for rows (m, n_rows), or (A, m, n_rows), by forward substitution."""
         known = known.expand(len(self.alphas), -1, -1)
         solved = torch.empty_like(known, memory_format=torch.contiguous_format)
         for start, rows, panel in self._filled():

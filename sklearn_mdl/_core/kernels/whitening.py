@@ -1,7 +1,7 @@
 r"""Whitening by a shrunk covariance of all rows or within classes.
 
-The covariance is that of rows :math:`E` plus a multiple of the identity, :math:`S = E^T
-E + c I`, in both cases:
+In both cases the covariance is :math:`S = E^T E + c I`, a product of rows :math:`E`
+plus a multiple of the identity:
 
 * the covariance of all rows, shrunk by the oracle approximating rule,
   :math:`T = (1 - \rho) R^T R / n + \rho \mu I` with ``R`` the centred rows;

@@ -154,7 +154,7 @@ def load_representations(
       three: labels are array 'labels'
     """
     if missing not in ("raise", "drop"):
-        raise invalid("missing", "'raise' or 'drop'", missing, "choose one of these")
+        raise invalid("missing", "'raise' or 'drop'", missing, "pass missing='drop'")
     wanted = ReadRequest(label, splits, groups)
     if is_anndata(source):
         return joined("AnnData", _of_anndata(source, wanted), missing)

@@ -106,5 +106,5 @@ def _check_files(task: VtabTask, folder: Path) -> None:
 def _named(name: str) -> VtabTask:
     if name not in VTAB_TASKS:
         near = get_close_matches(str(name), VTAB_TASKS, n=3, cutoff=0.0)
-        raise invalid("task", "a name in VTAB_TASKS", name, f"similar ones are {near}")
+        raise invalid("task", "a name in VTAB_TASKS", name, f"pass one of {near}")
     return VTAB_TASKS[name]

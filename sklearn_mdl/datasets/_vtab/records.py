@@ -73,7 +73,7 @@ def records(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def masked_crc(content: bytes) -> int:
-    """CRC-32C, rotated and shifted as in TFRecord files."""
+    """Return CRC-32C, rotated and shifted as in TFRecord files."""
     crc = crc32c(content)
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 

@@ -53,7 +53,9 @@ class DummyLearner(Learner):
     def predict(self, x: Tensor) -> Tensor:
         """Predict the next labels of the stream, ignoring the rows."""
         found = np.stack([self._prediction(code) for code in self.codes.values()])
-        return torch.from_numpy(found)[:, None].expand(-1, x.shape[1], -1).to(self.device)
+        return (
+            torch.from_numpy(found)[:, None].expand(-1, x.shape[1], -1).to(self.device)
+        )
 
     def _prediction(self, code: Any) -> Any:
         return code.log_proba()

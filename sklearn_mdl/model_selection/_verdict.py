@@ -154,8 +154,10 @@ class Verdict:
         The other encoders, which are clearly worse.
     datasets : list of DatasetVerdict
     alpha : float
-        Probability of a false alarm in the comparison of all other encoders with the
-        best one.
+        Level of the comparisons of all other encoders with the winner. On a dataset, a
+        truly best encoder is called worse with at most this probability. The winner is
+        chosen from the same labels, which the correction does not count. So if several
+        encoders are equally good, one of them is called worse more often.
     n_needed : int
         Smallest number of datasets with which Wilcoxon's test with Holm's correction
         can find any difference from the best encoder.
@@ -290,7 +292,7 @@ def _on_dataset(
     order = np.argsort(totals, kind="stable").tolist()
     names = [ranking.encoder_names_[e] for e in order]
     margins = (totals[order] - totals[order[0]]).tolist()
-    # Bonferroni's correction over all others, since the winner was selected.
+    # Bonferroni's correction over all others, but not over choices of the winner.
     tail = ranking.alpha / (2 * max(1, len(order) - 1))
     halves = [0.0, *(sample.half_width(order[0], e, tail) for e in order[1:])]
     apart = [margin > half for margin, half in zip(margins, halves, strict=True)]

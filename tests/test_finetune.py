@@ -667,7 +667,7 @@ def test_notes_of_wrapped_classifiers_inside_pairs_are_reported():
             ValueError,
             "'augmentation' parameter",
         ),
-        (lambda: ScratchReadout("resnet5"), ValueError, "got 'resnet5'; similar"),
+        (lambda: ScratchReadout("resnet5"), ValueError, "got 'resnet5'; pass one"),
         (lambda: ScratchReadout(3), ValueError, "'model' parameter"),
         (
             lambda: ScratchReadout(dict),

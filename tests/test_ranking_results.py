@@ -118,7 +118,7 @@ def test_pairs_go_by_name(scorer, method):
     found = getattr(scorer, method)([("narrow", "wide")])
     assert found.pairs.tolist() == [[2, 0]]
     with pytest.raises(
-        ValueError, match=r"pairs must be names of encoders .*'big'; choose"
+        ValueError, match=r"pairs must be names of encoders .*'big'; pass pairs"
     ):
         getattr(scorer, method)([("narrow", "big")])
 

@@ -232,7 +232,7 @@ def test_missing_files_are_named_with_their_origin(name, write, tmp_path):
 
 
 def test_names_that_are_no_task_are_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"task must .* similar .* \['KittiDistance'"):
+    with pytest.raises(ValueError, match=r"task must .* pass one of \['KittiDistance'"):
         load_vtab("kitti distance", tmp_path)
 
 

@@ -218,7 +218,10 @@ class LinearProbe(Probe):
                     best = self.settings_[columns[k]]
                     self.best_params_ = {**best, "n_steps": int(steps[i])}
         if net is None:
-            raise ValueError("All settings diverged; lower lr or scale the features")
+            raise ValueError(
+                "At least one setting must converge, but all diverged; lower lr, for "
+                "example to 0.003, or scale the features with StandardScaler"
+            )
         self.steps_ = np.array(steps)
         self.validation_losses_, self.validation_scores_ = losses, scores
         return net

@@ -243,9 +243,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
     def _check_width(self, columns: list[np.ndarray]) -> None:
         if len(columns) != self.n_outputs_:
             required = f"a table of the {self.n_outputs_} columns that were fitted"
-            raise invalid(
-                "y", required, len(columns), "call fit(X, y) for other columns"
-            )
+            raise invalid("y", required, len(columns), "fit others with fit(X, y)")
 
     def _columns(self, y: Labels) -> list[np.ndarray]:
         """Return the columns of y, as many as were fitted."""

@@ -262,7 +262,8 @@ def prequential_steps(
         as soon as it is full and the labels of its rows are known. You may send labels
         of only the first rows: the others are predicted again.
     """
-    rows, all_sound = rows.of(learner.view.columns), state.is_sound
+    rows, looks = rows.of(learner.view.columns), learner.rows_ahead is not None
+    all_sound = looks and state.is_sound  # for whole minibatches it saves nothing
     while state.n_scored < stop:
         row = state.n_scored
         (start, end), closing = block_of(learner, rows, row), rows.schedule.closing(row)
@@ -285,7 +286,7 @@ def prequential_steps(
             labels = yield usable(prediction, failed, outcome, chosen)
             until = row + len(labels)
             state.failed_at = torch.where(failed_at < until, failed_at, NEVER)
-            all_sound = state.is_sound
+            all_sound = looks and state.is_sound
         rows.reveal(row, labels)
         state.n_scored = until
         known = rows.schedule.known(until)

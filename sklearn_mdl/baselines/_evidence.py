@@ -2,8 +2,8 @@ r"""Measures of features from their singular values: LogME and RankMe.
 
 LogME is the evidence of a linear model for one-hot labels. The model is ``y = X w + e``
 with ``w ~ N(0, I / alpha)`` and ``e ~ N(0, I / beta)``, so that ``y ~ N(0, X X' / alpha
-+ I / beta)``. With the singular values ``s_i`` of ``X``, ``z = U' y``, ``r`` of them,
-and the ratio ``l = alpha / beta``,
++ I / beta)``. With the ``r`` singular values ``s_i`` of ``X``, the projections
+``z = U' y`` and the ratio ``l = alpha / beta``,
 
 .. math::
 
@@ -29,6 +29,9 @@ from sklearn.utils import check_array
 from sklearn_mdl._core.numerics import as_array
 from sklearn_mdl._core.validation import distinct_classes
 from sklearn_mdl.baselines._base import Floats, checked_pair
+
+ALL_ZERO = "X must not be all zero, but is; pass the output of the encoder"
+ROUNDING = 1e-7  # the constant of the article on RankMe, for float32
 
 # Logarithms of the ratio to the largest squared singular value. Beyond these bounds
 # the evidence of a finite sample hardly changes.
@@ -98,7 +101,7 @@ def log_evidence(X: ArrayLike, y: ArrayLike) -> LogEvidence:
     left, values, _ = svd(rows, full_matrices=False)
     kept = values > values[0] * max(rows.shape) * np.finfo(float).eps
     if not kept.any():
-        raise ValueError("X must not be all zero, but is; pass encoder.transform(...)")
+        raise ValueError(ALL_ZERO)
     left, squares = left[:, kept], values[kept] ** 2
     found = []
     for label in classes:
@@ -150,9 +153,6 @@ def _maximum(
     return -float(found.fun), alpha, alpha / ratio
 
 
-ROUNDING = 1e-7  # the constant of the article on RankMe, for float32
-
-
 def rank_me(X: ArrayLike) -> float:
     """Return the effective rank, the exponential of the entropy of singular values.
 
@@ -188,6 +188,6 @@ def rank_me(X: ArrayLike) -> float:
     """
     values = svdvals(check_array(as_array(X), dtype=np.float64))
     if not values[0] > 0:
-        raise ValueError("X must not be all zero; pass the output of the encoder")
+        raise ValueError(ALL_ZERO)
     shares = values / values.sum() + ROUNDING
     return float(np.exp(-(shares * np.log(shares)).sum()))

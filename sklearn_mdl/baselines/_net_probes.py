@@ -220,7 +220,7 @@ class LinearProbe(Probe):
         if net is None:
             raise ValueError(
                 "At least one setting must converge, but all diverged; lower lr, for "
-                "example to 0.003, or scale the features with StandardScaler"
+                "example to 1e-5, or scale the features with StandardScaler"
             )
         self.steps_ = np.array(steps)
         self.validation_losses_, self.validation_scores_ = losses, scores

@@ -130,10 +130,7 @@ class TorchEncoder(ImageEncoder):
     def _last(self, frozen: Frozen, batch: Tensor, views: list[View]) -> Vectors:
         output = frozen.module(batch)
         if not isinstance(output, Tensor) and views:
-            kind, cure = (
-                type(output).__name__,
-                "pass layer= the name of an inner module",
-            )
+            kind, cure = type(output).__name__, "pass an inner module's name as layer"
             raise invalid("The output of the module", "one tensor", kind, cure)
         unpooled = any(view.pool == "model" for view in views)
         if unpooled and output.ndim != 2:

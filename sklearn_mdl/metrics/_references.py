@@ -279,7 +279,7 @@ def gaussian_codelengths(
         raise ValueError(
             "`y` must hold finite numbers in shape (n_samples,), got shape "
             f"{labels.shape}{'' if labels.ndim != 1 else ' with NaN or infinity'}; "
-            "pass y[np.isfinite(y)]"
+            "pass one number per sample, for example y[np.isfinite(y)]"
         )
     if n_first < 1 or not scale > 0:
         raise ValueError(

@@ -173,7 +173,7 @@ def _as_numbers(labels: np.ndarray) -> np.ndarray:
     with suppress(TypeError, ValueError):
         if labels.dtype.kind not in "mM":  # would become counts of days or nanoseconds
             return np.array(labels, dtype=np.float64)
-    cure = "use a classifier for classes, or pass dates.astype(np.int64)"
+    cure = "use a classifier for classes, or pass days since a fixed date"
     raise invalid("y", "real numbers", labels.dtype.name, cure)
 
 
@@ -184,7 +184,7 @@ def _check_size(labels: np.ndarray) -> None:
     largest = float(np.abs(labels).max(initial=0.0))
     if 0 < largest < LEAST_SPREAD:
         required = f"numbers that differ by {LEAST_SPREAD:g} or more"
-        raise invalid("y", required, largest, "pass y / np.abs(y).max()")
+        raise invalid("y", required, largest, "pass for example 1e300 * y")
     bad = ~(np.abs(labels.astype(np.float64)) <= LARGEST)
     if bad.any():
         row = int(np.argmax(bad))

@@ -20,10 +20,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import t
+from scipy.stats import studentized_range, t
 
 from sklearn_mdl.model_selection._cells import Cell
 from sklearn_mdl.model_selection._tasks import draw_order
@@ -76,10 +77,14 @@ class Sample:
         parts = rows**2 / len(self.contrasts) + orders**2 / (n_orders - 1)
         return rows + orders, (rows + orders) ** 2 / parts if parts else 1.0
 
-    def half_width(self, i: int, j: int, tail: float) -> float:
-        """Return the half-width of a Student interval with two tails of `tail` each."""
+    def half_width(self, i: int, j: int, alpha: float, n_compared: int = 2) -> float:
+        """Return the half-width of the interval of a difference.
+
+        All intervals between `n_compared` codelengths hold together with probability
+        ``1 - alpha`` (Games and Howell, 1976).
+        """
         variance, freedom = self.variance(i, j)
-        return float(t.isf(tail, freedom)) * math.sqrt(variance)
+        return _critical_value(alpha, n_compared, freedom) * math.sqrt(variance)
 
     def draws(self, rng: np.random.Generator) -> Floats:
         """Draw codelengths of fresh labels, (n_draws, n_encoders).
@@ -122,6 +127,21 @@ class Sample:
         root = doubt + math.sqrt(doubt**2 - 4 * gain * (margin - gain))
         times = (root / (2 * gain)) ** 2
         return math.inf if times > MOST_TIMES else math.ceil(n * (times - 1))
+
+
+def _critical_value(alpha: float, n_compared: int, freedom: float) -> float:
+    """Return a bound on the largest of all differences, in standard errors.
+
+    Exceeded with probability `alpha` if all means are equal.
+    """
+    if n_compared == 2:
+        return float(t.isf(alpha / 2, freedom))
+    return _range_bound(alpha, n_compared, int(freedom)) if freedom >= 1 else math.nan
+
+
+@lru_cache(maxsize=4096)
+def _range_bound(alpha: float, n_compared: int, freedom: int) -> float:
+    return float(studentized_range.isf(alpha, n_compared, freedom)) / math.sqrt(2)
 
 
 def sample_of(encoders: Sequence[Sequence[Cell]]) -> Sample:

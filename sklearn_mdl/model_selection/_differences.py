@@ -276,7 +276,7 @@ def paired_differences(
     for k, d in np.ndindex(mean.shape):
         i, j = pairs[k]
         error[k, d] = np.sqrt(samples[d].variance(i, j)[0])
-        half[k, d] = samples[d].half_width(i, j, (1 - level) / 2)
+        half[k, d] = samples[d].half_width(i, j, 1 - level)
     return PairedDifferences(
         pairs, mean, std, error, mean - half, mean + half, float(level), n_orders
     )

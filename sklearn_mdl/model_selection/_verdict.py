@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import combinations
 
 import numpy as np
 from scipy.stats import rankdata
@@ -154,13 +155,12 @@ class Verdict:
         The other encoders, which are clearly worse.
     datasets : list of DatasetVerdict
     alpha : float
-        Level of the comparisons of all other encoders with the winner. On a dataset, a
-        truly best encoder is called worse with at most this probability. The winner is
-        chosen from the same labels, which the correction does not count. So if several
-        encoders are equally good, one of them is called worse more often.
+        Probability that an encoder is called worse although it is as good as the
+        winner: on each dataset, and over datasets. All pairs of encoders count, since
+        the winner is chosen from the same labels.
     n_needed : int
         Smallest number of datasets with which Wilcoxon's test with Holm's correction
-        can find any difference from the best encoder.
+        over all pairs can find any difference.
     answer : Best
         The best encoder on these datasets and its probability.
     """
@@ -250,12 +250,13 @@ def verdict_of(ranking: CellArrays) -> Verdict:
         draws = sample.draws(rng)
         ranks = ranks + rankdata(draws, axis=1)
         datasets.append(_on_dataset(ranking, name, sample, chances_of_best(draws)))
-    n_others = n_encoders - 1
-    needed = 1 + math.ceil(math.log2(n_others / ranking.alpha)) if n_others else 1
-    if n_others and n_datasets >= needed:
-        pairs = [(order[0], e) for e in order[1:]]
+    # All pairs count, since the best encoder is chosen from the same datasets. Those
+    # with the best encoder come first.
+    pairs = list(combinations(order, 2))
+    needed = 1 + math.ceil(math.log2(len(pairs) / ranking.alpha)) if pairs else 1
+    if pairs and n_datasets >= needed:
         tests = pairwise_wilcoxon(ranking.positive_codelengths_, pairs=pairs)
-        is_out = (tests.adjusted_p_values <= ranking.alpha).tolist()
+        is_out = (tests.adjusted_p_values[: n_encoders - 1] <= ranking.alpha).tolist()
     else:
         is_out = [all(name in d.worse for d in datasets) for name in names[1:]]
     out = [name for name, is_worse in zip(names[1:], is_out, strict=True) if is_worse]
@@ -292,9 +293,9 @@ def _on_dataset(
     order = np.argsort(totals, kind="stable").tolist()
     names = [ranking.encoder_names_[e] for e in order]
     margins = (totals[order] - totals[order[0]]).tolist()
-    # Bonferroni's correction over all others, but not over choices of the winner.
-    tail = ranking.alpha / (2 * max(1, len(order) - 1))
-    halves = [0.0, *(sample.half_width(order[0], e, tail) for e in order[1:])]
+    # The winner is chosen from the same labels, so all pairs of encoders count.
+    size = ranking.alpha, len(order)
+    halves = [0.0, *(sample.half_width(order[0], e, *size) for e in order[1:])]
     apart = [margin > half for margin, half in zip(margins, halves, strict=True)]
     worse = [name for name, is_apart in zip(names, apart, strict=True) if is_apart]
     ties = [name for name in names[1:] if name not in worse]

@@ -80,7 +80,8 @@ class Gain(NamedTuple):
     alone, other, both : float
         Nats of ``first``, of ``second``, and of both side by side.
     saved, half : float
-        Nats that both save relative to ``first``, and half the width of the interval.
+        Nats that both save relative to ``first``, and half the width of the interval,
+        corrected for the number of pairs.
     """
 
     dataset: str
@@ -270,7 +271,8 @@ class Comparison:
             return []
         ranking, found = self.pair_ranking, list[Gain]()
         tried = [(one, both) for both, own in self.pairs.items() for one in own]
-        paired = ranking.paired_differences(tried)
+        level = 1 - ranking.alpha / len(self.pairs)  # the largest saving is reported
+        paired = ranking.paired_differences(tried, level=level)
         for d, dataset in enumerate(ranking.dataset_names_):
             names = ranking.encoder_names_
             nats = dict(zip(names, ranking.codelengths_[d].tolist(), strict=True))
@@ -311,9 +313,8 @@ class Comparison:
                 contrasts=np.hstack([sample.contrasts, nothing]),
                 by_order=np.pad(sample.by_order, ((0, 0), (0, 1))),
             )
-            tail = self.scorer.alpha / 2
-            n_encoders = len(sample.codelengths)
-            halves = [base.half_width(e, -1, tail) for e in range(n_encoders)]
+            alpha, n_encoders = self.scorer.alpha, len(sample.codelengths)
+            halves = [base.half_width(e, -1, alpha) for e in range(n_encoders)]
             tables.append(np.array(halves) / sample.n_samples)
         return np.array(tables)
 

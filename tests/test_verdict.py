@@ -188,12 +188,33 @@ def test_a_margin_is_judged_by_neighbours_in_the_stream():
     order = np.argsort(losses.sum(1))
     first, second = losses[order[0]], losses[order[1]]
     steps = -np.diff(stream(second - first))[::2]
-    factor = stats.studentized_range.isf(0.1, 3, 25) / np.sqrt(2)
-    half = factor * TRAINING * np.sqrt((steps**2).sum())
+    # No pair differs, so that all three have the level of Holm's first step.
+    half = stats.t.isf(0.1 / 3 / 2, 25) * TRAINING * np.sqrt((steps**2).sum())
     assert (found.winner, found.runner_up) == (f"e{order[0]}", f"e{order[1]}")
     assert found.margin == pytest.approx((second - first).sum())
     assert found.half_width == pytest.approx(half)
     assert found.worse + found.ties != []
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.04, 0.3])
+def test_pairs_differ_where_holms_steps_say_so(shift):
+    losses = noise(5, 60) + shift * np.arange(5)[:, None]
+    (sample,) = made(losses[None, :, None, :]).codelength_samples_
+    codes, least = losses.sum(1), sample.least_significant(0.1)
+    p_values = {}
+    for i, j in itertools.combinations(range(5), 2):
+        error = np.sqrt(sample.variance(i, j)[0])
+        p_values[i, j] = 2 * stats.t.sf(abs(codes[i] - codes[j]) / error, 30)
+    steps = sorted(p_values, key=p_values.get)
+    n_apart = next(
+        (k for k, pair in enumerate(steps) if p_values[pair] > 0.1 / (10 - k)), 10
+    )
+    assert [abs(codes[i] - codes[j]) > least[i, j] for i, j in steps] == [
+        k < n_apart for k in range(10)
+    ]
+    for k, (i, j) in enumerate(steps):
+        factor = stats.t.isf(0.1 / (10 - min(k, n_apart)) / 2, 30)
+        assert least[i, j] == pytest.approx(factor * np.sqrt(sample.variance(i, j)[0]))
 
 
 def test_orders_add_the_variance_of_their_mean():

@@ -20,17 +20,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import studentized_range, t
+from scipy.stats import t
 
 from sklearn_mdl.model_selection._cells import Cell
 from sklearn_mdl.model_selection._tasks import draw_order
 from sklearn_mdl.ranking import shares_best
 
 Floats = NDArray[np.float64]
+Columns = int | list[int] | NDArray[np.intp]
 
 N_BLOCKS = 50  # blocks of a stream, or up to twice as many
 TRAINING = 1.35  # from draws of caltech101, cifar10 and gtsrb
@@ -62,29 +62,54 @@ class Sample:
     rates: Floats
     n_samples: int
 
-    def variance(self, i: int, j: int) -> tuple[float, float]:
-        """Return the variance of a difference and its degrees of freedom.
+    def variance(self, first: Columns, second: Columns) -> tuple[Floats, Floats]:
+        """Return the variances of differences and their degrees of freedom.
 
         The variances of rows and orders add up. Degrees of freedom follow Welch and
         Satterthwaite.
         """
-        rows = float(((self.contrasts[:, i] - self.contrasts[:, j]) ** 2).sum())
-        n_orders = len(self.by_order)
+        rows = ((self.contrasts[:, first] - self.contrasts[:, second]) ** 2).sum(0)
+        n_pairs, n_orders = len(self.contrasts), len(self.by_order)
         if n_orders == 1:
-            return rows, float(len(self.contrasts))
-        by_order = self.by_order[:, i] - self.by_order[:, j]
-        orders = float((by_order**2).sum()) / (n_orders * (n_orders - 1))
-        parts = rows**2 / len(self.contrasts) + orders**2 / (n_orders - 1)
-        return rows + orders, (rows + orders) ** 2 / parts if parts else 1.0
+            return rows, np.full_like(rows, n_pairs)
+        by_order = self.by_order[:, first] - self.by_order[:, second]
+        orders = (by_order**2).sum(0) / (n_orders * (n_orders - 1))
+        parts = rows**2 / n_pairs + orders**2 / (n_orders - 1)
+        one = np.ones_like(parts)
+        total = rows + orders
+        return total, np.divide(total**2, parts, out=one, where=parts > 0)
 
-    def half_width(self, i: int, j: int, alpha: float, n_compared: int = 2) -> float:
-        """Return the half-width of the interval of a difference.
+    def half_width(
+        self, first: Columns, second: Columns, alpha: float | Floats
+    ) -> Floats:
+        """Return half-widths of Student intervals of level ``1 - alpha``."""
+        variance, freedom = self.variance(first, second)
+        half: Floats = t.isf(np.asarray(alpha) / 2, freedom) * np.sqrt(variance)
+        return half
 
-        All intervals between `n_compared` codelengths hold together with probability
-        ``1 - alpha`` (Games and Howell, 1976).
+    def least_significant(self, alpha: float) -> Floats:
+        """Return the smallest significant differences, (n_encoders, n_encoders).
+
+        Each pair is compared by Student's test, at its level in Holm's procedure over
+        all pairs. So the probability of any false claim is at most `alpha`.
         """
-        variance, freedom = self.variance(i, j)
-        return _critical_value(alpha, n_compared, freedom) * math.sqrt(variance)
+        n_encoders = len(self.codelengths)
+        found = np.zeros((n_encoders, n_encoders))
+        if n_encoders == 1:
+            return found
+        first, second = np.triu_indices(n_encoders, 1)
+        variance, freedom = self.variance(first, second)
+        sizes = np.abs(self.codelengths[first] - self.codelengths[second])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            p_values = 2 * t.sf(sizes / np.sqrt(variance), freedom)
+        order = np.argsort(p_values)
+        n_left = np.arange(len(order), 0, -1)
+        is_over = np.logical_or.accumulate(~(p_values[order] * n_left <= alpha))
+        n_left[is_over] = n_left[is_over.argmax()]
+        first, second = first[order], second[order]
+        half = self.half_width(first, second, alpha / n_left)
+        found[first, second] = found[second, first] = half
+        return found
 
     def draws(self, rng: np.random.Generator) -> Floats:
         """Draw codelengths of fresh labels, (n_draws, n_encoders).
@@ -127,21 +152,6 @@ class Sample:
         root = doubt + math.sqrt(doubt**2 - 4 * gain * (margin - gain))
         times = (root / (2 * gain)) ** 2
         return math.inf if times > MOST_TIMES else math.ceil(n * (times - 1))
-
-
-def _critical_value(alpha: float, n_compared: int, freedom: float) -> float:
-    """Return a bound on the largest of all differences, in standard errors.
-
-    Exceeded with probability `alpha` if all means are equal.
-    """
-    if n_compared == 2:
-        return float(t.isf(alpha / 2, freedom))
-    return _range_bound(alpha, n_compared, int(freedom)) if freedom >= 1 else math.nan
-
-
-@lru_cache(maxsize=4096)
-def _range_bound(alpha: float, n_compared: int, freedom: int) -> float:
-    return float(studentized_range.isf(alpha, n_compared, freedom)) / math.sqrt(2)
 
 
 def sample_of(encoders: Sequence[Sequence[Cell]]) -> Sample:

@@ -269,14 +269,12 @@ def paired_differences(
     mean = np.stack([s.codelengths[first] - s.codelengths[second] for s in samples], 1)
     by_order = [s.by_order[:, first] - s.by_order[:, second] for s in samples]
     n_orders = max(map(len, by_order))
-    std, error, half = (np.full(mean.shape, np.nan) for _ in range(3))
+    std = np.full(mean.shape, np.nan)
     for d, table in enumerate(by_order):
         if len(table) > 1:
             std[:, d] = table.std(0, ddof=1)
-    for k, d in np.ndindex(mean.shape):
-        i, j = pairs[k]
-        error[k, d] = np.sqrt(samples[d].variance(i, j)[0])
-        half[k, d] = samples[d].half_width(i, j, 1 - level)
+    error = np.stack([np.sqrt(s.variance(first, second)[0]) for s in samples], 1)
+    half = np.stack([s.half_width(first, second, 1 - level) for s in samples], 1)
     return PairedDifferences(
         pairs, mean, std, error, mean - half, mean + half, float(level), n_orders
     )

@@ -37,11 +37,10 @@ class RankStatistics(CellArrays):
     def verdict(self) -> Verdict:
         """Summarise the winner, its margin, ties and encoders that are clearly worse.
 
-        On a dataset, encoders are compared row by row by the test of Games and Howell
-        (1976): Student's test, with the studentized range for all pairs at once. Over
-        datasets, encoders are compared by Wilcoxon's test with Holm's correction. All
-        pairs count, since the winner is chosen from the same labels. If there are too
-        few datasets for that test, an encoder is clearly worse if it differs
+        On a dataset, encoders are compared row by row by Student's test. Over datasets,
+        they are compared by Wilcoxon's test. Both use Holm's correction over all pairs
+        of encoders, since the winner is chosen from the same labels. If there are too
+        few datasets for Wilcoxon's test, an encoder is clearly worse if it differs
         significantly from the winner on every dataset.
 
         Returns

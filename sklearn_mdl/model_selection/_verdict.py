@@ -98,7 +98,8 @@ class DatasetVerdict:
         The encoder with the next shortest code, or None for a single encoder.
     codelength, margin, half_width : float
         Codelength of the winner, its margin over the runner-up, and half the width of
-        the interval of that margin, in nats. NaN if traces are missing.
+        the interval of that margin, in nats. The interval has the level at which Holm's
+        procedure compares this pair. NaN if traces are missing.
     ties, worse : list of str
         Other encoders that do not differ significantly from the winner, and those that
         do. Both are sorted by codelength.
@@ -294,8 +295,7 @@ def _on_dataset(
     names = [ranking.encoder_names_[e] for e in order]
     margins = (totals[order] - totals[order[0]]).tolist()
     # The winner is chosen from the same labels, so all pairs of encoders count.
-    size = ranking.alpha, len(order)
-    halves = [0.0, *(sample.half_width(order[0], e, *size) for e in order[1:])]
+    halves = sample.least_significant(ranking.alpha)[order[0], order].tolist()
     apart = [margin > half for margin, half in zip(margins, halves, strict=True)]
     worse = [name for name, is_apart in zip(names, apart, strict=True) if is_apart]
     ties = [name for name in names[1:] if name not in worse]

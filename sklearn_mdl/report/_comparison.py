@@ -313,9 +313,9 @@ class Comparison:
                 contrasts=np.hstack([sample.contrasts, nothing]),
                 by_order=np.pad(sample.by_order, ((0, 0), (0, 1))),
             )
-            alpha, n_encoders = self.scorer.alpha, len(sample.codelengths)
-            halves = [base.half_width(e, -1, alpha) for e in range(n_encoders)]
-            tables.append(np.array(halves) / sample.n_samples)
+            own = np.arange(len(sample.codelengths))
+            halves = base.half_width(own, [-1], self.scorer.alpha)
+            tables.append(halves / sample.n_samples)
         return np.array(tables)
 
     def _labels(self, chosen: Sequence[str]) -> list[float]:

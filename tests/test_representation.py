@@ -44,9 +44,10 @@ from sklearn_mdl import (
     MLPReadout,
     PrequentialSplit,
     RepresentationScorer,
+    compare,
     uniform_codelength,
 )
-from sklearn_mdl.model_selection import _forecast, _representation_scorer
+from sklearn_mdl.model_selection import EncoderRace, _forecast, _representation_scorer
 from sklearn_mdl.model_selection._tasks import draw_order
 from sklearn_mdl.ranking import friedman_test, nemenyi_critical_difference
 
@@ -748,6 +749,14 @@ def test_parameters_are_checked_before_anything_runs(settings):
     (name,) = settings
     with pytest.raises(ValueError, match=f"The '{name}' parameter of Representation"):
         scorer.fit({"wine": WINE}, {"raw": None})
+
+
+def test_a_seed_is_required_with_the_reason_and_the_code():
+    words = r"resumed calls .* draw the same orders; write random_state=0, or .*None"
+    with pytest.raises(ValueError, match=words):
+        compare({"raw": WINE[0]}, y=WINE[1], random_state=None)
+    with pytest.raises(ValueError, match=words):
+        EncoderRace(["a", "b"], 3, random_state=None).resume()
 
 
 @pytest.mark.parametrize("method", ["to_frame", "summary"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from numbers import Integral
 from typing import Any, TypeVar
 
 import numpy as np
@@ -33,6 +34,21 @@ check_partial_fit_first_call = _check_partial_fit_first_call
 num_samples = _num_samples
 Constraints = dict[str, list[Any]]  # of parameters, as scikit-learn checks them
 Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+class Seed(Interval):
+    """Constraint of a seed that several calls share."""
+
+    def __init__(self) -> None:
+        super().__init__(Integral, 0, None, closed="left")
+
+    def __str__(self) -> str:
+        """Return what is required, why, and what to write."""
+        return (
+            "an int of at least 0, so that resumed calls and all calls in a search "
+            "draw the same orders; write random_state=0, or for new orders each time "
+            "random_state=secrets.randbits(31)"
+        )
 
 
 def with_callbacks(method: Method) -> Method:

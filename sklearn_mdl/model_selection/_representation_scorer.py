@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn_mdl._core.sklearn_compat import (
     Constraints,
     Interval,
+    Seed,
     StrOptions,
     fit_context,
 )
@@ -210,7 +211,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         "eliminate": [Interval(Real, 0, 1, closed="neither"), None],
         "n_jobs": [Integral, None],
         "verbose": ["verbose"],
-        "random_state": [Interval(Integral, 0, None, closed="left")],
+        "random_state": [Seed()],
     }
 
     @fit_context(prefer_skip_nested_validation=False)

@@ -114,7 +114,7 @@ class HiddenStatesEncoder(ViewEncoder):
         others = {name: clone(value, safe=False) for name, value in params.items()}
         return type(self)(**shared, **others)
 
-    @fit_context(prefer_skip_nested_validation=True)
+    @fit_context
     def fit(self, X: object, y: object = None) -> Self:
         """Encode the first row to determine the widths of the views.
 

@@ -214,7 +214,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         "random_state": [Seed()],
     }
 
-    @fit_context(prefer_skip_nested_validation=False)
+    @fit_context
     def fit(self, datasets: Datasets, encoders: Encoders | None = None) -> Self:
         """Score every encoder on every dataset, and rank the encoders.
 

@@ -127,7 +127,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
     def _after_fit(self) -> None:
         """Warn about problems of a stream after ``fit``."""
 
-    @fit_context(prefer_skip_nested_validation=False)
+    @fit_context
     def fit(
         self, X: ArrayLike, y: ArrayLike, *, groups: ArrayLike | None = None
     ) -> Self:

@@ -38,7 +38,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
         "example lr=1e-4 to networks, or alpha=1.0 to kernels"
     )
 
-    @fit_context(prefer_skip_nested_validation=False)
+    @fit_context
     def partial_fit(
         self, X: ArrayLike, y: ArrayLike, *, groups: ArrayLike | None = None
     ) -> Self:

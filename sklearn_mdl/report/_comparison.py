@@ -126,7 +126,8 @@ class Comparison:
         lines = self._of_one() if self._n_datasets == 1 else self._of_several()
         if self.scorer.eliminated_:
             out = names_of(list(self.scorer.eliminated_))
-            lines[0] += f" Eliminated before: {out}."
+            text = lines[0].replace(", the only encoder", ", the only encoder left")
+            lines[0] = f"{text} Eliminated before: {out}."
         return [line for line in [*lines, self._of_pairs()] if line]
 
     def rows(self, dataset: str | None = None) -> list[Row]:

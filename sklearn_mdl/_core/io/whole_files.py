@@ -55,7 +55,7 @@ def replaced(path: Path) -> Iterator[Path]:
 
 def _part_in(folder: Path, name: str) -> Path:
     """Name a partial file or folder, and remove those of killed processes once."""
-    process = os.getpid()  # a forked process begins anew
+    process = os.getpid()  # a forked process also sweeps
     _swept(folder.absolute(), process)
     return folder / f".{name}.{secrets.token_hex(4)}.part"
 

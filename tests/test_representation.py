@@ -265,7 +265,7 @@ def test_without_a_switcher_the_number_of_labels_decides(
     assert_allclose(by_order[0], alone.codelength_, rtol=1e-6)
     told = (
         f"ettings: MDLReadoutSwitcher({readouts!r}) with {len(alone.readouts_)} "
-        f"readouts; orders of the rows: {n_orders}; random_state=0"
+        f"readouts on two; orders of the rows: {n_orders}; random_state=0"
     )
     assert scorer.summary().endswith(f"\n\nS{told}")
     assert f">S{told}.</p>" in html.unescape(page_of(Comparison(scorer)))
@@ -289,7 +289,7 @@ def test_the_largest_dataset_sets_the_orders_and_each_its_own_list(monkeypatch):
     lists = [task.switcher.readouts for task in tasks]
     assert lists == ["linear", "closed-form", None]
     told = small().fit(few).summary()
-    assert "Settings: MDLReadoutSwitcher(...) with 1 readout; orders of" in told
+    assert "Settings: MDLReadoutSwitcher(...) with 1 readout on 30; orders" in told
     text = RepresentationScorer().fit(data).summary().rpartition("\n\n")[2]
     assert re.findall(r"\((.*?)\) with \d+ readouts on (\d+);", text) == [
         ("'linear'", "30"),

@@ -20,6 +20,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
 
 OWN = ("sklearn_mdl", "sklearn", "joblib")  # packages between a warning and its caller
 CHECKED_AT_ONCE = 2**24  # numbers
@@ -109,6 +110,22 @@ def check_finite(X: np.ndarray, names: Sequence[str] | None) -> None:
             f"X must hold finite float32 numbers, but Input X contains {what} in "
             f"{where}; drop such rows, or impute with SimpleImputer()"
         )
+
+
+def validated(estimator: BaseEstimator, *given: Any, dtype: Any, reset: bool) -> Any:
+    """Return features, and labels if given, as scikit-learn checks them.
+
+    Raises
+    ------
+    ValueError
+        Also for features that are not finite, with their row and column.
+    """
+    options = {"dtype": dtype, "ensure_all_finite": False, "reset": reset}
+    with np.errstate(over="ignore"):  # an error below names its position
+        found = validate_data(estimator, *given, **options)
+    names = getattr(estimator, "feature_names_in_", None)
+    check_finite(found if len(given) == 1 else found[0], names)
+    return found
 
 
 def as_labels(y: Any) -> Any:

@@ -188,7 +188,7 @@ def _converted(
                 f"torch.save({{k.removeprefix({prefix!r}): v for k, v in "
                 f"weights.items() if k.startswith({prefix!r})}}, 'new.pth')"
             )
-            raise _mismatch(path, reason, cure) from error
+            raise damaged(path, "all weights of the model", reason, cure) from error
         missing, unknown = sorted(own - given), sorted(given - own)
         text = f"lacks {missing[0]!r}" if missing else "holds other shapes"
         if unknown and missing:
@@ -206,11 +206,8 @@ def _prefix_of(own: Set[str], given: Set[str]) -> str:
     return next((s for s in starts if {s + name for name in own} <= given), "")
 
 
-def _mismatch(
-    path: Path,
-    reason: str,
-    cure: str = "pass the model and the model_options that it was saved from",
-) -> ValueError:
+def _mismatch(path: Path, reason: str) -> ValueError:
+    cure = "pass the model and the model_options that it was saved from"
     return damaged(path, "all weights of the model", reason, cure)
 
 

@@ -307,8 +307,7 @@ def settings_text(ranking: RankStatistics, switcher: Switcher | None) -> str:
         readouts = f"{cell.n_readouts} readout{'s' * (cell.n_readouts > 1)}"
         text = f"{type(used).__name__}({name}) with {readouts}"
         places.setdefault(text, []).append(cell.dataset)
-    several = len(places) > 1
-    lists = [f"{text}{f' on {names_of(on)}' * several}" for text, on in places.items()]
+    lists = [f"{text} on {names_of(names)}" for text, names in places.items()]
     orders = f"orders of the rows: {_span(ranking.n_orders_)}"
     return "; ".join([*lists, orders, f"random_state={ranking.cells_[0].seed}"])
 

@@ -213,8 +213,8 @@ def refuse_missing(y: object) -> object:
         return y
     if missing.any() and labels.ndim:
         row, *place = np.argwhere(missing)[0].tolist()
-        label = np.asarray(y, object)[(row, *place)]
-        what = "NaN" if isinstance(label, float) else repr(label)
+        label = (y if isinstance(y, np.ndarray) else np.asarray(y, object))[row, *place]
+        what = "NaN" if isinstance(label, float | np.floating) else repr(label)
         raise ValueError(
             "y must hold a label for every row, but Input y contains "
             f"{what} in row {row}; drop rows without a label"

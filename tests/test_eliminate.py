@@ -48,12 +48,32 @@ def test_those_that_stay_are_ranked_as_if_alone():
     assert_array_equal(fitted.codelengths_, alone.codelengths_)
     assert len(fitted.cells_) == 2 * 2 * len(stay)
     text = fitted.summary()
-    assert text.startswith(alone.summary())
-    last = text.split("\n\n")[-1].splitlines()
+    verdict, *others = alone.summary().split("\n\n")
+    out = ", ".join(fitted.eliminated_)
+    told = f"{verdict}\n  eliminated before, and not ranked: {out}"
+    assert str(fitted.verdict()) == told
+    assert fitted.verdict().record()["sentences"][-1] in told
+    *same, last, settings = text.split("\n\n")
+    assert [*same, settings] == [told, *others]
+    last = last.splitlines()
     assert last[0] == "Eliminated, and not ranked"
     n_labels = fitted.eliminated_["noise"]["a"]
     (noise,) = (line for line in last if line.startswith("  noise"))
     assert f"out at {n_labels} labels on a" in noise
+
+
+def test_the_only_encoder_that_is_left_is_called_so():
+    features, y = dataset(0)
+    pair = {name: features[name] for name in ("whole", "noise")}
+    found = compare(pair, y=y, switcher=SWITCHER, eliminate=0.05, verbose=0)
+    assert found.scorer.encoder_names_ == ["whole"]
+    one, out = found.scorer.verdict().sentences()
+    assert one.startswith("data: whole, the only encoder left, ")
+    assert out == "eliminated before, and not ranked: noise"
+    assert found.verdict().startswith("whole, the only encoder left: ")
+    assert (
+        "the only encoder:" in compare({"a": pair["whole"]}, y=y, verbose=0).verdict()
+    )
 
 
 @pytest.mark.slow

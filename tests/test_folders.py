@@ -34,7 +34,7 @@ from sklearn_mdl import (
 )
 from sklearn_mdl._core.io import whole_files
 from sklearn_mdl._core.io.safetensors_io import read_archive
-from sklearn_mdl._core.io.whole_files import exclusive, replaced, sweep
+from sklearn_mdl._core.io.whole_files import exclusive, filled, replaced, sweep
 from sklearn_mdl._core.stream import (
     checkpoint as checkpoint_module,
     threads as threads_module,
@@ -499,6 +499,53 @@ def test_left_overs_of_older_processes_are_swept(tmp_path):
         assert young.exists()
         assert aside.exists()
     assert sorted(p.name for p in tmp_path.iterdir()) == [young.name, odd.name, "new"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows locks no folders")
+def test_partial_folders_are_swept_as_files_are(tmp_path):
+    """That of a live writer stays, and so do folders of other names."""
+    names = (".files.0123abcd.part", ".files.4567cdef.part", ".part-of.part")
+    left, young, odd = (tmp_path / name for name in names)
+    for folder in (left, young, odd):
+        folder.mkdir()
+        (folder / "cells.csv").write_text("left")
+    for folder in (left, odd):
+        os.utime(folder, (1e9, 1e9))
+    with filled(tmp_path) as live:
+        assert not left.exists()
+        assert young.exists()
+        (live / "new.csv").write_text("new")
+        sweep(tmp_path)
+        assert not young.exists()
+        assert (live / "new.csv").read_text() == "new"
+    found = sorted(path.name for path in tmp_path.iterdir())
+    assert found == [odd.name, ".sklearn_mdl", "new.csv"]
+
+
+def kill_before_the_end(folder):
+    """Fill a folder in a process that is killed, then in one that is not.
+
+    Returns the numbers of files and partial folders that each of them left.
+    """
+
+    def fill(is_killed):
+        with filled(folder) as aside:
+            (aside / "a.csv").write_text("a")
+            if is_killed:
+                os.kill(os.getpid(), signal.SIGKILL)
+        return 0
+
+    counts = []
+    for is_killed in (True, False):
+        end_of(child_of(fill, is_killed))
+        counts += [len(list(folder.glob(name))) for name in ("*.csv", ".*.part")]
+    return counts
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+def test_a_forked_process_sweeps_what_a_killed_sibling_left(tmp_path):
+    call = ("kill_before_the_end", str(tmp_path))
+    assert in_a_process_of_its_own(call) == [[0, 1, 1, 0]]
 
 
 # Full disks

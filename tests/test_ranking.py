@@ -76,6 +76,8 @@ class TestAverageRanks:
             (np.empty((0, 3)), r"not be empty, got \(0, 3\)"),
             ([[0.1, math.nan]], "got nan in row 0, column 1"),
             ([[0.1, 0.2], [math.inf, 0.1]], "got inf in row 1, column 0"),
+            ([["a", "b"]], r"^`scores` must be numbers.* got \[\['a', 'b'\]\]; leave"),
+            ([[1.0, 2.0], [3.0]], r"must be numbers, in rows of equal length, got"),
         ],
     )
     def test_tables_with_gaps_are_refused(self, scores, message):
@@ -177,6 +179,7 @@ class TestNemenyiPValues:
         ("arguments", "message"),
         [
             (([0.1, math.nan], 6, 19), "`differences` must be finite"),
+            ((["a"], 6, 19), "`differences` must be numbers, .* got .*'a'"),
             ((1.0, 1, 19), "`n_encoders`"),
             ((1.0, 6, 0), "`n_datasets`"),
         ],
@@ -218,6 +221,7 @@ class TestRankGroups:
             ([[1.0, 2.0]], 1.0, r"of shape \(n_encoders,\)"),
             ([], 1.0, "n_encoders > 0"),
             ([1.0, math.nan], 1.0, "must be finite"),
+            (["a", "b"], 1.0, "`average_ranks` must be numbers"),
             ([1.0, 2.0], 0.0, "must be positive, got critical_difference=0.0"),
             ([1.0, 2.0], math.nan, "must be positive, got critical_difference=nan"),
         ],

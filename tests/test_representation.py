@@ -3,6 +3,8 @@
 The second witness of every codelength is a switcher fitted by hand.
 """
 
+import html
+import re
 import sys
 
 import numpy as np
@@ -44,11 +46,19 @@ from sklearn_mdl import (
     MLPReadout,
     PrequentialSplit,
     RepresentationScorer,
+    compare,
     uniform_codelength,
 )
-from sklearn_mdl.model_selection import _forecast, _representation_scorer
+from sklearn_mdl.model_selection import (
+    EncoderRace,
+    _forecast,
+    _representation_scorer,
+    _tasks,
+)
 from sklearn_mdl.model_selection._tasks import draw_order
 from sklearn_mdl.ranking import friedman_test, nemenyi_critical_difference
+from sklearn_mdl.report import Comparison
+from sklearn_mdl.report._page import page_of
 
 WINE = load_wine(return_X_y=True)
 SUPERVISED = {
@@ -244,22 +254,30 @@ def test_the_switcher_is_copied_and_its_order_overruled():
 def test_without_a_switcher_the_number_of_labels_decides(
     monkeypatch, n_labels, readouts, n_orders
 ):
-    monkeypatch.setattr(_representation_scorer, "FEW_LABELS", 40)
-    monkeypatch.setattr(_representation_scorer, "LINEAR_LABELS", 30)
+    monkeypatch.setattr(_tasks, "FEW_LABELS", 40)
+    for module in (_tasks, _representation_scorer):
+        monkeypatch.setattr(module, "LINEAR_LABELS", 30)
     X, y = (rows[:n_labels] for rows in blobs(50, 2))
     scorer = RepresentationScorer().fit({"two": (X, y)}, {"raw": None})
     by_order = scorer.order_codelengths_[0, 0]
     assert len(by_order) == n_orders
-    expected = by_hand(X, y, switcher=MDLReadoutSwitcher(readouts)).codelength_
-    assert_allclose(by_order[0], expected, rtol=1e-6)
+    alone = by_hand(X, y, switcher=MDLReadoutSwitcher(readouts))
+    assert_allclose(by_order[0], alone.codelength_, rtol=1e-6)
+    told = (
+        f"ettings: MDLReadoutSwitcher({readouts!r}) with {len(alone.readouts_)} "
+        f"readouts on two; orders of the rows: {n_orders}; random_state=0"
+    )
+    assert scorer.summary().endswith(f"\n\nS{told}")
+    assert f">S{told}.</p>" in html.unescape(page_of(Comparison(scorer)))
     if readouts is not None:
         score = RepresentationScorer()(FunctionTransformer().fit(X), X, y)
         assert_allclose(score, -by_order.mean() / n_labels, rtol=1e-6)
 
 
 def test_the_largest_dataset_sets_the_orders_and_each_its_own_list(monkeypatch):
-    monkeypatch.setattr(_representation_scorer, "FEW_LABELS", 40)
-    monkeypatch.setattr(_representation_scorer, "LINEAR_LABELS", 30)
+    monkeypatch.setattr(_tasks, "FEW_LABELS", 40)
+    for module in (_tasks, _representation_scorer):
+        monkeypatch.setattr(module, "LINEAR_LABELS", 30)
     data = {str(n): ({"raw": X[:n]}, y[:n]) for n in (30, 40) for X, y in [blobs(50)]}
     found = RepresentationScorer().dry_run(data)
     assert [row.n_cells for row in found.rows] == [1, 1]
@@ -270,6 +288,14 @@ def test_the_largest_dataset_sets_the_orders_and_each_its_own_list(monkeypatch):
     tasks = RepresentationScorer()._tasks(data, None)
     lists = [task.switcher.readouts for task in tasks]
     assert lists == ["linear", "closed-form", None]
+    told = small().fit(few).summary()
+    assert "Settings: MDLReadoutSwitcher(...) with 1 readout on 30; orders" in told
+    text = RepresentationScorer().fit(data).summary().rpartition("\n\n")[2]
+    assert re.findall(r"\((.*?)\) with \d+ readouts on (\d+);", text) == [
+        ("'linear'", "30"),
+        ("'closed-form'", "40"),
+        ("None", "50"),
+    ]
 
 
 def test_precomputed_features_cost_what_the_encoder_costs(fitted, datasets):
@@ -750,6 +776,14 @@ def test_parameters_are_checked_before_anything_runs(settings):
         scorer.fit({"wine": WINE}, {"raw": None})
 
 
+def test_a_seed_is_required_with_the_reason_and_the_code():
+    words = r"resumed calls .* draw the same orders; write random_state=0, or .*None"
+    with pytest.raises(ValueError, match=words):
+        compare({"raw": WINE[0]}, y=WINE[1], random_state=None)
+    with pytest.raises(ValueError, match=words):
+        EncoderRace(["a", "b"], 3, random_state=None).resume()
+
+
 @pytest.mark.parametrize("method", ["to_frame", "summary"])
 def test_tables_need_a_fit(method):
     with pytest.raises(NotFittedError):
@@ -815,7 +849,8 @@ def test_without_pandas_all_but_the_frame_works(monkeypatch, datasets, encoders)
 
 
 def test_the_summary_holds_the_numbers(fitted, datasets):
-    verdict, *blocks, ranking = fitted.summary().split("\n\n")
+    verdict, *blocks, ranking, settings = fitted.summary().split("\n\n")
+    assert settings.startswith("Settings: ")
     assert verdict == str(fitted.verdict())
     cells = {(cell.dataset, cell.encoder): cell for cell in fitted.cells_}
     assert len(blocks) == len(datasets)
@@ -867,7 +902,7 @@ def test_columns_of_the_summary_line_up():
     assert len(lines) == 3
     assert len({len(line) for line in lines}) == 1
     tables = small().fit({"c": (names, y), "d": (names, y)}).summary()
-    lines = [line for line in tables.split("\n\n")[-1].splitlines() if line[:2] == "  "]
+    lines = [line for line in tables.split("\n\n")[-2].splitlines() if line[:2] == "  "]
     assert len({len(line) for line in lines}) == 1
 
 

@@ -3,6 +3,7 @@
 import copy
 import io
 import pickle
+import re
 import sys
 from importlib.util import find_spec
 
@@ -236,6 +237,25 @@ def test_a_file_that_lacks_a_weight_is_refused(checkpoint, tmp_path):
         TimmEncoder("test_vit", checkpoint_path=tmp_path / "text.pth").fit(IMAGES)
     with pytest.raises(FileNotFoundError, match="name an existing file"):
         TimmEncoder("test_vit", checkpoint_path=tmp_path / "none").fit(IMAGES)
+
+
+@pytest.mark.parametrize("prefix", ["backbone.", "module.encoder."])
+def test_a_prefix_of_all_names_is_told_with_code_that_strips_it(
+    checkpoint, tmp_path, monkeypatch, prefix
+):
+    path, features = checkpoint("test_vit", ".pth", num_classes=7)
+    state = timm.models.load_state_dict(path)
+    state = {prefix + name: value for name, value in state.items()}
+    torch.save({"state_dict": state | {"projector.weight": torch.ones(2)}}, path)
+    own = prefix.removeprefix("module.")  # timm strips that of torch itself
+    words = rf"their names begin with '{own}'; save them without it: (.*)$"
+    with pytest.raises(ValueError, match=words) as caught:
+        TimmEncoder("test_vit", checkpoint_path=path).fit(IMAGES)
+    code = re.search(words, str(caught.value))[1]
+    monkeypatch.chdir(tmp_path)
+    exec(code, {"torch": torch, "timm": timm, "path": path})
+    encoder = TimmEncoder("test_vit", checkpoint_path="new.pth", device="cpu")
+    np.testing.assert_allclose(encoder.transform(IMAGES), features, rtol=1e-5)
 
 
 def test_arrays_of_numpy_that_are_no_weights_of_the_model_are_refused(tmp_path):

@@ -128,14 +128,15 @@ def test_whole_numbers_that_would_be_rounded_are_refused(given, words):
     "given, words",
     [
         (["a", None], "contains None in row 1;"),
-        (["a", "b", math.nan], None),  # text to NumPy
+        (["a", "b", math.nan], "contains NaN in row 2;"),  # text to NumPy
         (np.array(["a", math.nan, None], object), "contains NaN in row 1;"),
         (np.array([1, Missing()], object), "contains <NA> in row 1;"),
         (np.array([NAT, NAT]), "in row 0;"),
         (np.array(["2020", "NaT"], "M8[D]"), "in row 1;"),
         (np.array([3, "NaT"], "m8[D]"), "in row 1;"),
-        (np.array([1.0, math.nan]), None),  # scikit-learn refuses it
-        (np.array([["a", None]], object), None),
+        (np.array([1.0, math.nan]), "contains NaN in row 1;"),
+        (np.array([["a", "b"], ["a", None]], object), "contains None in row 1;"),
+        (None, None),  # scikit-learn refuses it
         ([[1], [2, 3]], None),
         (["a", "b"], None),
         (np.array([1, 2]), None),

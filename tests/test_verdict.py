@@ -321,6 +321,19 @@ def test_where_a_rival_gains_labels_settle_nothing():
     assert "a hundred times as many labels would not settle it" in str(found)
 
 
+@pytest.mark.parametrize(("n", "is_told"), [(3, False), (39, False), (40, True)])
+def test_labels_that_would_settle_it_are_only_forecast_from_40_rows(n, is_told):
+    losses = 1 + np.stack([0.2 * np.sin(9.0 * np.arange(n)), np.full(n, 0.02)])
+    verdict = made(losses[None, :, None, :]).verdict()
+    found = verdict.answer
+    assert found.probability < 0.95
+    assert np.isfinite(found.more_labels) == is_told
+    few = "; too few rows to tell how many more labels would settle it"
+    assert str(verdict).endswith(few) != is_told
+    apart = made(losses[None, :, None, :] + [[[[0.0]], [[9.0]]]]).best()
+    assert apart.more_labels == 0  # no forecast is needed
+
+
 def test_the_best_over_datasets_has_the_best_average_rank(pooled):
     losses = noise(3, 4, 1, 60)
     losses[:, 0] -= 0.05

@@ -43,18 +43,18 @@ WRITERS = {
         [
             "FileLock",
             "mkdir",
-            "mkdtemp",
             "os.open",
             "os.replace",
             "replaced",
             "rmtree",
+            "touch",
             "unlink",
             "write_text",
         ],
         ["list"],
-        ".NAME.HEX.part until a file is whole, removed where a killed process "
-        "left it; .lock in the folder of a stream; .part-RANDOM until all files "
-        "of a folder are whole, and its .sklearn_mdl",
+        ".NAME.HEX.part until a file, or all files of a folder, are whole, removed "
+        "where a killed process left it; .lock in the folder of a stream; and "
+        ".sklearn_mdl in a folder",
     ),
     "_core/side_by_side.py": (
         ["mkdir", "os.open", "rmtree"],

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
-from typing import Any, TypeVar
+from functools import wraps
+from numbers import Integral
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from sklearn.base import _fit_context
@@ -35,6 +38,21 @@ Constraints = dict[str, list[Any]]  # of parameters, as scikit-learn checks them
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
+class Seed(Interval):
+    """Constraint of a seed that several calls share."""
+
+    def __init__(self) -> None:
+        super().__init__(Integral, 0, None, closed="left")
+
+    def __str__(self) -> str:
+        """Return what is required, why, and what to write."""
+        return (
+            "an int of at least 0, so that resumed calls and all calls in a search "
+            "draw the same orders; write random_state=0, or for new orders each time "
+            "random_state=secrets.randbits(31)"
+        )
+
+
 def with_callbacks(method: Method) -> Method:
     """Tear down callbacks after the method, if this version has any."""
     if _with_callbacks is None:
@@ -43,12 +61,25 @@ def with_callbacks(method: Method) -> Method:
     return decorated
 
 
-def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[Method], Method]:
-    """Check parameters by ``_parameter_constraints`` before the method runs."""
-    decorate: Callable[[Method], Method] = _fit_context(
-        prefer_skip_nested_validation=prefer_skip_nested_validation
-    )
-    return decorate
+def fit_context(method: Method) -> Method:
+    """Check parameters by ``_parameter_constraints`` before a method runs.
+
+    Python would name the base class that defines the method in errors of arguments.
+    """
+    checked = _fit_context(prefer_skip_nested_validation=False)(method)
+    signature = inspect.signature(method)
+
+    @wraps(method)
+    def call(estimator: Any, /, *args: Any, **kwargs: Any) -> Any:
+        try:
+            signature.bind(estimator, *args, **kwargs)
+        except TypeError as error:
+            name = f"{type(estimator).__name__}.{method.__name__}"
+            takes = ", ".join([*signature.parameters][1:])
+            raise TypeError(f"{name} takes ({takes}); {error}") from error
+        return checked(estimator, *args, **kwargs)
+
+    return cast(Method, call)
 
 
 def validate_params(constraints: Constraints) -> Callable[[Method], Method]:

@@ -20,6 +20,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
 
 OWN = ("sklearn_mdl", "sklearn", "joblib")  # packages between a warning and its caller
 CHECKED_AT_ONCE = 2**24  # numbers
@@ -111,6 +112,22 @@ def check_finite(X: np.ndarray, names: Sequence[str] | None) -> None:
         )
 
 
+def validated(estimator: BaseEstimator, *given: Any, dtype: Any, reset: bool) -> Any:
+    """Return features, and labels if given, as scikit-learn checks them.
+
+    Raises
+    ------
+    ValueError
+        Also for features that are not finite, with their row and column.
+    """
+    options = {"dtype": dtype, "ensure_all_finite": False, "reset": reset}
+    with np.errstate(over="ignore"):  # an error below names its position
+        found = validate_data(estimator, *given, **options)
+    names = getattr(estimator, "feature_names_in_", None)
+    check_finite(found if len(given) == 1 else found[0], names)
+    return found
+
+
 def as_labels(y: Any) -> Any:
     """Return whole numbers as exact integers of any size, and other labels unchanged.
 
@@ -191,21 +208,19 @@ def refuse_missing(y: object) -> object:
         the first such row.
     """
     try:
-        labels = np.asarray(y)
+        labels, missing = np.asarray(y), _missing(y)
     except (TypeError, ValueError):  # not labels, which raises later
         return y
-    is_text = labels.dtype.kind == "T"  # unknown to scikit-learn
-    if is_text:
-        labels = labels.astype(object)
-    if labels.dtype.kind in "OmM" and labels.shape == (labels.size,):
-        for row, label in enumerate(labels):
-            if _is_missing(label):
-                what = "NaN" if isinstance(label, float) else repr(label)
-                raise ValueError(
-                    "y must hold a label for every row, but Input y contains "
-                    f"{what} in row {row}; drop rows without a label"
-                )
-    return labels if is_text else y
+    if missing.any() and labels.ndim:
+        row, *place = np.argwhere(missing)[0].tolist()
+        label = (y if isinstance(y, np.ndarray) else np.asarray(y, object))[row, *place]
+        what = "NaN" if isinstance(label, float | np.floating) else repr(label)
+        raise ValueError(
+            "y must hold a label for every row, but Input y contains "
+            f"{what} in row {row}; drop rows without a label"
+        )
+    # NumPy's text type is unknown to scikit-learn.
+    return labels.astype(object) if labels.dtype.kind == "T" else y
 
 
 def named_groups(groups: Any, title: str = "groups") -> np.ndarray:
@@ -216,22 +231,27 @@ def named_groups(groups: Any, title: str = "groups") -> np.ndarray:
     ValueError
         If a name is missing: None, NaN, masked, or missing in pandas.
     """
-    names = np.asarray(groups)
-    # NumPy would convert NaN to text in a list that also contains text.
-    given = groups if isinstance(groups, np.ndarray) else np.asarray(groups, object)
-    missing = np.ma.getmaskarray(given)
-    if given.dtype.kind == "f":
-        missing = missing | np.isnan(names)
-    elif given.dtype.kind in "OTmM":
-        found = np.fromiter(map(_is_missing, given.ravel().tolist()), bool, given.size)
-        missing = missing | found.reshape(given.shape)
+    missing = _missing(groups)
     if missing.any():
         row = np.argwhere(missing)[0][0]
         raise ValueError(
             f"{title} must name the group of every row, but row {row} has no group; "
             "drop such rows, or give each its own group"
         )
-    return names
+    return np.asarray(groups)
+
+
+def _missing(values: Any) -> np.ndarray:
+    """Mark the missing values of an array-like: None, NaN, masked, or pandas' NA."""
+    # NumPy would convert NaN to text in a list that also contains text.
+    given = values if isinstance(values, np.ndarray) else np.asarray(values, object)
+    plain = np.asarray(given)
+    if plain.dtype.kind in "OT":
+        each = np.fromiter(map(_is_missing, plain.flat), bool, plain.size)
+        found = each.reshape(plain.shape)
+    else:
+        found = plain != plain
+    return np.asarray(found | np.ma.getmaskarray(given))
 
 
 def _is_missing(label: Any) -> bool:

@@ -13,10 +13,9 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_X_y, column_or_1d
-from sklearn.utils.validation import validate_data
 
 from sklearn_mdl._core.numerics import as_array, default_torch
-from sklearn_mdl._core.validation import as_labels, check_finite, distinct_classes
+from sklearn_mdl._core.validation import as_labels, distinct_classes, validated
 from sklearn_mdl.metrics import uniform_codelength
 
 Array = np.ndarray
@@ -112,17 +111,9 @@ class LabelledEstimator(BaseEstimator):
         self, X: ArrayLike, *y: ArrayLike, reset: bool
     ) -> tuple[Array, Array]:
         """Return rows, and labels if there are any, otherwise the rows again."""
-        with np.errstate(over="ignore"):  # an error below names its position
-            found = validate_data(
-                self,
-                *map(as_array, (X, *y)),
-                dtype=self._precisions,
-                ensure_all_finite=False,
-                reset=reset,
-            )
-        rows, labels = found if y else (found, found)
-        check_finite(rows, getattr(self, "feature_names_in_", None))
-        return rows, labels
+        given = map(as_array, (X, *y))
+        found = validated(self, *given, dtype=self._precisions, reset=reset)
+        return found if y else (found, found)
 
 
 def checked_pair(

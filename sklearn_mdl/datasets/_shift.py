@@ -175,16 +175,10 @@ def train_test_shift(
     jobs = (delayed(_accuracies)(classifiers, parts, order) for order in orders)
     found = Parallel(n_jobs=n_jobs, **watched())(jobs)
     test_found, train_found = (np.array(a).T for a in zip(*found, strict=True))
-    return TrainTestShift(
-        tuple(classifiers),
-        test_found,
-        train_found,
-        _prediction_intervals(test_found[:, 1:], level),
-        _p_value(test_found),
-        level,
-        n_train,
-        n - n_train,
-    )
+    intervals = _prediction_intervals(test_found[:, 1:], level)
+    accuracies = tuple(classifiers), test_found, train_found, intervals
+    p_value, sizes = _p_value(test_found), (n_train, n - n_train)
+    return TrainTestShift(*accuracies, p_value, level, *sizes)
 
 
 def _check_level(n_reshuffles: int, level: float) -> None:

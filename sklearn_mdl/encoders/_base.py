@@ -84,7 +84,7 @@ class ImageEncoder(ViewEncoder):
     def _identity(self) -> dict[str, object]:
         """Return everything that affects features besides weights and views."""
 
-    @fit_context(prefer_skip_nested_validation=True)
+    @fit_context
     def fit(self, X: object, y: object = None) -> Self:
         """Load the model and encode one image. Nothing is learned.
 

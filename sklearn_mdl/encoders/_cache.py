@@ -288,7 +288,7 @@ class CachedEncoder(TransformerMixin, BaseEstimator):
         """Return the folder, which is read and written."""
         return Sources(paths=[fspath(self.folder)])
 
-    @fit_context(prefer_skip_nested_validation=True)
+    @fit_context
     def fit(self, X: object, y: object = None) -> Self:
         """Load the model.
 

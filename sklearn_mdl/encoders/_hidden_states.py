@@ -114,7 +114,7 @@ class HiddenStatesEncoder(ViewEncoder):
         others = {name: clone(value, safe=False) for name, value in params.items()}
         return type(self)(**shared, **others)
 
-    @fit_context(prefer_skip_nested_validation=True)
+    @fit_context
     def fit(self, X: object, y: object = None) -> Self:
         """Encode the first row to determine the widths of the views.
 
@@ -140,9 +140,8 @@ class HiddenStatesEncoder(ViewEncoder):
             kinds = {isinstance(layer, str) for layer in self.layers}
             if len(kinds) != 1 or len(set(self.layers)) < len(self.layers):
                 required = "either numbers or names of modules, each once"
-                raise invalid(
-                    "layers", required, self.layers, "pass layers=None for all"
-                )
+                cure = "pass layers=None for all"
+                raise invalid("layers", required, self.layers, cure)
             if kinds == {True}:
                 check_layers(self.module, list(cast(Sequence[str], self.layers)))
         states, _ = self._states(self._inputs(self._items(X)[:1]))
@@ -272,12 +271,8 @@ class HiddenStatesEncoder(ViewEncoder):
             raise invalid("layers", f"numbers of {n} hidden states", self.layers, cure)
         places = [int(i) % n for i in numbers]
         if len(set(places)) < len(places):
-            raise invalid(
-                "layers",
-                "each named once",
-                self.layers,
-                "pass list(dict.fromkeys(layers))",
-            )
+            cure = "pass list(dict.fromkeys(layers))"
+            raise invalid("layers", "each named once", self.layers, cure)
         return {i: found[i] for i in places}
 
 

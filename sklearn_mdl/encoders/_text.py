@@ -59,7 +59,7 @@ class TextEncoder(ImageOrTextTransformer):
         """Share the model, which never changes."""
         return type(self)(self.model)
 
-    @fit_context(prefer_skip_nested_validation=True)
+    @fit_context
     def fit(self, X: object, y: object = None) -> Self:
         """Encode the first text to determine the width of embeddings.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import KW_ONLY, dataclass
 from difflib import get_close_matches
 from os import PathLike, fspath
@@ -181,6 +181,14 @@ def _converted(
         model = timm.create_model(name, pretrained=True, **options)
     except Exception as error:
         own, given = set(body.state_dict()), set(found)
+        if prefix := _prefix_of(own, given):
+            reason = f"their names begin with {prefix!r}"
+            cure = (
+                f"save them without it: weights = timm.models.load_state_dict(path); "
+                f"torch.save({{k.removeprefix({prefix!r}): v for k, v in "
+                f"weights.items() if k.startswith({prefix!r})}}, 'new.pth')"
+            )
+            raise damaged(path, "all weights of the model", reason, cure) from error
         missing, unknown = sorted(own - given), sorted(given - own)
         text = f"lacks {missing[0]!r}" if missing else "holds other shapes"
         if unknown and missing:
@@ -189,6 +197,13 @@ def _converted(
     model.reset_classifier(0)
     model.pretrained_cfg.pop("state_dict", None)
     return cast(nn.Module, model)
+
+
+def _prefix_of(own: Set[str], given: Set[str]) -> str:
+    """Return what to strip from given names to have all of the model's, or nothing."""
+    one = min(own)
+    starts = {name.removesuffix(one) for name in given if name.endswith(one)}
+    return next((s for s in starts if {s + name for name in own} <= given), "")
 
 
 def _mismatch(path: Path, reason: str) -> ValueError:

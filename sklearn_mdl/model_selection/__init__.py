@@ -40,6 +40,7 @@ from sklearn_mdl.model_selection._tables import (
     rank_table as rank_table,
     ranking_text as ranking_text,
     readout_table as readout_table,
+    settings_text as settings_text,
     spread_text as spread_text,
 )
 from sklearn_mdl.model_selection._task_sequence import TaskSequence
@@ -53,6 +54,7 @@ from sklearn_mdl.model_selection._two_axes import two_axes
 from sklearn_mdl.model_selection._verdict import (
     Verdict as Verdict,
     names_of as names_of,
+    outlook as outlook,
     rounded as rounded,
 )
 from sklearn_mdl.model_selection._views import ViewComparison, compare_views

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from sklearn_mdl.model_selection._encoding import Failure
 from sklearn_mdl.model_selection._race import EncoderRace
 from sklearn_mdl.model_selection._tasks import Task, draw_order
+from sklearn_mdl.model_selection._verdict import Verdict, names_of
 
 BLOCK = 16  # labels between two eliminations
 
@@ -89,7 +91,30 @@ def out_rows(out: Mapping[str, Mapping[str, int]]) -> list[tuple[str, str]]:
 
 
 def out_text(out: Mapping[str, Mapping[str, int]]) -> str:
-    """Return a table of the eliminated encoders."""
-    width = max(map(len, out))
+    """Return a table of the eliminated encoders, or nothing if there are none."""
+    width = max(map(len, out), default=0)
     lines = [f"  {encoder:{width}}  {text}" for encoder, text in out_rows(out)]
-    return "\n".join(["Eliminated, and not ranked", *lines])
+    return "\n".join(["Eliminated, and not ranked", *lines]) if out else ""
+
+
+@dataclass(frozen=True)
+class VerdictAfterRaces(Verdict):
+    """A verdict on the encoders that were not eliminated before the ranking.
+
+    Attributes
+    ----------
+    eliminated : list of str
+    """
+
+    eliminated: list[str]
+
+    def sentences(self) -> list[str]:
+        """Return the sentences of the verdict, and the eliminated encoders."""
+        only, out = ", the only encoder", names_of(self.eliminated)
+        lines = [line.replace(only, f"{only} left") for line in super().sentences()]
+        return [*lines, f"eliminated before, and not ranked: {out}"]
+
+
+def after_races(verdict: Verdict, out: Collection[str]) -> Verdict:
+    """Return the verdict, with the names of eliminated encoders if there are any."""
+    return VerdictAfterRaces(**vars(verdict), eliminated=[*out]) if out else verdict

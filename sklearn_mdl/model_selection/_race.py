@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 
 from sklearn_mdl._core.numerics import as_array
-from sklearn_mdl._core.sklearn_compat import Constraints, Interval, StrOptions
+from sklearn_mdl._core.sklearn_compat import Constraints, Interval, Seed, StrOptions
 from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.encoders import keeps_data
 from sklearn_mdl.model_selection._encoding import check_features, protected
@@ -193,7 +193,7 @@ class EncoderRace(BaseEstimator):
         "start": [Interval(Integral, 0, None, closed="left")],
         "switcher": [MDLReadoutSwitcher, MDLReadoutSwitcherRegressor, None],
         "folder": [str, PathLike, None],
-        "random_state": [Interval(Integral, 0, None, closed="left")],
+        "random_state": [Seed()],
     }
 
     def resume(self) -> Self:

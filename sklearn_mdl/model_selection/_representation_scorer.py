@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn_mdl._core.sklearn_compat import (
     Constraints,
     Interval,
+    Seed,
     StrOptions,
     fit_context,
 )
@@ -43,7 +44,14 @@ from sklearn_mdl.model_selection._given import opened, refuse_new_classes
 from sklearn_mdl.model_selection._ranking import PrintedRanking, Ranking
 from sklearn_mdl.model_selection._running import run_tasks
 from sklearn_mdl.model_selection._store import CellStore
-from sklearn_mdl.model_selection._tasks import Switcher, Task, fingerprints
+from sklearn_mdl.model_selection._tables import settings_text
+from sklearn_mdl.model_selection._tasks import (
+    LINEAR_LABELS,
+    Switcher,
+    Task,
+    default_switcher,
+    fingerprints,
+)
 from sklearn_mdl.readouts import named_readouts
 from sklearn_mdl.switcher import (
     MDLReadoutSwitcher,
@@ -54,12 +62,7 @@ from sklearn_mdl.switcher import (
 Datasets = Mapping[str, tuple[object, ArrayLike]]
 Encoders = Mapping[str, object]
 
-# Default lists for few labels, chosen by ``python -m benchmarks choice``. Up to the
-# first number of labels, which is between the measured 300 and 1,000, the default is
-# linear kernels in four orders. Up to the second, where kernels stop being exact, it is
-# all kernels.
-LINEAR_LABELS, FEW_LABELS = 500, 2048
-SEVERAL_ORDERS = 4
+SEVERAL_ORDERS = 4  # of default lists for few labels
 
 
 @dataclass(eq=False, repr=False)
@@ -210,10 +213,10 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         "eliminate": [Interval(Real, 0, 1, closed="neither"), None],
         "n_jobs": [Integral, None],
         "verbose": ["verbose"],
-        "random_state": [Interval(Integral, 0, None, closed="left")],
+        "random_state": [Seed()],
     }
 
-    @fit_context(prefer_skip_nested_validation=False)
+    @fit_context
     def fit(self, datasets: Datasets, encoders: Encoders | None = None) -> Self:
         """Score every encoder on every dataset, and rank the encoders.
 
@@ -271,10 +274,10 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         return self
 
     def summary(self) -> str:
-        """Return the verdict, the results by dataset and average ranks as text."""
-        text = super().summary()
-        eliminated = self.eliminated_
-        return f"{text}\n\n{out_text(eliminated)}" if eliminated else text
+        """Return the verdict, results, average ranks and settings as text."""
+        parts = [super().summary(), out_text(self.eliminated_)]
+        settings = f"Settings: {settings_text(self, self.switcher)}"
+        return "\n\n".join(filter(None, [*parts, settings]))
 
     def dry_run(self, datasets: Datasets, encoders: Encoders | None = None) -> Forecast:
         """Forecast the cells that ``fit`` would run, with their memory and time.
@@ -345,16 +348,6 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         is_real = isinstance(self.switcher, MDLReadoutSwitcherRegressor)
         return "real" if is_real else "classes"
 
-    def _switcher_for(self, dataset: Dataset) -> Switcher:
-        if self.switcher is not None:
-            return self.switcher
-        n_labels = len(dataset.labels)
-        few: Literal["closed-form"] | None
-        few = "closed-form" if n_labels <= FEW_LABELS else None
-        if dataset.is_real:
-            return MDLReadoutSwitcherRegressor(few)
-        return MDLReadoutSwitcher("linear" if n_labels <= LINEAR_LABELS else few)
-
     def _orders_for(self, n_labels: int) -> int:
         """Return the number of orders, given the size of the largest dataset."""
         if self.n_orders != "auto":
@@ -401,7 +394,8 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         largest = max((len(one.labels) for one in datasets.values()), default=0)
         n_orders, seed = self._orders_for(largest), int(self.random_state)
         for name, dataset in datasets.items():
-            switcher = self._switcher_for(dataset)
+            n_labels = len(dataset.labels)
+            switcher = self.switcher or default_switcher(n_labels, dataset.is_real)
             readouts = _equal_readouts(switcher, dataset)
             for encoder, X in dataset.features.items():
                 if isinstance(X, Failure):  # one failure counts for all orders

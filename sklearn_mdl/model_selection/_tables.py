@@ -12,6 +12,8 @@ from sklearn_mdl._core.tables import Table
 from sklearn_mdl.display import best_first, check_choice
 from sklearn_mdl.model_selection._cells import Cell
 from sklearn_mdl.model_selection._statistics import RankStatistics
+from sklearn_mdl.model_selection._tasks import Switcher, default_switcher
+from sklearn_mdl.model_selection._verdict import names_of
 from sklearn_mdl.ranking import average_ranks
 
 COLUMNS = (
@@ -294,6 +296,20 @@ def friedman_text(ranking: RankStatistics) -> str:
         f" and Davenport); chi2 = {test.statistic:.2f}, p = {test.p_value:.2g} "
         "(Friedman)"
     )
+
+
+def settings_text(ranking: RankStatistics, switcher: Switcher | None) -> str:
+    """Return one line on the readouts, orders and seed that "auto" and None became."""
+    places: dict[str, list[str]] = {}
+    for cell in ranking.first_cells_:
+        used = switcher or default_switcher(cell.n_samples, cell.is_real)
+        name = repr(used.readouts) if isinstance(used.readouts, str | None) else "..."
+        readouts = f"{cell.n_readouts} readout{'s' * (cell.n_readouts > 1)}"
+        text = f"{type(used).__name__}({name}) with {readouts}"
+        places.setdefault(text, []).append(cell.dataset)
+    lists = [f"{text} on {names_of(names)}" for text, names in places.items()]
+    orders = f"orders of the rows: {_span(ranking.n_orders_)}"
+    return "; ".join([*lists, orders, f"random_state={ranking.cells_[0].seed}"])
 
 
 def spread_text(ranking: RankStatistics) -> str:

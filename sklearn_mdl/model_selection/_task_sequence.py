@@ -142,7 +142,7 @@ class TaskSequence(BaseEstimator):
         "random_state": ["random_state"],
     }
 
-    @fit_context(prefer_skip_nested_validation=True)
+    @fit_context
     def fit(
         self,
         tasks: Mapping[str, tuple[ArrayLike, ArrayLike]],

@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
@@ -23,6 +23,11 @@ from sklearn_mdl.switcher import MDLReadoutSwitcher, MDLReadoutSwitcherRegressor
 
 Switcher = MDLReadoutSwitcher | MDLReadoutSwitcherRegressor
 OVERRULED = frozenset({"random_state", "shuffle"})  # a cell has its own seed
+# Default lists for few labels, chosen by ``python -m benchmarks choice``. Up to the
+# first number of labels, which is between the measured 300 and 1,000, the default is
+# linear kernels in four orders. Up to the second, where kernels stop being exact, it is
+# all kernels.
+LINEAR_LABELS, FEW_LABELS = 500, 2048
 
 
 class Task(NamedTuple):
@@ -128,6 +133,15 @@ def draw_order(
     rows = np.random.default_rng([seed, order]).permutation(n_samples)
     keys = keys_of(groups, n_samples)
     return rows if keys is None else grouped_order(rows, keys)
+
+
+def default_switcher(n_labels: int, is_real: bool) -> Switcher:
+    """Return the switcher of a ranking in which none is given."""
+    few: Literal["closed-form"] | None
+    few = "closed-form" if n_labels <= FEW_LABELS else None
+    if is_real:
+        return MDLReadoutSwitcherRegressor(few)
+    return MDLReadoutSwitcher("linear" if n_labels <= LINEAR_LABELS else few)
 
 
 def switcher_of(task: Task) -> Switcher:

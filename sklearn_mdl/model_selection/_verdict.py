@@ -44,7 +44,8 @@ class Best:
         probability of 0.95. This assumes that the difference keeps growing as in the
         second half of the stream, and that other probabilities do not change. It is 0
         if the choice is settled, and infinite if a hundred times as many labels do not
-        suffice. None over several datasets.
+        suffice. NaN with fewer than 40 rows (or groups of rows), which are too few to
+        tell. None over several datasets.
     dataset : str or None
         None over several datasets.
     """
@@ -64,15 +65,8 @@ class Best:
         n_encoders = len(self.probabilities)
         words = [f"best of {n_encoders} with probability {_chance(self.probability)}"]
         if self.dataset is not None and not self.probability >= SURE:
-            words.append(self._outlook())
+            words.append(outlook(self.more_labels or 0.0, self.rival))
         return words
-
-    def _outlook(self) -> str:
-        if self.more_labels == math.inf:
-            start = "a hundred times as many labels would not settle it"
-            return f"{start} against {self.rival}"
-        more = max(1.0, float(f"{self.more_labels:.1g}"))
-        return f"about {more:.0f} more label{'s' * (more > 1)} would settle it"
 
     def sentences(self) -> list[str]:
         """Describe the choice, its certainty and the ties."""
@@ -232,6 +226,17 @@ def rounded(value: float, error: float) -> str:
     places = -math.floor(math.log10(error / 3))
     shown = max(0, places)
     return f"{round(value, places):.{shown}f} ± {round(error, places):.{shown}f}"
+
+
+def outlook(more: float, rival: str = "") -> str:
+    """Describe how many more labels would settle a choice (against a rival)."""
+    if math.isnan(more):
+        return "too few rows to tell how many more labels would settle it"
+    if math.isinf(more):
+        against = f" against {rival}" * bool(rival)
+        return f"a hundred times as many labels would not settle it{against}"
+    more = max(1.0, float(f"{more:.1g}"))
+    return f"about {more:,.0f} more label{'s' * (more > 1)} would settle it"
 
 
 def _chance(probability: float) -> str:

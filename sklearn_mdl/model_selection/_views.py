@@ -14,7 +14,7 @@ from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.model_selection._cells import Cell
 from sklearn_mdl.model_selection._certainty import Floats, chances_of_best, sample_of
 from sklearn_mdl.model_selection._tasks import Switcher
-from sklearn_mdl.model_selection._verdict import SURE, names_of
+from sklearn_mdl.model_selection._verdict import SURE, names_of, outlook
 
 MOST_ROWS = 10  # rows of the printed table
 
@@ -65,7 +65,7 @@ class ViewComparison:
     more_labels : float
         Number of further labels that would settle the choice with a probability of
         0.95. It is 0 if the choice is settled, and infinite if a hundred times as many
-        labels would not suffice.
+        labels would not suffice. NaN with fewer than 40 labels.
     n_samples : int
     """
 
@@ -147,10 +147,7 @@ class ViewComparison:
         n_needed = int(np.searchsorted(total, SURE)) + 1
         others = [self.names[i] for i in order[:n_needed] if self.names[i] != self.best]
         words = f"; not sure, with probability {chance:.2f}: may be {names_of(others)}"
-        if math.isinf(self.more_labels):
-            return f"{words}; 100 times as many labels would not settle it"
-        more = max(1.0, float(f"{self.more_labels:.1g}"))
-        return f"{words}; about {more:.0f} more labels would settle it"
+        return f"{words}; {outlook(self.more_labels)}"
 
 
 def compare_views(switcher: Switcher) -> ViewComparison:

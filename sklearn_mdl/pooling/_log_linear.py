@@ -310,12 +310,8 @@ class PoolPass(GroupPass):
         given = np.asarray(labels)
         if rows.ndim != 3 or rows.shape[1:] != self._shape:
             required = "of shape (n_samples, {}, {})".format(*self._shape)
-            raise invalid(
-                "log_proba",
-                required,
-                rows.shape,
-                "pass np.stack(predictions_of_kinds, axis=1)",
-            )
+            cure = "pass np.stack(predictions_of_kinds, axis=1)"
+            raise invalid("log_proba", required, rows.shape, cure)
         if given.shape != rows.shape[:1] or given.dtype.kind not in "iu":
             required = f"{len(rows)} integers, one for each row"
             raise invalid("labels", required, given, "encode the classes as integers")

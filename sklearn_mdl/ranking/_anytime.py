@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_ndtr, logsumexp
 
-from sklearn_mdl.ranking._pairs import Floats
+from sklearn_mdl.ranking._pairs import Floats, as_floats
 
 CLIPPING = 0.1  # weight of the uniform prediction in clipped losses
 LAMBDAS = 0.9 * 0.5 ** np.arange(9)
@@ -428,7 +428,7 @@ def combined_e_values(e_values: ArrayLike, claim: str) -> Floats:
     >>> print(combined_e_values([4.0, 10.0, 0.5], "on every one"))
     0.5
     """
-    values = np.asarray(e_values, dtype=np.float64)
+    values = as_floats("e_values", e_values)
     claims: Sequence[str] = ("on at least one", "on every one")
     if claim not in claims:
         raise ValueError(

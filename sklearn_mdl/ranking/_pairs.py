@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
+from reprlib import repr as shortened
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -153,9 +154,19 @@ def log_ratios(table: Floats, pairs: Pairs) -> Floats:
     return logs[pairs[:, 0]] - logs[pairs[:, 1]]
 
 
+def as_floats(name: str, values: ArrayLike) -> Floats:
+    """Return an array of numbers; raise for text and for rows of unequal length."""
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        required = f"`{name}` must be numbers, in rows of equal length"
+        cure = "leave out names, and rows with gaps"
+        raise ValueError(f"{required}, got {shortened(values)}; {cure}.") from error
+
+
 def checked_scores(scores: ArrayLike, name: str = "scores") -> Floats:
     """Return a non-empty table of finite scores, one row per dataset."""
-    table = np.asarray(scores, dtype=np.float64)
+    table = as_floats(name, scores)
     if table.ndim != 2 or table.size == 0:
         raise ValueError(
             f"`{name}` must have shape (n_datasets, n_encoders) and not be empty, got "

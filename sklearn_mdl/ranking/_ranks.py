@@ -101,7 +101,7 @@ def nemenyi_p_values(
     array([1.   , 0.1  , 0.013])
     """
     scale = _scale(n_encoders, n_datasets)
-    sizes = np.abs(np.asarray(differences, dtype=np.float64))
+    sizes = np.abs(_pairs.as_floats("differences", differences))
     if not np.isfinite(sizes).all():
         cure = "subtract average ranks of a table without gaps"
         raise _pairs.invalid("differences", "finite", differences, cure)
@@ -144,7 +144,7 @@ def rank_groups(
     >>> rank_groups([3.4, 1.2, 2.0], 1.0)
     [(1, 2)]
     """
-    given = np.asarray(average_ranks, dtype=np.float64)
+    given = _pairs.as_floats("average_ranks", average_ranks)
     if given.ndim != 1 or given.size == 0 or not np.isfinite(given).all():
         required = "finite and of shape (n_encoders,), n_encoders > 0"
         cure = "pass one rank per encoder"

@@ -165,7 +165,7 @@ def holm_adjusted(p_values: ArrayLike) -> _pairs.Floats:
     >>> holm_adjusted([0.01, 0.04, 0.03])
     array([0.03, 0.06, 0.06])
     """
-    given = np.asarray(p_values, dtype=np.float64)
+    given = _pairs.as_floats("p_values", p_values)
     if given.ndim != 1 or not ((given >= 0) & (given <= 1)).all():
         required, cure = ("probabilities of shape (n_tests,)", "pass one per test")
         raise _pairs.invalid("p_values", required, given.tolist(), cure)

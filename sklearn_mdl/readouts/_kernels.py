@@ -270,12 +270,9 @@ class KernelReadout(KernelSettings, BaseReadout):
         """
         check_is_fitted(self)
         if self.reads_labels:
-            raise invalid(
-                "scaling",
-                "independent of labels if one factor serves several labellings",
-                self.scaling,
-                'pass scaling="whiten", or fit a copy for each labelling',
-            )
+            required = "independent of labels if one factor serves several labellings"
+            cure = 'pass scaling="whiten", or fit a copy for each labelling'
+            raise invalid("scaling", required, self.scaling, cure)
         rows, labels = self._validated(X, reset=False), np.asarray(labels)
         if labels.ndim != 2 or labels.shape[1] != self.n_samples_seen_:
             raise ValueError(

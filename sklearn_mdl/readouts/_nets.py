@@ -134,6 +134,7 @@ class _Readout(NetReadout, OnlineClassifier):
     stack = ReadoutStack
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class LinearReadout(_Readout):
     """Linear softmax readout, learned online with replay.
 

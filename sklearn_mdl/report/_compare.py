@@ -17,12 +17,7 @@ from sklearn_mdl.datasets import load_representations
 from sklearn_mdl.encoders import FeatureCache
 from sklearn_mdl.model_selection import Ranking, RepresentationScorer
 from sklearn_mdl.report._comparison import Comparison
-from sklearn_mdl.report._encoders import (
-    features_of,
-    is_given,
-    named_encoders,
-    shown,
-)
+from sklearn_mdl.report._encoders import features_of, is_given, named_encoders, shown
 
 Place = tuple[str, str]  # dataset, encoder
 Given = dict[str, tuple[Any, Any, Any]]  # rows, labels, groups by dataset

@@ -21,6 +21,7 @@ from sklearn_mdl.model_selection import (
     RepresentationScorer,
     Verdict,
     names_of,
+    outlook,
     rounded,
 )
 from sklearn_mdl.ranking import average_ranks
@@ -126,7 +127,8 @@ class Comparison:
         lines = self._of_one() if self._n_datasets == 1 else self._of_several()
         if self.scorer.eliminated_:
             out = names_of(list(self.scorer.eliminated_))
-            lines[0] += f" Eliminated before: {out}."
+            text = lines[0].replace(", the only encoder", ", the only encoder left")
+            lines[0] = f"{text} Eliminated before: {out}."
         return [line for line in [*lines, self._of_pairs()] if line]
 
     def rows(self, dataset: str | None = None) -> list[Row]:
@@ -352,13 +354,8 @@ class Comparison:
         if not task.ties:
             return [start, "All other codes are significantly longer."]
         ties = f"Not significantly longer: {names_of(task.ties)}."
-        more = task.best.more_labels or math.nan
-        if math.isnan(more):
-            return [start, ties]
-        number = f"About {float(f'{more:.1g}'):,.0f} more"
-        number = "A hundred times as many" if math.isinf(more) else number
-        wont = " not" if math.isinf(more) else ""
-        return [start, f"{ties} {number} labels would{wont} settle it."]
+        more = task.best.more_labels
+        return [start, f"{ties} {outlook(more).capitalize()}." if more else ties]
 
     def _of_several(self) -> list[str]:
         answer, names = self._answer, self.scorer.encoder_names_

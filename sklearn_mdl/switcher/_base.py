@@ -28,12 +28,7 @@ from sklearn_mdl._core.stream.threads import PassSettings
 from sklearn_mdl._core.unsupported import DELAY
 from sklearn_mdl._core.validation import invalid, warn_caller
 from sklearn_mdl.pooling import LogLinearPool
-from sklearn_mdl.readouts import (
-    DefaultGrid,
-    Readout,
-    ViewSettings,
-    build_learners,
-)
+from sklearn_mdl.readouts import DefaultGrid, Readout, ViewSettings, build_learners
 from sklearn_mdl.switcher._fitted import FittedSwitcher
 from sklearn_mdl.switcher._loss_files import description
 from sklearn_mdl.switcher._pass_forecast import PassForecast, forecast_of

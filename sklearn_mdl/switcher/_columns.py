@@ -13,7 +13,12 @@ from scipy.sparse import issparse, spmatrix
 from sklearn.utils import check_array
 
 from sklearn_mdl._core.numerics import as_array
-from sklearn_mdl._core.validation import as_labels, check_class_labels, invalid
+from sklearn_mdl._core.validation import (
+    as_labels,
+    check_class_labels,
+    invalid,
+    refuse_missing,
+)
 
 
 def split_columns(y: object) -> list[np.ndarray]:
@@ -23,10 +28,10 @@ def split_columns(y: object) -> list[np.ndarray]:
             "MultiOutputSwitcher requires y to be passed, but the target y is None; "
             "pass labels of shape (n_samples, n_outputs)"
         )
-    labels = cast(spmatrix, y).toarray() if issparse(y) else as_labels(as_array(y))
-    labels = check_array(
-        labels, dtype=None, ensure_2d=False, allow_nd=True, input_name="y"
-    )
+    dense = cast(spmatrix, y).toarray() if issparse(y) else as_array(y)
+    given = as_labels(refuse_missing(dense))
+    options = {"dtype": None, "ensure_2d": False, "allow_nd": True}
+    labels = check_array(given, **options, input_name="y")
     if labels.ndim != 2:
         required = "of two dimensions, (n_samples, n_outputs)"
         cure = "for one label per row use MDLReadoutSwitcher"

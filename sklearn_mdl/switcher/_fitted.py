@@ -385,15 +385,9 @@ class FittedSwitcher(OnlineEstimator):
                 self._restarted(a, b).codelength_
                 for a, b in zip(starts.tolist(), found.tolist(), strict=True)
             ]
-        return StreamSegments(
-            starts,
-            found,
-            total,
-            total / (found - starts),
-            np.array(intervals),
-            by_segment(self.reference_codelengths_, found),
-            restarted,
-        )
+        means, bounds = total / (found - starts), np.array(intervals)
+        reference = by_segment(self.reference_codelengths_, found)
+        return StreamSegments(starts, found, total, means, bounds, reference, restarted)
 
     def _restarted(self, start: int, stop: int) -> Self:
         """Return a copy fitted to only some rows of the stream."""
@@ -410,16 +404,9 @@ class FittedSwitcher(OnlineEstimator):
 
     def _common(self, folder: str, about: Json) -> Common:
         """Return the data that all parts of a pass need."""
-        run = self._run
-        return Common(
-            self.readouts_,
-            run.settings,
-            self.device,
-            folder,
-            about,
-            self.precision,
-            run.schedule,
-        )
+        run, device, precision = self._run, self.device, self.precision
+        parts = self.readouts_, run.settings, device, folder, about, precision
+        return Common(*parts, run.schedule)
 
     def _blank(self) -> Self:
         """Return an unfitted copy that writes no files but has the same seed."""

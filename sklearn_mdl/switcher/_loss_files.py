@@ -15,12 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 import sklearn_mdl.switching
-from sklearn_mdl._core.io.formats import (
-    NewerFormat,
-    check_format,
-    kind_of,
-    with_format,
-)
+from sklearn_mdl._core.io.formats import NewerFormat, check_format, kind_of, with_format
 from sklearn_mdl._core.io.parameters import Json, as_json, from_json
 from sklearn_mdl._core.io.reading import DAMAGED_HEADER
 from sklearn_mdl._core.io.whole_files import refuse_foreign, replaced
@@ -266,12 +261,8 @@ def check_losses_path(path: str | Path) -> Path:
 def _checked_suffix(path: str | Path) -> Path:
     path = Path(path)
     if path.suffix != ".npy":
-        raise invalid(
-            "path",
-            "a name that ends in .npy",
-            str(path),
-            "pass for example 'losses.npy'",
-        )
+        cure = "pass for example 'losses.npy'"
+        raise invalid("path", "a name that ends in .npy", str(path), cure)
     return path
 
 

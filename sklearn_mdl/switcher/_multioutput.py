@@ -124,7 +124,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         "n_jobs": [Integral, None],
     }
 
-    @fit_context(prefer_skip_nested_validation=False)
+    @fit_context
     def fit(self, X: ArrayLike, y: Labels, *, groups: ArrayLike | None = None) -> Self:
         """Fit from scratch, with one prequential pass for each column of y.
 
@@ -157,7 +157,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         )
         return self
 
-    @fit_context(prefer_skip_nested_validation=False)
+    @fit_context
     def partial_fit(
         self,
         X: ArrayLike,

@@ -91,13 +91,6 @@ def view_trace(
         costs[: len(part), number] = found.codelengths
     mixed = forward(BayesMixture(), costs, known=known)
     filled = np.where(np.isnan(costs), mixed.codelengths[:, np.newaxis], costs)
-    in_time = np.arange(len(losses))
-    return ViewTrace(
-        mixed.codelength,
-        mixed.codelengths,
-        mixed.posterior,
-        list(names),
-        filled.sum(0),
-        filled,
-        in_time if known is None else known[:-1],
-    )
+    in_time = np.arange(len(losses)) if known is None else known[:-1]
+    mixture = mixed.codelength, mixed.codelengths, mixed.posterior
+    return ViewTrace(*mixture, list(names), filled.sum(0), filled, in_time)

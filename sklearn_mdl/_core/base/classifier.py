@@ -43,7 +43,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         "to networks, or alpha=1.0 to kernels"
     )
 
-    @fit_context(prefer_skip_nested_validation=False)
+    @fit_context
     def partial_fit(
         self,
         X: ArrayLike,

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags, check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from sklearn_mdl._core.base.saving import FileMixin
 from sklearn_mdl._core.io.environment import environment_of, fingerprint
@@ -40,7 +40,7 @@ from sklearn_mdl._core.stream.outcomes import Outcome
 from sklearn_mdl._core.stream.run import Evaluator, PrequentialRun
 from sklearn_mdl._core.stream.samples import is_mapped
 from sklearn_mdl._core.stream.schedule import grouped_order, keys_of
-from sklearn_mdl._core.validation import check_finite, invalid, warn_caller
+from sklearn_mdl._core.validation import invalid, validated, warn_caller
 
 RandomState = int | np.random.RandomState | None
 
@@ -127,7 +127,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
     def _after_fit(self) -> None:
         """Warn about problems of a stream after ``fit``."""
 
-    @fit_context(prefer_skip_nested_validation=False)
+    @fit_context
     def fit(
         self, X: ArrayLike, y: ArrayLike, *, groups: ArrayLike | None = None
     ) -> Self:
@@ -321,18 +321,8 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         rows, *labels = map(as_array, (X, *y))
         rows = dense(rows)
         left_alone = is_mapped(rows) and rows.dtype.kind in "fiu"
-        with np.errstate(over="ignore"):  # an error below names its position
-            found = validate_data(
-                self,
-                rows,
-                *labels,
-                dtype=rows.dtype if left_alone else np.float32,
-                ensure_all_finite=False,
-                reset=reset,
-            )
-        names = getattr(self, "feature_names_in_", None)
-        check_finite(found[0] if y else found, names)
-        return found
+        dtype = rows.dtype if left_alone else np.float32
+        return validated(self, rows, *labels, dtype=dtype, reset=reset)
 
     def _checkpoint_of(
         self, X: np.ndarray, labels: np.ndarray, keys: np.ndarray | None

@@ -38,7 +38,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
         "example lr=1e-4 to networks, or alpha=1.0 to kernels"
     )
 
-    @fit_context(prefer_skip_nested_validation=False)
+    @fit_context
     def partial_fit(
         self, X: ArrayLike, y: ArrayLike, *, groups: ArrayLike | None = None
     ) -> Self:
@@ -118,12 +118,9 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
         (n_samples_seen_,), with the same fixed density for the first minibatch.
         """
         targets = cast(RealTargets, self._run.outcome)
-        return gaussian_codelengths(
-            self._labels_seen(),
-            n_first=self._run.rows.first,
-            location=targets.location,
-            scale=targets.scale,
-        )
+        density = {"location": targets.location, "scale": targets.scale}
+        n_first = self._run.rows.first
+        return gaussian_codelengths(self._labels_seen(), n_first=n_first, **density)
 
     def measures(self) -> RegressionMeasures:
         """Return errors of the prequential predictions.
@@ -136,13 +133,9 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
         measures : RegressionMeasures
             Includes the codelengths of the mixture and of the reference, in nats.
         """
-        return measure_regression(
-            self._run.trace.summaries[:, 0],
-            self._labels_seen(),
-            self.codelength_,
-            float(self.reference_codelengths_.sum()),
-            self._run.rows.first,
-        )
+        predicted, n_first = self._run.trace.summaries[:, 0], self._run.rows.first
+        nats = self.codelength_, float(self.reference_codelengths_.sum())
+        return measure_regression(predicted, self._labels_seen(), *nats, n_first)
 
     def _checked(
         self, X: ArrayLike, y: ArrayLike, *, reset: bool

@@ -45,10 +45,7 @@ _UNREADABLE = (
 
 
 def write_archive(
-    path: Path,
-    kind: str,
-    arrays: Mapping[str, np.ndarray],
-    about: Mapping[str, object],
+    path: Path, kind: str, arrays: Mapping[str, np.ndarray], about: Mapping[str, object]
 ) -> None:
     """Write arrays and a description atomically, so readers never see half a file.
 

@@ -12,10 +12,10 @@ import re
 import secrets
 import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
+from functools import cache
 from pathlib import Path
 
 from sklearn_mdl._core.io.formats import KEY, check_format, format_of, kind_of
@@ -27,8 +27,7 @@ if sys.platform != "win32":
 LOCK = ".lock"
 LIST = ".sklearn_mdl"  # format, and names of this package's files, one per line
 _PART = re.compile(r"\..+\.[0-9a-f]{8}\.part")
-_STARTED = time.time()
-_SWEPT: set[Path] = set()  # folders that this process has cleaned up
+_STARTED = {os.getpid(): time.time()}
 
 
 @contextmanager
@@ -43,16 +42,27 @@ def replaced(path: Path) -> Iterator[Path]:
     ------
     aside : Path
     """
-    if (folder := path.parent.absolute()) not in _SWEPT:
-        _SWEPT.add(folder)
-        sweep(folder, before=_STARTED)
-    aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
-    with naming(path), _held(aside):
-        try:
-            yield aside
-            os.replace(aside, path)
-        finally:
-            aside.unlink(missing_ok=True)
+    aside = _part_in(path.parent, path.name)
+    with naming(path):
+        aside.touch(exist_ok=False)
+        with _locked(aside):
+            try:
+                yield aside
+                os.replace(aside, path)
+            finally:
+                aside.unlink(missing_ok=True)
+
+
+def _part_in(folder: Path, name: str) -> Path:
+    """Name a partial file or folder, and remove those of killed processes once."""
+    process = os.getpid()  # a forked process also sweeps
+    _swept(folder.absolute(), process)
+    return folder / f".{name}.{secrets.token_hex(4)}.part"
+
+
+@cache
+def _swept(folder: Path, process: int) -> None:
+    sweep(folder, before=_STARTED.setdefault(process, time.time()))
 
 
 @contextmanager
@@ -76,15 +86,15 @@ def naming(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _held(path: Path) -> Iterator[None]:
-    """Create a file and keep it locked in this context; a killed process unlocks it."""
-    file = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666)
+def _locked(path: Path, *, required: bool = False) -> Iterator[None]:
+    """Keep a file or folder locked in this context; a killed process unlocks it."""
     if sys.platform == "win32":  # an open file is locked, and cannot be renamed
-        os.close(file)
         yield
         return
-    try:
-        with suppress(OSError):  # a file system without locks; then no process sweeps
+    # Some file systems only lock files that are open for writing.
+    file = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    try:  # a file system may have no locks; then no process sweeps
+        with nullcontext() if required else suppress(OSError):
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     finally:
@@ -148,43 +158,39 @@ def filled(folder: Path) -> Iterator[Path]:
     aside : Path
     """
     folder.mkdir(parents=True, exist_ok=True)
-    aside = Path(tempfile.mkdtemp(prefix=".part-", dir=folder))
-    try:
-        yield aside
-        names = sorted(path.name for path in aside.iterdir())
-        refuse_foreign_in(folder, names)
-        for name in names:
-            os.replace(aside / name, folder / name)
-        note_ours(folder, names)
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
+    aside = _part_in(folder, "files")
+    aside.mkdir()
+    with _locked(aside):
+        try:
+            yield aside
+            names = sorted(path.name for path in aside.iterdir())
+            refuse_foreign_in(folder, names)
+            for name in names:
+                os.replace(aside / name, folder / name)
+            note_ours(folder, names)
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
 
 
 def sweep(folder: Path, *, before: float = math.inf) -> None:
-    """Remove partial files that killed processes left in a folder.
+    """Remove partial files and folders that killed processes left in a folder.
+
+    On Windows, which cannot lock folders, only files are removed.
 
     Parameters
     ----------
     folder : Path
     before : float
-        Seconds since the epoch. Files changed later are kept.
+        Seconds since the epoch. Files and folders changed later are kept.
     """
     for path in folder.glob(".*.part"):
         with suppress(OSError):  # gone, locked by its writer, or of another user
             if _PART.fullmatch(path.name) and path.stat().st_mtime < before:
-                _remove_if_free(path)
-
-
-def _remove_if_free(path: Path) -> None:
-    if sys.platform == "win32":
-        path.unlink()  # fails while the file is open
-        return
-    file = os.open(path, os.O_RDWR)
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        path.unlink()
-    finally:
-        os.close(file)
+                with _locked(path, required=True):
+                    if path.is_dir() and sys.platform != "win32":
+                        shutil.rmtree(path)
+                    else:
+                        path.unlink()
 
 
 @contextmanager

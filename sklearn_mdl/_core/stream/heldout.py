@@ -90,10 +90,7 @@ def flushed_copy(run: PrequentialRun) -> PrequentialRun:
 
 
 def continued(
-    run: PrequentialRun,
-    X: np.ndarray,
-    y: np.ndarray,
-    groups: np.ndarray | None = None,
+    run: PrequentialRun, X: np.ndarray, y: np.ndarray, groups: np.ndarray | None = None
 ) -> np.ndarray:
     """Return codelengths (n,), in nats, of rows after the stream, by using a copy."""
     if not len(X):

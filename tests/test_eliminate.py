@@ -62,17 +62,18 @@ def test_those_that_stay_are_ranked_as_if_alone():
     assert f"out at {n_labels} labels on a" in noise
 
 
-def test_the_only_encoder_that_is_left_is_called_so():
+def test_the_only_encoder_that_is_ranked_is_called_so():
     features, y = dataset(0)
     pair = {name: features[name] for name in ("whole", "noise")}
     found = compare(pair, y=y, switcher=SWITCHER, eliminate=0.05, verbose=0)
     assert found.scorer.encoder_names_ == ["whole"]
     one, out = found.scorer.verdict().sentences()
-    assert one.startswith("data: whole, the only encoder left, ")
+    assert one.startswith("data: whole, the only encoder ranked, ")
     assert out == "eliminated before, and not ranked: noise"
-    assert found.verdict().startswith("whole, the only encoder left: ")
+    assert found.verdict().startswith("whole, the only encoder ranked: ")
     assert (
-        "the only encoder:" in compare({"a": pair["whole"]}, y=y, verbose=0).verdict()
+        "the only encoder ranked:"
+        in compare({"a": pair["whole"]}, y=y, verbose=0).verdict()
     )
 
 

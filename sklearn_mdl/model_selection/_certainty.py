@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.stats import t
 
 from sklearn_mdl.model_selection._cells import Cell
@@ -79,13 +79,10 @@ class Sample:
         by_order = self.by_order[:, first] - self.by_order[:, second]
         orders = (by_order**2).sum(0) / (n_orders * (n_orders - 1))
         parts = rows**2 / n_pairs + orders**2 / (n_orders - 1)
-        one = np.ones_like(parts)
-        total = rows + orders
+        one, total = np.ones_like(parts), rows + orders
         return total, np.divide(total**2, parts, out=one, where=parts > 0)
 
-    def half_width(
-        self, first: Columns, second: Columns, alpha: float | Floats
-    ) -> Floats:
+    def half_width(self, first: Columns, second: Columns, alpha: ArrayLike) -> Floats:
         """Return half-widths of Student intervals of level ``1 - alpha``."""
         variance, freedom = self.variance(first, second)
         half: Floats = t.isf(np.asarray(alpha) / 2, freedom) * np.sqrt(variance)
@@ -99,8 +96,6 @@ class Sample:
         """
         n_encoders = len(self.codelengths)
         found = np.zeros((n_encoders, n_encoders))
-        if n_encoders == 1:
-            return found
         first, second = np.triu_indices(n_encoders, 1)
         variance, freedom = self.variance(first, second)
         sizes = np.abs(self.codelengths[first] - self.codelengths[second])
@@ -109,10 +104,9 @@ class Sample:
         order = np.argsort(p_values)
         n_left = np.arange(len(order), 0, -1)
         is_over = np.logical_or.accumulate(~(p_values[order] * n_left <= alpha))
-        n_left[is_over] = n_left[is_over.argmax()]
-        first, second = first[order], second[order]
-        half = self.half_width(first, second, alpha / n_left)
-        found[first, second] = found[second, first] = half
+        n_left[is_over] = n_left[is_over].max(initial=1)
+        pairs = first[order], second[order]
+        found[pairs] = found[pairs[::-1]] = self.half_width(*pairs, alpha / n_left)
         return found
 
     def draws(self, rng: np.random.Generator) -> Floats:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from sklearn_mdl.model_selection._encoding import Failure
 from sklearn_mdl.model_selection._race import EncoderRace
 from sklearn_mdl.model_selection._tasks import Task, draw_order
-from sklearn_mdl.model_selection._verdict import Verdict, names_of
 
 BLOCK = 16  # labels between two eliminations
 
@@ -95,26 +93,3 @@ def out_text(out: Mapping[str, Mapping[str, int]]) -> str:
     width = max(map(len, out), default=0)
     lines = [f"  {encoder:{width}}  {text}" for encoder, text in out_rows(out)]
     return "\n".join(["Eliminated, and not ranked", *lines]) if out else ""
-
-
-@dataclass(frozen=True)
-class VerdictAfterRaces(Verdict):
-    """A verdict on the encoders that were not eliminated before the ranking.
-
-    Attributes
-    ----------
-    eliminated : list of str
-    """
-
-    eliminated: list[str]
-
-    def sentences(self) -> list[str]:
-        """Return the sentences of the verdict, and the eliminated encoders."""
-        only, out = ", the only encoder", names_of(self.eliminated)
-        lines = [line.replace(only, f"{only} left") for line in super().sentences()]
-        return [*lines, f"eliminated before, and not ranked: {out}"]
-
-
-def after_races(verdict: Verdict, out: Collection[str]) -> Verdict:
-    """Return the verdict, with the names of eliminated encoders if there are any."""
-    return VerdictAfterRaces(**vars(verdict), eliminated=[*out]) if out else verdict

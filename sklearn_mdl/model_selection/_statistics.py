@@ -12,7 +12,6 @@ from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.display import check_choice
 from sklearn_mdl.model_selection import _differences as differences
 from sklearn_mdl.model_selection._cell_arrays import CellArrays
-from sklearn_mdl.model_selection._eliminate import after_races
 from sklearn_mdl.model_selection._verdict import Best, Verdict, verdict_of
 
 Result = TypeVar("Result", bound=ranking.NamedResult)
@@ -50,7 +49,7 @@ class RankStatistics(CellArrays):
             Prints as sentences. Has ``best``, ``equivalent`` and ``out``, and
             ``datasets`` with the winner on each dataset and its margin in nats.
         """
-        return after_races(verdict_of(self), getattr(self, "eliminated_", {}))
+        return verdict_of(self)
 
     def best(self, dataset: str | None = None) -> Best:
         """Return the best encoder, its probability, and the labels needed to settle it.

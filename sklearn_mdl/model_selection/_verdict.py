@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import combinations
+from itertools import combinations, compress
+from operator import gt
 
 import numpy as np
 from scipy.stats import rankdata
@@ -118,7 +119,7 @@ class DatasetVerdict:
     def _margin(self) -> str:
         start = f"{self.dataset}: {self.winner}"
         if self.runner_up is None:
-            return f"{start}, the only encoder, {self.codelength:.0f} nats"
+            return f"{start}, the only encoder ranked, {self.codelength:.0f} nats"
         share = f"{self.margin / (self.codelength + self.margin):.0%}"
         if math.isnan(self.half_width):
             return (
@@ -158,6 +159,8 @@ class Verdict:
         over all pairs can find any difference.
     answer : Best
         The best encoder on these datasets and its probability.
+    eliminated : list of str
+        Encoders that were eliminated before, and are not ranked.
     """
 
     best: str
@@ -167,6 +170,7 @@ class Verdict:
     alpha: float
     n_needed: int
     answer: Best
+    eliminated: list[str]
 
     @property
     def has_test(self) -> bool:
@@ -194,8 +198,12 @@ class Verdict:
         return [f"{'; '.join(words)} ({how})", *notes]
 
     def sentences(self) -> list[str]:
-        """Return the verdict on all datasets, then on each dataset."""
-        return [*self.overall(), *map(str, self.datasets)]
+        """Return the verdict on all datasets, then on each, then who was eliminated."""
+        lines = [*self.overall(), *map(str, self.datasets)]
+        if self.eliminated:
+            out = names_of(self.eliminated)
+            lines.append(f"eliminated before, and not ranked: {out}")
+        return lines
 
     def __str__(self) -> str:
         """Return the sentences, one per line."""
@@ -262,10 +270,10 @@ def verdict_of(ranking: CellArrays) -> Verdict:
     needed = 1 + math.ceil(math.log2(len(pairs) / ranking.alpha)) if pairs else 1
     if pairs and n_datasets >= needed:
         tests = pairwise_wilcoxon(ranking.positive_codelengths_, pairs=pairs)
-        is_out = (tests.adjusted_p_values[: n_encoders - 1] <= ranking.alpha).tolist()
+        is_out = tests.adjusted_p_values[: n_encoders - 1] <= ranking.alpha
+        out = list(compress(names[1:], is_out))
     else:
-        is_out = [all(name in d.worse for d in datasets) for name in names[1:]]
-    out = [name for name, is_worse in zip(names[1:], is_out, strict=True) if is_worse]
+        out = [name for name in names[1:] if all(name in d.worse for d in datasets)]
     equivalent = [name for name in names[1:] if name not in out]
     overall = _best(names, chances_of_best(ranks)[order], equivalent)
     return Verdict(
@@ -276,6 +284,7 @@ def verdict_of(ranking: CellArrays) -> Verdict:
         alpha=ranking.alpha,
         n_needed=needed,
         answer=datasets[0].best if n_datasets == 1 else overall,
+        eliminated=[*getattr(ranking, "eliminated_", ())],
     )
 
 
@@ -301,8 +310,7 @@ def _on_dataset(
     margins = (totals[order] - totals[order[0]]).tolist()
     # The winner is chosen from the same labels, so all pairs of encoders count.
     halves = sample.least_significant(ranking.alpha)[order[0], order].tolist()
-    apart = [margin > half for margin, half in zip(margins, halves, strict=True)]
-    worse = [name for name, is_apart in zip(names, apart, strict=True) if is_apart]
+    worse = list(compress(names, map(gt, margins, halves)))
     ties = [name for name in names[1:] if name not in worse]
     best = replace(_best(names, shares[order], ties), dataset=dataset)
     if best.rival is not None:

@@ -127,8 +127,7 @@ class Comparison:
         lines = self._of_one() if self._n_datasets == 1 else self._of_several()
         if self.scorer.eliminated_:
             out = names_of(list(self.scorer.eliminated_))
-            text = lines[0].replace(", the only encoder", ", the only encoder left")
-            lines[0] = f"{text} Eliminated before: {out}."
+            lines[0] += f" Eliminated before: {out}."
         return [line for line in [*lines, self._of_pairs()] if line]
 
     def rows(self, dataset: str | None = None) -> list[Row]:
@@ -342,7 +341,9 @@ class Comparison:
     def _of_one(self) -> list[str]:
         (task,) = self._answer.datasets
         if task.runner_up is None:
-            return [f"{task.winner}, the only encoder: {task.codelength:.0f} nats."]
+            return [
+                f"{task.winner}, the only encoder ranked: {task.codelength:.0f} nats."
+            ]
         is_known = not math.isnan(task.half_width)
         margin = task.margin
         by = rounded(margin, task.half_width) if is_known else f"{margin:.2g}"
@@ -358,19 +359,16 @@ class Comparison:
         return [start, f"{ties} {outlook(more).capitalize()}." if more else ties]
 
     def _of_several(self) -> list[str]:
-        answer, names = self._answer, self.scorer.encoder_names_
+        answer, names, n = self._answer, self.scorer.encoder_names_, self._n_datasets
         if len(names) == 1:
-            return [f"{answer.best}, the only encoder, on {self._n_datasets} datasets."]
+            return [f"{answer.best}, the only encoder ranked, on {n} datasets."]
         wins = sum(task.winner == answer.best for task in answer.datasets)
         ranks = dict(zip(names, self.scorer.average_ranks_, strict=True))
         rank = ranks.pop(answer.best)
         tied = [name for name, other in ranks.items() if other == rank]
         shared = f", like {names_of(tied)}," if tied else ","
-        lines = [
-            f"{answer.best} has the best average rank, {rank:.1f} of {len(names)}"
-            f"{shared} and the shortest code on {wins} of {self._n_datasets} "
-            "datasets."
-        ]
+        start = f"{answer.best} has the best average rank, {rank:.1f} of {len(names)}"
+        lines = [f"{start}{shared} and the shortest code on {wins} of {n} datasets."]
         if answer.has_test and answer.equivalent:
             lines.append(f"Not significantly worse: {names_of(answer.equivalent)}.")
         elif answer.has_test:

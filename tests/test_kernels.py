@@ -350,28 +350,37 @@ def test_landmark_features_equal_the_dual_form(n_landmarks, n_rows, monkeypatch)
 
 
 def test_late_rows_are_predicted_by_ridge_regression_on_landmark_features(monkeypatch):
-    """Fitted at rows 128, 160, 192 and 224; features are in single precision."""
+    """Fitted at rows 128, 160, 192 and so on; features are in single precision.
+
+    From row 512 on, every second block of 32 rows after a fit is learned.
+    """
     monkeypatch.setattr(reduced, "LEFT_OUT", 0.0)
     for name, number in {"REDUCED": 32, "MANY": 2, "SHARE": 4}.items():
         monkeypatch.setattr(_kernel_rows, name, number)
-    X, y = digits(250)
+    X, y = digits(700)
     X = X.astype(np.float32) / 16
     readout = KernelReadout("rbf", 0.1, gamma=0.3, scaling=None, max_exact=64)
     readout.partial_fit(X, y, classes=range(10))
     kernel = RBF(1 / math.sqrt(0.6))(X.astype(np.float64))
     root = np.linalg.cholesky(kernel[:64, :64])
     features = np.linalg.solve(root, kernel[:64]).T
-    onehot, scores = np.eye(10)[y] - 0.1, np.zeros((250, 10))
-    variances = np.full(250, 1.1)
-    for t in range(1, 250):
-        n = t if t < 128 else t - t % 32
-        F = features[:n] if t >= 64 else np.linalg.cholesky(kernel[:t, :t])
+    onehot, scores = np.eye(10)[y] - 0.1, np.zeros((700, 10))
+    variances = np.full(700, 1.1)
+    fits, learned = [0, 128], np.ones(700, dtype=bool)
+    for t in range(1, 700):
+        if t == fits[-1] + max(32, fits[-1] // 4 // 32 * 32):
+            fits.append(t)
+        if t >= 512:
+            learned[t] = (t - fits[-1]) // 32 % 2 == 0
+        rows = np.arange(t if t < 128 else fits[-1])
+        rows = rows[learned[rows]]
+        F = features[rows] if t >= 64 else np.linalg.cholesky(kernel[:t, :t])
         f = features[t] if t >= 64 else np.linalg.solve(F, kernel[:t, t])
         covariance = 0.1 * np.linalg.inv(F.T @ F + 0.1 * np.eye(F.shape[1]))
-        scores[t] = f @ covariance @ F.T @ onehot[:n] / 0.1
-        recent = f[None] if t < 128 else F[0 if n == 128 else n - 32 :]
-        uncertain = np.einsum("ij,jk,ik->i", recent, covariance, recent).mean()
-        variances[t] += uncertain - f @ f
+        scores[t] = f @ covariance @ F.T @ onehot[rows] / 0.1
+        recent = f[None] if t < 128 else F[rows >= fits[-2]][-128:]
+        known = covariance - np.eye(len(f))
+        variances[t] += np.einsum("ij,jk,ik->i", recent, known, recent).mean()
     expected = recalibrated(scores, y, variances)
     np.testing.assert_allclose(readout.codelengths_, expected, atol=1e-4)
 

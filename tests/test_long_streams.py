@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -27,7 +28,7 @@ from sklearn_mdl.readouts import (
     _row_learners,
 )
 
-N = 230
+N = 290
 READOUTS = {
     "fits": KernelReadout("rbf", max_exact=64, device="cpu"),
     "posterior": KernelReadout("rbf", max_exact=128, device="cpu"),
@@ -41,9 +42,12 @@ REAL = KernelReadoutRegressor("rbf", max_exact=64, device="cpu")
 
 @pytest.fixture(autouse=True)
 def early(monkeypatch):
-    """Learn by blocks from row 64 on. After 64 landmarks, fit at 128 and 192."""
+    """Learn by blocks from row 64 on. After 64 landmarks, fit at 128, 192 and 288.
+
+    From row 160 on, fits only learn every second block.
+    """
     monkeypatch.setattr(_row_learners, "BY_BLOCKS", RowsAhead(64, 32))
-    numbers = {"REDUCED": 32, "MANY": 2, "SHARE": 2, "MOST_KEPT": 32}
+    numbers = {"REDUCED": 32, "MANY": 2, "SHARE": 2, "MOST_KEPT": 64, "SPARSER": 1.25}
     for name, number in numbers.items():
         monkeypatch.setattr(_kernel_rows, name, number)
 
@@ -66,6 +70,20 @@ def test_fits_are_a_sixteenth_of_the_rows_apart(monkeypatch):
     assert gaps[:3].tolist() == [1024, 1024, 1152]
     assert (gaps <= np.array(fits[:-1]) / 16).all()
     assert set(gaps[-20:]) == {8192}
+
+
+def test_fits_learn_the_square_root_of_the_rows(monkeypatch):
+    monkeypatch.undo()
+    starts = np.arange(0, 1_100_000, 128)
+    learned = [_kernel_rows.is_learned(start, 16_384) for start in starts.tolist()]
+    shares = {}
+    for first, end in pairwise([0, 65_536, 262_144, 1_048_576]):
+        shares[first] = np.mean(np.array(learned)[(starts >= first) & (starts < end)])
+    assert shares[0] == 1
+    assert shares[65_536] == pytest.approx(1 / 2, rel=0.05)
+    assert shares[262_144] == pytest.approx(1 / 4, rel=0.05)
+    for n_rows in (16_384, 70_000 // 128 * 128, 999_936):
+        assert _kernel_rows.blocks_to_sum(n_rows + 128, 16_384)
 
 
 def switcher(**options):

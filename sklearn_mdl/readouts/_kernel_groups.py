@@ -264,8 +264,8 @@ class KernelGroup:
     def settle(self, rows: Tensor) -> None:
         """Replace a posterior by fits, given the last rows (n, d')."""
         assert isinstance(self.ridge, ReducedRidge)
-        kernel = self.values(self.view.pairs(rows))
-        self.ridge = SettledRidge.following(self.ridge, kernel)
+        kernels = self.values(self.view.pairs(rows)), self.diagonal(rows)
+        self.ridge = SettledRidge.following(self.ridge, *kernels)
 
     def restore(self, n_rows: int, learned: Sequence[State]) -> None:
         """Turn the rows of the view into landmarks; the rest is from a state.

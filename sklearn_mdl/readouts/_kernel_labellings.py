@@ -15,7 +15,12 @@ from torch import Tensor
 
 from sklearn_mdl.readouts._kernel_groups import Stretch
 from sklearn_mdl.readouts._kernel_learners import KernelLearner
-from sklearn_mdl.readouts._kernel_rows import FIRST, is_refresh, last_refresh
+from sklearn_mdl.readouts._kernel_rows import (
+    FIRST,
+    is_learned,
+    is_refresh,
+    last_refresh,
+)
 
 
 class Labellings(NamedTuple):
@@ -122,7 +127,8 @@ class LabellingsLearner(KernelLearner):
             own = part.first(n_own)
             predicted, errors = own.learned(targets, known)
             stretches.append(Stretch(start, *predicted, None))
-            group.ridge.close(own, errors)
+            if is_learned(start, self.n_settled):
+                group.ridge.close(own, errors)
         return Stretch.joined(stretches)
 
     def predict_beyond(self, targets: Tensor, raw: np.ndarray) -> tuple[Tensor, Tensor]:

@@ -39,7 +39,9 @@ from sklearn_mdl.readouts._kernel_rows import (
     Memory,
     RowScaler,
     block_of,
+    blocks_to_sum,
     condensed_at,
+    is_learned,
     is_refresh,
     last_fit,
     last_refresh,
@@ -198,8 +200,10 @@ class KernelLearner(RowLearner):
             self._fit(n_rows, lambda rows: self.targets(self.stream.labels[rows]))
 
     def _append(self, block: OpenBlock, groups: Sequence[KernelGroup]) -> None:
-        for (group, places), part in zip(places_of(groups), block.parts, strict=True):
-            group.ridge.close(part, block.errors[places].to(self.device))
+        parts = zip(places_of(groups), block.parts, strict=True)
+        for (group, places), part in parts:
+            if is_learned(block.start, self.n_settled):
+                group.ridge.close(part, block.errors[places].to(self.device))
         for view, rows in block.scaled.items():
             if view.n_rows != self.n_landmarks:
                 view.append(rows)
@@ -229,7 +233,7 @@ class KernelLearner(RowLearner):
                 scaling = group.view.scaling
                 group.settle(self._scaler.scaled(recent, scaling, self.device))
         elif last_sum(n_rows, self.n_settled) == n_rows:
-            new = targets(slice(last_sum(n_rows - 1, self.n_settled), n_rows))
+            new = torch.cat([*map(targets, blocks_to_sum(n_rows, self.n_settled))])
             for group in self.groups:
                 assert isinstance(group.ridge, SettledRidge)
                 group.ridge.learn(new)

@@ -25,7 +25,8 @@ REDUCED = 128  # rows added to a posterior at a time
 MANY = 8  # times the landmarks: so many rows settle the weights of their features
 SHARE = 16  # of the rows so far must be new for the next fit,
 MOST_NEW = 8_192  # or so many rows
-MOST_KEPT = 2_048  # rows whose features are kept until they are summed
+MOST_KEPT = 2_048  # rows whose kernels are kept until their features are summed
+SPARSER = 4  # times the rows halve the share of blocks that fits learn
 NEVER = sys.maxsize  # a row that no stream reaches
 REACH = 6.0  # deviations at which standardised features are clipped
 OFFSET = 0.3  # the constant feature
@@ -64,6 +65,27 @@ def last_fit(n_rows: int, n_settled: int) -> int:
 def last_sum(n_rows: int, n_settled: int) -> int:
     """Return the number of rows whose features are summed, the last fit's or more."""
     return n_rows - (n_rows - last_fit(n_rows, n_settled)) % MOST_KEPT
+
+
+def is_learned(start: int, n_settled: int) -> bool:
+    """Return True if the block that begins with row ``start`` is learned.
+
+    Learning a row costs more than predicting it, and a late row adds little. So from
+    four times the rows of the first fit on, every second block is learned, from 16
+    times on every fourth, and so on: about the square root of the rows.
+    """
+    if start < n_settled:
+        return True
+    share, following = 1, n_settled * SPARSER
+    while start >= following:
+        share, following = 2 * share, following * SPARSER
+    return (start - last_sum(start, n_settled)) // REDUCED % share == 0
+
+
+def blocks_to_sum(n_rows: int, n_settled: int) -> list[slice]:
+    """Return the blocks learned since the last sum before that at ``n_rows``."""
+    starts = range(last_sum(n_rows - 1, n_settled), n_rows, REDUCED)
+    return [slice(s, s + REDUCED) for s in starts if is_learned(s, n_settled)]
 
 
 def block_of(n_rows: int, n_condensed: int = NEVER) -> tuple[int, int]:

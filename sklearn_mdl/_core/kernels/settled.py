@@ -3,16 +3,18 @@ r"""Kernel ridge regression on very long streams, fitted from time to time.
 Once the rows are many times the landmarks, a row hardly changes the weights of landmark
 features. So these are no longer updated with every block, but fitted again whenever the
 rows have grown by a sixteenth. With the features ``F`` and targets ``Y`` of all rows
-before the last fit and :math:`R R^T = F^T F + \alpha I`, a row with features ``f`` has
+learned before the last fit, the root ``Z`` of the kernel of the landmarks and
+:math:`R R^T = F^T F + \alpha I`, a row with the kernel ``k`` to the landmarks has
 
 .. math::
 
-    W = R^{-T} R^{-1} F^T Y, \qquad \mathrm{mean} = f^T W, \qquad
-    \mathrm{var} = \alpha + \alpha \, \overline{\lVert R^{-1} f \rVert^2}
-        + k(x, x) - \lVert f \rVert^2 .
+    \mathrm{mean} = k^T Z^{-T} R^{-T} R^{-1} F^T Y, \qquad
+    \mathrm{var} = \alpha + \overline{\alpha \lVert R^{-1} f \rVert^2
+        + k(x, x) - \lVert f \rVert^2} .
 
-The uncertainty of the weights, which is small by then, is averaged over the last rows
-before the fit.
+The uncertainty of the weights, and the part of the kernel that landmarks leave out, are
+averaged over the last rows before the fit. So only rows that are learned need features,
+``f = Z^{-1} k``.
 
 The sums of the rows before the first fit follow from the posterior that it replaces.
 Features are in single precision, which is twice as fast. Their products are summed in
@@ -54,8 +56,9 @@ class SettledRidge:
     Attributes
     ----------
     weights : Tensor of shape (A, m, P)
+        Weights of the kernel with each landmark.
     variances : Tensor of shape (A,)
-        Of all predictions, without the part of the kernel that landmarks leave out.
+        Of all predictions.
     """
 
     weights: Tensor
@@ -67,15 +70,16 @@ class SettledRidge:
         alphas: Tensor,
         sums: tuple[Tensor, Tensor],
     ) -> None:
-        self.places, root = leading
-        self._root = root.float()
+        self.places, self._root = leading
         self.alphas = alphas
         self.products, self.known = sums
-        self._later: tuple[Tensor, ...] = ()  # features of the rows after these
-        self._recent: Tensor | None = None  # features of the last rows learned
+        # Kernels of the rows after these with the landmarks, then with themselves.
+        self._later: tuple[Tensor, ...] = ()
+        # Features of the last rows learned, and the rest of their kernel.
+        self._recent: tuple[Tensor, Tensor] | None = None
 
     @classmethod
-    def following(cls, posterior: ReducedRidge, cross: Tensor) -> Self:
+    def following(cls, posterior: ReducedRidge, cross: Tensor, own: Tensor) -> Self:
         """Continue from a posterior.
 
         Parameters
@@ -83,6 +87,8 @@ class SettledRidge:
         posterior : ReducedRidge
         cross : Tensor of shape (n, M)
             Kernel of the last rows with the landmarks.
+        own : Tensor of shape (n,)
+            Kernel of every one of these rows with itself.
         """
         place = int(posterior.alphas.argmax())  # the covariance with least rounding
         alpha, covariance = posterior.alphas[place], posterior.covariance[place]
@@ -90,21 +96,28 @@ class SettledRidge:
         known = noisy @ posterior.weights[place]
         noisy.diagonal().sub_(alpha)
         ridge = cls(posterior.leading, posterior.alphas, (noisy, known))
-        ridge.weights = posterior.weights
-        _, variances = posterior.predict(cross, cross.new_zeros(len(cross)))
+        ridge._take(posterior.weights)
+        _, variances = posterior.predict(cross, own)
         ridge.variances = variances.mean(1)
         return ridge
+
+    def _take(self, weights: Tensor) -> None:
+        """Turn weights (A, m, P) of features into those of kernels with landmarks."""
+        found = torch.linalg.solve_triangular(self._root.mT, weights, upper=True)
+        # Contiguous as from a file, since the last bits of products depend on that.
+        self.weights = found.contiguous()
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
         """Share everything, since tensors are replaced rather than modified."""
         return copy.copy(self)
 
     def learn(self, targets: Tensor) -> None:
-        """Add the rows closed since the last call, with their targets (n, P)."""
-        features = torch.cat(self._later)
+        """Add the rows kept since the last call, with their targets (n, P)."""
+        kernel, root = torch.cat(self._later), self._root.float()
+        features, beyond = landmark_features(root, kernel[:, :-1], kernel[:, -1])
         self.products = self.products + lower_products(features)
         self.known = self.known + features.mT @ targets.to(features.dtype)
-        self._later, self._recent = (), features[-RECENT:]
+        self._later, self._recent = (), (features[-RECENT:], beyond[-RECENT:])
 
     def fit(self) -> None:
         """Compute weights and variances from all rows learned."""
@@ -113,11 +126,12 @@ class SettledRidge:
         noisy.diagonal(dim1=1, dim2=2).add_(self.alphas[:, None])
         factors = cholesky(noisy)
         known = self.known.expand(len(self.alphas), -1, -1)
-        # Contiguous as from a file, since the last bits of products depend on that.
-        self.weights = torch.cholesky_solve(known, factors).contiguous()
-        recent = self._recent.mT.double().expand(len(self.alphas), -1, -1)
+        self._take(torch.cholesky_solve(known, factors))
+        features, beyond = self._recent
+        recent = features.mT.double().expand(len(self.alphas), -1, -1)
         solved = torch.linalg.solve_triangular(factors, recent, upper=False)
-        self.variances = self.alphas * (1 + solved.square().sum(1).mean(1))
+        doubt = solved.square().sum(1).mean(1)
+        self.variances = self.alphas * (1 + doubt) + beyond.double().mean()
         self._recent = None
 
     def open(self, cross: Tensor, own: Tensor) -> Block:
@@ -130,21 +144,23 @@ class SettledRidge:
         own : Tensor of shape (B, B)
             Kernel of the block.
         """
-        features, beyond = self._features(cross, own.diagonal())
+        cross, diagonal = cross[:, self.places], own.diagonal()
         deviations = self.variances.sqrt()[:, None].expand(-1, len(own))
-        factor, base = torch.diag_embed(deviations), self._means(features)
-        return Block(factor, base, factor[:, :, :0], beyond, features)
+        factor, base = torch.diag_embed(deviations), self._means(cross)
+        beyond = torch.zeros_like(diagonal)
+        kept = torch.cat([cross, diagonal[:, None]], 1).float()
+        return Block(factor, base, factor[:, :, :0], beyond, kept)
 
     def close(self, block: Block, errors: Tensor) -> None:
-        """Keep the features of a block for the next fit."""
+        """Keep the kernel of a block for the next fit."""
         self._later = *self._later, block.features
 
     def predict(
         self, cross: Tensor, own: Tensor, pending: Pending | None = None
     ) -> tuple[Tensor, Tensor]:
         """Return means (A, m, P) and variances (A, m) of other rows."""
-        features, beyond = self._features(cross, own)
-        return self._means(features), self.variances[:, None] + beyond
+        variances = self.variances[:, None].expand(-1, len(own))
+        return self._means(cross[:, self.places]), variances
 
     def add_outputs(self, n: int) -> None:
         """Add columns of targets that were zero so far."""
@@ -157,12 +173,7 @@ class SettledRidge:
         self.alphas, self.variances = self.alphas[index], self.variances[index]
         self.weights = self.weights[index]
 
-    def _features(self, cross: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the features (B, m) of rows, and the rest (B,) of their kernel."""
-        cross = cross[:, self.places].float()
-        features, beyond = landmark_features(self._root, cross, own.float())
-        return features, beyond.double()
-
-    def _means(self, features: Tensor) -> Tensor:
-        known = features.double().expand(len(self.alphas), -1, -1)
-        return added_products(None, known, self.weights)
+    def _means(self, cross: Tensor) -> Tensor:
+        return added_products(
+            None, cross.expand(len(self.alphas), -1, -1), self.weights
+        )

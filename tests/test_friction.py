@@ -59,28 +59,6 @@ def test_weights_are_no_arguments(estimator, name):
         estimator.fit(X, Y, **{name: np.ones(len(Y))})
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ((X,), "missing a required argument: 'y'"),
-        ((X, Y, Y), "too many positional arguments"),
-    ],
-)
-@pytest.mark.parametrize(
-    "estimator", [switcher(), LinearReadout(), LinearReadoutRegressor()]
-)
-def test_errors_of_arguments_name_the_class_that_was_called(
-    estimator, arguments, words
-):
-    name = type(estimator).__name__
-    with pytest.raises(
-        TypeError, match=rf"^{name}\.fit takes \(X, y, groups\); {words}"
-    ):
-        estimator.fit(*arguments)
-    with pytest.raises(TypeError, match=rf"^{name}\.__init__\(\) got an unexpected"):
-        type(estimator)(colour=1)
-
-
 @pytest.mark.parametrize("estimator", [switcher(), LinearReadout()])
 def test_one_hot_labels_are_refused_with_the_cure(estimator):
     with pytest.raises(ValueError, match=r"argmax\(1\) .* MultiOutputSwitcher"):

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
-from functools import wraps
 from numbers import Integral
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import numpy as np
 from sklearn.base import _fit_context
@@ -62,24 +60,9 @@ def with_callbacks(method: Method) -> Method:
 
 
 def fit_context(method: Method) -> Method:
-    """Check parameters by ``_parameter_constraints`` before a method runs.
-
-    Python would name the base class that defines the method in errors of arguments.
-    """
-    checked = _fit_context(prefer_skip_nested_validation=False)(method)
-    signature = inspect.signature(method)
-
-    @wraps(method)
-    def call(estimator: Any, /, *args: Any, **kwargs: Any) -> Any:
-        try:
-            signature.bind(estimator, *args, **kwargs)
-        except TypeError as error:
-            name = f"{type(estimator).__name__}.{method.__name__}"
-            takes = ", ".join([*signature.parameters][1:])
-            raise TypeError(f"{name} takes ({takes}); {error}") from error
-        return checked(estimator, *args, **kwargs)
-
-    return cast(Method, call)
+    """Check parameters by ``_parameter_constraints`` before a method runs."""
+    checked: Method = _fit_context(prefer_skip_nested_validation=False)(method)
+    return checked
 
 
 def validate_params(constraints: Constraints) -> Callable[[Method], Method]:

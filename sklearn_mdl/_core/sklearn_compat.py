@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from numbers import Integral
 from typing import Any, TypeVar
 
 import numpy as np
@@ -38,9 +37,6 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 class Seed(Interval):
     """Constraint of a seed that several calls share."""
-
-    def __init__(self) -> None:
-        super().__init__(Integral, 0, None, closed="left")
 
     def __str__(self) -> str:
         """Return what is required, why, and what to write."""

@@ -193,7 +193,7 @@ class EncoderRace(BaseEstimator):
         "start": [Interval(Integral, 0, None, closed="left")],
         "switcher": [MDLReadoutSwitcher, MDLReadoutSwitcherRegressor, None],
         "folder": [str, PathLike, None],
-        "random_state": [Seed()],
+        "random_state": [Seed(Integral, 0, None, closed="left")],
     }
 
     def resume(self) -> Self:

@@ -213,7 +213,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         "eliminate": [Interval(Real, 0, 1, closed="neither"), None],
         "n_jobs": [Integral, None],
         "verbose": ["verbose"],
-        "random_state": [Seed()],
+        "random_state": [Seed(Integral, 0, None, closed="left")],
     }
 
     @fit_context

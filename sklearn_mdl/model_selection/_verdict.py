@@ -117,24 +117,21 @@ class DatasetVerdict:
         return "; ".join([self._margin(), *self.best.certainty()])
 
     def _margin(self) -> str:
-        start = f"{self.dataset}: {self.winner}"
+        who = f"{self.dataset}: {self.winner}"
         if self.runner_up is None:
-            return f"{start}, the only encoder ranked, {self.codelength:.0f} nats"
+            return f"{who}, the only encoder ranked, {self.codelength:.0f} nats"
         share = f"{self.margin / (self.codelength + self.margin):.0%}"
-        if math.isnan(self.half_width):
-            return (
-                f"{start} has the shortest code, by {self.margin:.2g} nats "
-                f"({share}) ahead of {self.runner_up}; this may be chance, but "
-                "traces of its cells are gone: fit again"
-            )
         by = f"{rounded(self.margin, self.half_width)} nats ({share})"
+        start = f"{who} has the shortest code, by {by}"
+        if math.isnan(self.half_width):
+            gone = "this may be chance, but traces of its cells are gone: fit again"
+            return f"{start} ahead of {self.runner_up}; {gone}"
         if not self.ties:
-            return f"{start} wins by {by}, ahead of {self.runner_up}"
+            return f"{who} wins by {by}, ahead of {self.runner_up}"
         others = f"ties with {names_of(self.ties)}"
         if self.runner_up in self.ties:
-            return f"{start} has the shortest code, by {by}, but {others}"
-        by = f"{by} ahead of {self.runner_up}"
-        return f"{start} has the shortest code, by {by}; it {others}"
+            return f"{start}, but {others}"
+        return f"{start} ahead of {self.runner_up}; it {others}"
 
 
 @dataclass(frozen=True)
@@ -229,8 +226,10 @@ def rounded(value: float, error: float) -> str:
     >>> rounded(123.456, 7.89), rounded(0.1234, 0.0156), rounded(1234.5, 678.9)
     ('123 ± 8', '0.123 ± 0.016', '1200 ± 700')
     """
-    if not error > 0:
-        return f"{value:.3g} ± {error:.3g}"
+    if math.isnan(error):
+        return f"{value:.2g}"
+    if error == 0:
+        return f"{value:.3g} ± 0"
     places = -math.floor(math.log10(error / 3))
     shown = max(0, places)
     return f"{round(value, places):.{shown}f} ± {round(error, places):.{shown}f}"

@@ -344,12 +344,10 @@ class Comparison:
             return [
                 f"{task.winner}, the only encoder ranked: {task.codelength:.0f} nats."
             ]
-        is_known = not math.isnan(task.half_width)
-        margin = task.margin
-        by = rounded(margin, task.half_width) if is_known else f"{margin:.2g}"
+        by = rounded(task.margin, task.half_width)
         start = f"{task.winner} has the shortest code, {by} nats shorter than "
         start += f"that of {task.runner_up}."
-        if not is_known:
+        if math.isnan(task.half_width):
             gone = "Traces of cells are gone: fit again to find out if this is chance."
             return [start, gone]
         if not task.ties:

@@ -127,11 +127,10 @@ class SettledRidge:
         factors = cholesky(noisy)
         known = self.known.expand(len(self.alphas), -1, -1)
         self._take(torch.cholesky_solve(known, factors))
-        features, beyond = self._recent
-        recent = features.mT.double().expand(len(self.alphas), -1, -1)
-        solved = torch.linalg.solve_triangular(factors, recent, upper=False)
+        features, beyond = (recent.double() for recent in self._recent)
+        solved = torch.linalg.solve_triangular(factors, features.mT, upper=False)
         doubt = solved.square().sum(1).mean(1)
-        self.variances = self.alphas * (1 + doubt) + beyond.double().mean()
+        self.variances = self.alphas * (1 + doubt) + beyond.mean()
         self._recent = None
 
     def open(self, cross: Tensor, own: Tensor) -> Block:
@@ -147,9 +146,8 @@ class SettledRidge:
         cross, diagonal = cross[:, self.places], own.diagonal()
         deviations = self.variances.sqrt()[:, None].expand(-1, len(own))
         factor, base = torch.diag_embed(deviations), self._means(cross)
-        beyond = torch.zeros_like(diagonal)
         kept = torch.cat([cross, diagonal[:, None]], 1).float()
-        return Block(factor, base, factor[:, :, :0], beyond, kept)
+        return Block(factor, base, factor[:, :, :0], 0 * diagonal, kept)
 
     def close(self, block: Block, errors: Tensor) -> None:
         """Keep the kernel of a block for the next fit."""

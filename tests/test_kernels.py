@@ -355,7 +355,7 @@ def test_late_rows_are_predicted_by_ridge_regression_on_landmark_features(monkey
     From row 512 on, every second block of 32 rows after a fit is learned.
     """
     monkeypatch.setattr(reduced, "LEFT_OUT", 0.0)
-    for name, number in {"REDUCED": 32, "MANY": 2, "SHARE": 4}.items():
+    for name, number in {"REDUCED": 32, "MANY": 2, "SHARE": 4, "SPARSER": 4}.items():
         monkeypatch.setattr(_kernel_rows, name, number)
     X, y = digits(700)
     X = X.astype(np.float32) / 16

@@ -26,7 +26,7 @@ MANY = 8  # times the landmarks: so many rows settle the weights of their featur
 SHARE = 16  # of the rows so far must be new for the next fit,
 MOST_NEW = 8_192  # or so many rows
 MOST_KEPT = 2_048  # rows whose kernels are kept until their features are summed
-SPARSER = 4  # times the rows halve the share of blocks that fits learn
+SPARSER = 16  # times the rows halve the share of blocks that fits learn
 NEVER = sys.maxsize  # a row that no stream reaches
 REACH = 6.0  # deviations at which standardised features are clipped
 OFFSET = 0.3  # the constant feature
@@ -70,9 +70,9 @@ def last_sum(n_rows: int, n_settled: int) -> int:
 def is_learned(start: int, n_settled: int) -> bool:
     """Return True if the block that begins with row ``start`` is learned.
 
-    Learning a row costs more than predicting it, and a late row adds little. So from
-    four times the rows of the first fit on, every second block is learned, from 16
-    times on every fourth, and so on: about the square root of the rows.
+    Learning a row costs more than predicting it, and a late row adds little. So from 16
+    times the rows of the first fit on, every second block is learned, from 256 times on
+    every fourth, and so on.
     """
     if start < n_settled:
         return True

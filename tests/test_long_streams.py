@@ -75,7 +75,7 @@ def test_fits_are_a_sixteenth_of_the_rows_apart(monkeypatch):
 def test_fits_learn_fewer_and_fewer_of_the_rows(monkeypatch):
     monkeypatch.undo()
     starts = np.arange(0, 5_000_000, 128)
-    learned = np.array([_kernel_rows.is_learned(n, 16_384) for n in starts.tolist()])
+    learned = np.array([_kernel_rows.learns(n, 16_384) for n in starts.tolist()])
     shares = [
         np.mean(learned[(starts >= first) & (starts < end)])
         for first, end in pairwise([0, 262_144, 4_194_304, 5_000_000])

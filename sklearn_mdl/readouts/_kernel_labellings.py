@@ -15,12 +15,7 @@ from torch import Tensor
 
 from sklearn_mdl.readouts._kernel_groups import Stretch
 from sklearn_mdl.readouts._kernel_learners import KernelLearner
-from sklearn_mdl.readouts._kernel_rows import (
-    FIRST,
-    is_learned,
-    is_refresh,
-    last_refresh,
-)
+from sklearn_mdl.readouts._kernel_rows import FIRST, is_refresh, last_refresh, learns
 
 
 class Labellings(NamedTuple):
@@ -127,7 +122,7 @@ class LabellingsLearner(KernelLearner):
             own = part.first(n_own)
             predicted, errors = own.learned(targets, known)
             stretches.append(Stretch(start, *predicted, None))
-            if is_learned(start, self.n_settled):
+            if learns(start, self.n_settled):
                 group.ridge.close(own, errors)
         return Stretch.joined(stretches)
 

@@ -41,11 +41,11 @@ from sklearn_mdl.readouts._kernel_rows import (
     block_of,
     blocks_to_sum,
     condensed_at,
-    is_learned,
     is_refresh,
     last_fit,
     last_refresh,
     last_sum,
+    learns,
     settled_at,
     whole,
 )
@@ -202,7 +202,7 @@ class KernelLearner(RowLearner):
     def _append(self, block: OpenBlock, groups: Sequence[KernelGroup]) -> None:
         parts = zip(places_of(groups), block.parts, strict=True)
         for (group, places), part in parts:
-            if is_learned(block.start, self.n_settled):
+            if learns(block.start, self.n_settled):
                 group.ridge.close(part, block.errors[places].to(self.device))
         for view, rows in block.scaled.items():
             if view.n_rows != self.n_landmarks:

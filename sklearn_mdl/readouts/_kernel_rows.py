@@ -67,15 +67,13 @@ def last_sum(n_rows: int, n_settled: int) -> int:
     return n_rows - (n_rows - last_fit(n_rows, n_settled)) % MOST_KEPT
 
 
-def is_learned(start: int, n_settled: int) -> bool:
-    """Return True if the block that begins with row ``start`` is learned.
+def learns(start: int, n_settled: int) -> bool:
+    """Return True if the block that begins with row ``start`` is learned by fits.
 
     Learning a row costs more than predicting it, and a late row adds little. So from 16
     times the rows of the first fit on, every second block is learned, from 256 times on
     every fourth, and so on.
     """
-    if start < n_settled:
-        return True
     share, following = 1, n_settled * SPARSER
     while start >= following:
         share, following = 2 * share, following * SPARSER
@@ -85,7 +83,7 @@ def is_learned(start: int, n_settled: int) -> bool:
 def blocks_to_sum(n_rows: int, n_settled: int) -> list[slice]:
     """Return the blocks learned since the last sum before that at ``n_rows``."""
     starts = range(last_sum(n_rows - 1, n_settled), n_rows, REDUCED)
-    return [slice(s, s + REDUCED) for s in starts if is_learned(s, n_settled)]
+    return [slice(s, s + REDUCED) for s in starts if learns(s, n_settled)]
 
 
 def block_of(n_rows: int, n_condensed: int = NEVER) -> tuple[int, int]:

@@ -143,10 +143,10 @@ class SettledRidge:
         own : Tensor of shape (B, B)
             Kernel of the block.
         """
-        cross, diagonal = cross[:, self.places], own.diagonal()
+        diagonal = own.diagonal()
         deviations = self.variances.sqrt()[:, None].expand(-1, len(own))
         factor, base = torch.diag_embed(deviations), self._means(cross)
-        kept = torch.cat([cross, diagonal[:, None]], 1).float()
+        kept = torch.cat([cross[:, self.places], diagonal[:, None]], 1).float()
         return Block(factor, base, factor[:, :, :0], 0 * diagonal, kept)
 
     def close(self, block: Block, errors: Tensor) -> None:
@@ -157,8 +157,7 @@ class SettledRidge:
         self, cross: Tensor, own: Tensor, pending: Pending | None = None
     ) -> tuple[Tensor, Tensor]:
         """Return means (A, m, P) and variances (A, m) of other rows."""
-        variances = self.variances[:, None].expand(-1, len(own))
-        return self._means(cross[:, self.places]), variances
+        return self._means(cross), self.variances[:, None].expand(-1, len(own))
 
     def add_outputs(self, n: int) -> None:
         """Add columns of targets that were zero so far."""
@@ -172,6 +171,5 @@ class SettledRidge:
         self.weights = self.weights[index]
 
     def _means(self, cross: Tensor) -> Tensor:
-        return added_products(
-            None, cross.expand(len(self.alphas), -1, -1), self.weights
-        )
+        chosen = cross[:, self.places].expand(len(self.alphas), -1, -1)
+        return added_products(None, chosen, self.weights)

@@ -94,9 +94,8 @@ class Sample:
         Each pair is compared by Student's test, at its level in Holm's procedure over
         all pairs. So the probability of any false claim is at most `alpha`.
         """
-        n_encoders = len(self.codelengths)
-        found = np.zeros((n_encoders, n_encoders))
-        first, second = np.triu_indices(n_encoders, 1)
+        found = np.zeros((len(self.codelengths),) * 2)
+        first, second = np.triu_indices_from(found, 1)
         variance, freedom = self.variance(first, second)
         sizes = np.abs(self.codelengths[first] - self.codelengths[second])
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from functools import cache
 from importlib.util import find_spec
-from itertools import combinations
+from itertools import permutations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -269,14 +269,15 @@ class View:
     def versus(self) -> list[list[Versus | None]]:
         """Return, for each pair, the datasets on which one encoder is better."""
         best = self.encoders[:MOST_ENCODERS]
-        pairs = list(combinations(best, 2))
-        if not (pairs and self.curves):  # without traces differences have no interval
+        if not (best[1:] and self.curves):  # without traces there are no intervals
             return []
-        paired = self.scorer.paired_differences(pairs)
+        names, nats = self.scorer.encoder_names_, self.scorer.codelengths_
+        samples, alpha = self.scorer.codelength_samples_, self.scorer.alpha
+        half = np.stack([sample.least_significant(alpha) for sample in samples])
         cells: dict[tuple[str, str], Versus] = {}
-        for (a, b), mean, upper in zip(pairs, paired.mean, paired.upper, strict=True):
-            cells[a, b] = self._versus(-mean, upper - mean)
-            cells[b, a] = self._versus(mean, upper - mean)
+        for a, b in permutations(best, 2):
+            i, j = names.index(a), names.index(b)
+            cells[a, b] = self._versus(nats[:, j] - nats[:, i], half[:, i, j])
         return [[cells.get((a, b)) for b in best] for a in best]
 
     def _versus(self, saved: Floats, half: Floats) -> Versus:

@@ -213,6 +213,7 @@ def _trial(task: Task) -> tuple[float, int, int]:
     _, d = task.X.shape
     n_outputs = 2 if task.is_real else len(classes)  # location and scale
     state = sum(readouts.state_bytes(r, d, n_outputs) for r in switcher.readouts_)
+    state += sum(readouts.factor_bytes(r, len(rows)) for r in switcher.readouts_)
     # Features as float32, plus a loss and a probability for every readout.
     return seconds, 4 * d + 2 * 8 * len(switcher.readouts_), state
 

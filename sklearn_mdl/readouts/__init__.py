@@ -34,7 +34,11 @@ from sklearn_mdl.readouts._kernel_rows import (
     REACH as REACH,
     last_refresh as last_refresh,
 )
-from sklearn_mdl.readouts._kernels import KernelReadout, KernelReadoutRegressor
+from sklearn_mdl.readouts._kernels import (
+    KernelReadout,
+    KernelReadoutRegressor,
+    factor_bytes as factor_bytes,
+)
 from sklearn_mdl.readouts._lists import (
     DefaultGrid as DefaultGrid,
     default_readouts,

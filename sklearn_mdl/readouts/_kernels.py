@@ -116,6 +116,14 @@ class KernelSettings(Readout):
         return Member(column, self.scaling, kernel, float(self.alpha))
 
 
+def factor_bytes(readout: Readout, n_rows: int) -> int:
+    """Return bytes of factors of so many rows; 0 for other readouts than kernels."""
+    if not isinstance(readout, KernelSettings):
+        return 0
+    most = n_rows if readout.max_exact is None else 3 * readout.max_exact // 2
+    return 4 * min(n_rows, most) ** 2  # triangles of float64
+
+
 def by_memory(members: Members[KernelSettings]) -> dict[Memory, list[Member]]:
     """Group readouts (by column) according to the rows that their factors keep."""
     return grouped((readout.memory, readout.member(c)) for c, readout in members)

@@ -19,6 +19,7 @@ from sklearn_mdl._core.stream.samples import is_mapped
 from sklearn_mdl._core.stream.schedule import grouped_order, keys_of
 from sklearn_mdl._core.stream.threads import Scores, Threads
 from sklearn_mdl._core.tables import duration_text, size_text
+from sklearn_mdl.readouts import factor_bytes
 from sklearn_mdl.switcher._fitted import FittedSwitcher
 from sklearn_mdl.switcher._resolved import PROCESSES, store_of
 from sklearn_mdl.switcher._split import ROUND_BYTES, check_split
@@ -44,7 +45,8 @@ class PassForecast(NamedTuple):
         Elapsed time if the parts are spread evenly over the devices and each uses one
         thread.
     memory_bytes : int
-        Memory of the process that mixes the readouts, without memory-mapped rows.
+        Memory of readouts, losses and posterior, without libraries (about 400 MB) and
+        memory-mapped rows.
     disk_bytes : int
         Largest size of the store, the checkpoint and the files of parts.
     trial_rows : int
@@ -63,13 +65,13 @@ class PassForecast(NamedTuple):
 
     def __str__(self) -> str:
         """Return the forecast in two lines."""
+        parts = f" in {self.n_parts} parts on {self.n_devices} devices"
+        what = f"{self.n_rows} rows, {self.n_readouts} readouts"
+        size, disk = size_text(self.memory_bytes), size_text(self.disk_bytes)
         return (
-            f"{self.n_rows} rows, {self.n_readouts} readouts in {self.n_parts} parts "
-            f"on {self.n_devices} devices: about {duration_text(self.seconds)}\n"
-            f"({duration_text(self.cpu_seconds)} of computing), "
-            f"{size_text(self.memory_bytes)} of memory, "
-            f"{size_text(self.disk_bytes)} on disk, by a trial on {self.trial_rows} "
-            "rows"
+            f"{what}{parts * (self.n_parts > 1)}: about {duration_text(self.seconds)}\n"
+            f"({duration_text(self.cpu_seconds)} of computing), {size} of memory, "
+            f"{disk} on disk, by a trial on {self.trial_rows} rows"
         )
 
 
@@ -242,5 +244,6 @@ def _bytes_of(
     if switcher.n_jobs == PROCESSES:
         left = FLOAT * common.n_readouts * (1 + n_numbers) * n_rows
         disk += 4 * width * n_rows + 2 * (min(left, ROUND_BYTES) + 2 * states)
-    memory = states + (not on_disk) * (row_bytes * n_rows + own_rows)
+    memory = sum(factor_bytes(readout, n_rows) for readout in common.readouts)
+    memory += states + (not on_disk) * (row_bytes * n_rows + own_rows)
     return {"memory_bytes": int(memory), "disk_bytes": int(disk)}

@@ -101,7 +101,6 @@ def test_a_newer_array_is_refused_in_a_sentence(tmp_path):
         ),
         *({"sklearn_mdl": "other 1"}, {"sklearn_mdl": {"losses": 1}}),
     ],
-    ids=repr,
 )
 def test_what_names_no_format_is_refused(content):
     assert kind_of(content) == ("", 0)

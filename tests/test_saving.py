@@ -338,7 +338,7 @@ READERS = {
 }
 
 
-@pytest.mark.parametrize("advice", READERS)
+@pytest.mark.parametrize("advice", READERS, ids=["network", "files"])
 def test_a_file_reads_no_others_and_no_network_unless_it_may(
     tmp_path, monkeypatch, advice
 ):

@@ -31,11 +31,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from sklearn_mdl._core.kernels.reduced import (
-    ReducedRidge,
-    landmark_features,
-    lower_products,
-)
+from sklearn_mdl._core.kernels.reduced import ReducedRidge, add_lower_products
 from sklearn_mdl._core.kernels.ridge import Block, Pending, added_products, cholesky
 
 RECENT = 128  # rows over which the uncertainty of the weights is averaged
@@ -113,10 +109,16 @@ class SettledRidge:
 
     def learn(self, targets: Tensor) -> None:
         """Add the rows kept since the last call, with their targets (n, P)."""
-        kernel, root = torch.cat(self._later), self._root.float()
-        features, beyond = landmark_features(root, kernel[:, :-1], kernel[:, -1])
-        self.products = self.products + lower_products(features)
-        self.known = self.known + features.mT @ targets.to(features.dtype)
+        kernel = torch.cat(self._later)
+        # In single precision the library is faster from the right, with a root stored
+        # by rows, and ten times as fast with the few targets on the left.
+        root = self._root.float().contiguous().mT
+        features = torch.linalg.solve_triangular(
+            root, kernel[:, :-1], upper=True, left=False
+        )
+        beyond = (kernel[:, -1] - features.square().sum(1)).clamp_min_(0)
+        self.products = add_lower_products(self.products.clone(), features)
+        self.known = self.known + (targets.to(features.dtype).mT @ features).mT
         self._later, self._recent = (), (features[-RECENT:], beyond[-RECENT:])
 
     def fit(self) -> None:

@@ -96,7 +96,8 @@ class ExtendedRidge(ForwardRidge):
         later = self._later @ self._root[places].mT
         features = torch.cat([kernel[:, places], later]).mT
         features = torch.linalg.solve_triangular(root, features, upper=False).mT
-        products, known = lower_products(features), features.mT @ targets
+        products = add_lower_products(torch.zeros_like(root), features)
+        known = features.mT @ targets
         shape = len(self.alphas), *root.shape
         covariance, weights = root.new_empty(shape), []
         for alpha, own in zip(self.alphas, covariance, strict=True):
@@ -220,15 +221,14 @@ def panels(size: int) -> Iterator[tuple[int, slice]]:
         yield start, slice(start, min(start + PANEL, size))
 
 
-def lower_products(features: Tensor) -> Tensor:
-    """Return products (m, m) of the columns of features (n, m).
+def add_lower_products(to: Tensor, features: Tensor) -> Tensor:
+    """Add products (m, m) of the columns of features (n, m) in place, and return them.
 
     Numbers above the diagonal are not computed, except within panels.
     """
-    found = features.new_zeros(features.shape[1], features.shape[1])
-    for start, columns in panels(len(found)):
-        found[start:, columns] = features[:, start:].mT @ features[:, columns]
-    return found
+    for _, rows in panels(len(to)):
+        to[rows, : rows.stop] += features[:, rows].mT @ features[:, : rows.stop]
+    return to
 
 
 def leading_landmarks(kernel: Tensor) -> Tensor:

@@ -114,13 +114,13 @@ class Row:
         noise = rng.normal(size=(self.n_rows, N_READOUTS, n_classes))
         self.values = log_softmax(signal + noise, axis=2)
         own = self.values[np.arange(self.n_rows), :, self.labels]
-        self.losses = -own
+        self.losses, self.values = -own, torch.from_numpy(self.values)
 
     def track_ms_a_row(self, n_classes):
         mixer, coder = parts_of(N_READOUTS, N_GROUPS, n_classes)
         known = np.arange(self.n_rows + 1)
         with timed() as spent:
-            mixtures = mixer.mixtures(self.values, self.losses, known)
+            mixtures = mixer.mixtures(self.values.unbind(1), self.losses, known)
             coder.extend(Block(self.losses, mixtures, self.labels, known))
         return 1000 * sum(spent) / self.n_rows
 
@@ -142,7 +142,7 @@ class Late:
             losses = -values[np.arange(1000), :, labels]
             known = np.maximum(np.arange(start, start + 1001) - delay, 0)
             begin = time.process_time()
-            mixtures = mixer.mixtures(values, losses, known)
+            mixtures = mixer.mixtures(torch.from_numpy(values).unbind(1), losses, known)
             coder.extend(Block(losses, mixtures, labels, known))
             spent += time.process_time() - begin
         return spent

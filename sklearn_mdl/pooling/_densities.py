@@ -60,12 +60,11 @@ class DensityPoolPass(GroupPass):
         super().__init__(pool, n_kinds)
 
     def mix(self, values: Floats, weights: Floats, members: Members) -> Floats:
-        """Return mean, variance and degrees of freedom of the kinds' mixtures, (G, 3).
+        """Return mean, variance and degrees of freedom of mixtures, (G, ..., 3).
 
-        Each row of the densities (K, 3) holds location, log scale and degrees of
-        freedom.
+        Densities (K, ..., 3) are location, log scale and degrees of freedom.
         """
-        location, log_scale, dof = values.T
+        location, log_scale, dof = np.moveaxis(values, -1, 0)
         with np.errstate(all="ignore"):  # infinite moments mean that there is no pool
             spread = np.where(np.isinf(dof), 1.0, dof / (dof - 2.0))
             variance = np.where(dof > 2, np.exp(2 * log_scale) * spread, np.inf)
@@ -73,7 +72,7 @@ class DensityPoolPass(GroupPass):
             gaps = location - mean[members.groups]
             total = members.sums(weights * (variance + gaps * gaps))
             inverse = members.sums(weights / dof)
-            return np.stack([mean, total, 1.0 / inverse], 1)
+            return np.stack([mean, total, 1.0 / inverse], -1)
 
     def predict(self, mixed: Floats) -> Floats:
         """Return location, log scale and degrees of freedom, (3,); NaN if undefined."""

@@ -122,20 +122,20 @@ class GroupPass(ABC):
 
     @abstractmethod
     def mix(self, values: Floats, weights: Floats, members: Members) -> Floats:
-        """Mix the experts of each group for one row.
+        """Mix the experts of each group for one or more rows.
 
         Parameters
         ----------
-        values : ndarray of shape (K, P)
+        values : ndarray of shape (K, ..., P)
             Predictions of the experts, in the order of `members`. They are overwritten.
-        weights : ndarray of shape (K,)
+        weights : ndarray of shape (K, ...)
             Weights of the experts within their groups, in the same order.
         members : Members
 
         Returns
         -------
-        mixed : ndarray of shape (G, Q)
-            Input of :meth:`predict` and :meth:`observe`.
+        mixed : ndarray of shape (G, ..., Q)
+            Rows are the input of :meth:`predict` and :meth:`observe`.
         """
 
     @abstractmethod

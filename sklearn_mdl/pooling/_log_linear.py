@@ -193,9 +193,9 @@ class PoolPass(GroupPass):
         super().__init__(pool, n_kinds)
 
     def mix(self, values: Floats, weights: Floats, members: Members) -> Floats:
-        """Mix log-probabilities (K, C) into probabilities (G, C) of the kinds."""
+        """Mix log-probabilities (K, ..., C) into probabilities (G, ..., C) of kinds."""
         np.exp(values, out=values)
-        values *= weights[:, np.newaxis]
+        values *= weights[..., np.newaxis]
         return members.sums(values)
 
     def add_classes(self, n: int) -> None:

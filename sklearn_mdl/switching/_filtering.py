@@ -33,6 +33,7 @@ Steps = NDArray[np.intp]
 # at least `LOW` times the prior weight keeps all its digits.
 TINY = 1e-100
 LOW = 1e-200
+LEAST = float(np.finfo(np.float64).min)
 
 
 class Followed(NamedTuple):
@@ -455,17 +456,18 @@ def condition_scores(scores: Floats, losses: Floats) -> tuple[float, Floats]:
     return -evidence, joint - evidence
 
 
+@np.errstate(divide="ignore")
 def logs(values: Floats) -> Floats:
     """Return the logs of numbers that may be zero."""
-    with np.errstate(divide="ignore"):
-        found: Floats = np.log(values)
+    found: Floats = np.log(values)
     return found
 
 
+@np.errstate(divide="ignore")
 def log_sums(scores: Floats) -> Floats:
     """Return the logs of the sums of exp(scores) down the columns."""
-    top = np.maximum(scores.max(axis=0), np.finfo(float).min)
-    found: Floats = logs(np.add.reduce(np.exp(scores - top), axis=0)) + top
+    top = np.maximum(np.maximum.reduce(scores, axis=0), LEAST)
+    found: Floats = np.log(np.add.reduce(np.exp(scores - top), axis=0)) + top
     return found
 
 

@@ -13,18 +13,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_mdl.switching._filtering import (
+    LEAST,
     LOW,
     TINY,
     MarkovFilter,
     MixtureFilter,
     condition_scores,
     log_sums,
-    logs,
 )
 
 Floats = NDArray[np.float64]
 
 
+@np.errstate(divide="ignore")
 def advance_awake(
     mixture: MixtureFilter,
     losses: Floats,
@@ -50,24 +51,24 @@ def advance_awake(
     w = np.stack([part.w for part in parts])
     state = np.concatenate([part.state for part in parts])
     odds, least, asleep = mixture.odds.scores, state.copy(), ~awake
-    rates = np.transpose([part.rates(len(losses)) for part in parts])
-    for i, (loss, rate) in enumerate(zip(losses, rates[..., np.newaxis], strict=True)):
+    rates = np.transpose([part.rates(len(losses)) for part in parts])[..., np.newaxis]
+    rows = zip(losses, losses[:, awake], 1.0 - rates, rates * w, strict=True)
+    for i, (loss, own, kept, drawn) in enumerate(rows):
         weights = odds - log_sums(odds[:, np.newaxis])
-        scores = log_sums(weights[:, np.newaxis] + logs(state))
+        scores = log_sums(weights[:, np.newaxis] + np.log(state))
         scores[asleep] = -np.inf
-        scores -= max(float(log_sums(scores)), np.finfo(float).min)
+        scores -= max(float(log_sums(scores)), LEAST)
         posterior[i] = np.exp(scores)
-        codelengths[i], _ = condition_scores(scores[awake], loss[awake])
+        codelengths[i], _ = condition_scores(scores[awake], own)
         row = np.where(asleep, codelengths[i], loss)
-        shift = row.min()
+        shift = np.minimum.reduce(row)
         state = state * np.exp(shift - row)
         totals = np.add.reduce(state, axis=1)
         if not (math.isfinite(shift) and (totals > TINY).all()):
             return False
         costs = np.array([shift - math.log(total) for total in totals.tolist()])
         odds = odds + (costs.min() - costs)
-        state /= totals[:, np.newaxis]
-        state = (1.0 - rate) * state + rate * w
+        state = kept * (state / totals[:, np.newaxis]) + drawn
         np.minimum(least, state, out=least)
     if (least < LOW * w).any():
         return False

@@ -159,7 +159,7 @@ class Coder:
         return found
 
     def predict_rows(
-        self, outcome: Outcome, values: Tensor, mixtures: Sequence[Floats]
+        self, outcome: Outcome, values: Tensor, mixtures: Floats
     ) -> Floats:
         """Predict rows that are not part of the stream.
 
@@ -168,7 +168,7 @@ class Coder:
         outcome : Outcome
         values : Tensor of shape (K, n, P)
             Predictions of the readouts awake.
-        mixtures : sequence of n ndarrays of shape (G, Q)
+        mixtures : ndarray of shape (n, G, Q)
 
         Returns
         -------
@@ -300,7 +300,7 @@ class PooledCoder(Coder):
         return found
 
     def predict_rows(
-        self, outcome: Outcome, values: Tensor, mixtures: Sequence[Floats]
+        self, outcome: Outcome, values: Tensor, mixtures: Floats
     ) -> Floats:
         """Predict rows that are not part of the stream (see `Coder.predict_rows`)."""
         mixed = super().predict_rows(outcome, values, mixtures)

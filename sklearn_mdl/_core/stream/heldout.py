@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from sklearn_mdl._core.stream.outcomes import Prediction
-from sklearn_mdl._core.stream.run import PrequentialRun, rows_of
+from sklearn_mdl._core.stream.run import PrequentialRun
 from sklearn_mdl._core.stream.steps import shown, usable
 
 
@@ -28,11 +28,9 @@ def predict_rows(run: PrequentialRun, X: np.ndarray) -> np.ndarray:
     """
     with run.threads.arithmetic():
         flushed, mixed = flushed_copy(run), []
-        for prediction in predictions(flushed, X):
-            mixtures = list(map(run.mixer.predict, rows_of(list(prediction.values))))
-            mixed.append(
-                run.coder.predict_rows(run.outcome, prediction.values, mixtures)
-            )
+        for values in (found.values for found in predictions(flushed, X)):
+            mixtures = run.mixer.predict(values.cpu().numpy())
+            mixed.append(run.coder.predict_rows(run.outcome, values, mixtures))
     return np.concatenate(mixed)
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
 
 from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.pooling import GroupPass, Members
@@ -86,14 +88,14 @@ class NoMixer:
     """Mixer of a run without a pool, which has no groups."""
 
     def mixtures(
-        self, values: Iterable[Floats], losses: Floats, known: NDArray[np.intp]
+        self, values: Sequence[Tensor], losses: Floats, known: NDArray[np.intp]
     ) -> Floats:
         """Return empty mixtures for n rows, (n, 0, 0) (see `GroupMixer`)."""
         return np.empty((len(losses), 0, 0))
 
     def predict(self, values: Floats) -> Floats:
-        """Return empty mixtures."""
-        return np.empty((0, 0))
+        """Return empty mixtures for n rows, (n, 0, 0)."""
+        return np.empty((values.shape[1], 0, 0))
 
     def reveal(self, n_known: int) -> None:
         """Learn nothing."""
@@ -139,33 +141,24 @@ class GroupMixer(NoMixer):
         self._pending: deque[Floats] = deque()  # losses of labels not known yet
 
     def predict(self, values: Floats) -> Floats:
-        """Mix predictions (K, P) of the readouts awake for the incoming row.
+        """Mix predictions (K, n, P) of the readouts awake for the incoming row.
 
         Returns
         -------
-        mixtures : ndarray of shape (G, Q)
+        mixtures : ndarray of shape (n, G, Q)
             NaN if asleep.
         """
-        groups, places, grouped, members, whole = self._awake
-        weights = self._within.ahead(len(self._pending))[grouped]
-        if len(grouped) < len(self._groups.columns):  # others are asleep
-            sums = np.where(whole, 1.0, members.sums(weights.copy()))
-            weights /= sums[members.groups]
-        mixed = self._pass.mix(values[places], weights, members)
-        if len(groups) == len(self._groups.names):
-            return mixed
-        found = np.full((len(self._groups.names), *mixed.shape[1:]), np.nan)
-        found[groups] = mixed
-        return found
+        weights = self._within.ahead(len(self._pending))
+        return self._mixed(values[self._awake.places], weights[:, np.newaxis])
 
     def mixtures(
-        self, values: Iterable[Floats], losses: Floats, known: NDArray[np.intp]
+        self, values: Sequence[Tensor], losses: Floats, known: NDArray[np.intp]
     ) -> Floats:
-        """Mix n rows of predictions (K, P) of readouts awake in turn.
+        """Mix n rows of predictions of the readouts awake in turn.
 
         Parameters
         ----------
-        values : iterable of n ndarrays of shape (K, P)
+        values : sequence of K Tensors of shape (n, P)
         losses : ndarray of shape (n, K)
             Cost of the labels under all readouts, in nats, or NaN if asleep.
         known : ndarray of shape (n + 1,)
@@ -176,16 +169,29 @@ class GroupMixer(NoMixer):
         mixtures : ndarray of shape (n, G, Q)
             NaN if asleep.
         """
-        found, own = [], losses[:, self._groups.columns]
-        for i, row in enumerate(values):
-            self.reveal(int(known[i]))
-            found.append(self.predict(row))
+        weights = []
+        self.reveal(int(known[0]))
+        for i, row in enumerate(losses[:, self._groups.columns], start=1):
+            weights.append(self._within.ahead(len(self._pending)))
+            self._pending.append(row)
             self._n_rows += 1
-            if known[i + 1] == self._n_rows and not self._pending:
-                self._within.observe(own[i])
-            else:
-                self._pending.append(own[i])
-        return np.array(found)
+            self.reveal(int(known[i]))
+        picked = torch.stack([values[place] for place in self._awake.places])
+        return self._mixed(picked.cpu().numpy(), np.transpose(weights))
+
+    def _mixed(self, values: Floats, weights: Floats) -> Floats:
+        """Mix predictions (A, n, P) of members awake with weights (M, n) of all."""
+        groups, _, grouped, members, whole = self._awake
+        weights = weights[grouped]
+        if len(grouped) < len(self._groups.columns):  # others are asleep
+            sums = np.where(whole[:, np.newaxis], 1.0, members.sums(weights.copy()))
+            weights /= sums[members.groups]
+        mixed = self._pass.mix(values, weights, members).swapaxes(0, 1)
+        if len(groups) == len(self._groups.names):
+            return mixed
+        found = np.full((len(mixed), len(self._groups.names), mixed.shape[2]), np.nan)
+        found[:, groups] = mixed
+        return found
 
     def reveal(self, n_known: int) -> None:
         """Learn the labels of the first ``n_known`` rows."""

@@ -360,7 +360,7 @@ class PrequentialRun:
         known = self.schedule.known_by_row(start, start + n)
         escapes = self.outcome.escapes(labels)
         losses += np.reshape(escapes, (-1, 1))
-        mixtures = self.mixer.mixtures(rows_of(values), losses, known)
+        mixtures = self.mixer.mixtures(values, losses, known)
         block = Block(losses, mixtures, labels, known, escapes)
         return block, self.coder.extend(block)
 
@@ -412,8 +412,3 @@ class PrequentialRun:
             raise self.trace.refusal
         for event in events:
             event.end(self)
-
-
-def rows_of(values: Sequence[Tensor]) -> Iterator[np.ndarray]:
-    """Yield predictions (K, P) of all readouts, row by row."""
-    yield from torch.stack(list(values), 1).cpu().numpy()

@@ -93,7 +93,7 @@ def _segment(run: PrequentialRun, stop: int) -> Generator[np.ndarray, int, int |
         row = np.concatenate([queue.row() for queue in queues])[order]
         with flushed_denormals(False):  # denormals are treated as in a run
             run.reveal()
-            proba = run.coder.predict(row, run.mixer.predict(row))
+            proba = run.coder.predict(row, run.mixer.predict(row[:, np.newaxis])[0])
         label = yield run.outcome.next_proba(proba)
         if label >= run.outcome.n_numbers:
             new = label

@@ -30,7 +30,7 @@ from sklearn_mdl.model_selection._tasks import draw_order
 from sklearn_mdl.ranking import shares_best
 
 Floats = NDArray[np.float64]
-Columns = int | list[int] | NDArray[np.intp]
+Columns = int | slice | list[int] | NDArray[np.intp]
 
 N_BLOCKS = 50  # blocks of a stream, or up to twice as many
 TRAINING = 1.35  # from draws of caltech101, cifar10 and gtsrb

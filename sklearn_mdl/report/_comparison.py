@@ -314,8 +314,7 @@ class Comparison:
                 contrasts=np.hstack([sample.contrasts, nothing]),
                 by_order=np.pad(sample.by_order, ((0, 0), (0, 1))),
             )
-            own = np.arange(len(sample.codelengths))
-            halves = base.half_width(own, [-1], self.scorer.alpha)
+            halves = base.half_width(slice(-1), [-1], self.scorer.alpha)
             tables.append(halves / sample.n_samples)
         return np.array(tables)
 

@@ -120,7 +120,12 @@ def test_files_of_others_stay_as_they_are(tmp_path, monkeypatch, places):
     X, y = data()
     for name in FOREIGN:
         np.save(tmp_path / name, X)
-    for name in ("losses.json", "progress.safetensors", ".a.npy.0123abcd.part~"):
+    for name in (
+        "losses.json",
+        "progress.safetensors",
+        ".a.npy.0123abcd.mdl-part~",
+        ".film.mkv.0123abcd.part",
+    ):
         (tmp_path / name).write_text("{}")
     before = contents(tmp_path)
     monkeypatch.chdir(tmp_path)
@@ -395,7 +400,7 @@ def kill_again_and_again(root, n_kills):
             n_done += 1
     found = small(checkpoint=root / "c", store=root / "s").fit(X, y)
     assert_same(found, small().fit(X, y))
-    left = [path for place in "cs" for path in root.glob(f"{place}/*/.*.part")]
+    left = [path for place in "cs" for path in root.glob(f"{place}/*/.*.mdl-part")]
     return [n_done, len(left), len(list((root / "c").iterdir()))]
 
 
@@ -411,7 +416,7 @@ def outlive(folder):
         return 0
 
     pid, kept = child_of(hold), []
-    while not list(folder.glob(".*.part")):
+    while not list(folder.glob(".*.mdl-part")):
         time.sleep(0.01)
     with pytest.raises(Timeout):
         FileLock(folder / ".lock").acquire(timeout=0)
@@ -419,13 +424,13 @@ def outlive(folder):
     def kill_now(message):
         assert "another call that writes to" in message
         sweep(folder)
-        kept.append(len(list(folder.glob(".*.part"))))
+        kept.append(len(list(folder.glob(".*.mdl-part"))))
         os.kill(pid, signal.SIGKILL)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(whole_files, "warn_caller", kill_now)
         with exclusive(folder):
-            return [*kept, len(list(folder.glob(".*.part"))), end_of(pid)]
+            return [*kept, len(list(folder.glob(".*.mdl-part"))), end_of(pid)]
 
 
 def in_a_process_of_its_own(*calls):
@@ -488,7 +493,7 @@ def test_whoever_waits_says_so(tmp_path):
 
 
 def test_left_overs_of_older_processes_are_swept(tmp_path):
-    names = (".a.npy.0123abcd.part", ".b.npy.0123abcd.part", ".c.part")
+    names = (".a.npy.0123abcd.mdl-part", ".b.npy.0123abcd.mdl-part", ".c.mdl-part")
     old, young, odd = (tmp_path / name for name in names)
     for path in (old, young, odd):
         path.write_text("left")
@@ -504,7 +509,11 @@ def test_left_overs_of_older_processes_are_swept(tmp_path):
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows locks no folders")
 def test_partial_folders_are_swept_as_files_are(tmp_path):
     """That of a live writer stays, and so do folders of other names."""
-    names = (".files.0123abcd.part", ".files.4567cdef.part", ".part-of.part")
+    names = (
+        ".files.0123abcd.mdl-part",
+        ".files.4567cdef.mdl-part",
+        ".part-of.mdl-part",
+    )
     left, young, odd = (tmp_path / name for name in names)
     for folder in (left, young, odd):
         folder.mkdir()
@@ -538,7 +547,7 @@ def kill_before_the_end(folder):
     counts = []
     for is_killed in (True, False):
         end_of(child_of(fill, is_killed))
-        counts += [len(list(folder.glob(name))) for name in ("*.csv", ".*.part")]
+        counts += [len(list(folder.glob(name))) for name in ("*.csv", ".*.mdl-part")]
     return counts
 
 

@@ -23,7 +23,7 @@ from safetensors.numpy import save_file
 
 from sklearn_mdl import MDLReadoutSwitcher, RepresentationScorer
 from sklearn_mdl.cli._main import main
-from sklearn_mdl.datasets import load_representations, stage_rows
+from sklearn_mdl.datasets import load_labels, load_representations, stage_rows
 
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -499,6 +499,41 @@ def test_tensors_are_read_from_an_archive_as_torch_writes_it(tmp_path):
     assert "in another way than by torch" in message(tmp_path / "embeddings")
     torch.save(bytearray(8), path)
     assert "bytearray in a pickle of a tensor" in message(tmp_path / "embeddings")
+    plain = path.read_bytes()
+    path.write_bytes(plain.replace(b"data.pkl", b"DATA.PKL"))  # torch reads it, too
+    assert "bytearray in a pickle of a tensor" in message(tmp_path / "embeddings")
+
+
+def test_rows_of_arrow_without_any_byte_are_refused(tmp_path):
+    n = 10**7
+    lists = pa.list_(pa.float32(), 0)
+    empty = pa.Array.from_buffers(
+        lists, n, [None], children=[pa.array([], pa.float32())]
+    )
+    table = pa.table({"x": empty, "label": pa.nulls(n)})
+    with pa.ipc.new_stream(str(tmp_path / "data.arrow"), table.schema) as writer:
+        writer.write_table(table)
+    state = {"_data_files": [{"filename": "data.arrow"}]}
+    (tmp_path / "state.json").write_text(json.dumps(state))
+    assert f"{n} rows in " in message(tmp_path)
+
+
+def test_an_array_of_values_without_any_byte_is_refused(tmp_path):
+    about = {"descr": "<U0", "fortran_order": False, "shape": (10**8,)}
+    with (tmp_path / "labels.npy").open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, about)
+    with pytest.raises(ValueError, match="values of no bytes"):
+        load_labels(tmp_path / "labels.npy")
+
+
+def test_names_that_write_to_the_terminal_are_refused(tmp_path, capsys):
+    folder = tmp_path / "study"
+    folder.mkdir()
+    np.save(folder / "a\x1b[31m.npy", np.ones((8, 2)))
+    np.save(folder / "labels.npy", np.arange(8) % 2)
+    assert main(["rank", str(tmp_path), "--dry-run"]) != 0
+    said = capsys.readouterr().err
+    assert "Names must be printable, got 'a\\x1b[31m'" in said
 
 
 def test_values_without_any_byte_are_refused(tmp_path):

@@ -28,7 +28,7 @@ from sklearn_mdl.display import CodelengthDisplay, RankDisplay, RankingHeatmapDi
 from sklearn_mdl.display._base import COLOURS
 from sklearn_mdl.model_selection import Ranking
 from sklearn_mdl.model_selection._cells import Cell, Trace
-from sklearn_mdl.model_selection._certainty import TRAINING
+from sklearn_mdl.model_selection._certainty import TRAINING, Sample
 from sklearn_mdl.model_selection._tasks import digest_of
 from sklearn_mdl.report import Comparison
 
@@ -179,6 +179,46 @@ def noise(*shape):
 def stream(rows):
     """Rows in the first order of a ranking that is made."""
     return rows[np.random.default_rng([0, 0]).permutation(len(rows))]
+
+
+def test_an_encoder_that_wins_the_test_is_not_called_worse():
+    """The best average rank is that of e0, but Wilcoxon's test favours e1."""
+    codes = np.array([[100, 97 - 0.1 * d, 110, 112, 114] for d in range(8)])
+    others = [[100, 100.4 + 0.1 * d, 100.1, 100.2, 100.3] for d in range(3)]
+    rows = np.repeat(np.vstack([codes, others])[:, :, None, None] / 60, 60, axis=-1)
+    ranking = made(rows)
+    verdict, test = ranking.verdict(), ranking.pairwise_wilcoxon([("e0", "e1")])
+    assert verdict.best == "e0"
+    assert verdict.has_test
+    assert test.rank_sums[0, 0] < test.rank_sums[0, 1]
+    assert test.p_values[0] < 0.1
+    assert verdict.equivalent == ["e1"]
+    assert verdict.out == ["e2", "e3", "e4"]
+
+
+def test_equal_encoders_tie_however_many_labels_follow():
+    rows = noise(60)
+    found = made(np.stack([rows, rows])[None, :, None, :]).best("d0")
+    assert found.more_labels == np.inf
+    assert found.ties == ["e1"]
+
+
+def test_one_group_of_rows_has_no_interval():
+    found = made(noise(1, 2, 1, 1)).verdict()
+    assert np.isnan(found.datasets[0].half_width)
+    assert np.isnan(found.answer.probability)
+
+
+def test_draws_have_the_tails_of_few_orders():
+    rng = np.random.default_rng(0)
+    sample = Sample(
+        np.zeros(2), np.zeros((40, 2)), np.array([[1.0, 0], [-1.0, 0]]), np.zeros(2), 80
+    )
+    draws = np.concatenate([sample.draws(rng)[:, 0] for _ in range(20)])
+    error = np.sqrt(sample.variance(0, 1)[0])
+    for level in (0.25, 0.1, 0.05):
+        limit = stats.t.isf(level, 1) * error
+        assert np.mean(draws > limit) == pytest.approx(level, rel=0.1)
 
 
 def test_a_margin_is_judged_by_neighbours_in_the_stream():

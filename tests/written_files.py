@@ -52,7 +52,7 @@ WRITERS = {
             "write_text",
         ],
         ["list"],
-        ".NAME.HEX.part until a file, or all files of a folder, are whole, removed "
+        ".NAME.HEX.mdl-part until a file, or all files of a folder, are whole, removed "
         "where a killed process left it; .lock in the folder of a stream; and "
         ".sklearn_mdl in a folder",
     ),

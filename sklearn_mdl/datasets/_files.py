@@ -264,7 +264,10 @@ def _load_array(path: Path, names: Collection[str]) -> np.ndarray:
 
 
 def _read_npy(path: Path, names: Collection[str]) -> np.ndarray:
-    return np.lib.format.open_memmap(path, mode="r")
+    found = np.lib.format.open_memmap(path, mode="r")
+    if not found.dtype.itemsize:
+        raise ValueError(f"{found.size} values of no bytes")
+    return found
 
 
 def _read_npz(path: Path, names: Collection[str]) -> np.ndarray:

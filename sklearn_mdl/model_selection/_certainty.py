@@ -114,13 +114,11 @@ class Sample:
         Draws are from Student's distributions, jointly over encoders. So variation that
         two encoders share cancels in their difference.
         """
-        n_pairs, n_orders = len(self.contrasts), len(self.by_order)
-        scale = np.sqrt(rng.chisquare(n_pairs, (N_DRAWS, 1)) / n_pairs)
-        rows = rng.standard_normal((N_DRAWS, n_pairs)) / scale @ self.contrasts
-        found: Floats = self.codelengths + rows
+        n_orders = len(self.by_order)
+        found: Floats = self.codelengths + _student(rng, self.contrasts)
         if n_orders > 1:
             by_order = self.by_order / math.sqrt(n_orders * (n_orders - 1))
-            found += rng.standard_normal((N_DRAWS, n_orders)) @ by_order
+            found += _student(rng, by_order, n_orders - 1)
         return found
 
     def more_labels(self, winner: int, rival: int, tail: float) -> float:
@@ -141,7 +139,7 @@ class Sample:
         doubt = float(t.isf(tail, freedom)) * math.sqrt(variance)
         margin = float(self.codelengths[rival] - self.codelengths[winner])
         gain = n * float(self.rates[rival] - self.rates[winner])
-        if margin >= doubt:
+        if margin > 0 and margin >= doubt:
             return 0.0
         if math.isnan(doubt) or len(self.contrasts) < MIN_PAIRS:
             return math.nan
@@ -151,6 +149,19 @@ class Sample:
         root = doubt + math.sqrt(doubt**2 - 4 * gain * (margin - gain))
         times = (root / (2 * gain)) ** 2
         return math.inf if times > MOST_TIMES else math.ceil(n * (times - 1))
+
+
+def _student(rng: np.random.Generator, rows: Floats, freedom: int = 0) -> Floats:
+    """Draw random sums of rows (n, K) with the tails of Student's distribution.
+
+    The degrees of freedom are those given, or as many as rows. NaN without rows.
+    """
+    freedom = freedom or len(rows)
+    if not freedom:
+        return np.full((N_DRAWS, rows.shape[1]), np.nan)
+    scale = np.sqrt(rng.chisquare(freedom, (N_DRAWS, 1)) / freedom)
+    found: Floats = rng.standard_normal((N_DRAWS, len(rows))) / scale @ rows
+    return found
 
 
 def sample_of(encoders: Sequence[Sequence[Cell]]) -> Sample:

@@ -95,6 +95,8 @@ class DatasetVerdict:
         Codelength of the winner, its margin over the runner-up, and half the width of
         the interval of that margin, in nats. The interval has the level at which Holm's
         procedure compares this pair. NaN if traces are missing.
+    share : float
+        Margin as a share of the runner-up's code, or NaN for real labels.
     ties, worse : list of str
         Other encoders that do not differ significantly from the winner, and those that
         do. Both are sorted by codelength.
@@ -108,6 +110,7 @@ class DatasetVerdict:
     codelength: float
     margin: float
     half_width: float
+    share: float
     ties: list[str]
     worse: list[str]
     best: Best
@@ -120,8 +123,8 @@ class DatasetVerdict:
         who = f"{self.dataset}: {self.winner}"
         if self.runner_up is None:
             return f"{who}, the only encoder ranked, {self.codelength:.0f} nats"
-        share = f"{self.margin / (self.codelength + self.margin):.0%}"
-        by = f"{rounded(self.margin, self.half_width)} nats ({share})"
+        share = "" if math.isnan(self.share) else f" ({self.share:.0%})"
+        by = f"{rounded(self.margin, self.half_width)} nats{share}"
         start = f"{who} has the shortest code, by {by}"
         if math.isnan(self.half_width):
             gone = "this may be chance, but traces of its cells are gone: fit again"
@@ -253,7 +256,7 @@ def _chance(probability: float) -> str:
 
 def verdict_of(ranking: CellArrays) -> Verdict:
     """Judge a ranking (see ``RankStatistics.verdict``)."""
-    n_datasets, n_encoders = ranking.codelengths_.shape
+    n_datasets = len(ranking.codelengths_)
     order = np.argsort(ranking.average_ranks_, kind="stable").tolist()
     names = [ranking.encoder_names_[e] for e in order]
     datasets, ranks = [], np.zeros(())
@@ -269,7 +272,10 @@ def verdict_of(ranking: CellArrays) -> Verdict:
     needed = 1 + math.ceil(math.log2(len(pairs) / ranking.alpha)) if pairs else 1
     if pairs and n_datasets >= needed:
         tests = pairwise_wilcoxon(ranking.positive_codelengths_, pairs=pairs)
-        is_out = tests.adjusted_p_values[: n_encoders - 1] <= ranking.alpha
+        # The best by rank may still be worse than another in this test, of ratios.
+        is_out = (tests.adjusted_p_values <= ranking.alpha) & (
+            tests.rank_sums[:, 0] > tests.rank_sums[:, 1]
+        )
         out = list(compress(names[1:], is_out))
     else:
         out = [name for name in names[1:] if all(name in d.worse for d in datasets)]
@@ -317,6 +323,8 @@ def _on_dataset(
         tail = (1 - SURE) * (share / (1 - best.probability) if share > 0 else 1.0)
         places = order[0], order[names.index(best.rival)]
         best = replace(best, more_labels=sample.more_labels(*places, tail))
+    # Codelengths of real labels depend on their unit and may be negative.
+    has_share = names[1:] and not ranking.first_cells_[0].is_real
     return DatasetVerdict(
         dataset=dataset,
         winner=names[0],
@@ -324,6 +332,7 @@ def _on_dataset(
         codelength=float(totals[order[0]]),
         margin=margins[1] if names[1:] else 0.0,
         half_width=halves[1] if names[1:] else 0.0,
+        share=margins[1] / float(totals[order[1]]) if has_share else math.nan,
         ties=ties,
         worse=worse,
         best=best,

@@ -194,7 +194,9 @@ class KernelReadout(KernelSettings, BaseReadout):
         such as the whitening covariance are no longer refreshed. After half as many
         further rows, memory stops growing. From row ``8 * max_exact`` on, and not
         before row 2,048, refits become rare. The readout is then only refitted whenever
-        the rows have grown by a sixteenth, or by 8,192 rows.
+        the rows have grown by a sixteenth, or by 8,192 rows. From row ``128 *
+        max_exact`` on, it only learns every second block of 128 rows, then every fourth
+        and so on.
     batch_size : int, default=32
         Has no effect, since this readout learns row by row.
     device : str, default="auto"
@@ -388,7 +390,9 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
         such as the whitening covariance are no longer refreshed. After half as many
         further rows, memory stops growing. From row ``8 * max_exact`` on, and not
         before row 2,048, refits become rare. The readout is then only refitted whenever
-        the rows have grown by a sixteenth, or by 8,192 rows.
+        the rows have grown by a sixteenth, or by 8,192 rows. From row ``128 *
+        max_exact`` on, it only learns every second block of 128 rows, then every fourth
+        and so on.
     batch_size : int, default=32
         Has no effect, since this readout learns row by row.
     device : str, default="auto"

@@ -26,7 +26,7 @@ if sys.platform != "win32":
 
 LOCK = ".lock"
 LIST = ".sklearn_mdl"  # format, and names of this package's files, one per line
-_PART = re.compile(r"\..+\.[0-9a-f]{8}\.part")
+_PART = re.compile(r"\..+\.[0-9a-f]{8}\.mdl-part")
 _STARTED = {os.getpid(): time.time()}
 
 
@@ -57,7 +57,7 @@ def _part_in(folder: Path, name: str) -> Path:
     """Name a partial file or folder, and remove those of killed processes once."""
     process = os.getpid()  # a forked process also sweeps
     _swept(folder.absolute(), process)
-    return folder / f".{name}.{secrets.token_hex(4)}.part"
+    return folder / f".{name}.{secrets.token_hex(4)}.mdl-part"
 
 
 @cache
@@ -183,7 +183,7 @@ def sweep(folder: Path, *, before: float = math.inf) -> None:
     before : float
         Seconds since the epoch. Files and folders changed later are kept.
     """
-    for path in folder.glob(".*.part"):
+    for path in folder.glob(".*.mdl-part"):
         with suppress(OSError):  # gone, locked by its writer, or of another user
             if _PART.fullmatch(path.name) and path.stat().st_mtime < before:
                 with _locked(path, required=True):

@@ -60,6 +60,9 @@ def _read_arrow(folder: Path) -> Any:
         table = pa.concat_tables(
             [pa.ipc.open_stream(pa.memory_map(str(name))).read_all() for name in names]
         )
+        n_bytes = sum(name.stat().st_size for name in names)
+        if table.num_rows > MOST_TO_ONE * n_bytes:  # of columns without any bytes
+            raise ValueError(f"{table.num_rows} rows in {n_bytes} bytes")
         table.validate(full=True)  # pyarrow would read beyond the ends of buffers
     return table
 

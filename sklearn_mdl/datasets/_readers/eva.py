@@ -84,7 +84,7 @@ def _check_archive(path: Path) -> None:
         if not is_plain or min(entry.header_offset for entry in entries):
             raise ValueError(f"{n_bytes} bytes, stored in another way than by torch")
         for name in archive.namelist():
-            if name.endswith("data.pkl"):
+            if name.lower().endswith("data.pkl"):  # torch ignores the case
                 _check_pickle(archive.read(name))
 
 

@@ -50,7 +50,8 @@ def test_those_that_stay_are_ranked_as_if_alone():
     text = fitted.summary()
     verdict, *others = alone.summary().split("\n\n")
     out = ", ".join(fitted.eliminated_)
-    told = f"{verdict}\n  eliminated before, and not ranked: {out}"
+    title, first, *rest = verdict.splitlines()
+    told = "\n".join([title, f"{first} Eliminated before: {out}.", *rest])
     assert str(fitted.verdict()) == told
     assert fitted.verdict().record()["sentences"][-1] in told
     *same, last, settings = text.split("\n\n")
@@ -67,9 +68,8 @@ def test_the_only_encoder_that_is_ranked_is_called_so():
     pair = {name: features[name] for name in ("whole", "noise")}
     found = compare(pair, y=y, switcher=SWITCHER, eliminate=0.05, verbose=0)
     assert found.scorer.encoder_names_ == ["whole"]
-    one, out = found.scorer.verdict().sentences()
-    assert one.startswith("data: whole, the only encoder ranked, ")
-    assert out == "eliminated before, and not ranked: noise"
+    (sentence,) = found.scorer.verdict().sentences()
+    assert sentence.endswith(" nats. Eliminated before: noise.")
     assert found.verdict().startswith("whole, the only encoder ranked: ")
     assert (
         "the only encoder ranked:"

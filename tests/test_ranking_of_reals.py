@@ -116,4 +116,4 @@ def test_the_command_line_codes_and_ranks_reals(tmp_path, capsys):
     assert "Gaussian code" in printed
     out = ["--out", str(tmp_path / "out"), "--n-jobs", "1"]
     assert main(["rank", str(folder.parent), *quick, *out]) == 0
-    assert "parts: all wins" in capsys.readouterr().out
+    assert "all has the shortest code" in capsys.readouterr().out

@@ -59,27 +59,27 @@ class Best:
     more_labels: float | None
     dataset: str | None
 
-    def certainty(self) -> list[str]:
-        """Return phrases about the probability and the labels needed, if any."""
+    def certainty(self) -> str:
+        """Return a clause about the probability, or nothing if it is unknown."""
         if self.rival is None or math.isnan(self.probability):
-            return []
-        n_encoders = len(self.probabilities)
-        words = [f"best of {n_encoders} with probability {_chance(self.probability)}"]
-        if self.dataset is not None and not self.probability >= SURE:
-            words.append(outlook(self.more_labels or 0.0, self.rival))
-        return words
+            return ""
+        return f"; it is best with probability {_chance(self.probability)}"
 
-    def sentences(self) -> list[str]:
-        """Describe the choice, its certainty and the ties."""
-        start = f"best on {self.dataset}" if self.dataset else "best average rank"
-        lines = ["; ".join([f"{start}: {self.encoder}", *self.certainty()])]
-        if self.ties:
-            lines.append(f"ties with {names_of(self.ties)}")
-        return lines
+    def outlook(self) -> str:
+        """Return a sentence about the labels that would settle the choice, if any."""
+        unknown = math.isnan(self.probability) or self.more_labels is None
+        if unknown or self.probability >= SURE:
+            return ""
+        rival = self.rival if len(self.ties) > 1 else None
+        words = outlook(self.more_labels or 0.0, rival or "")
+        return f" {words[0].upper()}{words[1:]}."
 
     def __str__(self) -> str:
-        """Return the sentences, one per line."""
-        return "\n".join(self.sentences())
+        """Return the choice and its probability, then ties and labels needed."""
+        what = "the shortest code" if self.dataset else "the best average rank"
+        first = f"{self.encoder} has {what}{self.certainty()}."
+        ties = f"Not significantly worse: {names_of(self.ties)}." if self.ties else ""
+        return f"{first}\n{ties}{self.outlook()}".strip()
 
 
 @dataclass(frozen=True)
@@ -115,26 +115,26 @@ class DatasetVerdict:
     worse: list[str]
     best: Best
 
-    def __str__(self) -> str:
-        """Return a sentence, with nats rounded to their precision."""
-        return "; ".join([self._margin(), *self.best.certainty()])
-
-    def _margin(self) -> str:
-        who = f"{self.dataset}: {self.winner}"
+    def sentences(self) -> list[str]:
+        """Return the winner with its margin, then the encoders that tie with it."""
         if self.runner_up is None:
-            return f"{who}, the only encoder ranked, {self.codelength:.0f} nats"
+            code = f"{self.codelength:.0f} nats"
+            return [f"{self.winner}, the only encoder ranked: {code}."]
         share = "" if math.isnan(self.share) else f" ({self.share:.0%})"
         by = f"{rounded(self.margin, self.half_width)} nats{share}"
-        start = f"{who} has the shortest code, by {by}"
+        start = f"{self.winner} has the shortest code, {by} shorter than that of "
+        start += f"{self.runner_up}{self.best.certainty()}."
         if math.isnan(self.half_width):
-            gone = "this may be chance, but traces of its cells are gone: fit again"
-            return f"{start} ahead of {self.runner_up}; {gone}"
+            gone = "Traces of cells are gone: fit again to find out if this is chance."
+            return [start, gone]
         if not self.ties:
-            return f"{who} wins by {by}, ahead of {self.runner_up}"
-        others = f"ties with {names_of(self.ties)}"
-        if self.runner_up in self.ties:
-            return f"{start}, but {others}"
-        return f"{start} ahead of {self.runner_up}; it {others}"
+            return [start, "All other codes are significantly longer."]
+        ties = f"Not significantly longer: {names_of(self.ties)}."
+        return [start, ties + self.best.outlook()]
+
+    def __str__(self) -> str:
+        """Return the dataset and the sentences in one line."""
+        return f"{self.dataset}: {' '.join(self.sentences())}"
 
 
 @dataclass(frozen=True)
@@ -159,6 +159,8 @@ class Verdict:
         over all pairs can find any difference.
     answer : Best
         The best encoder on these datasets and its probability.
+    ranks : dict of str to float
+        Average rank of every encoder.
     eliminated : list of str
         Encoders that were eliminated before, and are not ranked.
     """
@@ -170,6 +172,7 @@ class Verdict:
     alpha: float
     n_needed: int
     answer: Best
+    ranks: dict[str, float]
     eliminated: list[str]
 
     @property
@@ -178,31 +181,45 @@ class Verdict:
         return len(self.datasets) >= self.n_needed
 
     def overall(self) -> list[str]:
-        """Return sentences on all datasets together (none for a single dataset)."""
-        n_datasets = len(self.datasets)
-        if not (self.equivalent or self.out) or n_datasets == 1:
-            return []
-        how = f"Wilcoxon's test, Holm's correction, alpha = {self.alpha:g}"
-        level, notes = "ties with", []
+        """Return the answer in at most three sentences."""
+        n_datasets, n_encoders = len(self.datasets), len(self.ranks)
+        if n_datasets == 1:
+            lines = self.datasets[0].sentences()
+        elif n_encoders == 1:
+            lines = [f"{self.best}, the only encoder ranked, on {n_datasets} datasets."]
+        else:
+            lines = [self._by_rank(), self._others()]
+        if self.eliminated:
+            lines[0] += f" Eliminated before: {names_of(self.eliminated)}."
+        return lines
+
+    def _by_rank(self) -> str:
+        wins = sum(one.winner == self.best for one in self.datasets)
+        rank = self.ranks[self.best]
+        tied = [name for name in self.equivalent if self.ranks[name] == rank]
+        shared = f", like {names_of(tied)}," if tied else ","
+        start = f"{self.best} has the best average rank, {rank:.1f} of "
+        start += f"{len(self.ranks)}{shared} and the shortest code on {wins} of "
+        return f"{start}{len(self.datasets)} datasets{self.answer.certainty()}."
+
+    def _others(self) -> str:
         if not self.has_test:
-            how = "by the rows of these datasets only"
-            level = "shortest or tied on some dataset:"
-            few = f"{n_datasets} datasets are too few to generalise to others"
-            notes = [f"{few}; use at least {self.n_needed}"]
-        known = ", ".join(self.answer.certainty())
-        chance = f" ({known} on these datasets)" if known else ""
-        words = [f"overall best by average rank: {self.best}{chance}"]
-        if self.equivalent:
-            words.append(f"{level} {names_of(self.equivalent)}")
-        words.append(f"clearly worse: {names_of(self.out) or 'none'}")
-        return [f"{'; '.join(words)} ({how})", *notes]
+            out = names_of(self.out) or "no encoder"
+            few = f"{len(self.datasets)} datasets are too few to generalise to others"
+            return (
+                f"Significantly worse than the winner on every dataset: {out}. "
+                f"{few}; use at least {self.n_needed}."
+            )
+        how = f"Wilcoxon's test, Holm's correction, alpha = {self.alpha:g}"
+        if not self.equivalent:
+            return f"All other encoders are significantly worse ({how})."
+        return f"Not significantly worse: {names_of(self.equivalent)} ({how})."
 
     def sentences(self) -> list[str]:
-        """Return the verdict on all datasets, then on each, then who was eliminated."""
-        lines = [*self.overall(), *map(str, self.datasets)]
-        if self.eliminated:
-            out = names_of(self.eliminated)
-            lines.append(f"eliminated before, and not ranked: {out}")
+        """Return the answer, then the answer on each dataset if there are several."""
+        lines = self.overall()
+        if len(self.datasets) > 1:
+            lines += map(str, self.datasets)
         return lines
 
     def __str__(self) -> str:
@@ -235,7 +252,8 @@ def rounded(value: float, error: float) -> str:
         return f"{value:.3g} ± 0"
     places = -math.floor(math.log10(error / 3))
     shown = max(0, places)
-    return f"{round(value, places):.{shown}f} ± {round(error, places):.{shown}f}"
+    value = round(value, places) + 0.0  # adding zero makes -0 a 0
+    return f"{value:.{shown}f} ± {round(error, places):.{shown}f}"
 
 
 def outlook(more: float, rival: str = "") -> str:
@@ -289,6 +307,7 @@ def verdict_of(ranking: CellArrays) -> Verdict:
         alpha=ranking.alpha,
         n_needed=needed,
         answer=datasets[0].best if n_datasets == 1 else overall,
+        ranks=dict(zip(names, ranking.average_ranks_[order].tolist(), strict=True)),
         eliminated=[*getattr(ranking, "eliminated_", ())],
     )
 

@@ -20,8 +20,6 @@ from sklearn_mdl.model_selection import (
     Ranking,
     RepresentationScorer,
     Verdict,
-    names_of,
-    outlook,
     rounded,
 )
 from sklearn_mdl.ranking import average_ranks
@@ -124,11 +122,7 @@ class Comparison:
 
     def lines(self) -> list[str]:
         """Return the answer line by line."""
-        lines = self._of_one() if self._n_datasets == 1 else self._of_several()
-        if self.scorer.eliminated_:
-            out = names_of(list(self.scorer.eliminated_))
-            lines[0] += f" Eliminated before: {out}."
-        return [line for line in [*lines, self._of_pairs()] if line]
+        return [*self._answer.overall(), *self._of_pairs()]
 
     def rows(self, dataset: str | None = None) -> list[Row]:
         """Return the results of each encoder, with the shortest code first.
@@ -337,56 +331,18 @@ class Comparison:
             for e in self.scorer.encoder_names_
         ]
 
-    def _of_one(self) -> list[str]:
-        (task,) = self._answer.datasets
-        if task.runner_up is None:
-            return [
-                f"{task.winner}, the only encoder ranked: {task.codelength:.0f} nats."
-            ]
-        by = rounded(task.margin, task.half_width)
-        start = f"{task.winner} has the shortest code, {by} nats shorter than "
-        start += f"that of {task.runner_up}."
-        if math.isnan(task.half_width):
-            gone = "Traces of cells are gone: fit again to find out if this is chance."
-            return [start, gone]
-        if not task.ties:
-            return [start, "All other codes are significantly longer."]
-        ties = f"Not significantly longer: {names_of(task.ties)}."
-        more = task.best.more_labels
-        return [start, f"{ties} {outlook(more).capitalize()}." if more else ties]
-
-    def _of_several(self) -> list[str]:
-        answer, names, n = self._answer, self.scorer.encoder_names_, self._n_datasets
-        if len(names) == 1:
-            return [f"{answer.best}, the only encoder ranked, on {n} datasets."]
-        wins = sum(task.winner == answer.best for task in answer.datasets)
-        ranks = dict(zip(names, self.scorer.average_ranks_, strict=True))
-        rank = ranks.pop(answer.best)
-        tied = [name for name, other in ranks.items() if other == rank]
-        shared = f", like {names_of(tied)}," if tied else ","
-        start = f"{answer.best} has the best average rank, {rank:.1f} of {len(names)}"
-        lines = [f"{start}{shared} and the shortest code on {wins} of {n} datasets."]
-        if answer.has_test and answer.equivalent:
-            lines.append(f"Not significantly worse: {names_of(answer.equivalent)}.")
-        elif answer.has_test:
-            lines.append("All other encoders are significantly worse.")
-        else:
-            out = names_of(answer.out) if answer.out else "no encoder"
-            lines.append(f"Significantly worse than the winner everywhere: {out}.")
-        return lines
-
-    def _of_pairs(self) -> str:
+    def _of_pairs(self) -> list[str]:
         best = self._answer.best
         own = [one for one in self.total_gains if best in (one.first, one.second)]
         if not own:
-            return ""
+            return []
         added = own[0].second if own[0].first == best else own[0].first
         if own[0].saved <= own[0].half:
-            return f"Adding another encoder to {best} saves nothing significant."
+            return [f"Adding another encoder to {best} saves nothing significant."]
         by = rounded(own[0].saved, own[0].half)
         n = self._n_datasets
         where = f" on {n} datasets together" if n > 1 else ""
-        return f"Adding {added} to {best} saves {by} nats{where}."
+        return [f"Adding {added} to {best} saves {by} nats{where}."]
 
 
 def _total(gains: Sequence[Gain]) -> Gain:

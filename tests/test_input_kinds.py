@@ -276,5 +276,5 @@ TWO = {"a": X, "b": X[:, :9]}
     ],
 )
 def test_masked_values_are_missing(call):
-    with pytest.raises(ValueError, match="must hold a value in every place, but row 3"):
+    with pytest.raises(ValueError, match="must have no masked values, but row 3"):
         call()

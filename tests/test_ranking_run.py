@@ -363,7 +363,9 @@ def test_a_damaged_cell_is_reported_and_scored_again(tmp_path, monkeypatch, dama
     before = cells_in(tmp_path)
     path.write_bytes(damage(path.read_bytes()))
     scored = count_cells(monkeypatch)
-    with pytest.warns(UserWarning, match=r"must be a whole cell, but .* run again"):
+    with pytest.warns(
+        UserWarning, match=r"must hold a complete cell, but .* run again"
+    ):
         small(results=tmp_path).fit(single())
     assert len(scored) == 1
     assert cells_in(tmp_path) == before
@@ -388,7 +390,7 @@ def test_a_cell_that_was_changed_and_sealed_again_is_reported(
     small(results=tmp_path).fit(single())
     path, before = one_cell(tmp_path), cells_in(tmp_path)
     path.write_bytes(resealed(path.read_bytes(), change))
-    with pytest.warns(UserWarning, match=f"a whole cell, but .*{message}"):
+    with pytest.warns(UserWarning, match=f"a complete cell, but .*{message}"):
         small(results=tmp_path).fit(single())
     assert cells_in(tmp_path) == before
 

@@ -474,7 +474,7 @@ def test_sparse_features_have_the_codes_of_dense_ones():
 
 def test_real_labels_are_sent_to_the_regressor():
     X, y = blobs()
-    words = "{} holds continuous ones; pass an MDLReadoutSwitcherRegressor"
+    words = "{} holds continuous values; pass an MDLReadoutSwitcherRegressor"
     with pytest.raises(ValueError, match=words.format("dataset 'blobs'")):
         small().fit({"blobs": (X, y + 0.5)}, {"raw": None})
     with pytest.raises(ValueError, match=words.format("y")):
@@ -739,7 +739,12 @@ def _bad_inputs():
             r"'d' needs .* only one class, \[0\]",
         ),
         "no label": ({"d": (X, lost)}, {"e": None}, ValueError, "'d' holds nan"),
-        "a word": ({"d": (X, mixed)}, {"e": None}, ValueError, "'d' holds others"),
+        "a word": (
+            {"d": (X, mixed)},
+            {"e": None},
+            ValueError,
+            "'d' holds other values",
+        ),
         "no features": ({"d": ({}, y)}, None, ValueError, "encoder"),
     }
 

@@ -142,7 +142,11 @@ def test_numbers_of_a_sequence_are_a_table_and_a_figure(fitted):
     [
         ({"wide": (np.zeros((6, 9)), [0, 1] * 3)}, None, "features must be equal"),
         ({"one": None, "same": None}, None, "at least two names to pairs"),
-        ({}, ["one", "same", "other"], "order must be .*each once"),
+        (
+            {},
+            ["one", "same", "other"],
+            "order must be a list that names each of .* once",
+        ),
         (
             {"flat": (np.zeros((6, D)), np.ones(6))},
             None,

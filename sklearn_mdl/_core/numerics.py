@@ -1,4 +1,4 @@
-"""Fast arithmetic of a run with reproducible bits."""
+"""Fast arithmetic with bitwise reproducible results."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from torch import Tensor
 
 from sklearn_mdl._core.unsupported import unsupported
 
-# Otherwise MKL may sum in an order that depends on memory addresses (and does on other
-# makers' processors), so that a stack of readouts would not equal its parts. MKL reads
-# this at the first product of a process. It costs no time.
+# By default, MKL may sum in an order that depends on memory addresses, as it does on
+# processors that Intel did not make. A stack of readouts would then not equal its
+# parts. MKL reads this setting at the first product of a process. It costs no time.
 os.environ.setdefault("MKL_CBWR", "AUTO")
 
 
@@ -69,7 +69,7 @@ class _SharedSetting:
         self, make: Callable[[], Callable[[], object]], *, in_main_thread: bool = False
     ) -> None:
         self._make = make  # returns the function that reverts it
-        self._in_main_thread = in_main_thread  # only it can revert it
+        self._in_main_thread = in_main_thread  # only the main thread can revert
         self._lock = threading.Lock()
         self._n_inside = 0
         self._owed: Callable[[], object] | None = None
@@ -209,8 +209,8 @@ def as_array(values: object) -> Any:
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         row = np.argwhere(np.ma.getmaskarray(values))[0][0]
         raise ValueError(
-            f"Arrays must hold a value in every place, but row {row} is masked; drop "
-            "such rows, or fill them in"
+            f"Arrays must have no masked values, but row {row} has one; drop such "
+            "rows, or fill them in, for example with X.filled(0)"
         )
     if not isinstance(values, torch.Tensor):
         return values
@@ -282,10 +282,10 @@ def _multiplies(precision: str, device: torch.device) -> bool:
 
 
 def rounded_product(a: Tensor, b: Tensor) -> Tensor:
-    """Multiply stacks of bfloat16 matrices with float32 sums and product.
+    """Multiply stacks of bfloat16 matrices, with sums and result in float32.
 
-    On a CPU torch rounds finished sums to bfloat16, since it has no other product of
-    such factors.
+    On a CPU the finished sums are rounded to bfloat16, because torch cannot return
+    anything else there.
     """
     if a.device.type == "cpu":
         return torch.bmm(a, b).float()
@@ -304,7 +304,7 @@ def tensor_floats() -> Iterator[None]:
 
 
 def last_level_cache() -> int | None:
-    """Return the bytes of the largest cache of a core, or None if unknown."""
+    """Return the size in bytes of a core's largest cache, or None if unknown."""
     # Not SC_LEVEL3_CACHE_SIZE, which may include caches of other cores.
     sizes = []
     for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
@@ -318,7 +318,7 @@ _granted: ContextVar[int | None] = ContextVar("granted", default=None)
 
 @contextmanager
 def granted_memory(n_bytes: int) -> Iterator[None]:
-    """Limit :func:`memory_of`, for example by the size of a file to load."""
+    """Limit :func:`memory_of`, for example to the size of a file to load."""
     token = _granted.set(n_bytes)
     try:
         yield

@@ -24,8 +24,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     help = (
         "directory of DATASET/ENCODER.npy with DATASET/labels.npy and, for rows in "
         "groups, such as patients, DATASET/groups.npy; or one such DATASET; an .h5ad, "
-        ".parquet, .npz or .h5 file or a folder of them; a folder of eva, of HEAR or "
-        "of Hugging Face datasets; a .csv file of texts and labels, encoded by n-grams"
+        ".parquet, .npz or .h5 file or a folder of them; a folder of "
+        "Hugging Face datasets, or one written by eva or HEAR; a .csv file of texts "
+        "and labels, encoded by n-grams"
     )
     _options.add(parser, "features", help, "FEATURES", type=Path)
     help = "column of labels, if a file has several"
@@ -52,8 +53,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     _options.add(parser, "--time-budget", help, "SECONDS", type=float)
     help = (
         "first race the encoders on each dataset, and do not score those that lose; "
-        "the value is the probability of losing the best one on a dataset, such as "
-        "0.05 (default: no race)"
+        "the value, such as 0.05, is the highest probability of eliminating the best "
+        "one on a dataset (default: no race)"
     )
     _options.add(parser, "--eliminate", help, "N", type=float)
     help = (
@@ -65,7 +66,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     _options.add_flag(parser, "--dry-run", help)
     help = "also report the accuracy of a linear probe on a held-out fifth of the rows"
     _options.add_flag(parser, "--accuracy", help)
-    few = "linear on at most 500 labels, closed-form on 2,048, else default"
+    few = "linear up to 500 labels, closed-form up to 2,048, else default"
     _options.add_readouts(parser, f"{few}; with --device or --precision always default")
     _options.add_targets(parser)
     _options.add_permutations(parser)
@@ -148,7 +149,7 @@ def _accuracies(
 
 
 def _check_pairs(options: argparse.Namespace) -> None:
-    """Raise for a single encoder, and for orders that pairs may not have."""
+    """Raise for fewer than two encoders in pairs, and for pairs in limited time."""
     if options.pairs is None:
         return
     if options.pairs < 2:
@@ -157,8 +158,8 @@ def _check_pairs(options: argparse.Namespace) -> None:
         )
     if options.time_budget is not None:
         raise ValueError(
-            "--pairs needs equal numbers of orders, got --time-budget; leave one "
-            "of them out"
+            "--pairs needs the same number of orders for every encoder, got "
+            "--time-budget; leave one of them out"
         )
 
 

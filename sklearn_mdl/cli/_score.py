@@ -26,7 +26,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     help = "save the losses as .npy or .safetensors, for remix"
     _options.add(parser, "--losses", help, "PATH", type=Path)
     _options.add_permutations(parser)
-    help = "stacks of readouts trained in parallel"
+    help = "number of stacks of readouts to train in parallel"
     _options.add(parser, "--n-jobs", help, "N", 1)
 
 
@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _check_permutations(options: argparse.Namespace) -> None:
-    """Raise the errors of a permutation test before the run."""
+    """Raise now for options that a permutation test would reject after the run."""
     if options.permutations is None:
         return
     sklearn_mdl.switcher.check_permutations(options.permutations)

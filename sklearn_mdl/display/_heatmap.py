@@ -25,7 +25,7 @@ class RankingHeatmapDisplay(base.Display):
     """Heat map with one value for each encoder and dataset.
 
     ``"savings"`` shows the nats per example saved relative to a code without features.
-    Below zero the features cost more than they save.
+    A negative value means that the features cost more than they save.
 
     ``"preferred-readout"`` shows the readout with the largest mean posterior, as in the
     paper's table of readout models: ``argmax_k 1/T sum_t p(k at t | labels before t)``,
@@ -88,7 +88,9 @@ class RankingHeatmapDisplay(base.Display):
         self.readouts = sorted(found, key=_naturally) if readouts is None else readouts
         if not found <= set(self.readouts):
             cure = f"add {sorted(found - set(self.readouts))}"
-            raise invalid("readouts", "all that are preferred", self.readouts, cure)
+            raise invalid(
+                "readouts", "a list of all preferred readouts", self.readouts, cure
+            )
 
     @classmethod
     def from_scorer(
@@ -108,8 +110,8 @@ class RankingHeatmapDisplay(base.Display):
             A fitted ranking.
         kind : {"savings", "preferred-readout"}, default="savings"
         reference : {"uniform", "frequency", "labels"}, default="uniform"
-            The code without features: uniform, by frequencies so far, or the best code
-            given the earlier labels.
+            The code without features: the uniform code, the code of the frequencies so
+            far, or the best code that only uses earlier labels.
         readouts : sequence of str, optional
             Architectures from simple to deep. By default all architectures of the
             ranking, in the order of its readouts.
@@ -132,7 +134,7 @@ class RankingHeatmapDisplay(base.Display):
     def plot(
         self, ax: base.Axes | None = None, *, within_datasets: bool = True
     ) -> Self:
-        """Draw the map with a number in every field.
+        """Draw the map with a number in every cell.
 
         Parameters
         ----------
@@ -141,9 +143,10 @@ class RankingHeatmapDisplay(base.Display):
             encoders and datasets and the length of their names.
         within_datasets : bool, default=True
             If True, colours of savings run from the lowest to the highest on each
-            dataset. They are cut off below the median by three times the distance of
-            the best from it. If False, colours show nats, which differ more between
-            datasets than between encoders.
+            dataset. Values far below the median share one colour: those further from it
+            than three times the gap between the best value and the median. If
+            False, colours show nats, which differ more between datasets than
+            between encoders.
 
         Returns
         -------
@@ -174,7 +177,7 @@ class RankingHeatmapDisplay(base.Display):
         if savings:
             label = f"nats per example saved relative to {self.reference}"
             if within_datasets:
-                label += "\ncolours from the least to the most on each dataset"
+                label += "\ncolours run from lowest to highest on each dataset"
             ax.set_xlabel(label, wrap=True)
         else:
             self._put_legend(below)

@@ -232,7 +232,7 @@ def _encoded(
             check(features)
             return features if keeps_data(encoder) else _owned(features)
         if isinstance(encoder, ViewEncoder):
-            encoder = clone(encoder)  # because it is fitted
+            encoder = clone(encoder)  # fitting must not change the caller's encoder
         return cache.features(encoder, given, name=names, check=check)
     except Exception as error:
         return Failure.of(error, *names)
@@ -291,7 +291,7 @@ def checked_targets(labels: np.ndarray, name: str, targets: str) -> bool:
     is_real = targets == "real" or (targets == "auto" and not whole)
     if targets == "auto" and labels.ndim == 1 and finite.all() and may_be_real(labels):
         raise ValueError(
-            f"Labels must be clearly classes or real numbers, but {name} holds "
+            f"Labels must clearly be classes or real numbers, but {name} holds "
             f"{len(np.unique(labels))} different whole numbers as floats in "
             f'{len(labels)} rows; pass targets="real" (--targets real) or '
             'targets="classes" (--targets classes)'
@@ -319,9 +319,11 @@ def _check_classes(labels: np.ndarray, name: str) -> None:
     try:
         check_class_labels(labels)
     except (TypeError, ValueError) as error:  # some labels cannot be compared
-        kind = f"others ({' '.join(str(error).split())}); store only numbers or text"
+        kind = (
+            f"other values ({' '.join(str(error).split())}); store only numbers or text"
+        )
         if labels.dtype.kind == "f":
-            kind = "continuous ones; pass an MDLReadoutSwitcherRegressor, or bin them"
+            kind = "continuous values; pass an MDLReadoutSwitcherRegressor, or bin them"
         raise ValueError(f"Labels must be classes, but {name} holds {kind}") from error
 
 
@@ -347,7 +349,7 @@ def _report_gaps(gaps: dict[str, list[str]], missing: str) -> None:
     text = "; ".join(f"{name!r} lacks {lacking}" for name, lacking in gaps.items())
     if missing == "raise":
         raise ValueError(
-            "Every dataset must hold every encoder, since ranks over unequal sets are "
+            "Every dataset must have every encoder, since ranks over unequal sets are "
             f"meaningless, but {text}; complete the features or pass missing='drop'"
         )
     warn_caller(f"Dropped datasets without all encoders: {text}")

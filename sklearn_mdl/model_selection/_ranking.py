@@ -27,7 +27,7 @@ class PrintedRanking(RankStatistics):
             n_classes. Then come codelength, switching_codelength, per_example and
             savings_per_example (nats), and accuracy (of predictions made before the
             label was seen). The last columns are the p-value of a permutation test
-            (under only the kernel readouts), the rank within the dataset, the best
+            (with only the kernel readouts), the rank within the dataset, the best
             readout, the number of readouts, their replay streams and scalings, and the
             seconds. Both codelengths are equal without a pool.
 

@@ -36,7 +36,7 @@ _KINDS = {
 
 
 def text_of(cell: Cell, identity: Mapping[str, object]) -> bytes:
-    """Return a cell as JSON: its results except the trace, identity and a checksum."""
+    """Return a cell as JSON: results without the trace, identity and checksum."""
     kept = cell.kept()
     if math.isnan(cell.accuracy):  # NaN is not JSON
         kept["accuracy"] = None
@@ -72,7 +72,7 @@ def cell_of(
     NewerFormat
         If a later version of this package wrote it.
     ValueError
-        If the text is not that of this cell.
+        If the text is damaged or describes another cell.
     """
     content = _content(text, where)
     if canonical(content["identity"]) != canonical(identity):
@@ -159,7 +159,7 @@ class CellStore:
         }
 
     def entry(self, task: Task) -> tuple[dict[str, object], Path, TraceFile]:
-        """Return the identity of a cell, the file of its JSON, and that of its trace.
+        """Return the identity of a cell, the path of its JSON, and its trace file.
 
         Both files are named by the digest of the identity.
         """
@@ -202,7 +202,7 @@ class CellStore:
             if not os.path.lexists(path):
                 return None
             warn_caller(
-                f"{path} must be a whole cell, but {error}; this cell is run again"
+                f"{path} must hold a complete cell, but {error}; it is run again"
             )
             return None
         return cell
@@ -235,7 +235,7 @@ class CellStore:
             )
 
     def save(self, task: Task, cell: Cell) -> Cell:
-        """Write a cell and return it with its trace in the file.
+        """Write a cell, and return it with a trace that is read from the file.
 
         Raises
         ------

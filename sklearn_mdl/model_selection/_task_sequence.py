@@ -65,7 +65,7 @@ class TaskSequence(BaseEstimator):
     Parameters
     ----------
     switcher : MDLReadoutSwitcher or readout, default=None
-        Switcher to clone for every stream. None is a switcher with ``"closed-form"``
+        Switcher to clone for every stream. By default, one with ``"closed-form"``
         readouts.
     heads : {"separate", "shared"}, default="separate"
         With "shared", equal labels are the same class in all tasks. With "separate",
@@ -153,8 +153,8 @@ class TaskSequence(BaseEstimator):
         Parameters
         ----------
         tasks : mapping of str to (X, y)
-            Features (n_samples, n_features), with the same ``n_features``, and labels
-            (n_samples,).
+            Features (n_samples, n_features) and labels (n_samples,). All tasks must
+            have the same ``n_features``.
         order : sequence of str, default=None
             All names in the order of the sequence. None keeps the order of `tasks`.
 
@@ -171,7 +171,7 @@ class TaskSequence(BaseEstimator):
         names = _names_of(tasks)
         sequence = names if order is None else [str(name) for name in order]
         if sorted(sequence) != sorted(names):
-            required = f"a list of {names}, each once"
+            required = f"a list that names each of {names} once"
             raise invalid("order", required, sequence, "pass order=None")
         found = self._encoded(tasks)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))

@@ -1,4 +1,4 @@
-"""Forecast of the time, memory and disk space of a pass from a trial on a few rows."""
+"""Forecast how long a pass takes and how much space, by a trial on a few rows."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class PassForecast(NamedTuple):
         Elapsed time if the parts are spread evenly over the devices and each uses one
         thread.
     memory_bytes : int
-        Memory of readouts, losses and posterior, without libraries (about 400 MB) and
-        memory-mapped rows.
+        Memory of readouts, losses and posterior. Libraries (about 400 MB) and
+        memory-mapped rows are not included.
     disk_bytes : int
         Largest size of the store, the checkpoint and the files of parts.
     trial_rows : int
@@ -70,8 +70,8 @@ class PassForecast(NamedTuple):
         size, disk = size_text(self.memory_bytes), size_text(self.disk_bytes)
         return (
             f"{what}{parts * (self.n_parts > 1)}: about {duration_text(self.seconds)}\n"
-            f"({duration_text(self.cpu_seconds)} of computing), {size} of memory, "
-            f"{disk} on disk, by a trial on {self.trial_rows} rows"
+            f"({duration_text(self.cpu_seconds)} of CPU time), {size} of memory, "
+            f"{disk} on disk, estimated from a trial on {self.trial_rows} rows"
         )
 
 
@@ -90,7 +90,7 @@ class Timed:
     Parameters
     ----------
     parts : list of Threads
-        The parts, with the columns of each among all readouts.
+        The columns of each part, among all readouts, and the part.
 
     Attributes
     ----------

@@ -24,7 +24,7 @@ from sklearn_mdl.switching._thinning import PosteriorThinner
 
 Floats = NDArray[np.float64]
 
-# Size of the stored states between two checkpoints, unless more steps are needed.
+# Numbers in the states between two checkpoints. Very long streams need more.
 _HELD = 2**22
 
 
@@ -73,9 +73,9 @@ def smoothed_posterior(
     Notes
     -----
     The algorithm is the forward-backward recursion. States are stored at checkpoints
-    and recomputed between them. Besides checkpoints, losses and result, memory does not
-    grow with ``N``. A label that is impossible for every expert is ignored, as in
-    `forward`.
+    and recomputed between them. Apart from checkpoints, losses and the result, memory
+    use does not grow with ``N``. A label that is impossible for every expert is
+    ignored, as in `forward`.
 
     References
     ----------
@@ -134,7 +134,7 @@ def _backward(
 def _smooth(
     part: MarkovFilter, losses: Floats, message: Floats | None
 ) -> tuple[Floats, Floats | None]:
-    """Smooth a block of steps in logs, since later labels may outweigh earlier ones.
+    """Smooth a block of steps in logs, to avoid underflow.
 
     Parameters
     ----------
@@ -149,7 +149,7 @@ def _smooth(
     -------
     posterior : ndarray of shape (n, K)
     message : ndarray of shape (n_rows, K) or None
-        As the argument, for the last step before the block.
+        The same for the last step before the block.
     """
     first, prior, w = part.t, part.prior, part.w
     states: list[Floats] = []

@@ -137,11 +137,11 @@ class FileMixin:
     ) -> Self:
         """Load an estimator written by :meth:`save`.
 
-        If you fit it further, results are bitwise those of the saved estimator. You can
-        load files that you do not trust. No code in them is run, and only objects of
-        this package are created. Memory is limited by the size of the file, apart from
-        networks of timm that it names. Nothing else is read or downloaded unless you
-        allow it.
+        If you fit it further, results are bitwise the same as for the saved estimator.
+        You can load files that you do not trust. No code in them is run, and only
+        objects of this package are created. Memory use is limited by the size of the
+        file, except for timm networks that it names. Nothing else is read or downloaded
+        unless you allow it.
 
         Parameters
         ----------
@@ -186,7 +186,7 @@ class TrustedSources(NamedTuple):
         """Raise ValueError if an estimator would read anything else."""
         sources = estimator._sources() if hasattr(estimator, "_sources") else Sources()
         kind, trust = type(estimator).__name__, " if you trust its writer"
-        where = f"{path} must read nothing else unless it is allowed, but its {kind}"
+        where = f"{path} may only use sources that you allow, but its {kind}"
         for name in () if self.network else sources.network:
             cure = f"pass allow_network=True{trust}"
             raise ValueError(f"{where} fetches {name!r}; {cure}")
@@ -304,7 +304,8 @@ def load_estimator(
         )
         raise damaged(path, required, _reason(error), cure) from error
     if not isinstance(estimator, kind):
-        found, cure = f"holds a {type(estimator).__name__}", "call load of that class"
+        name = type(estimator).__name__
+        found, cure = f"it holds a {name}", f"call {name}.load(path)"
         raise damaged(path, f"a {kind.__name__}", found, cure)
     for part in estimators_in(estimator):
         allowed.check(part, path)
@@ -324,7 +325,7 @@ def load_estimator(
         raise
     except Exception as error:  # a forged file may contain anything
         required = "settings and numbers that were saved together"
-        cure = f"save it again, it was written by {_writer(about)}"
+        cure = f"save it again (it was written by {_writer(about)})"
         raise damaged(path, required, _reason(error), cure) from error
     return estimator
 

@@ -60,8 +60,8 @@ class Groups:
 class _Awake(NamedTuple):
     """Groups with at least one readout awake, and the members of each.
 
-    Positions of members are relative to all readouts awake, and to all grouped
-    readouts. A group is whole if all its members are awake.
+    ``places`` are positions of the members among all readouts awake, and ``grouped``
+    among all readouts in groups. A group is whole if all its members are awake.
     """
 
     groups: NDArray[np.intp]
@@ -104,7 +104,7 @@ class NoMixer:
         """Change nothing."""
 
     def state_dict(self) -> dict[str, np.ndarray]:
-        """Return nothing."""
+        """Return an empty state."""
         return {}
 
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
@@ -154,7 +154,7 @@ class GroupMixer(NoMixer):
     def mixtures(
         self, values: Sequence[Tensor], losses: Floats, known: NDArray[np.intp]
     ) -> Floats:
-        """Mix n rows of predictions of the readouts awake in turn.
+        """Mix the predictions of the readouts awake for n rows, row by row.
 
         Parameters
         ----------

@@ -71,8 +71,8 @@ READERS = (
     Reader("parquet file", _file(".parquet"), arrow.read_parquet),
     Reader(".npz file", _file(".npz"), npz.read_npz),
     Reader("HDF5 file of embeddings by id", _file(*hdf5.SUFFIXES), hdf5.read_by_id),
-    Reader("folder of HEAR", _marked(hear.METADATA), hear.read_task),
-    Reader("folder of eva", _marked(eva.MANIFEST), eva.read_manifest),
+    Reader("HEAR folder", _marked(hear.METADATA), hear.read_task),
+    Reader("eva folder", _marked(eva.MANIFEST), eva.read_manifest),
     Reader("folder of Hugging Face datasets", _saved, arrow.read_saved),
     Reader("folder of AnnData files", _files_in(".h5ad"), hdf5.read_h5ad),
     Reader(
@@ -100,8 +100,8 @@ def load_representations(
     The format is detected automatically. Reading never runs code from a file. You can
     read any of these, or a folder of such files:
 
-    * an AnnData file ``.h5ad``, where ``obsm`` has the encoders and a column of ``obs``
-      the labels
+    * an AnnData file ``.h5ad``, where ``obsm`` holds the encoders and a column of
+      ``obs`` holds the labels
     * parquet or a folder saved by ``datasets``, where columns of lists are encoders
     * ``.npz``, where arrays with two axes are encoders
     * HDF5 with an embedding for each id, next to a CSV file of labels
@@ -113,7 +113,7 @@ def load_representations(
     ----------
     source : path-like or AnnData
     label : str, default=None
-        Column of labels. By default a column with a usual name, or the only column.
+        Column of labels. By default a column with a common name, or the only column.
     splits : list of str, default=None
         Splits to read, if the files have any. By default all splits are read in turn,
         since a prequential code needs no held-out data.
@@ -164,7 +164,7 @@ def load_representations(
             parts = [part for place in places for part in reader.read(place, wanted)]
             return joined(reader.kind, parts, missing)
     if path.is_file():
-        required = "a file .h5ad, .parquet, .npz, .h5 or .hdf5"
+        required = "an .h5ad, .parquet, .npz, .h5 or .hdf5 file"
         cure = "write DATASET/ENCODER.npy with DATASET/labels.npy"
         raise invalid("source", required, str(path), cure)
     if groups is not None:
@@ -179,7 +179,7 @@ def is_anndata(source: object) -> bool:
 
 
 def _of_anndata(adata: Any, wanted: ReadRequest) -> list[Part]:
-    """Read the arrays in ``obsm`` and a column of ``obs`` of an object."""
+    """Read the arrays in ``obsm`` and a column of ``obs``."""
     column = label_column(list(adata.obs.columns), wanted, "obs")
     columns = {
         name: masked(adata.obs[name].tolist(), adata.obs[name].notna())

@@ -10,7 +10,7 @@ import numpy as np
 
 from sklearn_mdl.datasets._vtab import data
 
-# The first four bytes of a file are its type, as the owners document.
+# The first four bytes of a file give its type, as documented by the authors.
 TYPES: dict[int, np.dtype] = {
     0x1E3D4C51: np.dtype("<f4"),
     0x1E3D4C53: np.dtype("<f8"),
@@ -18,7 +18,7 @@ TYPES: dict[int, np.dtype] = {
     0x1E3D4C55: np.dtype("u1"),
     0x1E3D4C56: np.dtype("<i2"),
 }
-ELEVATION, AZIMUTH = 1, 2  # columns of the info files; the azimuth counts 0, 2, ..., 34
+ELEVATION, AZIMUTH = 1, 2  # columns of the info files; azimuths are 0, 2, ..., 34
 READ_AT_ONCE = 256  # pairs of images
 
 

@@ -79,7 +79,7 @@ class _Draws:
         named = {f"{dataset} {n} {k}": draw for k, draw in enumerate(draws)}
         switcher = MDLReadoutSwitcher(readouts=self.readouts)
         self.scorer = RepresentationScorer(
-            switcher, n_orders=N_ORDERS, results=self.results
+            switcher, n_orders=max(N_ORDERS, self.orders), results=self.results
         ).fit(named)
         self.draws = [
             [cell for cell in self.scorer.cells_ if cell.dataset == name]

@@ -234,6 +234,12 @@ def test_a_label_column_that_is_not_there_lists_those_that_are(tmp_path, write):
     assert "--label" in text
 
 
+def test_a_file_without_labels_is_refused(tmp_path):
+    np.savez(tmp_path / "study.npz", X=np.zeros((5, 3)))
+    found = message(tmp_path / "study.npz")
+    assert "must hold labels, but it only has features; add an array" in found
+
+
 @pytest.mark.parametrize("write", [w for w in WRITERS if w != hear])
 def test_groups_are_those_of_a_column(tmp_path, write):
     options = {"columns": ["patient"]} if write == hdf5 else {}

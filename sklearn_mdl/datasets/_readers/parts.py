@@ -139,6 +139,9 @@ def label_column(columns: Iterable[str], wanted: ReadRequest, place: object) -> 
         found = [name for name in LABEL_NAMES if name in there] or there
         if len(found) == 1:
             return found[0]
+    if not there:
+        cure = "add an array or column named y"
+        raise damaged(place, "labels", "it only has features", cure)
     cure = f"pass one of these columns of {place} as label (--label)"
     raise invalid("label", f"one of {there}", wanted.label, cure)
 

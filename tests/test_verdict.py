@@ -268,6 +268,20 @@ def test_orders_add_the_variance_of_their_mean():
     assert found.margin == pytest.approx(0.2 * 40 + 4 / 3)
 
 
+@pytest.mark.parametrize("n_orders", [1, 2, 4])
+def test_more_orders_do_not_average_the_variance_of_rows(n_orders):
+    rng, found, draws = np.random.default_rng(0), [], []
+    for _ in range(80):
+        losses = rng.normal(size=(2, n_orders, 400))
+        losses -= losses.mean(-1, keepdims=True)  # orders have equal codelengths
+        (sample,) = made(losses[None]).codelength_samples_
+        found.append(sample.variance(0, 1)[0])
+        draws.append(np.var(np.diff(sample.draws(rng))))
+    assert np.mean(found) == pytest.approx(TRAINING**2 * 2 * 400, rel=0.1)
+    tails = 25 / 23  # of Student's distribution
+    assert np.mean(draws) == pytest.approx(tails * np.mean(found), rel=0.1)
+
+
 @pytest.mark.parametrize(("trend", "memory"), [(0.0, 0.0), (3.0, 0.0), (0.0, 0.5)])
 def test_the_variance_of_a_sum_knows_no_trend_and_knows_neighbours(trend, memory):
     rng = np.random.default_rng(0)

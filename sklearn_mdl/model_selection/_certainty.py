@@ -11,8 +11,10 @@ are paired. Prequential losses are dependent in two ways:
   reveal this variation, but disjoint draws can: standard deviations over them are
   ``TRAINING`` times as large (``python -m benchmarks certainty spread``).
 
-With several orders, the loss of an example is its mean over orders, and the variance of
-this mean is added.
+With several orders, the variance over rows is the mean of what each order gives, and
+the variance of the mean over orders is added. The losses of an example averaged over
+orders would vary less, but disjoint draws do not: what averages out there is how the
+other rows were learned.
 """
 
 from __future__ import annotations
@@ -50,9 +52,10 @@ class Sample:
     ----------
     codelengths : ndarray of shape (n_encoders,)
         Means over orders, in nats.
-    contrasts : ndarray of shape (n_pairs, n_encoders)
-        Differences between neighbouring blocks of rows, scaled so that the sum of their
-        squares is the variance of a codelength over draws of rows. NaN without traces.
+    contrasts : ndarray of shape (n_orders * n_pairs, n_encoders)
+        Differences between neighbouring blocks of rows in each order, scaled so that
+        the sum of their squares is the variance of a codelength over draws of rows. NaN
+        without traces.
     by_order : ndarray of shape (n_orders, n_encoders)
         Codelengths minus their means, in nats.
     rates : ndarray of shape (n_encoders,)
@@ -66,6 +69,11 @@ class Sample:
     rates: Floats
     n_samples: int
 
+    @property
+    def n_pairs(self) -> int:
+        """Pairs of blocks in one order."""
+        return len(self.contrasts) // len(self.by_order)
+
     def variance(self, first: Columns, second: Columns) -> tuple[Floats, Floats]:
         """Return the variances of differences and their degrees of freedom.
 
@@ -73,7 +81,7 @@ class Sample:
         Satterthwaite.
         """
         rows = ((self.contrasts[:, first] - self.contrasts[:, second]) ** 2).sum(0)
-        n_pairs, n_orders = len(self.contrasts), len(self.by_order)
+        n_pairs, n_orders = self.n_pairs, len(self.by_order)
         if n_orders == 1:
             return rows, np.full_like(rows, n_pairs)
         by_order = self.by_order[:, first] - self.by_order[:, second]
@@ -115,7 +123,7 @@ class Sample:
         two encoders share cancels in their difference.
         """
         n_orders = len(self.by_order)
-        found: Floats = self.codelengths + _student(rng, self.contrasts)
+        found: Floats = self.codelengths + _student(rng, self.contrasts, self.n_pairs)
         if n_orders > 1:
             by_order = self.by_order / math.sqrt(n_orders * (n_orders - 1))
             found += _student(rng, by_order, n_orders - 1)
@@ -141,7 +149,7 @@ class Sample:
         gain = n * float(self.rates[rival] - self.rates[winner])
         if margin > 0 and margin >= doubt:
             return 0.0
-        if math.isnan(doubt) or len(self.contrasts) < MIN_PAIRS:
+        if math.isnan(doubt) or self.n_pairs < MIN_PAIRS:
             return math.nan
         if gain <= 0:
             return math.inf
@@ -151,12 +159,11 @@ class Sample:
         return math.inf if times > MOST_TIMES else math.ceil(n * (times - 1))
 
 
-def _student(rng: np.random.Generator, rows: Floats, freedom: int = 0) -> Floats:
+def _student(rng: np.random.Generator, rows: Floats, freedom: int) -> Floats:
     """Draw random sums of rows (n, K) with the tails of Student's distribution.
 
-    The degrees of freedom are those given, or as many as rows. NaN without rows.
+    NaN without degrees of freedom.
     """
-    freedom = freedom or len(rows)
     if not freedom:
         return np.full((N_DRAWS, rows.shape[1]), np.nan)
     scale = np.sqrt(rng.chisquare(freedom, (N_DRAWS, 1)) / freedom)
@@ -174,46 +181,40 @@ def sample_of(encoders: Sequence[Sequence[Cell]]) -> Sample:
     length = max(1, n_units // N_BLOCKS)
     n_pairs = n_units // (2 * length)
     n_used = 2 * length * n_pairs
-    scale = TRAINING * math.sqrt(n_units / n_used) if n_used else math.nan
-    contrasts, rates = np.full((n_pairs, len(encoders)), np.nan), np.full_like(mean, 0)
+    scale = TRAINING * math.sqrt(n_units / n_used / len(totals)) if n_used else math.nan
+    contrasts = np.full((len(totals) * n_pairs, len(encoders)), np.nan)
+    rates = np.full_like(mean, np.nan)
     try:
         for e, cells in enumerate(encoders):
-            rows, late = _losses(cells)
-            blocks = rows[:n_used].reshape(n_pairs, 2, length).sum(-1)
+            streams = np.array([_stream(cell) for cell in cells])
+            blocks = streams[:, :n_used].reshape(-1, 2, length).sum(-1)
             contrasts[:, e] = scale * (blocks[:, 0] - blocks[:, 1])
-            rates[e] = late
+            rates[e] = np.mean([cell.codelengths[n // 2 :].mean() for cell in cells])
     except FileNotFoundError:  # without traces the variation over rows is unknown
         contrasts[:], rates[:] = np.nan, np.nan
     return Sample(mean, contrasts, totals - mean, rates, n)
 
 
-def _losses(cells: Sequence[Cell]) -> tuple[Floats, float]:
-    """Return losses averaged over orders, sorted as in the first order, and a rate.
-
-    Losses within a group are summed. The rate is the mean loss in the second half of
-    the streams.
+def _stream(cell: Cell) -> Floats:
+    """Return the losses of a cell in its order, summed within each group.
 
     Raises
     ------
     FileNotFoundError
-        If traces are gone, or groups are unknown because results were read from files.
+        If the trace is gone, or groups are unknown because results were read from
+        files.
     """
-    n, groups = cells[0].n_samples, cells[0].groups
-    if groups is None and "groups" in (cells[0].data or {}):
+    losses, groups = cell.codelengths, cell.groups
+    if groups is None and "groups" in (cell.data or {}):
         raise FileNotFoundError(
             "Intervals need the groups of rows, but none were saved; fit again"
         )
-    total, late = np.zeros(n), 0.0
-    for cell in cells:
-        losses = cell.codelengths
-        total[draw_order(cell.seed, cell.order, n, groups)] += losses
-        late += float(losses[n // 2 :].mean())
-    order = draw_order(cells[0].seed, cells[0].order, n, groups)
-    rows = total[order] / len(cells)
-    if groups is not None:
-        changes = groups[order][1:] != groups[order][:-1]
-        rows = np.add.reduceat(rows, np.flatnonzero(np.r_[True, changes]))
-    return rows, late / len(cells)
+    if groups is None:
+        return losses
+    place = draw_order(cell.seed, cell.order, cell.n_samples, groups)
+    changes = groups[place][1:] != groups[place][:-1]
+    summed: Floats = np.add.reduceat(losses, np.flatnonzero(np.r_[True, changes]))
+    return summed
 
 
 def chances_of_best(scores: Floats) -> Floats:

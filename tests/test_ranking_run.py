@@ -375,7 +375,7 @@ def test_a_damaged_cell_is_reported_and_scored_again(tmp_path, monkeypatch, dama
     "change, message",
     [
         (lambda whole: whole["identity"].update(seed=7), "it describes another cell"),
-        (lambda whole: whole["cell"].pop("seed"), "its entries are not those of a"),
+        (lambda whole: whole["cell"].pop("seed"), "its entries differ from those of a"),
         (
             lambda whole: whole["cell"].update(n_samples=3),
             "its trace has 40 ",

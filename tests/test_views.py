@@ -173,7 +173,7 @@ def test_the_best_view_is_found(fitted):
     assert found.best == "layer 1|last"
     assert found.layers["layer 1"] > 0.95
     assert found.positions["last"] > 0.95
-    assert "sure, with probability 0.9" in str(found)
+    assert "certain, with probability 0.9" in str(found)
     assert found.more_labels == 0
     trace = fitted.remix_by_view()
     assert_allclose(found.codelengths, trace.view_codelengths)

@@ -154,7 +154,7 @@ class Sample:
 def _student(rng: np.random.Generator, rows: Floats, freedom: int = 0) -> Floats:
     """Draw random sums of rows (n, K) with the tails of Student's distribution.
 
-    The degrees of freedom are those given, or as many as rows. NaN without rows.
+    By default there are as many degrees of freedom as rows. NaN if both are zero.
     """
     freedom = freedom or len(rows)
     if not freedom:
@@ -196,7 +196,7 @@ def _losses(cells: Sequence[Cell]) -> tuple[Floats, float]:
     Raises
     ------
     FileNotFoundError
-        If traces are gone, or groups are unknown because results were read from files.
+        If traces are missing, or groups are unknown since results were read from files.
     """
     n, groups = cells[0].n_samples, cells[0].groups
     if groups is None and "groups" in (cells[0].data or {}):

@@ -136,8 +136,8 @@ class Extrapolations(NamedResult):
     values, lower, upper : ndarray of shape (n_datasets, n_encoders)
         Codelengths of `n` labels in nats, and their intervals.
     margins, margins_lower, margins_upper : ndarray of shape (n_datasets, n_encoders)
-        Predicted codelengths minus that of the encoder with the shortest code of the
-        given labels. If a margin is negative, its encoder would overtake that encoder.
+        Predicted codelengths minus the prediction for `best`, which has the shortest
+        code so far. An encoder with a negative margin would overtake it.
     best : ndarray of int of shape (n_datasets,)
         Column of the encoder with the shortest code of the given labels.
     level : float

@@ -103,7 +103,7 @@ def checked_columns(
     for name, columns in found.items():
         wanted = before.get(name, columns)
         if columns != wanted:
-            required = "those of the first call"
+            required = "the same as in the first call"
             cure = f"pass {wanted!r}, in this order"
             raise invalid(f"Columns of {name or 'X'}", required, columns, cure)
     return found

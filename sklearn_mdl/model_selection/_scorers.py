@@ -22,9 +22,9 @@ from sklearn_mdl.switcher import MultiOutputSwitcher
 
 COMPARED_AT_ONCE = 2**22  # numbers
 FOLDS = (
-    "codelength_scorer was given held-out rows, as by the default cv, and scores them "
-    "like heldout_codelength_scorer; pass cv=PrequentialSplit() to score every row "
-    "before it is learned, and hold none out"
+    "codelength_scorer needs the training rows, got held-out rows, as with the default "
+    "cv, and scores them like heldout_codelength_scorer; pass cv=PrequentialSplit() to "
+    "hold no rows out and score every row before it is learned"
 )
 OTHER_ROWS = "X holds other rows, or the same in another order"
 
@@ -109,7 +109,7 @@ def codelength_scorer(
             raise ValueError(
                 f"X and y must be the stream that was fitted, but {difference}; pass "
                 "cv=PrequentialSplit() and set the random_state of random steps of a "
-                "pipeline, or score held-out rows by heldout_codelength_scorer"
+                "pipeline, or score held-out rows with heldout_codelength_scorer"
             )
         total += float(fitted.switcher.codelengths_.mean())
     return -total
@@ -123,7 +123,7 @@ def heldout_codelength_scorer(
     A copy of the switcher continues the stream with these rows. It predicts each row
     from all rows before it, and then learns it. The estimator itself does not change.
     If X and y begin with the stream, like the training rows of ``learning_curve``, the
-    codelengths of these rows are those of the fit. Other rows are evaluated in the
+    codelengths of these rows are taken from the fit. Other rows are evaluated in the
     order given, which should be random. Only compare scores for equal numbers of fitted
     and scored rows.
 

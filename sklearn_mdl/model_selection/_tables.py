@@ -299,7 +299,7 @@ def friedman_text(ranking: RankStatistics) -> str:
 
 
 def settings_text(ranking: RankStatistics, switcher: Switcher | None) -> str:
-    """Return one line on the readouts, orders and seed that "auto" and None became."""
+    """Return one line on the readouts, orders and seed chosen by "auto" and None."""
     places: dict[str, list[str]] = {}
     for cell in ranking.first_cells_:
         used = switcher or default_switcher(cell.n_samples, cell.is_real)

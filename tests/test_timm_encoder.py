@@ -321,7 +321,7 @@ def test_pickles_hold_no_weights_but_know_them(checkpoint):
     state = timm.models.load_state_dict(path)
     state["norm.bias"] += 1
     save_file(state, path)
-    with pytest.raises(ValueError, match="must be those that were pickled"):
+    with pytest.raises(ValueError, match="must be the pickled weights"):
         pickle.loads(content).transform(IMAGES)
 
 

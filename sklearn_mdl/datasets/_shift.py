@@ -120,8 +120,8 @@ def train_test_shift(
     Hutter (2023, appendix "Distribution shift between train and test in VTAB") compared
     such results by eye, and found shifts in KITTI, DMLab, PatchCamelyon and SmallNORB.
     This function computes the distance of each split from the others, in standard
-    deviations, for the readout where it is largest. Then it ranks the distance of the
-    original split among those of the reshuffled splits. Without a shift all ranks are
+    deviations, for the readout with the largest distance. Then it ranks the original
+    split among the reshuffled splits by this distance. Without a shift all ranks are
     equally likely, for any classifiers, so the level is exact.
 
     Parameters

@@ -36,8 +36,8 @@ def prequential_order(
         with ``n_c`` rows has ``t n_c / N`` of the first ``t`` rows, with an error of
         less than ``1 + C n_c / N``. Curves of small or unbalanced data become less
         noisy. But the order then depends on the labels. The codelength does not count
-        what a receiver of the order learns about them. Only compare codelengths of
-        stratified orders with each other.
+        what a receiver of the order learns about the labels. Only compare codelengths
+        of stratified orders with each other.
 
     Returns
     -------

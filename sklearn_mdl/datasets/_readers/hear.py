@@ -51,7 +51,7 @@ def read_task(folder: Path, wanted: ReadRequest) -> list[Part]:
     """Read all splits of a task, which are one encoder on one dataset."""
     if wanted.groups is not None:
         cure = "write DATASET/ENCODER.npy, DATASET/labels.npy and DATASET/groups.npy"
-        raise invalid("groups", "None for files of HEAR", wanted.groups, cure)
+        raise invalid("groups", "None for HEAR files", wanted.groups, cure)
     metadata = _read_json(folder / METADATA)
     kind = metadata.get("embedding_type") if isinstance(metadata, dict) else None
     if kind != "scene":
@@ -117,6 +117,6 @@ def _read_labels(folder: Path, split: str) -> list[object]:
     labels = [row if isinstance(row, list) else [row] for row in rows]
     several = [len(row) for row in labels if len(row) != 1]
     if several:
-        found = f"{len(several)} have {several[0]} or another number"
+        found = f"{len(several)} sounds have others, such as {several[0]} labels"
         raise damaged(path, "one label per sound", found, "use a MultiOutputSwitcher")
     return [row[0] for row in labels]

@@ -82,7 +82,7 @@ def stage_rows(
     """
     paths, place = [Path(shard) for shard in shards], Path(folder) / ROWS
     if not paths:
-        raise invalid("shards", "one file or more", paths, "name them in order")
+        raise invalid("shards", "one file or more", paths, "pass files in order")
     refuse_foreign_in(place.parent, [ROWS])
     wanted, labels = (features, label), list[np.ndarray]()
     blocks = (
@@ -118,7 +118,7 @@ def _kind(labels: np.ndarray) -> str:
 
 def _checked(path: Path, X: np.ndarray, y: np.ndarray) -> Block:
     """Raise for rows that are not finite as float32, and for missing labels."""
-    with readable(path, "finite rows and a label in each", "fix them", ValueError):
+    with readable(path, "finite rows, each with a label", "fix them", ValueError):
         check_finite(X, None)
         if y.dtype.kind == "f" and np.isnan(y).any():
             raise ValueError(f"{int(np.isnan(y).sum())} labels are NaN")

@@ -111,7 +111,7 @@ def decayed_frequency_codelengths(
     Raises
     ------
     ValueError
-        If `half_life` is not positive, and as :func:`frequency_codelength`.
+        If `half_life` is not positive, or as for :func:`frequency_codelength`.
 
     Examples
     --------

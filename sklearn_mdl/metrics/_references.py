@@ -85,7 +85,7 @@ def frequency_codelength(y: ArrayLike, n_classes: int | None = None) -> float:
     ------
     ValueError
         If `y` is not one-dimensional or has missing labels, or if `n_classes` is not an
-        integer or smaller than the number of distinct labels.
+        integer, or is smaller than the number of distinct labels.
 
     References
     ----------

@@ -167,8 +167,8 @@ class LogLinearPool(BaseEstimator):
 class PoolPass(GroupPass):
     """One pass of a pool over a stream that arrives in blocks.
 
-    Results are bitwise the same however the stream is cut into blocks. You may also
-    call :meth:`observe` row by row, as a decoder does.
+    Results are the same, to the last bit, for any cut of the stream into blocks. You
+    may also call :meth:`observe` row by row, as a decoder does.
 
     Parameters
     ----------

@@ -600,8 +600,8 @@ def test_a_label_longer_than_a_name_is_refused(tmp_path):
 @for_each(
     "first, second, words",
     [
-        ([1, 2], ["a", "b"], "with labels of one type"),
-        ([1, 2], [True, False], "with labels of one type"),
+        ([1, 2], ["a", "b"], "with labels of the same type"),
+        ([1, 2], [True, False], "with labels of the same type"),
         ([1.0, 2.0], [np.nan, 1.0], "1 labels are NaN"),
     ],
 )
@@ -796,7 +796,7 @@ def test_shards_are_laid_out_in_order_in_one_map(kind, tmp_path):
         (["damaged.safetensors"], {}, "must hold safetensors, .* write it again"),
         (["deep.parquet"], {"features": "x"}, r"must be one of \['rows'\], got 'x'"),
         (["gaps.parquet"], {}, "must hold a label in each row, but 1 lack one"),
-        (["deep.parquet", "flat.safetensors"], {}, "must be of one width, 3, got 2"),
+        (["deep.parquet", "flat.safetensors"], {}, "must be all of width 3, got 2"),
         (["long.safetensors"], {}, "must hold 40 labels, but it holds 3"),
         (["half.safetensors"], {}, "must hold types F64, .* I16; write it again"),
         (["empty.parquet"], {}, "must hold rows"),

@@ -323,7 +323,7 @@ def _check_rows(name: str, data: object, labels: Array, encoder: str) -> None:
     if not isinstance(data, Mapping) and num_samples(data) != len(labels):
         lengths = [num_samples(data), len(labels)]
         given = f"X and y of {_called(name)}"
-        raise invalid(given, "of one length", lengths, "give one label to every row")
+        raise invalid(given, "of equal length", lengths, "give one label to every row")
 
 
 def _called(name: str) -> str:

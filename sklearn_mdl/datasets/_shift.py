@@ -85,7 +85,7 @@ class TrainTestShift:
         """Return the accuracies as a table, with the verdict of the test."""
         n_reshuffles = self.test_accuracies.shape[1] - 1
         share = f"{1 - self.level:.0%} interval"
-        head = ["readout", "own split", "reshuffled", share, "difference"]
+        head = ["readout", "original split", "reshuffled", share, "difference"]
         own, means = self.test_accuracies[:, 0], self.test_accuracies[:, 1:].mean(1)
         rows = [
             [name, f"{x:.4f}", f"{mean:.4f}", f"{low:.4f} - {high:.4f}", f"{gap:+.4f}"]

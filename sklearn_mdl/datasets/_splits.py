@@ -125,11 +125,11 @@ def _check_parts(train: Part, test: Part) -> tuple[int, int]:
     if len(train) != len(test) or not len(train):
         counts = len(train), len(test)
         cure = "pass both in one form, such as (X, y)"
-        raise invalid("train and test", "tuples of one length", counts, cure)
+        raise invalid("train and test", "tuples of equal length", counts, cure)
     lengths = [[num_samples(values) for values in part] for part in (train, test)]
     for name, found in zip(("train", "test"), lengths, strict=True):
         if len(set(found)) > 1:
-            raise invalid(name, "sequences of one length", found, "pass the same rows")
+            raise invalid(name, "of equal length", found, "pass the same rows")
     return lengths[0][0], lengths[1][0]
 
 
@@ -177,4 +177,4 @@ def check_shapes(one: Rows, other: Rows) -> None:
     shapes = tuple(one.shape[1:]), tuple(other.shape[1:])
     if shapes[0] != shapes[1]:
         cure = "compute both with one encoder.transform"
-        raise invalid("Rows of train and test", "of one shape", shapes, cure)
+        raise invalid("Rows of train and test", "of equal shape", shapes, cure)

@@ -184,7 +184,7 @@ def vectors(names: Sequence[str], **values: ArrayLike) -> list[Floats]:
     lengths = [len(names), *map(len, arrays)]
     if len(set(lengths)) > 1:
         given = f"names, {', '.join(values)}"
-        raise invalid(given, "of one length", lengths, "give a number for each name")
+        raise invalid(given, "of equal length", lengths, "give a number for each name")
     return arrays
 
 

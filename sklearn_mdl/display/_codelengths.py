@@ -77,7 +77,7 @@ class CodelengthDisplay(base.Display):
         lengths = sorted({len(code) for code in codes})
         if len(lengths) > 1:
             cure = "take them from the same examples"
-            raise invalid("curves and reference", "of one length", lengths, cure)
+            raise invalid("curves and reference", "of equal length", lengths, cure)
 
     @classmethod
     def from_estimator(
@@ -403,7 +403,7 @@ def _place_in_legend(line: base.Line2D) -> tuple[bool, float]:
 
 
 def _labelled_lines(ax: base.Axes) -> list[base.Line2D]:
-    """Return the lines in a legend, both from displays and others."""
+    """Return all lines in a legend, including lines that no display drew."""
     return [
         line
         for line in ax.get_lines()

@@ -266,7 +266,7 @@ class RankDisplay(base.Display):
 
     def _mark_widthless(self, found: RankIntervals) -> None:
         """Add a note to intervals without width."""
-        words = "the same rank on all datasets; others may differ"
+        words = "the same rank on all datasets; new datasets may differ"
         if len(self.ranks) <= FEW:
             words = "too few datasets"
         for row, (e, mean) in enumerate(zip(self._order, self._means(), strict=True)):

@@ -190,7 +190,7 @@ def _converted(
             )
             raise damaged(path, "all weights of the model", reason, cure) from error
         missing, unknown = sorted(own - given), sorted(given - own)
-        text = f"lacks {missing[0]!r}" if missing else "holds other shapes"
+        text = f"lacks {missing[0]!r}" if missing else "holds different shapes"
         if unknown and missing:
             text += f" and holds {unknown[0]!r}"
         raise _mismatch(path, f"it {text}") from error

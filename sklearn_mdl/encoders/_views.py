@@ -255,7 +255,7 @@ def _sizes(activations: Any, names: list[str]) -> dict[str, int]:
     """Return the length of each axis, or 1; for a list, of the first array."""
     is_list = isinstance(activations, list | tuple)
     if is_list and not activations:
-        raise invalid("activations", "one example or more", 0, "pass some examples")
+        raise invalid("activations", "at least one example", 0, "pass some examples")
     own = [name for name in names if not (is_list and name == "example")]
     shape = _shape(activations[0] if is_list else activations, own, "activations")
     return {

@@ -129,7 +129,7 @@ class PairSums:
         A difference is the loss of the encoder minus the loss of the rival. For each
         encoder and rival, this holds the number and the sum of differences. It also
         holds the sums of their squared distances from the mean of previous differences
-        and from the mean of all.
+        and from the mean of all differences.
     """
 
     def __init__(self, shape: tuple[int, ...]) -> None:

@@ -115,8 +115,8 @@ def rank_groups(
     """Return the maximal groups of encoders whose average ranks do not differ.
 
     Any two encoders of a group differ by less than the critical difference, and no
-    other encoder could join the group. Groups of one are left out. Groups are the bars
-    of Demsar's diagram.
+    other encoder could join the group. Single encoders are left out. Groups are the
+    bars of Demsar's diagram.
 
     Parameters
     ----------

@@ -69,7 +69,7 @@ def read_task(folder: Path, wanted: ReadRequest) -> list[Part]:
     for split, block, own in zip(splits, blocks, own_labels, strict=True):
         if len(block) != len(own) or block.shape[1] != blocks[0].shape[1]:
             found = f"{split!r} has shape {block.shape} for {len(own)} labels"
-            required = "embeddings of one length with a label each"
+            required = "embeddings of equal length, each with a label"
             raise damaged(folder, required, found, _CURE)
     features = blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
     labels, known = labels_of([label for own in own_labels for label in own])

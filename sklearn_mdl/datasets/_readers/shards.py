@@ -96,10 +96,10 @@ def stage_rows(
     def rows() -> Iterator[np.ndarray]:
         for X, y in chain([first], blocks):
             if X.shape[1] != width:
-                required, cure = f"of one width, {width}", "stage files of one encoder"
+                required, cure = f"all of width {width}", "stage files of one encoder"
                 raise invalid("shards", required, X.shape[1], cure)
             if labels and _kind(y) != _kind(labels[0]):
-                required = f"with labels of one type, {labels[0].dtype}"
+                required = f"with labels of the same type, {labels[0].dtype}"
                 raise invalid("shards", required, y.dtype.name, "write all as text")
             labels.append(y)
             yield X

@@ -121,7 +121,7 @@ def selected(features: Features, options: argparse.Namespace) -> Features:
         return found
     if most < 1:
         raise ValueError(
-            f"--max-rows must be at least 1, got {most}; pass for example "
+            f"--max-rows must be at least 1, got {most}; for example, pass "
             "--max-rows 1000"
         )
     drawn = {}

@@ -173,8 +173,8 @@ def _labels(texts: Sequence[str], start: int, is_real: bool) -> list[str] | list
         return [float(text) for text in texts]
     except ValueError as error:
         raise ValueError(
-            f"Labels must be numbers if --classes is not given, but {error}; pass for "
-            "example --classes 10"
+            f"Labels must be numbers if --classes is not given, but {error}; for "
+            "example, pass --classes 10"
         ) from error
 
 

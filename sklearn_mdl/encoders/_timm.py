@@ -319,7 +319,7 @@ class TimmEncoder(ImageEncoder):
         channels = cast(Sequence[int], config["input_size"])[0]
         if channels not in (1, 3):
             name, required = f"Model {self.model_name!r}", "one with 1 or 3 channels"
-            raise invalid(name, required, channels, "pass for example 'resnet18'")
+            raise invalid(name, required, channels, "for example, pass 'resnet18'")
         self.data_config_ = config
         layout = Layout(
             getattr(model, "output_fmt", None) == "NHWC",

@@ -155,7 +155,7 @@ def checked_positions(positions: Positions) -> list[str | int]:
     known = [p in POSITIONS if isinstance(p, str) else _is_whole(p) for p in given]
     if not given or not all(known) or len(set(given)) < len(given):
         required = f"distinct, among {', '.join(POSITIONS)} and whole numbers"
-        raise invalid("positions", required, positions, "pass for example 'last'")
+        raise invalid("positions", required, positions, "for example, pass 'last'")
     return [p if isinstance(p, str) else int(p) for p in given]
 
 
@@ -243,7 +243,7 @@ def _checked_layers(
     numbers = [int(layer) % n_layers for layer in given] if fits else []
     if not numbers or len(set(numbers)) < len(given):
         required = f"distinct numbers of the {n_layers} layers in the activations"
-        raise invalid("layers", required, layers, "pass for example [0, -1]")
+        raise invalid("layers", required, layers, "for example, pass [0, -1]")
     return numbers
 
 

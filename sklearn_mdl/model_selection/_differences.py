@@ -264,7 +264,7 @@ def paired_differences(
     level : float
         Level of the intervals, between 0 and 1 exclusive.
     """
-    check_fraction("level", level, "pass for example level=0.9")
+    check_fraction("level", level, "for example, pass level=0.9")
     first, second = pairs.T
     mean = np.stack([s.codelengths[first] - s.codelengths[second] for s in samples], 1)
     by_order = [s.by_order[:, first] - s.by_order[:, second] for s in samples]

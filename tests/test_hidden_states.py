@@ -163,8 +163,8 @@ def test_a_ranking_takes_texts(model, tmp_path):
     [
         ({"layers": [3]}, "layers must be among 3 hidden states"),
         ({"layers": [0, -3]}, "layers must be distinct"),
-        ({"layers": [0, "embed"]}, "layers must be either numbers or names"),
-        ({"layers": []}, "layers must be either"),
+        ({"layers": [0, "embed"]}, "layers must be distinct numbers or"),
+        ({"layers": []}, "layers must be distinct"),
         ({"layers": ["layers.2"]}, "name of a module inside the model"),
         ({"layers": ["layers.0.norm1", ""]}, "layer"),
         ({"positions": "cls"}, "positions must be"),

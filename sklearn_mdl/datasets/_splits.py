@@ -129,7 +129,7 @@ def _check_parts(train: Part, test: Part) -> tuple[int, int]:
     lengths = [[num_samples(values) for values in part] for part in (train, test)]
     for name, found in zip(("train", "test"), lengths, strict=True):
         if len(set(found)) > 1:
-            raise invalid(name, "of equal length", found, "pass the same rows")
+            raise invalid(name, "equally long sequences", found, "pass the same rows")
     return lengths[0][0], lengths[1][0]
 
 

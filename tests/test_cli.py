@@ -1137,7 +1137,7 @@ def test_rank_refuses_names_that_no_table_can_hold(study, capsys):
         pytest.skip("this file system knows no such names")
     assert rank(study)[0] == 2
     line = complaint(capsys, "rank")
-    assert r"must be text that UTF-8 can write, got 'tw\udcff'" in line
+    assert r"must be text that UTF-8 can encode, got 'tw\udcff'" in line
     assert not (study.parent / "out" / "cells").exists()
 
 

@@ -524,7 +524,7 @@ def test_a_number_that_is_shown_as_zero_has_no_sign(value, style, text):
         (
             {"X": {"a": load_iris(return_X_y=True)}, "y": None, "types": {"b": []}},
             ValueError,
-            r"types must be those of \['a'\], got 'b'",
+            r"types must be keyed by \['a'\], got 'b'",
         ),
         ({"folds": 3}, TypeError, "folds"),
         ({"encoders": {"(random encoder)": None}}, ValueError, "of references, got"),

@@ -439,8 +439,8 @@ def test_codelength_frame_is_the_drawn_table(curves):
     ("curves", "reference", "message"),
     [
         ({}, None, "curves must be one curve or more"),
-        ({"a": [1.0, 2.0], "b": [1.0]}, None, r"of one length, got \[1, 2\]"),
-        ({"a": [1.0, 2.0]}, [1.0], r"of one length, got \[1, 2\]"),
+        ({"a": [1.0, 2.0], "b": [1.0]}, None, r"of equal length, got \[1, 2\]"),
+        ({"a": [1.0, 2.0]}, [1.0], r"of equal length, got \[1, 2\]"),
         ({"a": [[1.0]]}, None, r"curve 'a' must be of shape .* got shape \(1, 1\)"),
         ({"a": [1.0, np.nan]}, None, "curve 'a' .* without NaN, got .* 1 NaN"),
         ({"a": []}, None, r"curve 'a' .* got shape \(0,\)"),
@@ -902,7 +902,7 @@ def test_nats_stand_against_what_they_cost(cost):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ((["a"], [0.5, 0.4], [1, 2]), r"of one length, got \[1, 2, 2\]"),
+        ((["a"], [0.5, 0.4], [1, 2]), r"of equal length, got \[1, 2, 2\]"),
         ((["a"], [0.5], [0]), "costs must be positive"),
     ],
 )

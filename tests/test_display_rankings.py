@@ -313,7 +313,7 @@ def test_sizes_must_be_increasing_numbers_of_labels(scorer, sizes):
 
 
 def test_sizes_beyond_the_longest_dataset_are_refused(scorer):
-    with pytest.raises(ValueError, match=r"sizes must be at most 178.* ask for fewer"):
+    with pytest.raises(ValueError, match=r"sizes must be at most 178.* pass smaller"):
         RankDisplay.from_scorer(scorer, kind="by-size", sizes=[10, 179])
 
 

@@ -183,7 +183,7 @@ def test_columns_of_data_frames_keep_their_names_and_order():
     race = race_of().update({n: t[:20] for n, t in frames.items()}, LABELS[:20])
     good = {name: table[20:22] for name, table in frames.items()}
     other = good | {"half": good["half"][["x1", "x0"]]}
-    refused(race, other, LABELS[20:22], "Columns of half must be those of the first")
+    refused(race, other, LABELS[20:22], "Columns of half must be the same as in")
     race.update(good, LABELS[20:22])
     race.update({name: X[22:] for name, X in FEATURES.items()}, LABELS[22:])
     assert_same(race, add(race_of(), N_LABELS))
@@ -362,7 +362,7 @@ def test_damaged_folders_are_refused(tmp_path):
 
 def test_the_verdict_says_what_is_certified():
     race = race_of()
-    assert race.resume().verdict().startswith("Not stopped. 0 labels, 3 encoders")
+    assert race.resume().verdict().startswith("Not stopped. After 0 labels, 3 encoders")
     quick = add(race_of(alpha=0.4), N_LABELS)
     assert quick.should_stop_ == (len(quick.alive_) == 1)
     X = {"good": FEATURES["whole"], "noise": FEATURES["noise"]}

@@ -75,7 +75,7 @@ def test_a_wide_encoder_that_comes_later_runs_the_others_again(small_grid, tmp_p
     first = RepresentationScorer(MDLReadoutSwitcher(), results=tmp_path).fit(
         study(2, 4)
     )
-    with pytest.warns(UserWarning, match=r"2 kept cells .* are run again"):
+    with pytest.warns(UserWarning, match=r"2 stored cells .* are run again"):
         second = RepresentationScorer(MDLReadoutSwitcher(), results=tmp_path).fit(
             study(2, 4, 40)
         )

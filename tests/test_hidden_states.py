@@ -161,16 +161,16 @@ def test_a_ranking_takes_texts(model, tmp_path):
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"layers": [3]}, "layers must be numbers of 3 hidden states"),
-        ({"layers": [0, -3]}, "layers must be each named once"),
-        ({"layers": [0, "embed"]}, "layers must be either numbers or names"),
-        ({"layers": []}, "layers must be either"),
+        ({"layers": [3]}, "layers must be among 3 hidden states"),
+        ({"layers": [0, -3]}, "layers must be distinct"),
+        ({"layers": [0, "embed"]}, "layers must be distinct numbers or"),
+        ({"layers": []}, "layers must be distinct"),
         ({"layers": ["layers.2"]}, "name of a module inside the model"),
         ({"layers": ["layers.0.norm1", ""]}, "layer"),
         ({"positions": "cls"}, "positions must be"),
         ({"positions": -2}, "Example 1 must have at least 2 tokens for position -2"),
         ({"tokenizer": None}, "X without a tokenizer must be rows of token ids"),
-        ({"tokenizer": lambda rows: {"input_ids": rows}}, "a function to tensors"),
+        ({"tokenizer": lambda rows: {"input_ids": rows}}, "a function to named"),
         (
             {"tokenizer": lambda rows: tokenize(rows[:1])},
             "vector for each of 5 rows, got",

@@ -273,7 +273,7 @@ def test_maps_may_have_their_channels_last():
     [
         ({"layer": "5"}, "similar names are"),
         ({"layer": ["0", "0"]}, "name each once"),
-        ({"layer": []}, "one name or more"),
+        ({"layer": []}, "distinct names"),
         ({"pool": "mean"}, r"pool must be one of \[\'default\'"),
         ({"pool": ["model", "default"]}, "name each once"),
         ({"layer": "0", "pool": "model"}, "must be the last layer"),
@@ -418,7 +418,7 @@ def test_weights_that_changed_under_a_pickle_are_noticed():
     other = pickle.loads(pickle.dumps(encoder))
     with torch.no_grad():
         other.module[0].bias += 1
-    with pytest.raises(ValueError, match="must be those that were pickled"):
+    with pytest.raises(ValueError, match="must be the pickled weights"):
         other.transform(IMAGES)
     other.fit(IMAGES).transform(IMAGES)
 

@@ -587,7 +587,7 @@ def test_sizes_of_subsamples_are_checked(sizes):
 
 def test_subsamples_are_not_lost_on_a_test_part_of_another_width():
     X, y = noise(100)
-    with pytest.raises(ValueError, match=r"of one width, got \[5, 3\]"):
+    with pytest.raises(ValueError, match=r"of equal width, got \[5, 3\]"):
         subsampled_losses(GaussianNB(), (X, y), (X[:, :3], y))
 
 

@@ -126,7 +126,7 @@ class TestCriticalDifference:
                 (6, 0),
                 "integer of at least 1, got n_datasets=0; pass the number of",
             ),
-            ((6, 19, 0), "got alpha=0; pass for example alpha=0.1"),
+            ((6, 19, 0), "got alpha=0; for example, pass alpha=0.1"),
             ((6, 19, 1.0), "got alpha=1.0"),
             ((6, 19, math.nan), "got alpha=nan"),
         ],

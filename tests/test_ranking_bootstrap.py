@@ -131,7 +131,7 @@ class TestInvariants:
             ([[0.1, math.nan], [1, 2]], {}, "got nan in row 0, column 1"),
             (np.ones((3, 2, 4)), {}, r"got \(3, 2, 4\); .* average over orders first"),
             (SCORES, {"level": 90}, "`level` must be .* got level=90"),
-            (SCORES, {"level": 1.0}, "got level=1.0; pass for example"),
+            (SCORES, {"level": 1.0}, "got level=1.0; for example, pass"),
             (SCORES, {"n_resamples": 0}, "n_resamples=0; pass n_resamples=1000"),
             (SCORES, {"n_resamples": 1e3}, "got n_resamples=1000.0"),
         ],

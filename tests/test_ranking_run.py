@@ -375,7 +375,7 @@ def test_a_damaged_cell_is_reported_and_scored_again(tmp_path, monkeypatch, dama
     "change, message",
     [
         (lambda whole: whole["identity"].update(seed=7), "it describes another cell"),
-        (lambda whole: whole["cell"].pop("seed"), "its entries are not those of a"),
+        (lambda whole: whole["cell"].pop("seed"), "its entries differ from those of a"),
         (
             lambda whole: whole["cell"].update(n_samples=3),
             "its trace has 40 ",
@@ -1105,6 +1105,6 @@ def test_features_under_the_name_of_others_are_made_again(tmp_path):
     one.write_bytes(other.read_bytes())
     for cell in (tmp_path / "cells").iterdir():
         cell.unlink()
-    with pytest.warns(UserWarning, match=r"recomputed, because .* holds other feat"):
+    with pytest.warns(UserWarning, match=r"because .* holds different feat"):
         small(results=tmp_path).fit(study, encoders)
     assert cells_in(tmp_path) == before

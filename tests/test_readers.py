@@ -256,7 +256,7 @@ def test_groups_are_those_of_a_column(tmp_path, write):
 
 def test_groups_that_a_format_does_not_name_are_refused(tmp_path):
     text = message(hear(tmp_path), groups="patient")
-    assert "groups must be None for files of HEAR, got 'patient'" in text
+    assert "groups must be None for HEAR files, got 'patient'" in text
     folder = tmp_path / "features" / "study"
     folder.mkdir(parents=True)
     for name, array in {**FEATURES, "labels": LABELS, "groups": PATIENTS}.items():
@@ -495,14 +495,14 @@ def test_tensors_are_read_from_an_archive_as_torch_writes_it(tmp_path):
     path = eva(tmp_path) / "deep" / "study" / "0.pt"
     plain = path.read_bytes()
     path.write_bytes(b"before" + plain)
-    assert "in another way than by torch" in message(tmp_path / "embeddings")
+    assert "not stored as torch does" in message(tmp_path / "embeddings")
     with (
         zipfile.ZipFile(io.BytesIO(plain)) as old,
         zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as new,
     ):
         for name in old.namelist():
             new.writestr(name, old.read(name))
-    assert "in another way than by torch" in message(tmp_path / "embeddings")
+    assert "not stored as torch does" in message(tmp_path / "embeddings")
     torch.save(bytearray(8), path)
     assert "bytearray in a pickle of a tensor" in message(tmp_path / "embeddings")
     plain = path.read_bytes()
@@ -580,7 +580,7 @@ def test_an_origin_that_is_there_twice_is_refused(tmp_path):
     path = eva(tmp_path) / "deep"
     manifest = path / "study" / "manifest.csv"
     manifest.write_text(manifest.read_text().replace("row7,", "row8,"))
-    assert "'row8' is there twice" in message(path)
+    assert "'row8' occurs twice" in message(path)
 
 
 @for_each("labels", [[True, 1], [1, "1"], ["a", False], [0.5, True]])
@@ -606,8 +606,8 @@ def test_a_label_longer_than_a_name_is_refused(tmp_path):
 @for_each(
     "first, second, words",
     [
-        ([1, 2], ["a", "b"], "with labels of one type"),
-        ([1, 2], [True, False], "with labels of one type"),
+        ([1, 2], ["a", "b"], "with labels of the same type"),
+        ([1, 2], [True, False], "with labels of the same type"),
         ([1.0, 2.0], [np.nan, 1.0], "1 labels are NaN"),
     ],
 )
@@ -650,7 +650,7 @@ def test_shapes_of_an_h5ad_are_bounded_by_its_bytes(tmp_path, which):
     with two_gigabytes():
         text = message(path)
     assert "study.h5ad must hold the arrays that it names" in text
-    assert " are 0 there" in text
+    assert " and has 0" in text
 
 
 def test_shapes_of_embeddings_by_id_are_bounded_by_their_bytes(tmp_path):
@@ -659,7 +659,7 @@ def test_shapes_of_embeddings_by_id_are_bounded_by_their_bytes(tmp_path):
         for row in range(N):
             file.create_dataset(str(IDS[row]), (10**11,), "f4", chunks=True)
     with two_gigabytes():
-        assert " are 0 there" in message(path)
+        assert " and has 0" in message(path)
 
 
 @for_each(
@@ -802,7 +802,7 @@ def test_shards_are_laid_out_in_order_in_one_map(kind, tmp_path):
         (["damaged.safetensors"], {}, "must hold safetensors, .* write it again"),
         (["deep.parquet"], {"features": "x"}, r"must be one of \['rows'\], got 'x'"),
         (["gaps.parquet"], {}, "must hold a label in each row, but 1 lack one"),
-        (["deep.parquet", "flat.safetensors"], {}, "must be of one width, 3, got 2"),
+        (["deep.parquet", "flat.safetensors"], {}, "must be all of width 3, got 2"),
         (["long.safetensors"], {}, "must hold 40 labels, but it holds 3"),
         (["half.safetensors"], {}, "must hold types F64, .* I16; write it again"),
         (["empty.parquet"], {}, "must hold rows"),

@@ -890,7 +890,7 @@ def test_the_summary_holds_the_numbers(fitted, datasets):
         assert row.endswith(f"  [{lower:.2f}, {upper:.2f}]")
     assert warning == "intervals resample 3 datasets; with so few they are too short"
     relative = fitted.order_codelengths_.std(-1, ddof=1) / fitted.codelengths_
-    assert f"median {np.median(relative):.2%}, most {relative.max():.2%}" in spread
+    assert f"median {np.median(relative):.2%}, largest {relative.max():.2%}" in spread
     expected = friedman_test(fitted.codelengths_)
     assert f"F = {expected.f_statistic:.2f}, p = {expected.f_p_value:.2g}" in test
     assert f"critical difference {fitted.critical_difference_:.2f}" in foot

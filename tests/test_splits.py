@@ -135,11 +135,11 @@ def test_labels_of_longer_names_are_not_cut():
 @pytest.mark.parametrize(
     ("train", "test", "match"),
     [
-        (([1], [1]), ([1],), r"tuples of one length, got \(2, 1\)"),
-        (([1, 2], [1]), ([1], [1]), r"train must .* one length, got \[2, 1\]"),
-        (([1], [1]), ([1], [1, 2]), r"test must .* one length, got \[1, 2\]"),
-        ((np.ones((2, 3)),), (np.ones((2, 4)),), r"one shape, got \(\(3,\), \(4,\)\)"),
-        ((torch.ones(2, 3),), (torch.ones(2, 1),), "of one shape"),
+        (([1], [1]), ([1],), r"tuples of equal length, got \(2, 1\)"),
+        (([1, 2], [1]), ([1], [1]), r"train must be equally long .* got \[2, 1\]"),
+        (([1], [1]), ([1], [1, 2]), r"test must be equally long .* got \[1, 2\]"),
+        ((np.ones((2, 3)),), (np.ones((2, 4)),), r"shape, got \(\(3,\), \(4,\)\)"),
+        ((torch.ones(2, 3),), (torch.ones(2, 1),), "of equal shape"),
     ],
 )
 def test_parts_that_do_not_fit_are_refused(train, test, match):

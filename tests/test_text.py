@@ -122,4 +122,4 @@ def test_wrong_columns_are_named(tmp_path, capsys):
     assert main(["rank", str(path), "--out", str(tmp_path / "r")]) == 2
     assert "write --text COLUMN" in capsys.readouterr().err
     assert main(["rank", str(tmp_path), "--out", "r", "--text", "review"]) == 2
-    assert "--text names a column of a .csv file" in capsys.readouterr().err
+    assert "--text must name a column of a .csv file" in capsys.readouterr().err

@@ -186,4 +186,4 @@ def test_rank_takes_a_time(tmp_path, capsys):
             np.save(tmp_path / "f" / name / f"{encoder}.npy", X)
     command = ["rank", str(tmp_path / "f"), "--out", str(tmp_path / "out")]
     assert main([*command, "--time-budget", "1e-9"]) == 2
-    assert "time_budget must allow one cell" in capsys.readouterr().err
+    assert "time_budget must leave time for a cell" in capsys.readouterr().err

@@ -321,7 +321,7 @@ def test_pickles_hold_no_weights_but_know_them(checkpoint):
     state = timm.models.load_state_dict(path)
     state["norm.bias"] += 1
     save_file(state, path)
-    with pytest.raises(ValueError, match="must be those that were pickled"):
+    with pytest.raises(ValueError, match="must be the pickled weights"):
         pickle.loads(content).transform(IMAGES)
 
 
@@ -333,8 +333,8 @@ def test_weights_that_cannot_be_fetched_are_named(monkeypatch):
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     with pytest.raises(
         OSError,
-        match=r"Weights of 'resnet18\.a1_in1k' .*; fetch model\.safetensors from "
-        r"huggingface\.co/timm/resnet18\.a1_in1k where .* pass its path as "
+        match=r"Weights of 'resnet18\.a1_in1k' .*; download model\.safetensors from "
+        r"huggingface\.co/timm/resnet18\.a1_in1k on .* pass its path as "
         r"checkpoint_path, or pass pretrained=False$",
     ):
         TimmEncoder("resnet18.a1_in1k").fit(IMAGES)

@@ -149,7 +149,7 @@ def test_a_cell_kept_without_the_other_code_is_run_again(tmp_path):
     del content["sha256"], content["cell"]["switching_codelength"]
     path.write_text(json.dumps({"sha256": digest_of(content), **content}))
     with pytest.warns(
-        UserWarning, match="entries are not those of a cell; it is run again"
+        UserWarning, match="entries differ from those of a cell; this cell is run again"
     ):
         again = rank(None, 1, results=tmp_path)
     assert_array_equal(again.codelengths_, scorer.codelengths_)

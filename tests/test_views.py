@@ -127,10 +127,10 @@ def test_axes_may_be_missing(states):
         ({"positions": []}, "positions must be"),
         ({"positions": ["last", "last"]}, "positions must be"),
         ({"positions": S}, "Example 0 must have at least 6 tokens for position 5"),
-        ({"layers": [L]}, "layers must be distinct layers of 3"),
+        ({"layers": [L]}, "layers must be distinct numbers of the 3"),
         ({"layers": [0, -L]}, "layers must be"),
         ({"layers": []}, "layers must be"),
-        ({"axes": ("example", "layer")}, "axes must be names of"),
+        ({"axes": ("example", "layer")}, "axes must be names among"),
         (
             {"axes": ("example", "feature")},
             "activations must be an array of real numbers with",
@@ -143,7 +143,7 @@ def test_what_does_not_fit_is_refused(states, settings, words):
 
 
 def test_examples_that_do_not_fit_are_named(states):
-    with pytest.raises(ValueError, match="activations must be of one example"):
+    with pytest.raises(ValueError, match="activations must be at least one example"):
         views_of([])
     with pytest.raises(ValueError, match="Example 1 of activations must be like the"):
         views_of([states[0], states[1, :2]])
@@ -173,7 +173,7 @@ def test_the_best_view_is_found(fitted):
     assert found.best == "layer 1|last"
     assert found.layers["layer 1"] > 0.95
     assert found.positions["last"] > 0.95
-    assert "sure, with probability 0.9" in str(found)
+    assert "certain, with probability 0.9" in str(found)
     assert found.more_labels == 0
     trace = fitted.remix_by_view()
     assert_allclose(found.codelengths, trace.view_codelengths)
@@ -196,7 +196,7 @@ def test_alike_views_are_not_told_apart():
     X = rng.normal(size=(60, 8)) + (2 * y[:, None] - 1)
     readouts = view_readouts({"a|b": slice(0, 4), "c|b": slice(4, 8)}, KernelReadout())
     found = compare_views(MDLReadoutSwitcher(readouts).fit(X, y))
-    assert "not sure" in str(found)
+    assert "uncertain" in str(found)
     few = compare_views(MDLReadoutSwitcher(readouts).fit(X[:20], y[:20]))
     assert np.isnan(few.more_labels)
     assert str(few).count("too few rows to tell how many more labels would") == 1

@@ -224,7 +224,7 @@ def test_missing_files_are_named_with_their_origin(name, write, tmp_path):
         with pytest.raises(FileNotFoundError) as caught:
             load_vtab(name, str(tmp_path))
         text = str(caught.value)
-        assert text.startswith(f"{name} needs {place}, which is not there; download ")
+        assert text.startswith(f"{name} needs {place}, which is missing; download ")
         assert task.origin in text
         assert task.download in text
         aside.rename(place)

@@ -33,7 +33,7 @@ class Labelled(NamedTuple):
     Attributes
     ----------
     X : ndarray of shape (n_samples, n_features)
-        Not copied if the dtype is one of those accepted.
+        Not copied if the dtype is accepted.
     labels : ndarray of shape (n_samples,)
         0, ..., C - 1.
     classes : ndarray of shape (n_classes,)

@@ -89,9 +89,9 @@ class BlockwiseCode(LabelledEstimator):
     Krichevsky-Trofimov estimate, a smoothed class frequency. It is mixed into all
     probabilities with weight ``1 / (n + 2)`` after ``n`` labels, as in
     :class:`~sklearn_mdl.RefitReadout`. If blocks double, this costs at most about a nat
-    per block. If a fit raises, as many do for a single class, predictions are those of
-    the previous fit. If there is no previous fit, or if it gives no probabilities,
-    predictions are class frequencies.
+    per block. If a fit raises, as many do for a single class, the previous fit predicts
+    instead. If there is no previous fit, or if it gives no probabilities, predictions
+    are class frequencies.
 
     References
     ----------

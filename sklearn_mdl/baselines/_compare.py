@@ -265,12 +265,12 @@ def _types_by_name(types: object, datasets: Datasets) -> Mapping[str, object]:
     if not isinstance(types, Mapping):
         raise TypeError(
             "types of several datasets must be a mapping {name: types}, got "
-            f"{type(types).__name__}; name the dataset that has them"
+            f"{type(types).__name__}; pass {{name: types}}"
         )
     unknown = [name for name in types if name not in datasets]
     if unknown:
-        cure = "name the dataset that has them"
-        raise invalid("types", f"those of {list(datasets)}", unknown[0], cure)
+        cure = "correct this name"
+        raise invalid("types", f"keyed by {list(datasets)}", unknown[0], cure)
     return types
 
 
@@ -301,7 +301,7 @@ def _encode(
     data, labels, found = as_array(data), np.asarray(as_labels(as_array(y))), {}
     for title, encoder in encoders.items():
         if title in REFERENCES.values():
-            required = "other than those of references"
+            required = "different from the names of references"
             raise invalid("Names of encoders", required, title, "rename this encoder")
         is_given = hasattr(encoder, "shape") and not hasattr(encoder, "fit")
         if not is_given:
@@ -323,7 +323,7 @@ def _check_rows(name: str, data: object, labels: Array, encoder: str) -> None:
     if not isinstance(data, Mapping) and num_samples(data) != len(labels):
         lengths = [num_samples(data), len(labels)]
         given = f"X and y of {_called(name)}"
-        raise invalid(given, "of one length", lengths, "give one label to every row")
+        raise invalid(given, "of equal length", lengths, "give one label to every row")
 
 
 def _called(name: str) -> str:

@@ -84,7 +84,7 @@ def control_labels(
     types, y = np.asarray(as_array(types)), np.asarray(as_array(y))
     if types.ndim != 1 or y.shape != types.shape:
         shapes, cure = [types.shape, y.shape], "give one type for each label"
-        raise invalid("types and y", "of one shape (n_samples,)", shapes, cure)
+        raise invalid("types and y", "of equal shape (n_samples,)", shapes, cure)
     distinct, places = np.unique(types, return_inverse=True)
     rng = check_random_state(random_state)
     drawn: Array = y[rng.randint(len(y), size=len(distinct))][places]

@@ -131,7 +131,7 @@ def _maximum(
     if rank < n and rest <= 1e-12 * total:
         raise ValueError(
             "Features must not reproduce the labels without error, or the evidence has "
-            f"no maximum, but {rank} dimensions do; leave out those that hold labels"
+            f"no maximum, but {rank} dimensions do; leave out columns with labels"
         )
 
     def variance(ratio: float) -> float:

@@ -171,6 +171,6 @@ def _counts(values: int | Sequence[int]) -> list[int]:
     """Return distinct numbers of neighbours in ascending order."""
     found = np.atleast_1d(np.asarray(values, dtype=object)).tolist()
     if not found or not all(isinstance(k, Integral) and int(k) > 0 for k in found):
-        cure = "pass for example n_neighbors=(1, 5)"
+        cure = "for example, pass n_neighbors=(1, 5)"
         raise invalid("n_neighbors", "positive integers", values, cure)
     return sorted({int(k) for k in found})

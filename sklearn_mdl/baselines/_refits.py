@@ -42,7 +42,7 @@ def check_classifier(estimator: object, caller: str) -> None:
     if isinstance(estimator, type) or not has_all:
         raise TypeError(
             f"{caller} needs a classifier with fit and predict_proba, got {estimator!r}"
-            "; pass for example CalibratedClassifierCV(SVC(), ensemble=False)"
+            "; for example, pass CalibratedClassifierCV(SVC(), ensemble=False)"
         )
 
 
@@ -292,7 +292,7 @@ def subsampled_losses(
     widths = [X.shape[1], X_test.shape[1]]
     if widths[0] != widths[1]:
         cure = "compute both with one encoder.transform"
-        raise invalid("Rows of train and test", "of one width", widths, cure)
+        raise invalid("Rows of train and test", "of equal width", widths, cure)
     check_class_labels(y)
     classes, places = np.unique(np.concatenate([y, y_test]), return_inverse=True)
     labels, test_labels = places[: len(y)], places[len(y) :]

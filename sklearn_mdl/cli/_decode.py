@@ -60,5 +60,5 @@ def _check_lines(classes: Iterable[object]) -> None:
     for label in map(str, classes):
         if label.splitlines() != [label]:
             raise ValueError(
-                f"Labels in a .txt must be single lines, got {label!r}; write .npy"
+                f"Labels in a .txt file must be single lines, got {label!r}; write .npy"
             )

@@ -64,7 +64,7 @@ def add_labels(
 def add_groups(parser: argparse.ArgumentParser, more: str = "") -> None:
     """Add the file of groups."""
     help = (
-        "a group for each row, such as a patient, in a file like that of labels; "
+        "a group for each row, such as a patient, in a file of the same kind; "
         "labels of a group are learned only after all its rows are coded"
     )
     add(parser, "--groups", help + more, "PATH", type=Path)
@@ -121,7 +121,7 @@ def selected(features: Features, options: argparse.Namespace) -> Features:
         return found
     if most < 1:
         raise ValueError(
-            f"--max-rows must be at least 1, got {most}; pass for example "
+            f"--max-rows must be at least 1, got {most}; for example, pass "
             "--max-rows 1000"
         )
     drawn = {}
@@ -147,7 +147,7 @@ def _named(found: dict[str, T], names: Sequence[str] | None, what: str) -> dict[
 
 def add_device(parser: argparse.ArgumentParser) -> None:
     """Add the device and the precision."""
-    add(parser, "--device", "where to compute, as in cpu or cuda:0", "NAME", "auto")
+    add(parser, "--device", "where to compute, such as cpu or cuda:0", "NAME", "auto")
     help = (
         "precision to which factors of matrix products are rounded when networks are "
         "trained, if the hardware supports it"
@@ -322,8 +322,8 @@ def check_output(
 
     if not path.parent.is_dir() or path.is_dir():
         raise FileNotFoundError(
-            f"Output must be a file in an existing folder, got {str(path)!r}; make the "
-            "folder first"
+            f"Output must be a file in an existing folder, got {str(path)!r}; create "
+            "the folder first"
         )
     refuse_foreign(path, is_ours)
 

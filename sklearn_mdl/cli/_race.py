@@ -34,13 +34,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     _options.add_flag(parser, "--once", "stop at the end of the file of labels")
     help = "classes that can occur, fixed beforehand (default: labels are real numbers)"
     _options.add(parser, "--classes", help, "N", type=int)
-    help = "also stop when the leader is behind no other encoder by more nats per label"
+    help = "also stop when the leader is behind by at most this, in nats per label"
     _options.add(parser, "--within", help, "NATS", type=float)
     help = "largest probability that the race is ever wrong, however often you look"
     _options.add(parser, "--alpha", help, "N", 0.05)
     help = "exact is valid for any labels, but takes about twice as many"
     _options.add_choice(parser, "--method", ("asymptotic", "exact"), help)
-    help = "number of first labels that are learned but not compared"
+    help = "number of labels, at the start, that are learned but not compared"
     _options.add(parser, "--start", help, "N", 32)
     _options.add_readouts(parser, "linear; for real numbers closed-form")
     help = "folder that keeps every label; the race continues from there"
@@ -132,7 +132,7 @@ def _lines_of(path: Path, *, whole: bool, begun: bool) -> list[str]:
         lines = data.decode("utf-8-sig").split("\n")
     except UnicodeDecodeError as error:
         raise ValueError(
-            f"{path} must be a text file in UTF-8, but {error}; save it as such"
+            f"{path} must be a text file in UTF-8, but {error}; save it as UTF-8"
         ) from error
     if not lines[-1].strip():
         del lines[-1]
@@ -173,8 +173,8 @@ def _labels(texts: Sequence[str], start: int, is_real: bool) -> list[str] | list
         return [float(text) for text in texts]
     except ValueError as error:
         raise ValueError(
-            f"Labels must be numbers if --classes is not given, but {error}; pass for "
-            "example --classes 10"
+            f"Labels must be numbers if --classes is not given, but {error}; for "
+            "example, pass --classes 10"
         ) from error
 
 

@@ -195,8 +195,8 @@ def _groups(texts: Sequence[str]) -> dict[str, list[str]] | None:
         name, equals, members = text.partition("=")
         if not (name and equals and members) or name in groups:
             raise ValueError(
-                f"A group must be given once, as NAME=DATASET,..., got {text!r}; write "
-                "for example natural=cifar100,svhn"
+                f"A group must be given once, as NAME=DATASET,..., got {text!r}; for "
+                "example, write natural=cifar100,svhn"
             )
         groups[name] = members.split(",")
     return groups or None

@@ -57,7 +57,7 @@ def _subsample(parts: list[Part], max_samples: int, seed: int) -> list[Part]:
     if max_samples < len(parts):
         raise ValueError(
             "--max-samples must leave a row in each part, got "
-            f"{max_samples}; pass for example --max-samples 1000"
+            f"{max_samples}; for example, pass --max-samples 1000"
         )
     rng = np.random.default_rng(seed)
     drawn = []

@@ -22,7 +22,7 @@ def is_table(options: argparse.Namespace) -> bool:
     found: bool = options.features.suffix.lower() == ".csv"
     if options.text is not None and not found:
         raise ValueError(
-            f"--text names a column of a .csv file, but got {str(options.features)!r}; "
+            f"--text must name a column of a .csv file, got {str(options.features)!r}; "
             "leave it out"
         )
     return found

@@ -160,7 +160,7 @@ def load_encoders(folder: Path, n_labels: int | None = None) -> dict[str, np.nda
     ----------
     folder : Path
     n_labels : int or None
-        Required number of rows. None uses that of the first encoder.
+        Required number of rows. None takes it from the first encoder.
 
     Returns
     -------
@@ -278,7 +278,7 @@ def _read_npz(path: Path, names: Collection[str]) -> np.ndarray:
             array: np.ndarray = archive[name]
     except OSError as error:
         if error.errno == errno.EINVAL:  # an offset before the beginning of the file
-            raise ValueError("its parts are not there") from error
+            raise ValueError("its parts are missing") from error
         raise
     return array
 

@@ -85,7 +85,7 @@ class TrainTestShift:
         """Return the accuracies as a table, with the verdict of the test."""
         n_reshuffles = self.test_accuracies.shape[1] - 1
         share = f"{1 - self.level:.0%} interval"
-        head = ["readout", "own split", "reshuffled", share, "difference"]
+        head = ["readout", "original split", "reshuffled", share, "difference"]
         own, means = self.test_accuracies[:, 0], self.test_accuracies[:, 1:].mean(1)
         rows = [
             [name, f"{x:.4f}", f"{mean:.4f}", f"{low:.4f} - {high:.4f}", f"{gap:+.4f}"]
@@ -120,8 +120,8 @@ def train_test_shift(
     Hutter (2023, appendix "Distribution shift between train and test in VTAB") compared
     such results by eye, and found shifts in KITTI, DMLab, PatchCamelyon and SmallNORB.
     This function computes the distance of each split from the others, in standard
-    deviations, for the readout where it is largest. Then it ranks the distance of the
-    original split among those of the reshuffled splits. Without a shift all ranks are
+    deviations, for the readout with the largest distance. Then it ranks the original
+    split among the reshuffled splits by this distance. Without a shift all ranks are
     equally likely, for any classifiers, so the level is exact.
 
     Parameters

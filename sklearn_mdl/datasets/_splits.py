@@ -36,8 +36,8 @@ def prequential_order(
         with ``n_c`` rows has ``t n_c / N`` of the first ``t`` rows, with an error of
         less than ``1 + C n_c / N``. Curves of small or unbalanced data become less
         noisy. But the order then depends on the labels. The codelength does not count
-        what a receiver of the order learns about them. Only compare codelengths of
-        stratified orders with each other.
+        what a receiver of the order learns about the labels. Only compare codelengths
+        of stratified orders with each other.
 
     Returns
     -------
@@ -125,11 +125,11 @@ def _check_parts(train: Part, test: Part) -> tuple[int, int]:
     if len(train) != len(test) or not len(train):
         counts = len(train), len(test)
         cure = "pass both in one form, such as (X, y)"
-        raise invalid("train and test", "tuples of one length", counts, cure)
+        raise invalid("train and test", "tuples of equal length", counts, cure)
     lengths = [[num_samples(values) for values in part] for part in (train, test)]
     for name, found in zip(("train", "test"), lengths, strict=True):
         if len(set(found)) > 1:
-            raise invalid(name, "sequences of one length", found, "pass the same rows")
+            raise invalid(name, "equally long sequences", found, "pass the same rows")
     return lengths[0][0], lengths[1][0]
 
 
@@ -177,4 +177,4 @@ def check_shapes(one: Rows, other: Rows) -> None:
     shapes = tuple(one.shape[1:]), tuple(other.shape[1:])
     if shapes[0] != shapes[1]:
         cure = "compute both with one encoder.transform"
-        raise invalid("Rows of train and test", "of one shape", shapes, cure)
+        raise invalid("Rows of train and test", "of equal shape", shapes, cure)

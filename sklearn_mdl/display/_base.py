@@ -173,7 +173,7 @@ def vector(values: ArrayLike, name: str) -> Floats:
     if array.ndim != 1 or array.size == 0 or n_missing:
         raise ValueError(
             f"{name} must be of shape (n,), n > 0, and without NaN, got shape "
-            f"{array.shape} with {n_missing} NaN; give one number for each"
+            f"{array.shape} with {n_missing} NaN; pass numbers only"
         )
     return array
 
@@ -184,7 +184,7 @@ def vectors(names: Sequence[str], **values: ArrayLike) -> list[Floats]:
     lengths = [len(names), *map(len, arrays)]
     if len(set(lengths)) > 1:
         given = f"names, {', '.join(values)}"
-        raise invalid(given, "of one length", lengths, "give a number for each name")
+        raise invalid(given, "of equal length", lengths, "give a number for each name")
     return arrays
 
 
@@ -279,7 +279,7 @@ def point_style(index: int) -> Style:
 def named_lines(place: ArrayLike, last: ArrayLike, max_named: int) -> list[int]:
     """Return the lines that a legend names."""
     if not isinstance(max_named, Integral) or max_named < 1:
-        raise invalid("max_named", "an integer of at least 1", max_named, "try 12")
+        raise invalid("max_named", "an integer of at least 1", max_named, "pass 12")
     return np.lexsort((last, place))[:max_named].tolist()
 
 
@@ -363,7 +363,7 @@ def _wrapped(label: str, width: int) -> list[str]:
 
 
 def _below(ax: Axes) -> Transform:
-    """Return where the axes' width is one, and zero lies below their labels."""
+    """Return coordinates with the axes' width as unit and zero below their labels."""
     transforms = plot_extra("matplotlib.transforms")
     inches = 0.1 if ax.xaxis.get_ticks_position() == "top" else 0.45
     gap = transforms.ScaledTranslation(0.0, -inches, ax.figure.dpi_scale_trans)

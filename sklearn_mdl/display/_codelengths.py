@@ -66,7 +66,7 @@ class CodelengthDisplay(base.Display):
         self.curves = {n: base.vector(c, f"curve {n!r}") for n, c in curves.items()}
         codes = list(self.curves.values())
         if not codes:
-            raise invalid("curves", "one curve or more", curves, "give one")
+            raise invalid("curves", "one curve or more", curves, "pass {name: nats}")
         self.reference = None
         if reference is not None:
             self.reference = base.vector(reference, "reference")
@@ -77,7 +77,7 @@ class CodelengthDisplay(base.Display):
         lengths = sorted({len(code) for code in codes})
         if len(lengths) > 1:
             cure = "take them from the same examples"
-            raise invalid("curves and reference", "of one length", lengths, cure)
+            raise invalid("curves and reference", "of equal length", lengths, cure)
 
     @classmethod
     def from_estimator(
@@ -89,7 +89,7 @@ class CodelengthDisplay(base.Display):
         name: str | None = None,
         **plot_options: Any,
     ) -> Self:
-        """Draw the curve of a switcher and, as thin lines, those of its readouts.
+        """Draw the curve of a switcher, and thin curves of its readouts.
 
         Parameters
         ----------
@@ -257,8 +257,8 @@ class CodelengthDisplay(base.Display):
             Longer curves are thinned to at most this many points, including the last
             one.
         max_named : int, default=12
-            Largest number of legend entries with a name and a colour. Curves that are
-            not thin come first, then those that are ever below all others, then those
+            Largest number of legend entries with a name and a colour. Thick
+            curves come first, then curves that are ever below all others, then curves
             that end lowest. The others are grey, and the legend counts them.
         styles : mapping of str to int, optional
             Numbers of the line styles of the legend entries, to give a name the same
@@ -403,7 +403,7 @@ def _place_in_legend(line: base.Line2D) -> tuple[bool, float]:
 
 
 def _labelled_lines(ax: base.Axes) -> list[base.Line2D]:
-    """Return the lines in a legend, both from displays and others."""
+    """Return all lines in a legend, including lines that no display drew."""
     return [
         line
         for line in ax.get_lines()

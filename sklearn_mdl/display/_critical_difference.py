@@ -86,7 +86,7 @@ class CriticalDifferenceDisplay(base.Display):
         """Return the maximal groups of encoders without significant differences.
 
         Any two encoders of a group differ by less than the critical difference, and no
-        other encoder could join them. Groups of one are left out.
+        other encoder could join the group. Single encoders are left out.
 
         Returns
         -------

@@ -78,7 +78,7 @@ class RankingHeatmapDisplay(base.Display):
         shape = len(self.encoders), len(self.datasets)
         if self.values.shape != shape or not self.values.size:
             required = f"of shape {shape}, encoders by datasets"
-            raise invalid("values", required, self.values.shape, "give one per pair")
+            raise invalid("values", required, self.values.shape, "give one for each")
         if kind == "savings":
             if not np.isfinite(self.values).all():
                 given = self.values.tolist()
@@ -143,7 +143,7 @@ class RankingHeatmapDisplay(base.Display):
             encoders and datasets and the length of their names.
         within_datasets : bool, default=True
             If True, colours of savings run from the lowest to the highest on each
-            dataset. Values far below the median share one colour: those further from it
+            dataset. Values share the lowest colour if they are further below the median
             than three times the gap between the best value and the median. If
             False, colours show nats, which differ more between datasets than
             between encoders.

@@ -60,11 +60,11 @@ class LearningCurveDisplay(base.Display):
     ) -> None:
         self.curves = {name: np.asarray(c, np.float64) for name, c in curves.items()}
         if not self.curves:
-            raise invalid("curves", "one curve or more", curves, "give one")
+            raise invalid("curves", "one curve or more", curves, "pass {name: nats}")
         for name, curve in self.curves.items():
             least = float(np.min(curve, initial=0.0))
             if least < -1e-9:  # rounding may leave it a little below zero
-                cure = "draw densities of real labels by CodelengthDisplay"
+                cure = "draw densities of real labels with CodelengthDisplay"
                 raise invalid(f"curve {name!r}", "0 nats or more", least, cure)
         self.epsilon, self.n_intervals = epsilon, n_intervals
         self._means: dict[str, metrics.LossDataCurve] = {
@@ -87,7 +87,7 @@ class LearningCurveDisplay(base.Display):
         Parameters
         ----------
         estimator : MDLReadoutSwitcher
-            A fitted one.
+            A fitted switcher.
         epsilon : float, optional
             Target loss, in nats per label.
         name : str, optional
@@ -113,7 +113,7 @@ class LearningCurveDisplay(base.Display):
         Parameters
         ----------
         scorer : RepresentationScorer or Ranking
-            A fitted one.
+            A fitted ranking.
         dataset : str, optional
             Name of the dataset (not needed if there is only one).
         epsilon : float, optional

@@ -62,7 +62,7 @@ class PoolWeightsDisplay(base.Display):
         """
         base.check_fitted(estimator, "pool_weights_")
         if not estimator.pool_kinds_:
-            cure = 'fit with pooling="auto" and own readouts, or with a LogLinearPool'
+            cure = 'fit with pooling="auto" and your readouts, or with a LogLinearPool'
             raise invalid("pool_kinds_", "one kind or more", [], cure)
         return cls(estimator.pool_weights_, estimator.pool_kinds_).plot(**plot_options)
 
@@ -86,8 +86,8 @@ class PoolWeightsDisplay(base.Display):
         max_points : int, default=400
             Largest number of rows to draw, including the first and the last.
         max_named : int, default=12
-            Number of kinds named in the legend, those with the largest final weights.
-            The others are grey.
+            Number of kinds with the largest final weights that the legend names. The
+            others are grey.
 
         Returns
         -------

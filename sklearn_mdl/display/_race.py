@@ -138,7 +138,7 @@ class RaceDisplay(base.Display):
         quantity : {"evidence", "bounds"}, default="evidence"
             E-values, or bounds on the difference from the leader.
         max_named : int, default=12
-            Number of encoders named in the legend, those that stayed longest first.
+            Number of encoders named in the legend, starting with the last survivors.
 
         Returns
         -------

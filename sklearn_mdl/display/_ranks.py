@@ -24,15 +24,14 @@ class RankDisplay(base.Display):
     ``"boxes"`` shows the distribution of ranks over datasets, with the best average on
     top. Boxes span the first to the third quartile, with a line at the median and a
     point at the average rank. Whiskers reach the farthest ranks within 1.5
-    interquartile ranges of the box. Ranks beyond are circles (Li, Bornschein and
-    Hutter, 2023, Appendix A.7).
+    interquartile ranges of the box. Circles are ranks beyond the whiskers (Li,
+    Bornschein and Hutter, 2023, Appendix A.7).
 
     ``"intervals"`` shows average ranks with intervals from resampled datasets.
 
     ``"by-size"`` shows average ranks against the number of labels. Predictions do not
-    depend on later labels. So the codelength of the first ``n`` labels is that of a
-    dataset with ``n`` labels. A single prequential run therefore ranks encoders at
-    every size.
+    depend on later labels. So the first ``n`` labels cost as much as a dataset of
+    that size, and a single prequential run ranks encoders at every size.
 
     Parameters
     ----------
@@ -43,7 +42,7 @@ class RankDisplay(base.Display):
         Names of the encoders.
     kind : {"boxes", "intervals", "by-size"}, default="boxes"
     intervals : RankIntervals, optional
-        Intervals for ``"intervals"``. By default those of
+        Intervals for ``"intervals"``. By default computed by
         :func:`~sklearn_mdl.ranking.rank_intervals`.
     sizes : array-like of int of shape (n_sizes,), optional
         Increasing numbers of labels, required for ``"by-size"``.
@@ -160,7 +159,7 @@ class RankDisplay(base.Display):
     ) -> Self:
         """Draw the ranks of a ranking by codelengths averaged over orders.
 
-        By size, codelengths that agree to nine digits are ties, such as before anything
+        By size, codelengths that agree to nine digits tie, as they do before anything
         is learned.
 
         Parameters
@@ -206,7 +205,7 @@ class RankDisplay(base.Display):
             By size, whether the axis of labels is logarithmic.
         max_named : int, default=12
             By size, the largest number of encoders with a colour and a legend entry,
-            those with the best rank at any size. The others are grey. Dotted lines mark
+            chosen by best rank at any size. The others are grey. Dotted lines mark
             the sizes at which datasets end, with the number of remaining datasets.
         styles : mapping of str to int, optional
             Numbers of the colours of encoders, to give a name the same colour in
@@ -267,7 +266,7 @@ class RankDisplay(base.Display):
 
     def _mark_widthless(self, found: RankIntervals) -> None:
         """Add a note to intervals without width."""
-        words = "the same rank on all datasets; others may differ"
+        words = "the same rank on all datasets; new datasets may differ"
         if len(self.ranks) <= FEW:
             words = "too few datasets"
         for row, (e, mean) in enumerate(zip(self._order, self._means(), strict=True)):
@@ -396,7 +395,7 @@ def _ranks_by_size(
     checked = _checked_sizes(sizes)
     if checked[-1] > longest:
         required = f"at most {longest}, the length of the longest dataset"
-        raise invalid("sizes", required, checked.tolist(), "ask for fewer labels")
+        raise invalid("sizes", required, checked.tolist(), "pass smaller numbers")
     nats = np.full((len(checked), len(lengths), len(names)), np.nan)
     for d, (dataset, length) in enumerate(lengths.items()):
         kept = checked <= length

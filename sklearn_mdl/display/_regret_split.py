@@ -71,7 +71,7 @@ class RegretSplitDisplay(base.Display):
         self.learning = float(learning)
         nats = [self.learning, *self.codelengths.tolist()]
         if not np.isfinite(nats).all():
-            raise invalid("learning and codelengths", "finite", nats, "give nats")
+            raise invalid("learning and codelengths", "finite", nats, "pass numbers")
         if upper_bounds is None:
             upper_bounds = dict.fromkeys(self.names, np.nan)
         if set(upper_bounds) != set(self.names):
@@ -213,7 +213,7 @@ def _given_or_usual(strategies: Strategies | None) -> Strategies:
             "elementwise mixture": switching.ElementwiseMixture(),
         }
     if not strategies:
-        raise invalid("strategies", "one prior or more", strategies, "give one")
+        raise invalid("strategies", "one prior or more", strategies, "pass None")
     return strategies
 
 

@@ -186,7 +186,7 @@ class ImageEncoder(ViewEncoder):
         if missing:
             raise ValueError(
                 f"Layer {missing[0]!r} must run for every image, but it did not run; "
-                "pass for example layer='last'"
+                "for example, pass layer='last'"
             )
         return {view.name: found[view.name].float().cpu().numpy() for view in views}
 
@@ -205,8 +205,8 @@ class ImageEncoder(ViewEncoder):
                 frozen = self._load()
             found = weights_fingerprint(frozen.module)
             if found != self.weights_sha256_:
-                own, required = self.weights_sha256_[:12], "those that were pickled"
-                cure = f"restore those of SHA-256 {own}, or call fit(X) again"
+                own, required = self.weights_sha256_[:12], "the pickled weights"
+                cure = f"restore weights of SHA-256 {own}, or call fit(X) again"
                 raise invalid("Weights", required, found[:12], cure)
             self._frozen = frozen
 

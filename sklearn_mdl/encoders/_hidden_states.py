@@ -139,7 +139,7 @@ class HiddenStatesEncoder(ViewEncoder):
         if self.layers is not None:
             kinds = {isinstance(layer, str) for layer in self.layers}
             if len(kinds) != 1 or len(set(self.layers)) < len(self.layers):
-                required = "either numbers or names of modules, each once"
+                required = "distinct numbers or distinct names of modules"
                 cure = "pass layers=None for all"
                 raise invalid("layers", required, self.layers, cure)
             if kinds == {True}:
@@ -157,7 +157,7 @@ class HiddenStatesEncoder(ViewEncoder):
             raise invalid("X", "a sequence of rows, such as texts", X, cure)
         rows = list(cast(Sequence[Any], X))
         if not rows:
-            raise invalid("X", "at least one row", 0, "pass some")
+            raise invalid("X", "at least one row", 0, "pass a non-empty list")
         return rows
 
     def _content(self, items: list[Any]) -> object:
@@ -219,8 +219,8 @@ class HiddenStatesEncoder(ViewEncoder):
         inputs = dict(self.tokenizer(rows, **options))
         if not inputs or not all(isinstance(v, Tensor) for v in inputs.values()):
             kinds = {name: type(v).__name__ for name, v in inputs.items()}
-            cure = 'add return_tensors="pt", or torch.as_tensor'
-            raise invalid("tokenizer", "a function to tensors by name", kinds, cure)
+            cure = 'add return_tensors="pt", or convert with torch.as_tensor'
+            raise invalid("tokenizer", "a function to named tensors", kinds, cure)
         return inputs
 
     def _states(self, inputs: Inputs) -> tuple[dict[int | str, Tensor], Tensor]:
@@ -261,18 +261,18 @@ class HiddenStatesEncoder(ViewEncoder):
         """Return the hidden states that a Hugging Face model returns, by number."""
         found = getattr(output, "hidden_states", None)
         if found is None:
-            required, given = "an output with `hidden_states`", type(output).__name__
+            required, given = "one with `hidden_states`", type(output).__name__
             cure = "name modules in `layers`"
-            raise invalid("module without named layers", required, given, cure)
+            raise invalid("The output of the module", required, given, cure)
         n = len(found)
         numbers = range(n) if self.layers is None else self.layers
         if not all(isinstance(i, Integral) and -n <= i < n for i in numbers):
             cure = "count from 0 or from the end"
-            raise invalid("layers", f"numbers of {n} hidden states", self.layers, cure)
+            raise invalid("layers", f"among {n} hidden states", self.layers, cure)
         places = [int(i) % n for i in numbers]
         if len(set(places)) < len(places):
             cure = "pass list(dict.fromkeys(layers))"
-            raise invalid("layers", "each named once", self.layers, cure)
+            raise invalid("layers", "distinct", self.layers, cure)
         return {i: found[i] for i in places}
 
 

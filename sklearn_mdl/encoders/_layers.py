@@ -48,7 +48,7 @@ def views_by_name(layers: list[str], pools: list[str]) -> list[View]:
     views = [_view(layer, pool) for layer in layers for pool in pools]
     if not views or len(set(views)) < len(views):
         names = [view.name for view in views]
-        raise invalid("layer and pool", "one name or more", names, "name each once")
+        raise invalid("layer and pool", "distinct names", names, "name each once")
     return views
 
 

@@ -190,7 +190,7 @@ def _converted(
             )
             raise damaged(path, "all weights of the model", reason, cure) from error
         missing, unknown = sorted(own - given), sorted(given - own)
-        text = f"lacks {missing[0]!r}" if missing else "holds other shapes"
+        text = f"lacks {missing[0]!r}" if missing else "holds different shapes"
         if unknown and missing:
             text += f" and holds {unknown[0]!r}"
         raise _mismatch(path, f"it {text}") from error
@@ -207,7 +207,7 @@ def _prefix_of(own: Set[str], given: Set[str]) -> str:
 
 
 def _mismatch(path: Path, reason: str) -> ValueError:
-    cure = "pass the model and the model_options that it was saved from"
+    cure = "pass the model_name and the model_options of the saved model"
     return damaged(path, "all weights of the model", reason, cure)
 
 
@@ -318,8 +318,8 @@ class TimmEncoder(ImageEncoder):
         config = data_config(timm, model, self.data_options or {})
         channels = cast(Sequence[int], config["input_size"])[0]
         if channels not in (1, 3):
-            name, required = f"Model {self.model_name!r}", "one of 1 or 3 channels"
-            raise invalid(name, required, channels, "pass for example 'resnet18'")
+            name, required = f"Model {self.model_name!r}", "one with 1 or 3 channels"
+            raise invalid(name, required, channels, "for example, pass 'resnet18'")
         self.data_config_ = config
         layout = Layout(
             getattr(model, "output_fmt", None) == "NHWC",
@@ -350,7 +350,7 @@ class TimmEncoder(ImageEncoder):
         except Exception as error:  # the hub's client raises errors of a dozen kinds
             raise OSError(
                 f"Weights of {name!r} could not be loaded ({type(error).__name__}); "
-                f"fetch {source_of(timm, name)} where there is a network and pass its "
+                f"download {source_of(timm, name)} on another machine and pass its "
                 "path as checkpoint_path, or pass pretrained=False"
             ) from error
 

@@ -150,12 +150,12 @@ def view_name(layer: int | str | None, position: str | int | None) -> str:
 
 
 def checked_positions(positions: Positions) -> list[str | int]:
-    """Return positions as a list of names and numbers, each once."""
+    """Return positions as a list of distinct names and numbers."""
     given = [positions] if isinstance(positions, str | int) else list(positions)
     known = [p in POSITIONS if isinstance(p, str) else _is_whole(p) for p in given]
     if not given or not all(known) or len(set(given)) < len(given):
-        required = f"distinct, of {', '.join(POSITIONS)} and whole numbers"
-        raise invalid("positions", required, positions, "pass for example 'last'")
+        required = f"distinct, among {', '.join(POSITIONS)} and whole numbers"
+        raise invalid("positions", required, positions, "for example, pass 'last'")
     return [p if isinstance(p, str) else int(p) for p in given]
 
 
@@ -228,7 +228,7 @@ def _checked_axes(axes: Sequence[str]) -> list[str]:
     names = list(axes)
     known = set(names) <= set(AXES) and len(set(names)) == len(names)
     if not known or not {"example", "feature"} <= set(names):
-        required = f"names of {AXES}, 'example' and 'feature' among them"
+        required = f"names among {AXES}, including 'example' and 'feature'"
         raise invalid("axes", required, axes, "name each axis of the array once")
     return names
 
@@ -242,8 +242,8 @@ def _checked_layers(
     fits = named and all(_is_whole(n) and -n_layers <= n < n_layers for n in given)
     numbers = [int(layer) % n_layers for layer in given] if fits else []
     if not numbers or len(set(numbers)) < len(given):
-        required = f"distinct layers of {n_layers}, an axis of the activations"
-        raise invalid("layers", required, layers, "pass for example [0, -1]")
+        required = f"distinct numbers of the {n_layers} layers in the activations"
+        raise invalid("layers", required, layers, "for example, pass [0, -1]")
     return numbers
 
 
@@ -255,7 +255,7 @@ def _sizes(activations: Any, names: list[str]) -> dict[str, int]:
     """Return the length of each axis, or 1; for a list, of the first array."""
     is_list = isinstance(activations, list | tuple)
     if is_list and not activations:
-        raise invalid("activations", "of one example or more", 0, "pass some")
+        raise invalid("activations", "at least one example", 0, "pass some examples")
     own = [name for name in names if not (is_list and name == "example")]
     shape = _shape(activations[0] if is_list else activations, own, "activations")
     return {

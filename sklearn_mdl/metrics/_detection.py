@@ -110,7 +110,7 @@ def positive_probabilities(
     classes = np.unique(y)
     if nats.ndim != 1 or nats.shape != y.shape:
         raise ValueError(
-            "codelengths and labels must have one shape (N,), got "
+            "codelengths and labels must have the same shape (N,), got "
             f"{nats.shape} and {y.shape}; pass y[switcher.order_]"
         )
     if len(classes) != 2 or pos_label not in classes:
@@ -171,7 +171,7 @@ def detection_measures(
     n_resamples = checked_count("n_resamples", n_resamples, 1)
     if y.ndim != 1 or y.shape != s.shape or not np.isfinite(s).all():
         raise ValueError(
-            "is_positive and scores must have one shape (N,), scores finite, got "
+            "is_positive and scores must have the same shape (N,), scores finite, got "
             f"{y.shape} and {s.shape}; give both for each example"
         )
     for name, value in {"max_fpr": max_fpr, "level": level}.items():

@@ -55,7 +55,7 @@ class EscapeCode:
         return 0.0 - math.log(probability if is_new else 1.0 - probability)
 
     def coded(self, proba: Floats, start: int) -> Floats:
-        """Append the probability of an escape to those of known classes, (n, C + 1).
+        """Append an escape's probability to those of known classes, (n, C + 1).
 
         The first row is row ``start``. All rows must have been observed.
         """

@@ -142,7 +142,7 @@ def extrapolate(curves: ArrayLike, n: int, *, level: float = 0.9) -> Extrapolati
     checked_count("n", n, costs.shape[-1] + 1)
     if not 0 < level < 1:
         required = "a number between 0 and 1 exclusive"
-        raise invalid("level", required, level, "pass for example level=0.9")
+        raise invalid("level", required, level, "for example, pass level=0.9")
     return _extrapolated(costs, int(n), float(level))
 
 

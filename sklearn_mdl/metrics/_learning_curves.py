@@ -152,7 +152,7 @@ def surplus_description_length(
 def excess_description_length(
     losses: ArrayLike, final_loss: float | None = None, *, tail: float = 0.1
 ) -> float:
-    """Return the nats of a code beyond the cost of its labels after learning them all.
+    """Return the part of a codelength, in nats, that was spent on learning.
 
     The excess ``sum_t l_t - N l`` is the area between the loss curve and ``l``. If
     ``l`` is the loss of the final predictor on other rows, it is the excess description
@@ -170,7 +170,7 @@ def excess_description_length(
         Loss of the final predictor in nats per label. None uses the mean of the last
         losses of the run.
     tail : float, default=0.1
-        Share of the run over whose end losses are averaged.
+        Share of the run, at its end, over which losses are averaged.
 
     Returns
     -------

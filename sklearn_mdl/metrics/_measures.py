@@ -157,8 +157,8 @@ def measure(
 class RegressionMeasures(NamedTuple):
     """Measures of the predictions of a regression run, each made before its label.
 
-    Errors are those of the mixture's mean over the ``n_measured`` examples after the
-    first minibatch, which a fixed density predicts. They are NaN if there are none.
+    Errors of the mixture's mean are over the ``n_measured`` examples after the first
+    minibatch, which a fixed density predicts. They are NaN without such examples.
 
     Attributes
     ----------
@@ -270,7 +270,7 @@ def expected_calibration_error(
     if not (np.all(sure >= 0) and np.all(sure <= 1 + 1e-9)):
         raise ValueError(
             "`confidence` must hold probabilities between 0 and 1, got "
-            f"{sure.min():g} to {sure.max():g}; give that of the predicted class"
+            f"{sure.min():g} to {sure.max():g}; pass proba.max(axis=1)"
         )
     n_bins = checked_count("n_bins", n_bins, 1)
     bins = np.clip(np.ceil(sure * n_bins).astype(np.intp) - 1, 0, n_bins - 1)

@@ -85,7 +85,7 @@ def frequency_codelength(y: ArrayLike, n_classes: int | None = None) -> float:
     ------
     ValueError
         If `y` is not one-dimensional or has missing labels, or if `n_classes` is not an
-        integer or smaller than the number of distinct labels.
+        integer, or is smaller than the number of distinct labels.
 
     References
     ----------
@@ -213,7 +213,7 @@ def checked_count(name: str, value: int, least: int) -> int:
     """Return `value` as an int if it is an integer of at least `least`."""
     if not isinstance(value, Integral) or value < least:
         required = f"an integer of at least {least}"
-        raise invalid(name, required, value, f"pass for example {name}={least}")
+        raise invalid(name, required, value, f"for example, pass {name}={least}")
     return int(value)
 
 
@@ -284,7 +284,7 @@ def gaussian_codelengths(
     if n_first < 1 or not scale > 0:
         raise ValueError(
             "`n_first` must be at least 1 and `scale` positive, got "
-            f"{n_first=} and {scale=}; pass for example n_first=32, scale=1.0"
+            f"{n_first=} and {scale=}; for example, pass n_first=32, scale=1.0"
         )
     found = _student_t_losses(labels, 1.0, location, scale)
     # Scaling by a power of two is exact and keeps squares from overflowing.

@@ -1,7 +1,7 @@
 """The queue of a ranking with a time budget: as many orders as time allows.
 
-The queue depends only on the finished cells. The clock only decides when it ends. So a
-resumed run scores the same cells in the same order.
+The queue depends only on the finished cells. The clock only decides when the queue
+ends. So a resumed run scores the same cells in the same order.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def check_budget(budget: float, tasks: Sequence[Task]) -> None:
     task, seconds = shortest_cell(tasks)
     if budget < seconds:
         raise ValueError(
-            f"time_budget must allow one cell, here about {seconds:.3g} s for "
+            f"time_budget must leave time for a cell, about {seconds:.3g} s for "
             f"{task.encoder} on {task.dataset}, got {budget}; pass a larger time_budget"
         )
 

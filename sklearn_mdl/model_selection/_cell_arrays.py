@@ -71,7 +71,7 @@ class CellArrays:
 
     @property
     def accuracies_(self) -> np.ndarray:
-        """Share of labels predicted before they were seen, (n_datasets, n_encoders)."""
+        """Share of labels predicted correctly in advance, (n_datasets, n_encoders)."""
         return paired_means(self._by_order("accuracy"))
 
     @property
@@ -145,7 +145,7 @@ class CellArrays:
         Returns
         -------
         shares : list of list of dict
-            By dataset and encoder, each a mapping from architectures to probabilities.
+            For each dataset and encoder, a mapping from architectures to probabilities.
         """
         groups = self.cells_by_encoder()
         return [
@@ -227,11 +227,11 @@ def _terms_note(cells: Sequence[Cell]) -> str:
         return ""
     widest = max(cells, key=lambda cell: cell.n_features)
     first = min(bound.values(), key=lambda cell: cell.n_features)
-    more = f" ({len(bound) - 1} others, too)" if len(bound) > 1 else ""
+    more = f" and {len(bound) - 1} more" if len(bound) > 1 else ""
     return (
-        f"{widest.dataset}: all encoders have the readouts of the widest, "
+        f"{widest.dataset}: all encoders use the readouts for the widest, "
         f"{widest.encoder} ({widest.n_features} features), which are {widest.terms}. "
-        f"By itself, {first.encoder} ({first.n_features} features){more} would have "
+        f"Otherwise, {first.encoder} ({first.n_features} features){more} would have "
         f"{Terms.from_json(first.alone)}"
     )
 

@@ -74,7 +74,7 @@ class TraceFile(NamedTuple):
         """
         arrays, about = read_archive(self.path, "trace")
         if about != {"key": self.key} or arrays.keys() != set(Trace._fields):
-            required, found = "the trace of its cell", "it holds the trace of another"
+            required, found = "the trace of its cell", "it holds another cell's trace"
             raise damaged(self.path, required, found, "delete this file")
         return Trace(**arrays)
 

@@ -136,8 +136,8 @@ class Extrapolations(NamedResult):
     values, lower, upper : ndarray of shape (n_datasets, n_encoders)
         Codelengths of `n` labels in nats, and their intervals.
     margins, margins_lower, margins_upper : ndarray of shape (n_datasets, n_encoders)
-        Predicted codelengths minus that of the encoder with the shortest code of the
-        given labels. If a margin is negative, its encoder would overtake that encoder.
+        Predicted codelengths minus the prediction for `best`, which has the shortest
+        code so far. An encoder with a negative margin would overtake it.
     best : ndarray of int of shape (n_datasets,)
         Column of the encoder with the shortest code of the given labels.
     level : float
@@ -264,7 +264,7 @@ def paired_differences(
     level : float
         Level of the intervals, between 0 and 1 exclusive.
     """
-    check_fraction("level", level, "pass for example level=0.9")
+    check_fraction("level", level, "for example, pass level=0.9")
     first, second = pairs.T
     mean = np.stack([s.codelengths[first] - s.codelengths[second] for s in samples], 1)
     by_order = [s.by_order[:, first] - s.by_order[:, second] for s in samples]

@@ -72,8 +72,8 @@ def without(tasks: Sequence[Task | Failure], out: Out) -> list[Task | Failure]:
     kept = [task for task in tasks if task.encoder not in out]
     if tasks and not kept:
         raise ValueError(
-            "At least one encoder must stay on every dataset, but each was eliminated "
-            f"on one ({'; '.join(map(' '.join, out_rows(out)))}); pass eliminate=None, "
+            "At least one encoder must survive every race, but each was eliminated "
+            f"in one ({'; '.join(map(' '.join, out_rows(out)))}); pass eliminate=None, "
             "or rank the datasets separately"
         )
     return kept

@@ -40,7 +40,7 @@ from sklearn_mdl.model_selection._given import (
     refuse_arrays,
 )
 
-LONGEST = 300  # characters of a message that are shown
+LONGEST = 300  # maximum number of characters of a message to show
 
 
 class Failure(NamedTuple):

@@ -230,7 +230,7 @@ def export_probe(
     rows, labels = _learned(switcher, X, y)
     classes = np.sort(switcher.classes_)  # new classes are appended as they appear
     if threshold is not None and not (len(classes) == 2 and 0 <= threshold <= 1):
-        required, cure = "a probability or None", "pass for example threshold=0.9"
+        required, cure = "a probability or None", "for example, pass threshold=0.9"
         if len(classes) != 2:
             required = f"None, since there are {len(classes)} classes and not two"
             cure = "omit threshold"

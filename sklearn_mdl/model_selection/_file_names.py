@@ -11,7 +11,7 @@ LONGEST = 100  # bytes of a user's name in a file name
 
 
 def _plain(name: str, longest: int = LONGEST) -> str:
-    """Turn any text into a file name that cannot lead out of its directory."""
+    """Turn any text into a file name that cannot escape its directory."""
     text = re.sub(r"[^\w .-]", "_", name).lstrip(". ")
     return text.encode()[:longest].decode(errors="ignore") or "_"
 

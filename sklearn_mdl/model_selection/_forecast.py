@@ -103,8 +103,8 @@ class Forecast:
         return (
             f"{table.to_text()}\n"
             f"{self.n_missing} cells to run, {self.n_jobs} in parallel: about "
-            f"{duration_text(self.seconds)} and {size_text(self.bytes)} by a trial on "
-            f"{WARM + TIMED} minibatches of each"
+            f"{duration_text(self.seconds)} and {size_text(self.bytes)}, estimated "
+            f"from {WARM + TIMED} minibatches of each kind of cell"
         )
 
 

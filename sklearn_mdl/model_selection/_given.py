@@ -50,7 +50,7 @@ def checked_datasets(
         if n_parts == 3 and not grouped:
             raise TypeError(
                 f"A dataset must be a pair (X, y) if rows are held out, but {name!r} "
-                "has groups, which would leak; use a RepresentationScorer"
+                "has groups, whose rows would leak; use a RepresentationScorer"
             )
         if n_parts not in (2, 3):
             raise TypeError(
@@ -130,7 +130,7 @@ def check_names(names: Iterable[object]) -> None:
             )
         if not name.isprintable() and name != name.encode(errors="ignore").decode():
             cure = "rename the folder or file"
-            raise invalid("Names", "text that UTF-8 can write", name, cure)
+            raise invalid("Names", "text that UTF-8 can encode", name, cure)
 
 
 def checked_encoders(given: object) -> Mapping[str, BaseEstimator]:

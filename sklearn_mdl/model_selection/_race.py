@@ -63,7 +63,7 @@ class RaceForecast(NamedTuple):
         known = np.isfinite(self.high)
         high = f"{self.high:.0f}" if known else f"over {self.max_labels}"
         if not np.isfinite(self.labels):
-            return f"{self.low:.0f} or many more labels"
+            return f"at least {self.low:.0f} more labels, possibly many more"
         plural = "" if self.labels == 1 else "s"
         return f"about {self.labels:.0f} more label{plural} ({self.low:.0f} to {high})"
 
@@ -346,7 +346,7 @@ class EncoderRace(BaseEstimator):
             )
         else:
             lines.append(
-                f"Not stopped. {n} labels, {len(alive) + 1} encoders are left."
+                f"Not stopped. After {n} labels, {len(alive) + 1} encoders are left."
             )
             if n > self.start:
                 lines.append(f"{self.leader_!r} leads.")
@@ -362,14 +362,14 @@ class EncoderRace(BaseEstimator):
             shown = int((self._race.certified & ~self._race.alive).sum())
             also = f" rules out {shown} of the {len(out)}, and" if out else ""
             lines.append(
-                "The asymptotic process stopped it. The exact one"
+                "The asymptotic process stopped the race. The exact one"
                 f"{also} would take more labels."
             )
         share = f"most {100 * self.alpha:g} % of races err, whenever you look"
         exact = self.method == "exact"
         lines.append(
             f"{'At' if exact else 'By a normal approximation at'} {share}. This "
-            "compares predictions of these labels, not accuracies on others."
+            "compares predictions of these labels, not accuracies on new rows."
         )
         return "\n".join(lines)
 

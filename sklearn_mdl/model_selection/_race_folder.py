@@ -125,18 +125,18 @@ class RaceFolder:
         for name, value in self.about.items():
             if (was := found.get(name)) != value:
                 raise ValueError(
-                    f"{name} must be {cut_short(was)} as when the race in {self.path} "
+                    f"{name} must be {cut_short(was)}, as when the race in {self.path} "
                     f"began, since a later change voids the guarantee, got "
-                    f"{cut_short(value)}; pass the first value, or another folder"
+                    f"{cut_short(value)}; pass the original value, or another folder"
                 )
 
     def _read(self, path: Path, n_before: int) -> Step:
         arrays, about = read_archive(path, "update")
         kept = {key: about.get(key) for key in ("race", "n_before")}
         if kept != {"race": self._key, "n_before": n_before}:
-            required = f"the labels of its race from number {n_before} on"
+            required = f"the labels of this race from number {n_before} on"
             cure = "restore the missing files, or delete the folder"
-            raise damaged(path, required, "it holds others", cure)
+            raise damaged(path, required, "it holds other labels", cure)
         names = enumerate(about["encoders"])
         features = {name: np.array(arrays[f"features-{i}"]) for i, name in names}
         classes = np.asarray(from_json(about["classes"], {}))

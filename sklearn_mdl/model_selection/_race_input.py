@@ -39,7 +39,7 @@ def base_switcher(
     is_real = isinstance(given, MDLReadoutSwitcherRegressor)
     if is_real != (n_classes is None):
         required = "an integer, fixed before the first label, if labels are classes"
-        cure = "pass for example n_classes=10, or for real labels "
+        cure = "for example, pass n_classes=10, or for real labels "
         cure += "switcher=MDLReadoutSwitcherRegressor()"
         if is_real:
             required, cure = "None if labels are real", "omit n_classes"
@@ -103,7 +103,7 @@ def checked_columns(
     for name, columns in found.items():
         wanted = before.get(name, columns)
         if columns != wanted:
-            required = "those of the first call"
+            required = "the same as in the first call"
             cure = f"pass {wanted!r}, in this order"
             raise invalid(f"Columns of {name or 'X'}", required, columns, cure)
     return found
@@ -143,7 +143,7 @@ def encoders_by_name(
     encoders = given if isinstance(given, Mapping) else dict.fromkeys(given)
     if len(encoders) < 2 or len(encoders) < len(given):
         required = "at least two encoders with different names"
-        cure = "pass for example {'clip': encoder, 'raw': None}"
+        cure = "for example, pass {'clip': encoder, 'raw': None}"
         raise invalid("encoders", required, list(given), cure)
     for name, encoder in checked_encoders(encoders).items():
         if keeps_data(encoder) or isinstance(encoder, LEARN_NOTHING):

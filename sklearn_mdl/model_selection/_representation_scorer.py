@@ -429,8 +429,8 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         failures = f"{len(failed)} failed: {listed(failed)}"
         if self.missing == "raise":
             raise ValueError(
-                f"Every dataset must hold every encoder, but {failures}; fix these "
-                "errors and call fit again, or pass missing='drop'"
+                f"Every encoder must be scored on every dataset, but {failures}; fix "
+                "these errors and call fit again, or pass missing='drop'"
             )
         lost = list(dict.fromkeys(failure.dataset for failure in failed))
         warn_caller(f"Dropped datasets {lost}, on which {failures}")

@@ -129,7 +129,7 @@ def _run_missing(
 ) -> Iterator[tuple[int, Cell | Failure]]:
     """Score cells, store them, and yield them with their numbers.
 
-    Options are those of :func:`run_side_by_side`.
+    The options are described in :func:`run_side_by_side`.
     """
     if store is not None:
         store.warn_of_other_terms(list(tasks.values()))

@@ -22,11 +22,11 @@ from sklearn_mdl.switcher import MultiOutputSwitcher
 
 COMPARED_AT_ONCE = 2**22  # numbers
 FOLDS = (
-    "codelength_scorer was given held-out rows, as by the default cv, and scores them "
-    "like heldout_codelength_scorer; pass cv=PrequentialSplit() to score every row "
-    "before it is learned, and hold none out"
+    "codelength_scorer needs the training rows, got held-out rows, as with the default "
+    "cv, and scores them like heldout_codelength_scorer; pass cv=PrequentialSplit() to "
+    "hold no rows out and score every row before it is learned"
 )
-OTHER_ROWS = "X holds other rows, or the same in another order"
+OTHER_ROWS = "X holds other rows, or the same rows in another order"
 
 
 def codelength_scorer(
@@ -40,7 +40,7 @@ def codelength_scorer(
     ``n_samples``. Nats per example decrease with more examples, since the cost of
     learning is spread over all of them.
 
-    Rows and labels must be exactly those of the stream. In a pipeline,
+    Rows and labels must match the stream exactly. In a pipeline,
     ``fit_transform`` and ``transform`` of a step such as a PCA may differ by rounding.
     So rows also match if copies of the earlier steps, refitted on X, return the stream.
     For this to work, set the ``random_state`` of steps that draw random numbers.
@@ -109,7 +109,7 @@ def codelength_scorer(
             raise ValueError(
                 f"X and y must be the stream that was fitted, but {difference}; pass "
                 "cv=PrequentialSplit() and set the random_state of random steps of a "
-                "pipeline, or score held-out rows by heldout_codelength_scorer"
+                "pipeline, or score held-out rows with heldout_codelength_scorer"
             )
         total += float(fitted.switcher.codelengths_.mean())
     return -total
@@ -123,7 +123,7 @@ def heldout_codelength_scorer(
     A copy of the switcher continues the stream with these rows. It predicts each row
     from all rows before it, and then learns it. The estimator itself does not change.
     If X and y begin with the stream, like the training rows of ``learning_curve``, the
-    codelengths of these rows are those of the fit. Other rows are evaluated in the
+    codelengths of these rows are taken from the fit. Other rows are evaluated in the
     order given, which should be random. Only compare scores for equal numbers of fitted
     and scored rows.
 
@@ -395,7 +395,7 @@ def _difference(switcher: OnlineEstimator, X: np.ndarray, y: np.ndarray) -> str:
     run, step = switcher._run, max(1, COMPARED_AT_ONCE // X.shape[1])
     labels = run.labels[: len(X)].cpu().numpy()
     if not np.array_equal(y[order], switcher._decoded(labels)):
-        return "y holds other labels, or the same in another order"
+        return "y holds other labels, or the same labels in another order"
     for start in range(0, len(X), step):
         chosen = order[start : start + step]
         rows = run.samples.rows(start, start + len(chosen))

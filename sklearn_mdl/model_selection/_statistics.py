@@ -162,7 +162,7 @@ class RankStatistics(CellArrays):
         pairs : sequence of (str, str), default=None
             Names of encoders. None compares all pairs, for at most 40 encoders.
         top_k : int, default=None
-            Only compare this many encoders: those with the best average ranks.
+            Only compare the `top_k` encoders with the best average ranks.
         """
         found = ranking.pairwise_wilcoxon(
             self.positive_codelengths_, pairs=self._columns(pairs), top_k=top_k
@@ -187,7 +187,7 @@ class RankStatistics(CellArrays):
         rope : float, default=0.01
             Relative difference up to which codelengths count as equivalent.
         top_k : int, default=None
-            Only compare this many encoders: those with the best average ranks.
+            Only compare the `top_k` encoders with the best average ranks.
         n_draws : int, default=50000
         random_state : int, Generator or None, default=0
         """
@@ -234,7 +234,7 @@ class RankStatistics(CellArrays):
         level : float, default=None
             None is ``1 - alpha``.
         top_k : int, default=None
-            Only compare this many encoders: those with the best average ranks.
+            Only compare the `top_k` encoders with the best average ranks.
 
         Returns
         -------

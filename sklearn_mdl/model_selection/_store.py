@@ -79,7 +79,7 @@ def cell_of(
         raise ValueError("it describes another cell")
     kept = content["cell"]
     if not isinstance(kept, dict) or kept.keys() != _KINDS.keys():
-        raise ValueError("its entries are not those of a cell")
+        raise ValueError("its entries differ from those of a cell")
     if kept["accuracy"] is None:
         kept["accuracy"] = math.nan
     for name, kind in _KINDS.items():
@@ -202,7 +202,7 @@ class CellStore:
             if not os.path.lexists(path):
                 return None
             warn_caller(
-                f"{path} must hold a complete cell, but {error}; it is run again"
+                f"{path} must hold a complete cell, but {error}; this cell is run again"
             )
             return None
         return cell
@@ -231,7 +231,7 @@ class CellStore:
         for (dataset, now), was in found.items():
             warn_caller(
                 f"All encoders of {dataset!r} must have the same readouts, now {now}, "
-                f"but {len(was)} kept cells have others ({was[0]}); these are run again"
+                f"but {len(was)} stored cells differ ({was[0]}); these are run again"
             )
 
     def save(self, task: Task, cell: Cell) -> Cell:

@@ -299,7 +299,7 @@ def friedman_text(ranking: RankStatistics) -> str:
 
 
 def settings_text(ranking: RankStatistics, switcher: Switcher | None) -> str:
-    """Return one line on the readouts, orders and seed that "auto" and None became."""
+    """Return one line on the readouts, orders and seed chosen by "auto" and None."""
     places: dict[str, list[str]] = {}
     for cell in ranking.first_cells_:
         used = switcher or default_switcher(cell.n_samples, cell.is_real)
@@ -318,7 +318,7 @@ def spread_text(ranking: RankStatistics) -> str:
     i, j = np.unravel_index(int(np.nanargmax(relative)), relative.shape)
     return (
         "standard deviation of the codelength over orders: median "
-        f"{np.nanmedian(relative):.2%}, most {relative[i, j]:.2%} "
+        f"{np.nanmedian(relative):.2%}, largest {relative[i, j]:.2%} "
         f"({ranking.encoder_names_[j]} on {ranking.dataset_names_[i]}); "
         f"orders of each: {_span(ranking.n_orders_)}"
     )

@@ -141,12 +141,12 @@ class ViewComparison:
             return "; too few labels to tell how certain that is"
         chance = self.probabilities[self.names.index(self.best)]
         if chance >= SURE:
-            return f"; sure, with probability {min(chance, 0.99):.2f}"
+            return f"; certain, with probability {min(chance, 0.99):.2f}"
         order = np.argsort(-self.probabilities, kind="stable")
         total = np.cumsum(self.probabilities[order])
         n_needed = int(np.searchsorted(total, SURE)) + 1
         others = [self.names[i] for i in order[:n_needed] if self.names[i] != self.best]
-        words = f"; not sure, with probability {chance:.2f}: may be {names_of(others)}"
+        words = f"; uncertain, with probability {chance:.2f}: may be {names_of(others)}"
         return f"{words}; {outlook(self.more_labels)}"
 
 

@@ -128,12 +128,12 @@ class LogLinearPool(BaseEstimator):
         half_life, rates = self.half_life, self.rates
         fades = isinstance(half_life, Real) and half_life > 0
         if half_life is not None and not fades:
-            cure = "pass for example half_life=100"
+            cure = "for example, pass half_life=100"
             raise invalid("half_life", "positive or None", half_life, cure)
         if rates is None:
             return
         if not len(rates) or not all(is_number_in(rate, 0, 1) for rate in rates):
-            cure = "pass for example rates=[1 / 16, 1 / 64]"
+            cure = "for example, pass rates=[1 / 16, 1 / 64]"
             raise invalid("rates", "numbers in [0, 1], or None", rates, cure)
 
     def __call__(self, log_proba: ArrayLike, labels: ArrayLike) -> PoolTrace:
@@ -167,8 +167,8 @@ class LogLinearPool(BaseEstimator):
 class PoolPass(GroupPass):
     """One pass of a pool over a stream that arrives in blocks.
 
-    Results are bitwise the same however the stream is cut into blocks. You may also
-    call :meth:`observe` row by row, as a decoder does.
+    Results are the same, to the last bit, for any cut of the stream into blocks. You
+    may also call :meth:`observe` row by row, as a decoder does.
 
     Parameters
     ----------

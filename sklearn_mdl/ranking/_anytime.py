@@ -129,7 +129,7 @@ class PairSums:
         A difference is the loss of the encoder minus the loss of the rival. For each
         encoder and rival, this holds the number and the sum of differences. It also
         holds the sums of their squared distances from the mean of previous differences
-        and from the mean of all.
+        and from the mean of all differences.
     """
 
     def __init__(self, shape: tuple[int, ...]) -> None:
@@ -404,8 +404,8 @@ def combined_e_values(e_values: ArrayLike, claim: str) -> Floats:
         One exact e-value for each dataset, each from a separate race. Values of the
         asymptotic process are not e-values and must not be combined.
     claim : {"on at least one", "on every one"}
-        "on at least one" multiplies the e-values. A single dataset can be decisive. So,
-        of two encoders, each may turn out to be better on some dataset. "on every one"
+        "on at least one" multiplies the e-values. A single dataset can be decisive, so
+        each of two encoders may turn out to be better on some dataset. "on every one"
         takes the smallest e-value. For "better on average over all rows", run one race
         over the rows of all datasets in an order fixed beforehand.
 

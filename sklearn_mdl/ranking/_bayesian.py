@@ -89,8 +89,8 @@ def bayesian_signed_rank(
     pairs : array-like of int of shape (n_pairs, 2), optional
         The pairs to compare, as columns (by default all, of at most 40 encoders).
     top_k : int, optional
-        Only compare this many encoders: those with the best average ranks. Ties go to
-        the first columns.
+        Only compare the `top_k` encoders with the best average ranks. Ties go to the
+        first columns.
     prior_strength : float, default=0.5
         Weight ``s`` of the prior as a number of datasets, positive.
     n_draws : int, default=50000

@@ -63,7 +63,7 @@ def nemenyi_critical_difference(
     1.571...
     """
     scale = _scale(n_encoders, n_datasets)
-    _pairs.check_fraction("alpha", alpha, "pass for example alpha=0.1")
+    _pairs.check_fraction("alpha", alpha, "for example, pass alpha=0.1")
     return float(studentized_range.ppf(1 - alpha, n_encoders, np.inf)) * scale
 
 
@@ -115,8 +115,8 @@ def rank_groups(
     """Return the maximal groups of encoders whose average ranks do not differ.
 
     Any two encoders of a group differ by less than the critical difference, and no
-    other encoder could join the group. Groups of one are left out. Groups are the bars
-    of Demsar's diagram.
+    other encoder could join the group. Single encoders are left out. Groups are the
+    bars of Demsar's diagram.
 
     Parameters
     ----------
@@ -378,7 +378,7 @@ def rank_intervals(
     """
     table = _pairs.checked_scores(scores)
     _pairs.check_repeats(table, "Resampling of datasets")
-    _pairs.check_fraction("level", level, "pass for example level=0.9")
+    _pairs.check_fraction("level", level, "for example, pass level=0.9")
     _pairs.check_count("n_resamples", n_resamples, 1, "pass n_resamples=1000")
     ranks, n_datasets = rankdata(table, axis=1), len(table)
     rng = np.random.default_rng(random_state)

@@ -32,8 +32,8 @@ class PairwiseWilcoxon(NamedResult):
         Median over datasets of ``log(first / second)``. If negative, the first
         encoder's code is shorter by about this share.
     rank_sums : ndarray of shape (n_pairs, 2)
-        Sum of the ranks of the datasets on which the first code is shorter, and of
-        those on which the second is.
+        For each of the two encoders, the sum of the ranks of the datasets on which its
+        code is shorter.
     p_values : ndarray of shape (n_pairs,)
         Two-sided, not corrected for the other pairs.
     adjusted_p_values : ndarray of shape (n_pairs,)
@@ -71,9 +71,9 @@ def pairwise_wilcoxon(
     pairs : array-like of int of shape (n_pairs, 2), optional
         The pairs to compare, as columns (by default all, of at most 40 encoders).
     top_k : int, optional
-        Only compare this many encoders: those with the best average ranks. Ties go to
-        the first columns. The correction counts only their pairs and does not account
-        for this selection.
+        Only compare the `top_k` encoders with the best average ranks. Ties go to the
+        first columns. The correction only counts pairs of these encoders and does not
+        account for this selection.
 
     Returns
     -------

@@ -52,7 +52,7 @@ def compare(
         * a list of columns, if X is a data frame
         * a transformer, which is fitted on X without labels, or None for X itself
         * a function of all rows of X
-        * a model with ``encode``, such as those of sentence-transformers
+        * a model with ``encode``, such as a SentenceTransformer
         * a torch module for images or rows of numbers
         * the name of a timm model, if X is images or a list of paths of images
 

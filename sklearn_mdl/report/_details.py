@@ -16,7 +16,7 @@ from sklearn_mdl.report._tables import settings_as_text, tests_of
 
 
 def codelengths(scorer: RepresentationScorer, *, switching: bool = False) -> Table:
-    """Tabulate codelengths, followed by those of codes without features."""
+    """Tabulate codelengths, followed by codes without features."""
     table, first = codelength_table(scorer, switching=switching), scorer.first_cells_
     saved = scorer.savings_per_example("labels")[:, 0]
     alone = (scorer.codelengths_ / scorer.sizes_)[:, 0] + saved

@@ -331,7 +331,7 @@ def _names(ranking: RankStatistics, pairs: np.ndarray) -> list[list[str]]:
 
 
 def _by_name(ranking: RankStatistics, table: Sequence[Sequence[object]]) -> Statistics:
-    """Label rows with the names of datasets, and columns with those of encoders."""
+    """Label rows with names of datasets, and columns with names of encoders."""
     return {
         dataset: dict(zip(ranking.encoder_names_, row, strict=True))
         for dataset, row in zip(ranking.dataset_names_, table, strict=True)

@@ -89,7 +89,7 @@ def read_parquet(path: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
 
 
 def read_parquet_folder(folder: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
-    """Read parquet files that are splits and shards of one dataset, or one each."""
+    """Read parquet files: splits and shards of one dataset, or one dataset each."""
     pa = needed(*_NEEDS)
     files = sorted(folder.glob("*.parquet"))
     if not all(_SPLIT.fullmatch(file.stem) for file in files):

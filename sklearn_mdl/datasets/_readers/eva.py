@@ -49,7 +49,7 @@ def read_manifest(folder: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
     table = {name: [cells[row] for row in rows] for name, cells in table.items()}
     origins = Counter(table["origin"])
     if len(origins) < len(rows):
-        found = f"{origins.most_common(1)[0][0]!r} is there twice"
+        found = f"{origins.most_common(1)[0][0]!r} occurs twice"
         raise damaged(path, "each origin once", found, "keep one row for each")
     labels, known = parts.labels_of(parts.parsed(table[column]))
     files = [parts.named_in(folder, file) for file in table["embeddings"]]
@@ -82,7 +82,7 @@ def _check_archive(path: Path) -> None:
         n_bytes = sum(entry.file_size for entry in entries)
         is_plain = kinds <= {zipfile.ZIP_STORED} and n_bytes <= path.stat().st_size
         if not is_plain or min(entry.header_offset for entry in entries):
-            raise ValueError(f"{n_bytes} bytes, stored in another way than by torch")
+            raise ValueError(f"{n_bytes} bytes, not stored as torch does")
         for name in archive.namelist():
             if name.lower().endswith("data.pkl"):  # torch ignores the case
                 _check_pickle(archive.read(name))
@@ -101,7 +101,7 @@ def _read_vector(path: Path) -> np.ndarray:
     """Read the vector of a sample from a pickle of tensors and lists only."""
     if not path.is_file():
         raise FileNotFoundError(
-            f"{path} must exist, as manifest.csv names it; move the .pt files with it"
+            f"{path} must exist, since manifest.csv names it; move .pt files with it"
         )
     required = "only tensors, since a pickle of anything else could run code"
     with (
@@ -118,7 +118,7 @@ def _read_vector(path: Path) -> np.ndarray:
     with readable(path, "a plain tensor", "save tensor.contiguous()", *_UNREADABLE):
         tensor = tensors[0].detach()
         if tensor.numel() * tensor.element_size() > path.stat().st_size:
-            raise ValueError(f"{tensor.numel()} numbers of a smaller file")
+            raise ValueError(f"{tensor.numel()} numbers in a smaller file")
         tensor = tensor.float() if tensor.dtype == torch.bfloat16 else tensor
         array: np.ndarray = tensor.numpy()
     array = array[0] if array.ndim == 2 and len(array) == 1 else array

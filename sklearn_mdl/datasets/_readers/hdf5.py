@@ -48,7 +48,7 @@ def opened(path: Path) -> Iterator[h5py.File]:
 
 
 def _check_links(file: h5py.File, folder: Path, known: list[Path]) -> None:
-    """Raise for links to files elsewhere than in the folder, also in linked files."""
+    """Raise for links to files outside the folder, also in linked files."""
     library, found = needed("h5py", "load_representations", "readers"), []
 
     def note(name: bytes, info: Any) -> None:
@@ -60,7 +60,7 @@ def _check_links(file: h5py.File, folder: Path, known: list[Path]) -> None:
         path = parts.named_in(folder, file.get(name, getlink=True).filename)
         if not path.is_file():  # libhdf5 would look for it in the working directory
             raise FileNotFoundError(
-                f"{path} must exist, as {file.filename} links to it; copy it there"
+                f"{path} must exist, since {file.filename} links to it; copy it there"
             )
         if path not in known:
             with library.File(path, "r") as linked:
@@ -99,7 +99,7 @@ def _check_size(item: h5py.Dataset) -> None:
     stored = min(item.id.get_storage_size(), home.stat().st_size)
     n_bytes = item.size * item.dtype.itemsize
     if n_bytes > MOST_TO_ONE * stored:
-        found = f"{n_bytes} bytes of {item.name} are {stored} there"
+        found = f"{item.name} needs {n_bytes} bytes and has {stored}"
         raise damaged(home, "the arrays that it names", found, "write it again")
 
 
@@ -121,7 +121,7 @@ def read_by_id(path: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
     if wanted.groups is not None:
         groups = dict(zip(columns[key], columns[wanted.groups], strict=True))
     if len(labels) < len(columns[key]):
-        found = f"{len(columns[key]) - len(labels)} occur again"
+        found = f"{len(columns[key]) - len(labels)} ids occur again"
         raise damaged(table, f"distinct ids in {key!r}", found, "keep one row for each")
     dataset = path.name if path.is_dir() else table.stem
     return [_labelled(dataset, file, labels, groups, table) for file in files]
@@ -180,13 +180,13 @@ def _read_vectors(path: Path) -> tuple[list[str], np.ndarray]:
 
 
 def _attribute(item: Any, name: str, default: str) -> str:
-    """Return an attribute as text. Reading one of a type for lists may crash."""
+    """Return an attribute as text. Reading an attribute of a list type may crash."""
     if name not in item.attrs:
         return default
     kind = item.attrs.get_id(name).dtype
     is_text = (kind.metadata or {}).get("vlen") in (str, bytes)
     if not is_text and kind.kind not in "SUiu":
-        raise TypeError(f"attribute {name!r} of {item.name} is no text")
+        raise TypeError(f"attribute {name!r} of {item.name} is not text")
     value = item.attrs[name]
     return value.decode() if isinstance(value, bytes) else str(value)
 
@@ -198,7 +198,7 @@ def read_h5ad(path: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
     """Read the arrays in ``obsm`` and a column of ``obs``."""
     with opened(path) as file:
         if not all(hasattr(file.get(name), "keys") for name in ("obs", "obsm")):
-            found, cure = f"it holds {list(file)}", "write it by AnnData.write_h5ad"
+            found, cure = f"it holds {list(file)}", "write it with AnnData.write_h5ad"
             raise damaged(path, "obs and obsm of an AnnData", found, cure)
         obs, obsm = file["obs"], file["obsm"]
         index = _attribute(obs, "_index", "_index")
@@ -230,7 +230,7 @@ def encoders_of(
         raise damaged(place, required, found, "store one for each encoder")
     note = f"labels are obs[{column!r}]"
     if skipped:
-        note += f"; not read, since no dense tables: {skipped}"
+        note += f"; not read, since they are not dense tables: {skipped}"
     return [
         parts.Part(encoder=encoder, features=X, note=note, **fields)
         for encoder, X in arrays.items()

@@ -51,7 +51,7 @@ def read_task(folder: Path, wanted: ReadRequest) -> list[Part]:
     """Read all splits of a task, which are one encoder on one dataset."""
     if wanted.groups is not None:
         cure = "write DATASET/ENCODER.npy, DATASET/labels.npy and DATASET/groups.npy"
-        raise invalid("groups", "None for files of HEAR", wanted.groups, cure)
+        raise invalid("groups", "None for HEAR files", wanted.groups, cure)
     metadata = _read_json(folder / METADATA)
     kind = metadata.get("embedding_type") if isinstance(metadata, dict) else None
     if kind != "scene":
@@ -69,7 +69,7 @@ def read_task(folder: Path, wanted: ReadRequest) -> list[Part]:
     for split, block, own in zip(splits, blocks, own_labels, strict=True):
         if len(block) != len(own) or block.shape[1] != blocks[0].shape[1]:
             found = f"{split!r} has shape {block.shape} for {len(own)} labels"
-            required = "embeddings of one length with a label each"
+            required = "embeddings of equal length, each with a label"
             raise damaged(folder, required, found, _CURE)
     features = blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
     labels, known = labels_of([label for own in own_labels for label in own])
@@ -117,6 +117,6 @@ def _read_labels(folder: Path, split: str) -> list[object]:
     labels = [row if isinstance(row, list) else [row] for row in rows]
     several = [len(row) for row in labels if len(row) != 1]
     if several:
-        found = f"{len(several)} have {several[0]} or another number"
+        found = f"{len(several)} sounds have others, such as {several[0]} labels"
         raise damaged(path, "one label per sound", found, "use a MultiOutputSwitcher")
     return [row[0] for row in labels]

@@ -97,7 +97,7 @@ def named_in(folder: Path, name: str) -> Path:
     Raises
     ------
     ValueError
-        If it is not in the folder: a file that was sent must not read others.
+        If it is not in the folder, since a received file must not open other files.
     """
     path = Path(os.path.normpath(folder / name))
     if not path.is_relative_to(os.path.normpath(folder)):
@@ -315,7 +315,7 @@ def _aligned(parts: list[Part], missing: str, notes: list[str]) -> list[Part]:
         part.ids is None or len(np.unique(part.ids)) < len(part.ids) for part in parts
     ):
         raise ValueError(
-            f"Without unique ids all encoders must have the same rows, but those of "
+            f"Without unique ids all encoders must have the same rows, but rows of "
             f"{_named(first)} and {_named(unlike[0])} differ; give rows unique ids"
         )
     ids = [np.asarray(part.ids).tolist() for part in parts]
@@ -372,7 +372,7 @@ def _with_labels(parts: list[Part], missing: str, notes: list[str]) -> list[Part
         example = "" if ids is None else f" (one is {ids[~known][0]!s})"
         raise ValueError(
             f"Every row must have a label, but {n_lost} of {len(known)} on dataset "
-            f"{name!r} have none{example}; add them or pass missing='drop'"
+            f"{name!r} have none{example}; add labels or pass missing='drop'"
         )
     notes.append(f"{name}: dropped {n_lost} rows without a label")
     return [_taken(part, np.flatnonzero(known)) for part in parts]

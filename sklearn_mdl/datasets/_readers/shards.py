@@ -82,7 +82,7 @@ def stage_rows(
     """
     paths, place = [Path(shard) for shard in shards], Path(folder) / ROWS
     if not paths:
-        raise invalid("shards", "one file or more", paths, "name them in order")
+        raise invalid("shards", "one file or more", paths, "pass files in order")
     refuse_foreign_in(place.parent, [ROWS])
     wanted, labels = (features, label), list[np.ndarray]()
     blocks = (
@@ -96,10 +96,10 @@ def stage_rows(
     def rows() -> Iterator[np.ndarray]:
         for X, y in chain([first], blocks):
             if X.shape[1] != width:
-                required, cure = f"of one width, {width}", "stage files of one encoder"
+                required, cure = f"all of width {width}", "stage files of one encoder"
                 raise invalid("shards", required, X.shape[1], cure)
             if labels and _kind(y) != _kind(labels[0]):
-                required = f"with labels of one type, {labels[0].dtype}"
+                required = f"with labels of the same type, {labels[0].dtype}"
                 raise invalid("shards", required, y.dtype.name, "write all as text")
             labels.append(y)
             yield X
@@ -118,7 +118,7 @@ def _kind(labels: np.ndarray) -> str:
 
 def _checked(path: Path, X: np.ndarray, y: np.ndarray) -> Block:
     """Raise for rows that are not finite as float32, and for missing labels."""
-    with readable(path, "finite rows and a label in each", "fix them", ValueError):
+    with readable(path, "finite rows, each with a label", "fix them", ValueError):
         check_finite(X, None)
         if y.dtype.kind == "f" and np.isnan(y).any():
             raise ValueError(f"{int(np.isnan(y).sum())} labels are NaN")

@@ -116,8 +116,8 @@ class VtabData:
         n, whole = len(self), self.task.n_examples + self.task.n_test
         if n_train is None and n != whole:
             raise ValueError(
-                f"{self.task.name} must have all its {whole} images to be cut where "
-                f"VTAB cuts it, got {n}; fetch the others or pass n_train"
+                f"{self.task.name} must have all its {whole} images to be split as "
+                f"in VTAB, got {n}; fetch the others or pass n_train"
             )
         cut = self.task.n_examples if n_train is None else n_train
         if not 0 < cut < n:

@@ -37,7 +37,7 @@ READERS: dict[str, Callable[[VtabTask, Path], VtabData]] = {
 def load_vtab(task: str | VtabTask, data_dir: str | PathLike[str]) -> VtabData:
     """Read a task of VTAB from the files that its owners publish.
 
-    Labels are those of the benchmark's code (``task_adaptation``), described in
+    Labels follow the benchmark's code (``task_adaptation``), as described in
     :data:`~sklearn_mdl.datasets.VTAB_TASKS`. All images of all parts are returned, and
     decoded on demand. Divide them with the methods ``split()`` and ``reshuffled()``.
 
@@ -98,7 +98,7 @@ def _check_files(task: VtabTask, folder: Path) -> None:
         if packed.exists():  # images are read from the middle of the file
             raise FileNotFoundError(f"{task.name} needs {place}; unpack {packed.name}")
         raise FileNotFoundError(
-            f"{task.name} needs {place}, which is not there; download "
+            f"{task.name} needs {place}, which is missing; download "
             f"{task.download}, from {task.origin} to {folder}"
         )
 

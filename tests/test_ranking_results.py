@@ -169,7 +169,7 @@ def test_the_spread_over_orders_is_that_of_each_cell(scorer):
 def sample(table, contrasts):
     """Codelengths (n_encoders, n_orders) with differences of blocks of rows."""
     mean = table.mean(1)
-    return Sample(mean, contrasts, (table - mean[:, None]).T, mean, 100)
+    return Sample(mean, contrasts[None], (table - mean[:, None]).T, mean, 100)
 
 
 def pairs_of(n):

@@ -212,7 +212,11 @@ def test_one_group_of_rows_has_no_interval():
 def test_draws_have_the_tails_of_few_orders():
     rng = np.random.default_rng(0)
     sample = Sample(
-        np.zeros(2), np.zeros((40, 2)), np.array([[1.0, 0], [-1.0, 0]]), np.zeros(2), 80
+        np.zeros(2),
+        np.zeros((2, 40, 2)),
+        np.array([[1.0, 0], [-1.0, 0]]),
+        np.zeros(2),
+        80,
     )
     draws = np.concatenate([sample.draws(rng)[:, 0] for _ in range(20)])
     error = np.sqrt(sample.variance(0, 1)[0])

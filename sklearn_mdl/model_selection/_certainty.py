@@ -52,7 +52,7 @@ class Sample:
     ----------
     codelengths : ndarray of shape (n_encoders,)
         Means over orders, in nats.
-    contrasts : ndarray of shape (n_orders * n_pairs, n_encoders)
+    contrasts : ndarray of shape (n_orders, n_pairs, n_encoders)
         Differences between neighbouring blocks of rows in each order, scaled so that
         the sum of their squares is the variance of a codelength over draws of rows. NaN
         without traces.
@@ -69,19 +69,15 @@ class Sample:
     rates: Floats
     n_samples: int
 
-    @property
-    def n_pairs(self) -> int:
-        """Pairs of blocks in one order."""
-        return len(self.contrasts) // len(self.by_order)
-
     def variance(self, first: Columns, second: Columns) -> tuple[Floats, Floats]:
         """Return the variances of differences and their degrees of freedom.
 
         The variances of rows and orders add up. Degrees of freedom follow Welch and
         Satterthwaite.
         """
-        rows = ((self.contrasts[:, first] - self.contrasts[:, second]) ** 2).sum(0)
-        n_pairs, n_orders = self.n_pairs, len(self.by_order)
+        contrasts = self.contrasts[..., first] - self.contrasts[..., second]
+        rows = (contrasts**2).sum((0, 1))
+        n_pairs, n_orders = contrasts.shape[1], len(self.by_order)
         if n_orders == 1:
             return rows, np.full_like(rows, n_pairs)
         by_order = self.by_order[:, first] - self.by_order[:, second]
@@ -123,7 +119,9 @@ class Sample:
         two encoders share cancels in their difference.
         """
         n_orders = len(self.by_order)
-        found: Floats = self.codelengths + _student(rng, self.contrasts, self.n_pairs)
+        n_pairs, n_encoders = self.contrasts.shape[1:]
+        contrasts = self.contrasts.reshape(-1, n_encoders)
+        found: Floats = self.codelengths + _student(rng, contrasts, n_pairs)
         if n_orders > 1:
             by_order = self.by_order / math.sqrt(n_orders * (n_orders - 1))
             found += _student(rng, by_order, n_orders - 1)
@@ -149,7 +147,7 @@ class Sample:
         gain = n * float(self.rates[rival] - self.rates[winner])
         if margin > 0 and margin >= doubt:
             return 0.0
-        if math.isnan(doubt) or self.n_pairs < MIN_PAIRS:
+        if math.isnan(doubt) or self.contrasts.shape[1] < MIN_PAIRS:
             return math.nan
         if gain <= 0:
             return math.inf
@@ -182,13 +180,15 @@ def sample_of(encoders: Sequence[Sequence[Cell]]) -> Sample:
     n_pairs = n_units // (2 * length)
     n_used = 2 * length * n_pairs
     scale = TRAINING * math.sqrt(n_units / n_used / len(totals)) if n_used else math.nan
-    contrasts = np.full((len(totals) * n_pairs, len(encoders)), np.nan)
+    contrasts = np.full((len(totals), n_pairs, len(encoders)), np.nan)
     rates = np.full_like(mean, np.nan)
     try:
         for e, cells in enumerate(encoders):
             streams = np.array([_stream(cell) for cell in cells])
-            blocks = streams[:, :n_used].reshape(-1, 2, length).sum(-1)
-            contrasts[:, e] = scale * (blocks[:, 0] - blocks[:, 1])
+            blocks = (
+                streams[:, :n_used].reshape(len(totals), n_pairs, 2, length).sum(-1)
+            )
+            contrasts[..., e] = scale * (blocks[..., 0] - blocks[..., 1])
             rates[e] = np.mean([cell.codelengths[n // 2 :].mean() for cell in cells])
     except FileNotFoundError:  # without traces the variation over rows is unknown
         contrasts[:], rates[:] = np.nan, np.nan

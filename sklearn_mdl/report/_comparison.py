@@ -302,10 +302,9 @@ class Comparison:
         tables = []
         for sample in self.scorer.codelength_samples_:
             # Each encoder is compared with a code of length zero.
-            nothing = np.zeros((len(sample.contrasts), 1))
             base = replace(
                 sample,
-                contrasts=np.hstack([sample.contrasts, nothing]),
+                contrasts=np.pad(sample.contrasts, ((0, 0), (0, 0), (0, 1))),
                 by_order=np.pad(sample.by_order, ((0, 0), (0, 1))),
             )
             halves = base.half_width(slice(-1), [-1], self.scorer.alpha)

@@ -188,7 +188,7 @@ def test_a_file_that_does_not_hold_the_rows_is_not_adopted(tmp_path, spoiler):
     grown("disk", tmp_path).append(rows_of(5))
     spoil, held = SPOILERS[spoiler]
     spoil(tmp_path / "a.npy")
-    message = rf"a\.npy must still hold the 5 rows .* but it holds {held}; begin again"
+    message = rf"a\.npy must still hold the 5 rows .* but it holds {held}; delete its"
     with pytest.raises(ValueError, match=message):
         grown("disk", tmp_path).adopt(5)
 

@@ -682,7 +682,7 @@ def test_notes_of_wrapped_classifiers_inside_pairs_are_reported():
         (
             lambda: ScratchReadout(Net, image_shape=(8, 8, 3)),
             ValueError,
-            r"image_shape must be \(H, W, C\) with the 64 numbers.*got \(8, 8, 3\)",
+            r"image_shape must be \(H, W, C\) whose product is 64.*got \(8, 8, 3\)",
         ),
         (
             lambda: ScratchReadout(Net, augmentation=lambda image: image[:, :4]),

@@ -155,7 +155,7 @@ def test_a_folder_of_a_run_with_files_of_others_is_refused(tmp_path):
     np.save(folder / "features.npy", DIGITS)
     before = contents(tmp_path)
     with pytest.raises(
-        ValueError, match=r"of sklearn_mdl, but holds features\.npy of other"
+        ValueError, match=r"of sklearn_mdl, but also holds features\.npy; name another"
     ):
         small(checkpoint=tmp_path).fit(*data())
     assert contents(tmp_path) == before
@@ -298,7 +298,7 @@ def test_copies_of_a_stream_go_on_one_by_one(tmp_path, name):
     other.partial_fit(*data(1, 5))
     before = contents(tmp_path)
     for rows in (data(2, 5), data(2, 7)):
-        with pytest.raises(ValueError, match="give each its own store"):
+        with pytest.raises(ValueError, match="use another store for each"):
             first.partial_fit(*rows)
     assert contents(tmp_path) == before
     assert_same(first, stream())

@@ -121,7 +121,7 @@ def test_shapes_given_must_have_the_pixels_of_a_row():
     assert image_shape_of(24, [4, 6]) == (4, 6, 1)
     for shape in [(2, 4), (2, 4, 3, 1), (24,), (-2, -12), (math.nan, 24), (2.0, 12)]:
         with pytest.raises(
-            ValueError, match=r"must be \(H, W, C\) with the 24 numbers"
+            ValueError, match=r"must be \(H, W, C\) whose product is 24"
         ):
             image_shape_of(24, shape)
 

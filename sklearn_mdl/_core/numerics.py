@@ -182,9 +182,9 @@ def flushed_denormals(flush: bool = True) -> Iterator[None]:
 def in_lanes(function: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
     """Apply an elementwise function to values of any shape, in whole vectors.
 
-    On a CPU the last bits of vector instructions differ from those of scalar
-    instructions, which process the remainder of an array. With a remainder, results of
-    a readout or a row would depend on its neighbours.
+    On a CPU, vector instructions and scalar instructions, which process the remainder
+    of an array, give different last bits. With a remainder, results of a readout or a
+    row would depend on its neighbours.
     """
     flat = values.reshape(-1)
     whole = torch.nn.functional.pad(flat, (0, -len(flat) % LANES))

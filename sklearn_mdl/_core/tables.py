@@ -78,7 +78,7 @@ def escape_latex(text: str) -> str:
     return " ".join(text.split()).translate(_LATEX)
 
 
-# Words of a name: those before the settings, each "name=value", and a final "#2".
+# Words of a name: the architecture, each setting "name=value", and a final "#2".
 _WORDS = re.compile(r" (?=\w+=|#\d+$)")
 
 

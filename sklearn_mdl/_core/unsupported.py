@@ -13,8 +13,8 @@ PERMUTATIONS = "a permutation test"
 WRAPPED = "wrapped classifiers"
 
 UNSUPPORTED: dict[tuple[str, str], str] = {
-    (ESCAPE, GROUPS): "a class that appears must be known at the next row",
-    (ESCAPE, DELAY): "a class that appears must be known at the next row",
+    (ESCAPE, GROUPS): "a new class must be known by the next row",
+    (ESCAPE, DELAY): "a new class must be known by the next row",
     (ESCAPE, "stored mixtures"): "their files have one column per class",
     (ESCAPE, PERMUTATIONS): "permuted classes first appear at other rows",
     (ESCAPE, "a comparison of streams"): "all streams must code the same classes",

@@ -54,8 +54,8 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
     ) -> Self:
         """Evaluate more rows of the same stream.
 
-        However you split a stream into calls, codelengths are bitwise equal to those of
-        a single ``fit`` on all rows.
+        However you split a stream into calls, you get bitwise the same codelengths as
+        from a single ``fit`` on all rows.
 
         Parameters
         ----------
@@ -197,7 +197,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         named = self.classes_ if escape is None else self.classes_[: escape.n_named]
         if found is not None and not np.array_equal(found, named):
             required = f"{named.tolist()!r} as at the first call"
-            cure = "fit a new estimator for others"
+            cure = "fit a new estimator for other classes"
             raise invalid("classes", required, found.tolist(), cure)
 
     def _checked(
@@ -231,7 +231,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
     def _outcome(self, classes: np.ndarray | None) -> ClassLabels:
         if classes is None:
             raise ValueError(
-                "classes must be passed on the first call to partial_fit. It was None; "
+                "classes must be passed on the first call to partial_fit, got None; "
                 "name all labels that can occur"
             )
         if self.new_classes == "escape":
@@ -284,7 +284,7 @@ def joined(classes: np.ndarray, y: np.ndarray) -> np.ndarray:
     classes = classes if len(classes) else y[:0]
     kinds = [part.dtype.kind.replace("u", "i") for part in (classes, y)]
     if kinds[0] != kinds[1]:
-        required, cure = f"of the others' type, {classes.dtype}", "use astype"
+        required, cure = f"{classes.dtype} like the known ones", "convert y with astype"
         raise invalid("New classes", required, y.dtype.name, cure)
     names, firsts = np.unique(y, return_index=True)
     names = names[np.argsort(firsts)]

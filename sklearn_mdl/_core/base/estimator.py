@@ -194,7 +194,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         classes: np.ndarray | None = None,
         groups: ArrayLike | None = None,
     ) -> Self:
-        """Evaluate more rows of the same stream, or the first ones of a new one."""
+        """Evaluate more rows of the same stream, or the first rows of a new stream."""
         first = not hasattr(self, "_run")
         with fixed_arithmetic():
             with self._all_or_nothing():
@@ -316,7 +316,8 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
     def _validated(self, X: ArrayLike, *y: ArrayLike, reset: bool) -> Any:
         """Check features, and labels if given.
 
-        Sparse rows are converted, but not memory maps, which would be copied whole.
+        Sparse rows are converted. Memory maps are not, since they would be copied
+        whole.
         """
         rows, *labels = map(as_array, (X, *y))
         rows = dense(rows)

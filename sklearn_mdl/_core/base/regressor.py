@@ -44,8 +44,8 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
     ) -> Self:
         """Evaluate more rows of the same stream.
 
-        However you split a stream into calls, codelengths are bitwise equal to those of
-        a single ``fit`` on all rows.
+        However you split a stream into calls, you get bitwise the same codelengths as
+        from a single ``fit`` on all rows.
 
         Parameters
         ----------

@@ -166,9 +166,9 @@ class FileMixin:
         FileNotFoundError
             If there is no such file.
         ValueError
-            If the file is damaged, or comes from another program, version or class. If
-            its settings are invalid, or need files or downloads that you did not allow.
-            If it contains a single readout and you pass `store`.
+            If the file is damaged, or comes from another program, version or class.
+            Also if its settings are invalid, or need files or downloads that you did
+            not allow, or if it contains a single readout and you pass `store`.
         """
         allowed = TrustedSources(allow_network, frozenset(fspath(p) for p in trusted))
         with fixed_arithmetic():
@@ -199,7 +199,7 @@ def save_estimator(estimator: BaseEstimator, path: Path) -> None:
     run = estimator._run
     if not run.can_go_on:
         raise ValueError(
-            "A stream must be complete to be saved, but its last call was interrupted "
+            "A stream must be complete to be saved, but the last call was interrupted "
             "within a segment; call fit again"
         )
     names = getattr(estimator, "feature_names_in_", None)
@@ -299,7 +299,7 @@ def load_estimator(
         estimator: BaseEstimator = from_json(about["estimator"], _known_classes())
     except Exception as error:  # from invalid parameters of any kind
         required, cure = (
-            "an estimator with the same parameters",
+            "an estimator that this version can create",
             f"use {_writer(about)}",
         )
         raise damaged(path, required, _reason(error), cure) from error
@@ -420,7 +420,7 @@ def _check_fields(about: object, path: Path) -> None:
 
 
 def _known_classes() -> dict[str, type]:
-    """Return the estimators that a file may create: those of this package."""
+    """Return this package's estimators, the only ones that a file may create."""
     package = __name__.partition(".")[0]
     return {
         kind.__name__: kind
@@ -442,5 +442,5 @@ def archive_path(path: str | PathLike[str]) -> Path:
     found = Path(path)
     if found.suffix != ".safetensors":
         cure = f"name it {found.stem or 'estimator'}.safetensors"
-        raise invalid("path", "a name in .safetensors", str(path), cure)
+        raise invalid("path", "a name that ends in .safetensors", str(path), cure)
     return found

@@ -99,7 +99,7 @@ def as_images(X: object) -> Images:
 
 
 def item_at(images: Images, row: int) -> object:
-    """Return the undecoded image of a row; of a tuple, return the first item."""
+    """Return the undecoded image of a row, or the first item if the row is a tuple."""
     item = images[row]
     return item[0] if isinstance(item, tuple | list) else item
 

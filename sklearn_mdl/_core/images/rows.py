@@ -160,13 +160,13 @@ def image_shape_of(n_features: int, image_shape: Sequence[int] | None) -> Shape:
             side = math.isqrt(n_features // n_channels)
             if side and side * side * n_channels == n_features:
                 return side, side, n_channels
-        required, cure = "that of a square image", "pass image_shape"
+        required, cure = "H * W * C of a square image", "pass image_shape"
         raise invalid("The length of rows", required, n_features, cure)
     shape = (*image_shape, 1) if len(image_shape) == 2 else tuple(image_shape)
     whole = all(map(_is_count, shape))
     if len(shape) != 3 or not whole or math.prod(shape) != n_features:
-        required = f"(H, W, C) with the {n_features} numbers of a row"
-        raise invalid("image_shape", required, image_shape, "pass its shape")
+        required = f"(H, W, C) whose product is {n_features}, the length of rows"
+        raise invalid("image_shape", required, image_shape, "pass the right shape")
     return int(shape[0]), int(shape[1]), int(shape[2])
 
 

@@ -127,7 +127,7 @@ class GrowingArray:
         if path.stat().st_size != end:
             raise ValueError(
                 f"{path} must only hold the {self.n_rows} rows of this stream, but "
-                "another stream has written to it; give each its own store"
+                "another stream has written to it; use another store for each"
             )
         try:
             with naming(path), path.open("r+b") as file:
@@ -180,7 +180,7 @@ class GrowingArray:
             held = "no such array" if found is None else f"{found}"
             raise ValueError(
                 f"{self.path} must still hold the {n_rows} rows that were written to "
-                f"it, but it holds {held}; begin again"
+                f"it, but it holds {held}; delete its folder to begin again"
             )
         if self.folder is None:
             self._grows_in_place = True
@@ -281,6 +281,6 @@ class GrowingArray:
         if len(found) < self.n_rows:
             raise ValueError(
                 f"{path} must still hold the {self.n_rows} rows that were written to "
-                f"it, but it holds {len(found)}; begin again"
+                f"it, but it holds {len(found)}; call fit again"
             )
         return found

@@ -1,4 +1,4 @@
-"""Everything on which the exact results of a run depend: environment and data."""
+"""Environment and data, on which the exact results of a run depend."""
 
 from __future__ import annotations
 

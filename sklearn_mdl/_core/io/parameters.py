@@ -37,7 +37,7 @@ class Sources(NamedTuple):
 
 
 def estimators_in(value: object) -> Iterator[BaseEstimator]:
-    """Yield all estimators in a parameter: itself and those in its parameters."""
+    """Yield the estimators in a parameter: itself and all in its parameters."""
     if isinstance(value, BaseEstimator):
         yield value
         value = value.get_params(deep=False)
@@ -51,9 +51,9 @@ def estimators_in(value: object) -> Iterator[BaseEstimator]:
 def settings_of(
     estimator: BaseEstimator, left_out: Container[str], prefix: str = ""
 ) -> Json:
-    """Return the parameters of an estimator as JSON by name, except those left out.
+    """Return the parameters of an estimator as JSON by name, except ``left_out``.
 
-    Messages of errors put ``prefix`` before the name of a parameter.
+    Error messages put ``prefix`` before the name of a parameter.
 
     Raises
     ------

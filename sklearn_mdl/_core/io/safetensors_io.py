@@ -55,7 +55,7 @@ def write_archive(
     kind : str
         One of ``FORMATS``.
     arrays : mapping of str to ndarray
-        Arrays of any shape, also memory-mapped.
+        Arrays of any shape, possibly memory-mapped.
     about : mapping
         Any JSON data.
 
@@ -134,7 +134,7 @@ def read_archive(path: Path, kind: str) -> tuple[dict[str, np.ndarray], Json]:
         If the file is of another kind or program, or is damaged.
     """
     if not path.is_file():
-        raise FileNotFoundError(f"{path} must be a file that was saved; check the path")
+        raise FileNotFoundError(f"{path} must exist, but does not; check the path")
     required = "what sklearn_mdl saved"
     with readable(path, required, "save it again", *_UNREADABLE):
         metadata, entries, start = read_head(path)
@@ -155,7 +155,7 @@ def read_archive(path: Path, kind: str) -> tuple[dict[str, np.ndarray], Json]:
 
 
 def is_archive(path: Path) -> bool:
-    """Return True for a file of :func:`write_archive`, damaged or not."""
+    """Return True for a file written by :func:`write_archive`, even a damaged one."""
     try:
         return KEY in read_head(path)[0]
     except (*_UNREADABLE, OSError):

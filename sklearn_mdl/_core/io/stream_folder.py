@@ -85,8 +85,8 @@ class StreamFolder:
             strangers = [p.name for p in self.path.iterdir() if p.name[0] != "."]
             if strangers:
                 raise ValueError(
-                    f"{self.path} must only hold files of sklearn_mdl, but holds "
-                    f"{min(strangers)} of other origin; name another folder"
+                    f"{self.path} must only hold files of sklearn_mdl, but also holds "
+                    f"{min(strangers)}; name another folder"
                 )
         if self._is_writer:
             return
@@ -104,7 +104,7 @@ class StreamFolder:
         Raises
         ------
         ValueError
-            If the files are no longer those of this run.
+            If another run has changed or removed the files.
         """
         found = self._read()
         if found is None or found["writer"] != self._writer:

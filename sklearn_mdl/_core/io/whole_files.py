@@ -35,7 +35,7 @@ def replaced(path: Path) -> Iterator[Path]:
     """Yield a temporary name next to `path`, which replaces `path` at the end.
 
     The file is created empty and locked while it is written, to distinguish it from
-    files of killed processes. Those are removed before a process first writes to a
+    files of killed processes. These are removed before a process first writes to a
     folder.
 
     Yields
@@ -54,7 +54,7 @@ def replaced(path: Path) -> Iterator[Path]:
 
 
 def _part_in(folder: Path, name: str) -> Path:
-    """Name a partial file or folder, and remove those of killed processes once."""
+    """Name a partial file or folder; once, remove partial files of killed processes."""
     process = os.getpid()  # a forked process also sweeps
     _swept(folder.absolute(), process)
     return folder / f".{name}.{secrets.token_hex(4)}.mdl-part"

@@ -2,9 +2,9 @@ r"""Kernel ridge regression refitted at every row, in bounded memory.
 
 The first ``M`` rows of a stream, which are treated exactly, become landmarks. With
 their kernel :math:`L L^T`, a row has ``M`` features :math:`f = L^{-1} k`. Inner
-products of features equal the kernel if either row is a landmark, so nothing jumps. For
-some time the factors continue with the kernel of these features. Then the posterior of
-the features' weights replaces them, and each block updates it (Woodbury),
+products of features equal the kernel if either row is a landmark, so predictions do not
+jump. For some time the factors continue with the kernel of these features. Then the
+posterior of the features' weights replaces them, and each block updates it (Woodbury),
 
 .. math::
 

@@ -29,7 +29,7 @@ Gram = Callable[[slice, slice], Tensor]  # from rows and columns to kernel value
 
 
 class Block(NamedTuple):
-    """Everything known about a block of ``B`` rows before any of its targets.
+    """Everything known about a block of ``B`` rows before its targets are known.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class Block(NamedTuple):
     features: Tensor
 
     def first(self, n_rows: int) -> Block:
-        """Return everything known about only the first rows."""
+        """Restrict the block to its first rows."""
         rows = slice(n_rows)
         factor = self.factor[:, rows, rows]
         base, cross = self.base[:, rows], self.cross[:, rows]
@@ -333,7 +333,7 @@ class ForwardRidge:
         return found
 
     def retire(self, kept: Sequence[int]) -> None:
-        """Keep some of the noises only; their numbers do not change."""
+        """Keep only some noises, without changing their numbers."""
         self.alphas = self.alphas[list(kept)]
         self._panels = [
             _Panel(*(part[list(kept)] for part in panel)) for panel in self._panels
@@ -354,14 +354,14 @@ def cholesky(matrices: Tensor) -> Tensor:
     them are NaN. Other rows and matrices are bitwise unaffected.
     """
     factors, failed = torch.linalg.cholesky_ex(matrices)
-    # A number that is not finite makes the diagonal of its row so, too.
+    # A non-finite number makes the diagonal of its row non-finite, too.
     finite = factors.diagonal(dim1=1, dim2=2).isfinite()
     if not failed.any() and finite.all():
         return torch.as_tensor(factors)
     places = torch.arange(matrices.shape[1], device=matrices.device)
     sound = (finite | (failed > 0)[:, None]).cumprod(1).bool()
     sound &= (failed == 0)[:, None] | (places < (failed - 1)[:, None])
-    # Other rows are those of the identity, as for unknown rows.
+    # Other rows are taken from the identity, as for unknown rows.
     pairs = sound[:, :, None] & sound[:, None]
     identity = torch.eye(len(places), dtype=matrices.dtype, device=matrices.device)
     factors, _ = torch.linalg.cholesky_ex(torch.where(pairs, matrices, identity))

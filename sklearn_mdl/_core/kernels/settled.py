@@ -1,9 +1,10 @@
-r"""Kernel ridge regression on very long streams, fitted from time to time.
+r"""Kernel ridge regression on very long streams, fitted only occasionally.
 
-Once the rows are many times the landmarks, a row hardly changes the weights of landmark
-features. So these are no longer updated with every block, but fitted again whenever the
-rows have grown by a sixteenth. With the features ``F`` and targets ``Y`` of all rows
-learned before the last fit, the root ``Z`` of the kernel of the landmarks and
+Once there are many times more rows than landmarks, a row hardly changes the weights of
+landmark features. So the weights are no longer updated with every block, but fitted
+again whenever the number of rows has grown by a sixteenth. With the features ``F`` and
+targets ``Y`` of all rows learned before the last fit, the root ``Z`` of the kernel of
+the landmarks and
 :math:`R R^T = F^T F + \alpha I`, a row with the kernel ``k`` to the landmarks has
 
 .. math::
@@ -69,7 +70,7 @@ class SettledRidge:
         self.places, self._root = leading
         self.alphas = alphas
         self.products, self.known = sums
-        # Kernels of the rows after these with the landmarks, then with themselves.
+        # Kernels of later rows, with the landmarks and then with themselves.
         self._later: tuple[Tensor, ...] = ()
         # Features of the last rows learned, and the rest of their kernel.
         self._recent: tuple[Tensor, Tensor] | None = None
@@ -98,7 +99,7 @@ class SettledRidge:
         return ridge
 
     def _take(self, weights: Tensor) -> None:
-        """Turn weights (A, m, P) of features into those of kernels with landmarks."""
+        """Turn weights (A, m, P) of features into weights of kernels with landmarks."""
         found = torch.linalg.solve_triangular(self._root.mT, weights, upper=True)
         # Contiguous as from a file, since the last bits of products depend on that.
         self.weights = found.contiguous()

@@ -275,7 +275,7 @@ class StackedAverages:
         self.rules = list(dict.fromkeys(rule for _, rule in wanted if rule))
         followed = [sorted({s for s, r in wanted if r == rule}) for rule in self.rules]
         self.copies = [trained.pick(members) for members in followed]
-        # Index of each readout's logits among those of trainings and copies.
+        # Index of each readout's logits among the logits of trainings and copies.
         table: list[tuple[int, tuple[float, bool] | None]]
         table = [(s, None) for s in range(trained.n_members)]
         for rule, members in zip(self.rules, followed, strict=True):

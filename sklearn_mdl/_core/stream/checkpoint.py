@@ -179,7 +179,7 @@ _NONE = np.empty(0)
 
 
 def checked_retirement(arrays: Mapping[str, np.ndarray], n_readouts: int) -> np.ndarray:
-    """Return the number of rows after which readouts retired, -1 for those awake."""
+    """Return the number of rows after which readouts retired, -1 for readouts awake."""
     found, n_rows = np.array(arrays["retired_at"]), len(arrays["labels"])
     if found.shape != (n_readouts,) or found.dtype.kind != "i":
         raise ValueError(f"retired_at must be {n_readouts} integers, got {found!r}")

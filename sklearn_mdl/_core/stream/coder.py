@@ -308,7 +308,7 @@ class PooledCoder(Coder):
         return outcome.mix_rows_with(mixed, np.array(pooled), self.shares)
 
     def add_pool(self, outcome: Outcome, mixed: Floats, coded: Coded) -> Floats:
-        """Mix predictions of the readouts' mixture with those of the pool."""
+        """Mix the predictions of the readouts' mixture and of the pool."""
         return outcome.mix_with(mixed, coded.pooled, coded.shares)
 
     def needed(self, slack: float) -> list[NDArray[np.intp]]:

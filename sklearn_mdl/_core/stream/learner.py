@@ -262,7 +262,7 @@ class Learner(ABC):
         number of classes.
         """
         raise TypeError(
-            f"Readouts must be able to learn classes that were not named, but "
+            f"Readouts must be able to learn unnamed classes, but "
             f"{type(self).__name__} is not; name all classes, or leave it out"
         )
 

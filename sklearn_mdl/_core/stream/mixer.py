@@ -29,7 +29,7 @@ class Groups:
 
     @classmethod
     def of(cls, groups: ArrayLike, n_readouts: int, weights: Floats | None) -> Self:
-        """Group readouts by label, leaving out those without prior weight.
+        """Group readouts by label, leaving out readouts without prior weight.
 
         Raises
         ------

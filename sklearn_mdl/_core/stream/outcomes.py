@@ -97,7 +97,7 @@ class Outcome(ABC):
     def unit_of_loss(self, least: float, n_rows: int) -> float:
         """Return the cost in nats to which tolerances are relative.
 
-        It is found from the lowest cost, and makes tolerances independent of units.
+        It is computed from the lowest cost, and makes tolerances independent of units.
         """
 
     @abstractmethod
@@ -149,7 +149,7 @@ class Outcome(ABC):
         """Raise if predictions are to be stored, but their size may grow."""
 
     def new_rows(self, labels: np.ndarray) -> list[int]:
-        """Return the places of labels (n,) that bring a class not known before."""
+        """Return the places of labels (n,) whose class was not known before."""
         return []
 
     def state_dict(self) -> dict[str, np.ndarray]:
@@ -160,7 +160,7 @@ class Outcome(ABC):
         """Record labels (n,) that a resumed run has already coded."""
 
     def escapes(self, labels: np.ndarray) -> np.ndarray | float:
-        """Return the cost, in nats, of which labels (n,) bring a new class."""
+        """Return the cost, in nats, of coding which labels (n,) have a new class."""
         return 0.0
 
     def add_escapes(self, mixed: np.ndarray, start: int) -> np.ndarray:
@@ -168,7 +168,7 @@ class Outcome(ABC):
         return mixed
 
     def next_proba(self, proba: np.ndarray) -> np.ndarray:
-        """Add the probability that the incoming row brings a new class."""
+        """Add the probability that the incoming row has a new class."""
         return proba
 
     @abstractmethod
@@ -300,7 +300,7 @@ class OpenClassLabels(ClassLabels):
         raise unsupported(ESCAPE, "stored mixtures", cure)
 
     def new_rows(self, labels: np.ndarray) -> list[int]:
-        """Return the places of labels (n,) that bring a class not known before."""
+        """Return the places of labels (n,) whose class was not known before."""
         known = np.maximum.accumulate(np.append(self.n_numbers - 1, labels))
         found: list[int] = np.flatnonzero(labels > known[:-1]).tolist()
         return found
@@ -315,7 +315,7 @@ class OpenClassLabels(ClassLabels):
         self.n_numbers = self.escape.n_classes
 
     def escapes(self, labels: np.ndarray) -> np.ndarray:
-        """Return the cost, in nats, of which labels (n,) bring a new class."""
+        """Return the cost, in nats, of coding which labels (n,) have a new class."""
         return np.array([self.escape.observe(label) for label in labels.tolist()])
 
     def add_escapes(self, mixed: np.ndarray, start: int) -> np.ndarray:
@@ -323,7 +323,7 @@ class OpenClassLabels(ClassLabels):
         return self.escape.coded(mixed, start)
 
     def next_proba(self, proba: np.ndarray) -> np.ndarray:
-        """Add the probability that the incoming row brings a new class."""
+        """Add the probability that the incoming row has a new class."""
         probability = self.escape.probability
         return np.append((1.0 - probability) * proba, probability)
 
@@ -409,7 +409,7 @@ class RealTargets(Outcome):
             learner.retarget(self._units(TargetScaling.of(y)))
 
     def refresh(self, y: Tensor, learners: Sequence[Learner]) -> None:
-        """Update units, including those of learners, from all labels (n,) known."""
+        """Update all units, including units of learners, from all known labels (n,)."""
         if not len(y):
             return
         self.known, self._fallback = TargetScaling.of(y), None

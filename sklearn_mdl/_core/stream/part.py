@@ -101,7 +101,7 @@ class PartFile(Checkpoint):
         if not same and threads.n_scored != part.start:
             raise ValueError(
                 f"A part must be in the round that begins at row {part.start}, but its "
-                f"file is at row {threads.n_scored} of the one from {start}; delete it"
+                f"file is at row {threads.n_scored} of the round at {start}; delete it"
             )
         if same and threads.n_scored > start:
             self._scores = [scores_in(arrays, slice(None))]

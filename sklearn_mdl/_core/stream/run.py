@@ -122,7 +122,7 @@ class PrequentialRun:
         Mixer of the readouts within groups.
     coder : Coder
     events : list of Event
-        Events after every segment, in addition to those of a call.
+        Events after every segment, in addition to the events of a call.
     trace : PrequentialTrace
     retired_at : ndarray of shape (K,), int
         Number of rows after which each readout retired, or -1 if it has not.
@@ -271,7 +271,8 @@ class PrequentialRun:
             Keys of the groups of rows. Labels of a group are learned only after all its
             rows are coded. None means no groups.
         events : sequence of Event
-            Events of this call, such as a checkpoint, which follow those of the run.
+            Events of this call, such as a checkpoint, which follow the events of the
+            run.
         evaluator : Evaluator or None
             Evaluator of the readouts. None uses the threads of this process.
 
@@ -354,7 +355,7 @@ class PrequentialRun:
             event.restore(self)
 
     def code(self, scores: Scores) -> tuple[Block, Coded]:
-        """Code some rows, such as those of a segment, given the results of readouts."""
+        """Code some rows, such as a segment, given the results of the readouts."""
         losses, values, labels = scores
         start, n = self.coder.n_rows, len(losses)
         known = self.schedule.known_by_row(start, start + n)

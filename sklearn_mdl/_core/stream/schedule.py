@@ -55,7 +55,7 @@ class Schedule:
         found = keys[_beginnings(keys)].tolist()
         if len(set(found)) < len(found) or not self._names.isdisjoint(found):
             raise ValueError(
-                "Rows of a group must follow each other, within one call, but one "
+                "Rows of a group must follow each other, within one call, but a group "
                 "occurs again after another group, or in a later call; sort rows by "
                 "group, or fit all of them with shuffle=True"
             )

@@ -92,8 +92,8 @@ class PassState:
         Number of rows predicted, and of rows learned. The second lags by less than a
         part of a minibatch plus the rows of an open group, or the delay of labels.
     n_known : int
-        Number of rows whose labels the learner has received: those of complete groups,
-        after the delay.
+        Number of rows whose labels the learner has received. A label is received once
+        its group is complete and its delay is over.
     failed_at : Tensor of shape (K,)
         First row for which a readout had no prediction, `NEVER` if there is none.
     """
@@ -168,7 +168,7 @@ class PassState:
         return self.n_learned == self.n_known and not self._n_waiting(learner, rows)
 
     def flush(self, learner: Learner, rows: ScaledRows, outcome: Outcome) -> None:
-        """Learn all known labels, including those of incomplete parts and blocks."""
+        """Learn all known labels, including labels of incomplete parts and blocks."""
         if n_waiting := self._n_waiting(learner, rows):
             start = self.n_known - n_waiting
             own = rows.of(learner.view.columns)
@@ -257,9 +257,9 @@ def prequential_steps(
     Receives
     --------
     labels : Tensor of shape (n,)
-        Labels of those rows, classes encoded. A minibatch, or a part of it, is learned
-        as soon as it is full and the labels of its rows are known. You may send labels
-        of only the first rows: the others are predicted again.
+        Labels of these rows, with encoded classes. A minibatch, or a part of it, is
+        learned as soon as it is full and the labels of its rows are known. You may send
+        labels of only the first rows: the others are predicted again.
     """
     rows = rows.of(learner.view.columns)
     # Looking for failures first saves time row by row, but a GPU would have to wait.
@@ -336,8 +336,8 @@ def score_segment(
     steps : sequence of generator
         Each a :func:`prequential_steps` that has not begun.
     labels : Tensor of shape (n,)
-        Labels of the rows. A learner receives those of a block only after all learners
-        have predicted its rows.
+        Labels of the rows. A learner receives the labels of a block only after all
+        learners have predicted its rows.
 
     Returns
     -------

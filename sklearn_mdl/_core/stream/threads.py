@@ -96,11 +96,11 @@ class Threads:
     Attributes
     ----------
     learners : list of Learner
-        Those with a readout awake.
+        The learners with a readout awake.
     states : list of PassState
         Their positions.
     rows : ScaledRows
-        The rows as readouts see them, and the one copy of the labels.
+        The rows as readouts see them, and the only copy of the labels.
     n_readouts : int
         Number ``K`` of readouts, retired ones included.
     n_scored : int
@@ -143,11 +143,11 @@ class Threads:
         self._reports: dict[int, Report] = {}
         self._first = 0  # row of the first label below
         self._labels = torch.empty(0)
-        self._new_rows: list[int] = []  # rows of this call that bring a new class
+        self._new_rows: list[int] = []  # rows of this call with a new class
 
     @property
     def columns(self) -> list[int]:
-        """Places among all readouts of those awake, learner after learner."""
+        """Places of the readouts awake among all readouts, learner by learner."""
         return [column for learner in self.learners for column in learner.columns]
 
     @property
@@ -183,7 +183,7 @@ class Threads:
             yield
 
     def begin(self, labels: np.ndarray) -> None:
-        """Set the labels of the rows to be evaluated, starting at the incoming one."""
+        """Set the labels of the rows to evaluate, starting at the incoming row."""
         self._first = self.n_scored
         # On the device of the predictions.
         self._labels = torch.as_tensor(labels).to(self.rows.device, self.outcome.dtype)
@@ -255,7 +255,7 @@ class Threads:
         return Scores(losses, values, np.array([label]))
 
     def learn_new_class(self, label: int) -> None:
-        """Add a class to all readouts, and learn the row that brings it."""
+        """Add a class to all readouts, and learn the row that has it."""
         self.add_classes(1)
         dtype, device = self.outcome.dtype, self.rows.device
         labels = torch.full((1,), label, dtype=dtype, device=device)

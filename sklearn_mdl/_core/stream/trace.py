@@ -199,7 +199,7 @@ class PrequentialTrace:
         if missing := sorted(self._files.keys() - record.keys()):
             raise ValueError(
                 f"A checkpoint must hold the {missing[0]} that the trace continues, "
-                'but was written without; leave "mixtures" out of store, or name '
+                'but does not; leave "mixtures" out of store, or name '
                 "another folder"
             )
         if self.folder is not None:

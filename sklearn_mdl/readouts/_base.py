@@ -88,7 +88,7 @@ class Readout(OnlineEstimator):
 
     @property
     def forgets(self) -> bool:
-        """True if the readout forgets rows, so that it may become the best later."""
+        """True if the readout forgets rows, so it may become the best later."""
         names = "window", "restart"
         return any(getattr(self.inner, name, None) is not None for name in names)
 
@@ -160,7 +160,7 @@ def build_learners(
     -------
     learners : list of Learner
         Stacks of networks, the most expensive first, and then the other learners.
-        Networks of one shape share a stack. On a CPU, stacks are cut if their state
+        Networks of one shape share a stack. On a CPU, stacks are split if their state
         would not stay in cache, or if one job would wait for another. The results of a
         readout do not depend on the other readouts in its stack or on their order.
 

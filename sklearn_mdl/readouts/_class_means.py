@@ -33,7 +33,7 @@ Mapping = Callable[[Tensor], Tensor]  # from rows (n, d) to rows to compare
 
 LAST = 8192  # rows until statistics are fixed; a quarter for wide rows
 TINY = 1e-150
-ROUNDING = 1e-6  # shorter sums (relatively) are rounding errors
+ROUNDING = 1e-6  # relatively shorter sums are rounding errors
 
 
 class Reference(NamedTuple):

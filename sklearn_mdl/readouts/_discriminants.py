@@ -61,10 +61,11 @@ class DiscriminantReadout(MeansReadout):
         S = (D^T D + d\, h\, T) / (f + d\, h)
 
     plus 1e-3 of its mean eigenvalue. Here ``D`` holds these rows minus the means of
-    their classes, and ``f`` is their number minus the number of classes seen (at least
-    1). ``T`` is their covariance, shrunk by the oracle approximating rule, and ``h`` is
-    `shrinkage`. Class means are updated after every label. In whitened, centred
-    coordinates they are :math:`m_c = \mathrm{sum}_c / (n_c + 1)`, and scores are
+    their classes, and ``f`` is the number of these rows minus the number of classes
+    seen (at least 1). ``T`` is their covariance, shrunk by the oracle approximating
+    rule, and ``h`` is `shrinkage`. Class means are updated after every label. In
+    whitened, centred coordinates they are :math:`m_c = \mathrm{sum}_c / (n_c + 1)`, and
+    scores are
     :math:`(m_c^T x - m_c^T m_c / 2) / \|x\|`. Scores become probabilities as in
     :class:`~sklearn_mdl.KernelReadout`, but without its variance terms. Before row 8,
     and until some feature has varied, rows are only divided by their length. Whitening

@@ -161,7 +161,7 @@ class DummyReadout(DummySettings, BaseReadout):
     half_life : float, default=100
         Number of labels after which a count halves, for "decayed".
     restart : int, default=None
-        Restart counts at odd multiples of this number of rows. None never does.
+        Restart counts at odd multiples of this number of rows. None never restarts.
     batch_size : int, default=32
         Has no effect on results, since this readout learns label by label.
     device : str, default="auto"
@@ -308,7 +308,7 @@ class DummyReadoutRegressor(DummySettings, OnlineRegressor):
     half_life : float, default=100
         Number of labels after which a weight halves, for "decayed".
     restart : int, default=None
-        Restart at odd multiples of this number of rows. None never does.
+        Restart at odd multiples of this number of rows. None never restarts.
     batch_size : int, default=32
         Has no effect on results, since this readout learns label by label.
     device : str, default="auto"

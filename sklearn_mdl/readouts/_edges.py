@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 
 from sklearn_mdl._core.sklearn_compat import Interval
 
-INTERIOR = 3  # of two values, one is always the lowest and one the highest
+INTERIOR = 3  # with two values, one is always the lowest and one the highest
 
 
 def grid_edges(
@@ -59,7 +59,7 @@ def _kind(readout: BaseEstimator) -> str:
 
 
 def _numeric(readout: BaseEstimator) -> list[str]:
-    """List settings with ordered values, except those that a switcher overrides."""
+    """List settings with ordered values, except settings that a switcher overrides."""
     return [
         name
         for name, value in readout.get_params(deep=False).items()

@@ -2,7 +2,7 @@ r"""Lower bounds on the probabilities of a classifier, so that no label is impos
 
 Classifiers predict probability zero for classes that they have not seen, and some also
 for other classes. Such a label would cost infinitely many nats. Let ``n`` be the number
-of labels learned, ``n_c`` the number of those of class ``c``, and
+of labels learned, ``n_c`` the number of labels of class ``c``, and
 
 .. math::
 
@@ -69,7 +69,7 @@ def complete(
     Parameters
     ----------
     proba : ndarray of shape (n, C)
-        Probabilities of a classifier. Those of unseen classes are dropped.
+        Probabilities of a classifier. The columns of unseen classes are ignored.
     known : ndarray of shape (C,), bool
         Classes in the training data.
     counts : ndarray of shape (C,)

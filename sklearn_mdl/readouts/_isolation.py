@@ -18,11 +18,11 @@ _GENERATORS_OF_TORCH = threading.RLock()
 
 
 def seeded(estimator: BaseEstimator, seed: int) -> BaseEstimator:
-    """Copy and seed an unfitted estimator, so that it ignores NumPy's global state.
+    """Copy and seed an unfitted estimator, which then ignores NumPy's global state.
 
-    Every ``random_state`` that is None becomes an integer, including those of inner
-    estimators. A callable that creates the module of a skorch net is wrapped to return
-    copies, since it may return the same module every time.
+    Every ``random_state`` that is None becomes an integer, also in inner estimators. A
+    callable that creates the module of a skorch net is wrapped to return copies, since
+    it may return the same module every time.
     """
     params = estimator.get_params(deep=True)
     names = sorted(

@@ -198,8 +198,8 @@ class KernelGroup:
     def join(self, rows: Tensor, pairs: Sequence[Pairs], n_known: int) -> list[Tensor]:
         """Return the kernel of rows (B, d') with earlier rows and with each other.
 
-        NaN from the first known row for which a user's kernel raises. If the kernel has
-        never worked, the exception is passed on.
+        The kernel is NaN from the first known row for which a user's kernel raises. If
+        the kernel has never worked, the exception is passed on.
         """
         found = [self.values(some) for some in pairs]
         n_sound, (_, own) = n_known, pairs
@@ -268,7 +268,7 @@ class KernelGroup:
         self.ridge = SettledRidge.following(self.ridge, *kernels)
 
     def restore(self, n_rows: int, learned: Sequence[State]) -> None:
-        """Turn the rows of the view into landmarks; the rest is from a state.
+        """Turn the rows of the view into landmarks, and load the rest from a state.
 
         Parameters
         ----------

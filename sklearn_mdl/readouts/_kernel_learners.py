@@ -2,10 +2,10 @@
 
 Blocks of rows begin at rows 0, 8, 16, 32 and then every 32 rows, or every 128 rows once
 a posterior has replaced the factor. A whole block is added to the factor at once, with
-zeros in place of unknown rows. So results are bitwise the same however a stream is cut.
-Within a block, targets are added row by row or, in long streams, as many rows at a time
-as were predicted together. A learner with a window restarts at fixed positions from the
-second half of its window, and counts blocks from there.
+zeros in place of unknown rows. So results are bitwise the same however you split a
+stream into calls. Within a block, targets are added row by row or, in long streams, as
+many rows at a time as were predicted together. A learner with a window restarts at
+fixed positions from the second half of its window, and counts blocks from there.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ class KernelLearner(RowLearner):
     Attributes
     ----------
     n_landmarks, n_condensed, n_settled : int
-        Rows from which on the first rows are landmarks, posteriors replace factors, and
-        fits from time to time replace posteriors.
+        Rows at which the first rows become landmarks, posteriors replace factors, and
+        occasional fits replace posteriors.
     """
 
     def __init__(
@@ -218,7 +218,7 @@ class KernelLearner(RowLearner):
             self._retarget(n_rows)
 
     def _fit(self, n_rows: int, targets: Callable[[slice], Tensor]) -> None:
-        """Sum the features of landmarks, and fit them, if enough rows are new.
+        """If enough rows are new, sum the features of landmarks and fit them.
 
         Parameters
         ----------

@@ -148,8 +148,8 @@ class Units(NamedTuple):
         Location and scale before any label, or throughout if labels are not
         standardised.
     standardize : bool
-        Whether to use the mean and deviation of earlier labels, refreshed at rows 8,
-        16, 32 and so on.
+        Whether to standardise by the mean and deviation of earlier labels, which are
+        refreshed at rows 8, 16, 32 and so on.
     """
 
     location: float

@@ -22,11 +22,11 @@ SCALINGS = ("standard", "centered-unit", "unit", *WHITENED)
 FIRST = 8  # rows before the first scaling
 BLOCK = 32  # rows added to a factor at a time
 REDUCED = 128  # rows added to a posterior at a time
-MANY = 8  # times the landmarks: so many rows settle the weights of their features
-SHARE = 16  # of the rows so far must be new for the next fit,
-MOST_NEW = 8_192  # or so many rows
+MANY = 8  # rows per landmark after which the weights of features have settled
+SHARE = 16  # a fit is due when a sixteenth of the rows are new,
+MOST_NEW = 8_192  # or this many
 MOST_KEPT = 2_048  # rows whose kernels are kept until their features are summed
-SPARSER = 16  # times the rows halve the share of blocks that fits learn
+SPARSER = 16  # factor of rows by which the share of learned blocks halves
 NEVER = sys.maxsize  # a row that no stream reaches
 REACH = 6.0  # deviations at which standardised features are clipped
 OFFSET = 0.3  # the constant feature
@@ -37,17 +37,17 @@ ROUNDING = 1e-14  # shorter centred rows are rounding errors
 def condensed_at(n_landmarks: int) -> int:
     """Return the row at which a posterior replaces the factors of some landmarks.
 
-    This is half as many rows after the landmarks, since a posterior would cost more
-    than the factors before that row.
+    The number of rows is then half as large again as the number of landmarks. Before
+    that row a posterior would cost more than the factors.
     """
     return n_landmarks + -(-n_landmarks // (2 * BLOCK)) * BLOCK
 
 
 def settled_at(n_landmarks: int) -> int:
-    """Return the row at which fits from time to time replace a posterior.
+    """Return the row at which occasional fits replace a posterior.
 
-    The end of a block after many times as many rows as landmarks. A block is then at
-    most a sixteenth of the rows.
+    This is the end of a block, after ``MANY`` times as many rows as landmarks. A block
+    is then at most a sixteenth of the rows.
     """
     start, least = condensed_at(n_landmarks), max(MANY * n_landmarks, SHARE * REDUCED)
     return start + -(-(least - start) // REDUCED) * REDUCED
@@ -63,16 +63,16 @@ def last_fit(n_rows: int, n_settled: int) -> int:
 
 
 def last_sum(n_rows: int, n_settled: int) -> int:
-    """Return the number of rows whose features are summed, the last fit's or more."""
+    """Return the number of rows whose features are summed, at least ``last_fit``."""
     return n_rows - (n_rows - last_fit(n_rows, n_settled)) % MOST_KEPT
 
 
 def learns(start: int, n_settled: int) -> bool:
     """Return True if the block that begins with row ``start`` is learned by fits.
 
-    Learning a row costs more than predicting it, and a late row adds little. So from 16
-    times the rows of the first fit on, every second block is learned, from 256 times on
-    every fourth, and so on.
+    Learning a row costs more than predicting it, and a late row adds little. So only
+    every second block is learned once there are 16 times the rows of the first fit,
+    every fourth once there are 256 times as many, and so on.
     """
     share, following = 1, n_settled * SPARSER
     while start >= following:
@@ -81,7 +81,7 @@ def learns(start: int, n_settled: int) -> bool:
 
 
 def blocks_to_sum(n_rows: int, n_settled: int) -> list[slice]:
-    """Return the blocks learned since the last sum before that at ``n_rows``."""
+    """Return the blocks learned since the sum before the one at ``n_rows``."""
     starts = range(last_sum(n_rows - 1, n_settled), n_rows, REDUCED)
     return [slice(s, s + REDUCED) for s in starts if learns(s, n_settled)]
 
@@ -112,7 +112,7 @@ def last_refresh(n_rows: int) -> int:
 
 
 class Memory(NamedTuple):
-    """Which rows a factor holds.
+    """The rows that a factor holds.
 
     Attributes
     ----------
@@ -201,7 +201,7 @@ class LaterRows:
 
     @property
     def labels(self) -> Tensor:
-        """Labels, with space for those that are not yet known."""
+        """Labels, with space for labels that are not yet known."""
         return self._rows.labels[self._start :]
 
 

@@ -117,7 +117,7 @@ class KernelSettings(Readout):
 
 
 def factor_bytes(readout: Readout, n_rows: int) -> int:
-    """Return bytes of factors of so many rows; 0 for other readouts than kernels."""
+    """Return bytes of factors of ``n_rows`` rows; 0 for readouts without kernels."""
     if not isinstance(readout, KernelSettings):
         return 0
     most = n_rows if readout.max_exact is None else 3 * readout.max_exact // 2
@@ -194,7 +194,7 @@ class KernelReadout(KernelSettings, BaseReadout):
         such as the whitening covariance are no longer refreshed. After half as many
         further rows, memory stops growing. From row ``8 * max_exact`` on, and not
         before row 2,048, refits become rare. The readout is then only refitted whenever
-        the rows have grown by a sixteenth, or by 8,192 rows. From row ``128 *
+        the number of rows has grown by a sixteenth, or by 8,192. From row ``128 *
         max_exact`` on, it only learns every second block of 128 rows, then every fourth
         and so on.
     batch_size : int, default=32
@@ -271,7 +271,7 @@ class KernelReadout(KernelSettings, BaseReadout):
         Returns
         -------
         predicted : ndarray of shape (n_labellings, n_samples)
-            Most probable classes among those that occur in the labelling.
+            Most probable classes, chosen among the classes that occur in the labelling.
 
         Raises
         ------
@@ -390,7 +390,7 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
         such as the whitening covariance are no longer refreshed. After half as many
         further rows, memory stops growing. From row ``8 * max_exact`` on, and not
         before row 2,048, refits become rare. The readout is then only refitted whenever
-        the rows have grown by a sixteenth, or by 8,192 rows. From row ``128 *
+        the number of rows has grown by a sixteenth, or by 8,192. From row ``128 *
         max_exact`` on, it only learns every second block of 128 rows, then every fourth
         and so on.
     batch_size : int, default=32

@@ -20,8 +20,8 @@ from sklearn_mdl.readouts._wrappers import RefitReadout
 # Settings of the default grids, chosen by measurement. Strong weight decay with small
 # steps suits noisy tasks; no weight decay with large steps suits digits. MLPs need more
 # label smoothing than linear readouts. Regressors with one scale and strong weight
-# decay suit few or noisy rows; those with scales that depend on features and a second
-# hidden layer suit many rows.
+# decay suit few or noisy rows. Regressors with a second hidden layer and scales that
+# depend on features suit many rows.
 DEFAULTS: dict[type, list[dict[str, object]]] = {
     MLPReadout: [
         {"lr": [3e-3, 1e-2], "label_smoothing": 0.03},
@@ -53,7 +53,7 @@ DEFAULTS: dict[type, list[dict[str, object]]] = {
 
 
 class DefaultGrid(list[Any]):
-    """List of readouts built from a name, as opposed to a list given by the user."""
+    """List of readouts built from a name rather than given by the user."""
 
 
 STREAMS = (30, 10, 3)
@@ -167,12 +167,12 @@ REALS = Kinds(
 def named_readouts(
     name: str | None, n_features: int, n_classes: int
 ) -> list[BaseEstimator]:
-    """Return the list of readouts that a name of ``NAMES``, or None, stands for."""
+    """Return the list of readouts for a name in ``NAMES`` or None."""
     return _listed(CLASSES, PARTS[name], n_features, n_classes)
 
 
 def named_regressors(name: str | None, n_features: int) -> list[BaseEstimator]:
-    """Return the list that "closed-form", "nets", "drift" or None stands for."""
+    """Return the list for "closed-form", "nets", "drift" or None."""
     return _listed(REALS, REAL_PARTS[name], n_features, N_OUTPUTS)
 
 
@@ -223,7 +223,7 @@ def default_readouts(n_features: int, n_classes: int) -> list[BaseEstimator]:
     chosen by measurement on digits and on deep features
     (``python -m benchmarks lists``).
 
-    To bound the cost of an example, the number of replay streams is the largest of 30,
+    To limit the cost of an example, the number of replay streams is the largest of 30,
     10 and 3 for which ``(streams + 1) * parameters`` is at most 1.5e8. From 1,000 rows
     on it decreases, down to 3. The grid depends only on ``d`` and ``C``. The length of
     a stream is not known in advance, and results must not depend on how the stream is
@@ -304,7 +304,7 @@ def _replaying(grid: list[Any], n_features: int, n_outputs: int) -> list[BaseEst
     return [readout.set_params(n_replay_streams=n_streams) for readout in grid]
 
 
-GROWTH = 1.2  # factor by which rows grow between two fits
+GROWTH = 1.2  # factor by which the number of rows grows between two fits
 
 
 def _others(n_features: int) -> list[Any]:
@@ -313,8 +313,8 @@ def _others(n_features: int) -> list[Any]:
     These are four kinds of 30 nearest neighbours (on standardised and raw features, and
     by the angle between standardised and between whitened features), a linear
     discriminant analysis with shrunk covariances and a logistic regression. The last
-    two are refitted whenever their rows have grown by a fifth. All were chosen by
-    measurement on digits and on deep features (``python -m benchmarks codelength``).
+    two are refitted whenever their number of rows has grown by a fifth. All were chosen
+    by measurement on digits and on deep features (``python -m benchmarks codelength``).
 
     With more than 1,024 features there is no whitening, as in the default grid, and no
     discriminant analysis, since the cost of both grows with the third power of the

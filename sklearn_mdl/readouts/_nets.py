@@ -184,7 +184,7 @@ class LinearReadout(_Readout):
         of the switcher.
     label_smoothing : float, default=0.03
         Share of each training target that is spread over all classes. It only affects
-        training: codelengths are those of the true labels.
+        training: codelengths are computed from the true labels.
 
     Attributes
     ----------
@@ -264,7 +264,7 @@ class MLPReadout(_Readout):
         of the switcher.
     label_smoothing : float, default=0.03
         Share of each training target that is spread over all classes. It only affects
-        training: codelengths are those of the true labels.
+        training: codelengths are computed from the true labels.
 
     Attributes
     ----------

@@ -205,8 +205,8 @@ def readout_grid(
         Parameters of :class:`~sklearn_mdl.MLPReadout`. A list is a dimension of the
         grid. ``hidden_layer_sizes`` is a list of tuples, or the widths of a single
         readout. ``()`` is a linear readout. With ``encoder``, pass parameters of
-        :class:`~sklearn_mdl.readouts.FineTunedReadout`. With ``model``, pass those of
-        :class:`~sklearn_mdl.readouts.ScratchReadout`. If you pass `n_samples`, a
+        :class:`~sklearn_mdl.readouts.FineTunedReadout`. With ``model``, pass parameters
+        of :class:`~sklearn_mdl.readouts.ScratchReadout`. If you pass `n_samples`, a
         setting may also be an object with ``rvs`` to draw from, such as a SciPy
         distribution.
 

@@ -43,7 +43,7 @@ class Opened(ABC):
         self.n_observed = 0
 
     def __deepcopy__(self, memo: dict[int, object]) -> None:
-        """Leave out the block, since a copy opens its own when it continues."""
+        """Leave out the block, since a copy opens a new one when it continues."""
         return
 
     def __reduce__(self) -> tuple[type[None], tuple[()]]:

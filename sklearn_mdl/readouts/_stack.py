@@ -438,7 +438,7 @@ class DensityStack(NetStack):
     def _units(self) -> TargetScaling:
         if self.target is None:
             raise RuntimeError(
-                "A stack needs units before it predicts or learns, got none; call "
+                "A stack must have units before it predicts or learns, got none; call "
                 "retarget first"
             )
         return self.target

@@ -153,9 +153,9 @@ class ViewSettings(Readout):
 class ViewReadout(ViewSettings, BaseReadout):
     """Readout on some columns of X, such as the features of one layer.
 
-    Results equal those of the readout on a table with only these columns, including
-    scaling, whitening and kernels. Readouts on one view share work as they would on
-    such a table. :func:`view_readouts` creates the list for several views.
+    Results are the same as for the readout on a table with only these columns,
+    including scaling, whitening and kernels. Readouts on one view share work as they
+    would on such a table. :func:`view_readouts` creates the list for several views.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ class ViewReadout(ViewSettings, BaseReadout):
     device : str, default="auto"
         Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
-        Used outside a switcher if the readout's own ``random_state`` is None.
+        Used outside a switcher if the readout's ``random_state`` is None.
 
     Attributes
     ----------
@@ -218,7 +218,7 @@ class ViewReadoutRegressor(ViewSettings, OnlineRegressor):
     device : str, default="auto"
         Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
-        Used outside a switcher if the readout's own ``random_state`` is None.
+        Used outside a switcher if the readout's ``random_state`` is None.
 
     Attributes
     ----------

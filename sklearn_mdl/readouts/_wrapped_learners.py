@@ -90,8 +90,9 @@ class WrappedLearner(Learner):
 
     def predict(self, x: Tensor) -> Tensor:
         """Return log-probabilities (1, n, C), float64, of rows (n_scalings, n, d)."""
-        # Fill incomplete blocks with copies of a row. Then the estimator always gets
-        # the same number of rows, on which the last bits may depend, and no other rows.
+        # Fill incomplete blocks with copies of a row. The last bits may depend on the
+        # number of rows, so the estimator always gets the same number, and no other
+        # rows.
         n_copies = self.rows.block_size - x.shape[1]
         filled = torch.cat([x, x[:, :1].expand(-1, n_copies, -1)], 1)
         proba = self._floored(filled)[: x.shape[1]]

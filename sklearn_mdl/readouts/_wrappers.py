@@ -86,10 +86,10 @@ class IncrementalReadout(WrappedReadout):
     estimate, a smoothed class frequency. After ``n`` labels, all probabilities are
     mixed with this estimate, which gets a share of ``1 / (n + 2)``. If the classifier
     has seen all classes, this costs at most ``1 + log(N / batch_size)`` nats more than
-    its own probabilities over a stream of ``N``. In return, a label costs at most
-    ``log(n + 2)`` nats more than its Krichevsky-Trofimov estimate. If ``partial_fit``
-    raises, the readout predicts with that estimate until a call succeeds (see
-    ``notes_``).
+    the classifier's probabilities over a stream of ``N`` rows. In return, a label costs
+    at most ``log(n + 2)`` nats more than its Krichevsky-Trofimov estimate. If
+    ``partial_fit`` raises, the readout predicts with that estimate until a call
+    succeeds (see ``notes_``).
 
     The scaling is refreshed after 2, 4, 8, ... minibatches. A new copy of the
     classifier then learns all minibatches and replays again, so that all rows have the
@@ -114,7 +114,7 @@ class IncrementalReadout(WrappedReadout):
         Number of rows in a minibatch. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
         Replaces each ``random_state`` of the estimator that is None, and seeds the
-        draws of a skorch net. Torch's own generators do not change. None uses the
+        draws of a skorch net. Torch's global generators do not change. None uses the
         switcher's seed.
     n_replay_streams : int or (int, int), default=0
         Number of replay streams. Each new minibatch is followed by one minibatch of
@@ -172,9 +172,9 @@ class RefitReadout(WrappedReadout):
     Krichevsky-Trofimov estimate, a smoothed class frequency, from all labels so far.
     After ``n`` labels, all probabilities are mixed with this estimate, which gets a
     share of ``1 / (n + 2)``. If the classifier has seen all classes, this costs at most
-    ``1 + log(N / batch_size)`` nats more than its own probabilities over a stream of
-    ``N``. In return, a label costs at most ``log(n + 2)`` nats more than its
-    Krichevsky-Trofimov estimate. If a fit raises (for example, because there is a
+    ``1 + log(N / batch_size)`` nats more than the classifier's probabilities over a
+    stream of ``N`` rows. In return, a label costs at most ``log(n + 2)`` nats more than
+    its Krichevsky-Trofimov estimate. If a fit raises (for example, because there is a
     single class), the previous fit is kept until the next block ends (see ``notes_``).
 
     Parameters
@@ -195,7 +195,7 @@ class RefitReadout(WrappedReadout):
         Number of rows in a minibatch. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
         Replaces each ``random_state`` of the estimator that is None, and seeds the
-        draws of a skorch net. Torch's own generators do not change. None uses the
+        draws of a skorch net. Torch's global generators do not change. None uses the
         switcher's seed.
     schedule : "doubling" or float >= 1, default="doubling"
         Factor by which the number of rows must grow before the next fit. 1 refits after

@@ -52,7 +52,7 @@ class FineTunedReadout(NetworkReadout):
     device : str, default="auto"
         Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
-        Seed of initial weights and all random numbers of training. Torch's own
+        Seed of initial weights and all random numbers of training. Torch's global
         generators do not change. None uses the switcher's seed.
     optimizer : {"sgd", "adamw"}, default="sgd"
         "sgd" is gradient descent with Nesterov's momentum, as in the paper on VTAB.
@@ -175,7 +175,7 @@ class ScratchReadout(NetworkReadout):
     device : str, default="auto"
         Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
-        Seed of initial weights and all random numbers of training. Torch's own
+        Seed of initial weights and all random numbers of training. Torch's global
         generators do not change. None uses the switcher's seed.
     optimizer : {"sgd", "adamw"}, default="sgd"
         "sgd" is gradient descent with Nesterov's momentum, as in the paper on VTAB.

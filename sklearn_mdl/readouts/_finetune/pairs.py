@@ -29,11 +29,11 @@ class FrozenReadout(ImageReadout):
 
     In a list of readouts, you can write it as a pair ``(encoder, readout)``. Unlike
     with precomputed features, the rows are images, so the list can also contain
-    networks that learn from images. Codelengths equal those on precomputed features,
-    except for readouts that learn row by row, such as kernels. Here they learn a
-    minibatch of images as a group of rows. Each image is encoded only once for all
-    readouts on an encoder, when its minibatch is predicted. Replay reuses these
-    features.
+    networks that learn from images. Codelengths are the same as on precomputed
+    features, except for readouts that learn row by row, such as kernels. Here these
+    readouts learn a minibatch of images as a group of rows. Each image is encoded only
+    once for all readouts on an encoder, when its minibatch is predicted. Replay reuses
+    these features.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class FrozenReadout(ImageReadout):
     device : str, default="auto"
         Torch device of the readout, not of the encoder. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
-        Used outside a switcher if the readout's own ``random_state`` is None.
+        Used outside a switcher if the readout's ``random_state`` is None.
 
     Attributes
     ----------

@@ -110,7 +110,7 @@ class BaseSwitcher(FittedSwitcher):
         """Return unfitted copies of the readouts."""
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters, including those of a prior as ``switching__<name>``.
+        """Set parameters, including parameters of a prior as ``switching__<name>``.
 
         Parameters
         ----------

@@ -47,17 +47,17 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         ``MLPReadout`` (see :func:`~sklearn_mdl.readout_grid`), ``KernelReadout``,
         ``KNeighborsReadout``, or any classifier in ``IncrementalReadout`` or
         ``RefitReadout``. If rows are images (see
-        :func:`~sklearn_mdl.encoders.image_rows`), also ``FineTunedReadout``,
-        ``ScratchReadout`` and pairs ``(encoder, readout)``. None is the "closed-form"
-        list plus six networks. "closed-form" contains kernels, discriminants, class
-        means and class frequencies. It needs no seed. "linear" contains four linear
-        kernels, which compare encoders best when there are few labels. "nets" contains
-        only networks, chosen by the number of features and classes. "mixed" adds
-        nearest neighbours, a shrunk linear discriminant analysis (up to 1,024 features)
-        and a logistic regression to the default list. "drift" contains networks,
-        kernels, kernels that forget old rows, and readouts that ignore features. A
-        ``RepresentationScorer`` without a switcher uses "linear" for at most 500 labels
-        and "closed-form" for at most 2,048.
+        :func:`~sklearn_mdl.encoders.image_rows`), you can also use
+        ``FineTunedReadout``, ``ScratchReadout`` and pairs ``(encoder, readout)``. None
+        is the "closed-form" list plus six networks. "closed-form" contains kernels,
+        discriminants, class means and class frequencies. It needs no seed. "linear"
+        contains four linear kernels, which compare encoders best when there are few
+        labels. "nets" contains only networks, chosen by the number of features and
+        classes. "mixed" adds nearest neighbours, a shrunk linear discriminant analysis
+        (up to 1,024 features) and a logistic regression to the default list. "drift"
+        contains networks, kernels, kernels that forget old rows, and readouts that
+        ignore features. A ``RepresentationScorer`` without a switcher uses "linear" for
+        at most 500 labels and "closed-form" for at most 2,048.
     switching : str or SwitchingPrior, default="learned-share"
         Prior over sequences of readouts: "learned-share", "fixed-share" (with rate
         ``1 / t``), "switch-distribution", "run-length", "universal-share", "bayes",
@@ -66,7 +66,8 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
     readout_weights : "architecture" or array-like of shape (n_readouts,), default=None
         Prior weights of the readouts (uniform if None). "architecture" first divides
         the weight equally among architectures and then equally among the settings of
-        each. So an architecture with many settings does not outweigh one with few.
+        each. So an architecture with many settings does not outweigh an architecture
+        with few settings.
     pooling : "auto", None, LogLinearPool or array-like, default="auto"
         How to combine kinds of readouts in addition to switching. A fixed share with
         rate ``1 / t`` mixes the readouts within a kind, and a
@@ -77,7 +78,7 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         With None or fewer than two kinds, the readouts are only switched, as in the
         paper. Kinds without prior weight are left out.
     race : "auto", None or Race, default="auto"
-        The rule by which readouts without a chance retire
+        The rule by which hopeless readouts retire
         (:class:`~sklearn_mdl.switching.Race`). It is applied each time the number of
         examples doubles. Retired readouts are no longer trained. They are "asleep":
         they count as predicting like the mixture of the others. "auto" is `Race()` if

@@ -41,7 +41,7 @@ from sklearn_mdl.switcher._range_coder import LabelDecoderStream, LabelEncoderSt
 # Booleans, integers, floats with integer values, and text, including objects.
 DTYPES = re.compile(r"\|(b1|O|[iu]1)|[<>]([iu][248]|f[248]|U[0-9]{1,5})")
 
-PLAIN_ROW = 2**10  # maximum bytes of a text label, whatever its dtype
+PLAIN_ROW = 2**10  # maximum bytes of a text label of any dtype
 
 
 def encode_labels(
@@ -118,7 +118,7 @@ def encode(
 ) -> tuple[LabelMessage, OnlineClassifier]:
     """Encode labels; return the message and the switcher that was fitted to do so.
 
-    Parameters and errors are those of :func:`encode_labels`.
+    Parameters and errors are the same as for :func:`encode_labels`.
     """
     estimator = _fresh_copy(switcher)
     X, y = estimator._checked(X, y, reset=True)
@@ -157,7 +157,7 @@ def decode_labels(
     Parameters
     ----------
     switcher : MDLReadoutSwitcher or readout
-        Cloned and not modified. Its parameters must be those of the encoder.
+        Cloned and not modified. Its parameters must be the same as for encoding.
     X : array-like of shape (n_samples, n_features)
         The features, in the order in which they were encoded.
     message : bytes
@@ -212,7 +212,7 @@ def decode_labels(
             if decoded[-1] >= len(classes):
                 raise ValueError(
                     f"A payload must contain the {len(classes)} classes of its "
-                    "message, got another one; use the features and settings of the "
+                    "message, got an unknown one; use the features and settings of the "
                     "encoder"
                 )
             return decoded[-1]
@@ -224,7 +224,7 @@ def decode_labels(
     if _checksum(about, labels) != promised:
         required = "the checksum labels.sha256 of the message"
         cure = "decode the message on the machine of the encoder, whose numbers differ"
-        raise damaged("The labels", required, "they have another", cure)
+        raise damaged("The labels", required, "theirs differs", cure)
     return classes[labels]
 
 

@@ -132,8 +132,7 @@ def save_losses(
     -----
     Files are written under a temporary name and renamed when complete. The previous
     description is removed first and the new one added last. If writing is interrupted,
-    losses may be without a description, but they never get the description of other
-    losses.
+    losses may have no description, but they never get the description of other losses.
 
     Examples
     --------

@@ -134,7 +134,7 @@ def _parts(message: bytes) -> tuple[bytes, bytes]:
     check_format("A message", "message", {KEY: f"message {number}"})
     body, digest = message[:-DIGEST_BYTES], message[-DIGEST_BYTES:]
     if hashlib.sha256(body).digest() != digest:
-        raise _damaged("one with the checksum of other bytes")
+        raise _damaged("one whose checksum does not match")
     start = PREFIX.size + length
     if start > len(body) or (len(body) - start) % WORD_BYTES:
         raise _damaged(f"a header of {length} bytes in a message of {len(message)}")

@@ -168,8 +168,8 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
     ) -> Self:
         """Evaluate more rows of the same stream.
 
-        However you split a stream into calls, codelengths are bitwise equal to those of
-        a single ``fit`` on all rows.
+        However you split a stream into calls, you get bitwise the same codelengths as
+        from a single ``fit`` on all rows.
 
         Parameters
         ----------
@@ -189,8 +189,8 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         ------
         ValueError
             If ``classes`` is missing at the first call, is not a list of the classes of
-            each column, or differs later. If y contains other labels or has another
-            number of columns. Also for the reasons given in :meth:`fit`.
+            each column, or differs later. Also if y contains other labels or has
+            another number of columns, or for the reasons given in :meth:`fit`.
         """
         columns = split_columns(y)
         known = classes_of_columns(classes, len(columns))
@@ -243,7 +243,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
     def _check_width(self, columns: list[np.ndarray]) -> None:
         if len(columns) != self.n_outputs_:
             required = f"a table of the {self.n_outputs_} columns that were fitted"
-            raise invalid("y", required, len(columns), "fit others with fit(X, y)")
+            raise invalid("y", required, len(columns), "refit with fit(X, y)")
 
     def _columns(self, y: Labels) -> list[np.ndarray]:
         """Return the columns of y, as many as were fitted."""

@@ -1,4 +1,4 @@
-"""Forecast how long a pass takes and how much space, by a trial on a few rows."""
+"""Forecast the time and space that a pass takes, from a trial on a few rows."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Timed:
     Parameters
     ----------
     parts : list of Threads
-        The columns of each part, among all readouts, and the part.
+        Each part, with its columns among all readouts.
 
     Attributes
     ----------

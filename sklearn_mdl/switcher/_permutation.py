@@ -1,4 +1,4 @@
-"""Codelengths of permuted labels, which show what features save by chance."""
+"""Codelengths of permuted labels, which show how much features save by chance."""
 
 from __future__ import annotations
 

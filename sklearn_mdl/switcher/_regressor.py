@@ -67,7 +67,7 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         How to combine the densities of kinds of readouts in addition to switching, as
         in ``MDLReadoutSwitcher``. "auto" pools if `readouts` is None or a name.
     race : "auto", None or Race, default="auto"
-        The rule by which readouts without a chance retire
+        The rule by which hopeless readouts retire
         (:class:`~sklearn_mdl.switching.Race`). It is applied each time the number of
         examples doubles. Retired readouts are no longer trained. They are "asleep":
         they count as predicting like the mixture of the others. "auto" is `Race()` if

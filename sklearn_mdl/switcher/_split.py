@@ -4,7 +4,7 @@ A pass consists of rounds. In a round, every part evaluates its readouts on the 
 rows and writes their losses and predictions to a file. The run then codes these losses
 as if its own threads had computed them. Readouts that lose a race retire before the
 next round. So a round ends where a race compares readouts, or where its files would
-become too large. The results equal those of a single process.
+become too large. The results are the same as in a single process.
 """
 
 from __future__ import annotations
@@ -201,7 +201,7 @@ class Processes:
         return self.run.schedule.closing(int(min(start + n_rows, limit)) - 1)
 
     def disk_bytes(self, n_rows: int) -> int:
-        """Return the most bytes in the folder: the rows, and two rounds and states."""
+        """Return the largest size of the folder: rows, two rounds and two states."""
         longest = min(n_rows * self.row_bytes, ROUND_BYTES)
         states = state_of(self.common, [range(self.common.n_readouts)])
         return 4 * n_rows * self.common.settings.n_features + 2 * (longest + states)

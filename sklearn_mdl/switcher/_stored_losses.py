@@ -54,8 +54,8 @@ class StoredLosses:
     ------
     ValueError
         If ``losses`` does not have two dimensions, at least one column and a floating
-        type. If there are not K names or weights, or if weights are not finite and
-        non-negative with a positive sum. If ``n_classes`` is not a positive integer.
+        type. Also if there are not K names or weights, if weights are not finite and
+        non-negative with a positive sum, or if ``n_classes`` is not a positive integer.
     TypeError
         If a name is not a string.
 

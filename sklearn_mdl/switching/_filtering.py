@@ -294,9 +294,9 @@ class CountingFilter(MarkovFilter):
 class CumulativeFilter:
     """State of a prior that never shares: log weights, never renormalised.
 
-    The smallest loss of each row is summed separately, so that the sums of good experts
-    stay small and keep their digits. Nothing is subtracted at the end of a block. So
-    the same numbers are added in the same order however the stream is cut.
+    The smallest loss of each row is summed separately, so the sums of good experts stay
+    small and keep their digits. Nothing is subtracted at the end of a block. So the
+    same numbers are added in the same order however the stream is split.
     """
 
     def __init__(self, w: Floats) -> None:
@@ -354,7 +354,7 @@ class CumulativeFilter:
 class MixtureFilter:
     """State of a mixture of priors: the states of its parts, and the odds of the parts.
 
-    The odds are those of a Bayesian mixture over the codelengths of the parts. They are
+    The odds follow from a Bayesian mixture over the codelengths of the parts. They are
     stored separately from the states, so a part that is thousands of nats behind does
     not underflow and can recover.
     """

@@ -63,7 +63,7 @@ class ForwardTrace(NamedTuple):
 class ForwardPass:
     """The forward pass over a stream that arrives in blocks.
 
-    Codelengths and posteriors are bitwise the same however the stream is cut into
+    Codelengths and posteriors are bitwise the same however you split the stream into
     blocks. You can pickle or copy a pass between blocks.
 
     Labels may be delayed. Step ``t`` is then coded with the posterior given the labels
@@ -220,10 +220,10 @@ class ForwardPass:
         Raises
         ------
         ValueError
-            If the shape of `losses` is not (n, K). If it contains minus infinity, a
-            number for a retired expert, or a step with only NaN. If the stream becomes
-            longer than the prior allows. The pass then keeps the state it had before
-            the call.
+            If the shape of `losses` is not (n, K), or if it contains minus infinity, a
+            number for a retired expert, or a step with only NaN. Also if the stream
+            becomes longer than the prior allows. The pass then keeps the state it had
+            before the call.
 
         Notes
         -----
@@ -446,7 +446,7 @@ def mixture_losses(shares: Floats, losses: Floats) -> Floats:
     Parameters
     ----------
     shares : ndarray of shape (n, K)
-        Probabilities of the experts (zero for those asleep).
+        Probabilities of the experts (zero for experts asleep).
     losses : ndarray of shape (n, K)
         In nats. NaN marks an expert asleep.
     """

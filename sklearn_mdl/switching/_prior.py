@@ -1,10 +1,10 @@
 """Base classes of switching priors: hidden Markov models over experts.
 
 A prior does not depend on losses. It is a parameter object with two small methods, so
-its parameters can be searched and cloned like those of any estimator. At each step the
-expert is kept or redrawn from the prior weights. This needs no K x K matrix: the
-probability that is redrawn is summed over experts and redistributed in proportion to
-the weights.
+its parameters can be searched and cloned like the parameters of any estimator. At each
+step the expert is kept or redrawn from the prior weights. This needs no K x K matrix:
+the probability that is redrawn is summed over experts and redistributed in proportion
+to the weights.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class SwitchingPrior(BaseEstimator, ABC):  # type: ignore[misc, unused-ignore]
     """
 
     def check_params(self) -> None:
-        """Check the parameters, of which a prior has none by default.
+        """Check the parameters (by default a prior has no parameters).
 
         Raises
         ------

@@ -24,8 +24,8 @@ class Race(BaseEstimator):
     lowest loss by at most `slack` nats plus the share ``tolerance * sqrt(min_samples /
     n)`` of the lowest loss. If the saving of the lowest loss over a uniform code is
     smaller, the share is of that saving instead. The share decreases with the number
-    ``n`` of examples, because noise decreases too. A learning curve that is still
-    behind by such a share rarely catches up.
+    ``n`` of examples, because noise decreases too. A learning curve that is still this
+    far behind rarely catches up.
 
     With a pool, the best expert of a kind also stays if dropping the kind would
     lengthen the pool's code of all labels so far by more than `pool_slack` nats. From
@@ -142,7 +142,8 @@ class Race(BaseEstimator):
         n_samples : int or None
             Examples so far, with which the tolerance decreases. None is `min_samples`.
         closed_form : ndarray of shape (K,), bool, or None
-            Mask of the experts that learn in closed form. None is none of them.
+            Mask of the experts that learn in closed form. None means that no expert
+            does.
 
         Returns
         -------

@@ -151,7 +151,8 @@ def best_segments(
     Returns
     -------
     sequence : ExpertSequence
-        A sequence with the lowest `loss` of all with at most `n_blocks` blocks.
+        A sequence with the lowest `loss` among all sequences of at most `n_blocks`
+        blocks.
 
     Raises
     ------

@@ -15,8 +15,8 @@ Floats = NDArray[np.float64]
 class GroupedShare:
     """Fixed share within each of several groups of experts.
 
-    The results equal those of one :class:`~sklearn_mdl.switching.ForwardPass` with
-    ``FixedShare()`` per group, but take only the time of a single pass.
+    The results are the same as from one :class:`~sklearn_mdl.switching.ForwardPass`
+    with ``FixedShare()`` per group, but take only the time of a single pass.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ class LearnedGroupedShare:
         self, weights: Floats, starts: NDArray[np.intp], rates: Sequence[float]
     ) -> None:
         self._shares = [GroupedShare(weights, starts, rate) for rate in rates]
-        self._whole = GroupedShare(weights, starts)  # only the weights of this are used
+        self._whole = GroupedShare(weights, starts)  # only its weights are used
         self._sizes = np.diff([*starts, len(weights)])
         self.posterior = np.full((len(rates), len(starts)), 1 / len(rates))
 

@@ -105,7 +105,7 @@ class FixedShare(MarkovPrior):
     Parameters
     ----------
     m : float, optional
-        Number of blocks that the rate is suited to, at least 1. The rate decreases as
+        Number of blocks for which the rate is suited, at least 1. The rate decreases as
         ``alpha_t = min(1, (m - 1) / t)``. ``m=1`` is the Bayesian mixture. If neither
         `m` nor `alpha` is given, ``m`` is 2.
     alpha : float or "summable", optional
@@ -128,7 +128,7 @@ class FixedShare(MarkovPrior):
     The paper writes ``alpha_t = (m - 1) / t`` without the limit of one, which is needed
     for ``t < m - 1``. It uses ``m = 2`` for ImageNet and ``m = 11`` for VTAB, chosen to
     make the codelength short. Such a codelength does not include the cost of choosing
-    ``m``, unlike that of `LearnedShare`.
+    ``m``, unlike the codelength of `LearnedShare`.
 
     With ``m = 2`` and uniform weights the codelength exceeds the Bayesian mixture's by
     at most ``sum_{t=2}^N -log(1 - (K - 1) / (K t)) <= log N`` nats. It exceeds the loss
@@ -169,9 +169,9 @@ class FixedShare(MarkovPrior):
         Raises
         ------
         ValueError
-            If both are given. If `m` is not a finite number of at least 1. If `alpha`
-            is neither a number between 0 and 1 nor "summable". If `redraw` is not a
-            bool.
+            If both are given, or if `m` is not a finite number of at least 1. Also if
+            `alpha` is neither a number between 0 and 1 nor "summable", or if `redraw`
+            is not a bool.
         """
         if self.m is not None and self.alpha is not None:
             raise ValueError(
@@ -282,7 +282,7 @@ class UniversalShare(MarkovPrior):
     a, b : float, default=0.5
         Parameters of the Beta prior, positive.
     max_steps : int, default=5000
-        Length of the longest stream that is accepted.
+        Length of the longest stream that the prior accepts.
 
     See Also
     --------

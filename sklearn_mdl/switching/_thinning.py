@@ -63,7 +63,7 @@ class PosteriorThinner:
         if self._max_rows == 0:
             return
         stop = self._n_kept + len(kept)
-        if stop > len(self._rows):  # doubling keeps appending linear
+        if stop > len(self._rows):  # doubling keeps the total cost linear
             self._allocate(max(stop, 2 * len(self._rows)))
         if self.names is not None:
             kept = np.add.reduceat(kept[:, self._order], self._starts, axis=1)

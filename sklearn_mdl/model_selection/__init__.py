@@ -53,8 +53,6 @@ from sklearn_mdl.model_selection._tasks import (
 from sklearn_mdl.model_selection._two_axes import two_axes
 from sklearn_mdl.model_selection._verdict import (
     Verdict as Verdict,
-    names_of as names_of,
-    outlook as outlook,
     rounded as rounded,
 )
 from sklearn_mdl.model_selection._views import ViewComparison, compare_views

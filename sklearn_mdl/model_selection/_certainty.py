@@ -8,8 +8,8 @@ are paired. Prequential losses are dependent in two ways:
   differences between neighbouring blocks, which slow trends do not affect (von Neumann,
   1941).
 * All losses of a draw depend on which rows were learned. Resampling losses cannot
-  reveal this variation, but disjoint draws can: standard deviations over them are
-  ``TRAINING`` times as large (``python -m benchmarks certainty spread``).
+  reveal this variation, but disjoint draws can: standard deviations over them are up
+  to ``TRAINING`` times as large (``python -m benchmarks certainty spread``).
 
 With several orders, the variance over rows is the mean of what each order gives, and
 the variance of the mean over orders is added. The losses of an example averaged over
@@ -184,27 +184,25 @@ def sample_of(encoders: Sequence[Sequence[Cell]]) -> Sample:
     rates = np.full_like(mean, np.nan)
     try:
         for e, cells in enumerate(encoders):
-            streams = np.array([_stream(cell) for cell in cells])
-            blocks = (
-                streams[:, :n_used].reshape(len(totals), n_pairs, 2, length).sum(-1)
-            )
-            contrasts[..., e] = scale * (blocks[..., 0] - blocks[..., 1])
-            rates[e] = np.mean([cell.codelengths[n // 2 :].mean() for cell in cells])
+            losses = [cell.codelengths for cell in cells]
+            rates[e] = np.mean([stream[n // 2 :].mean() for stream in losses])
+            for k, units in enumerate(map(_by_group, cells, losses)):
+                blocks = units[:n_used].reshape(n_pairs, 2, length).sum(-1)
+                contrasts[k, :, e] = scale * (blocks[:, 0] - blocks[:, 1])
     except FileNotFoundError:  # without traces the variation over rows is unknown
         contrasts[:], rates[:] = np.nan, np.nan
     return Sample(mean, contrasts, totals - mean, rates, n)
 
 
-def _stream(cell: Cell) -> Floats:
+def _by_group(cell: Cell, losses: Floats) -> Floats:
     """Return the losses of a cell in its order, summed within each group.
 
     Raises
     ------
     FileNotFoundError
-        If the trace is gone, or groups are unknown because results were read from
-        files.
+        If groups are unknown because results were read from files.
     """
-    losses, groups = cell.codelengths, cell.groups
+    groups = cell.groups
     if groups is None and "groups" in (cell.data or {}):
         raise FileNotFoundError(
             "Intervals need the groups of rows, but none were saved; fit again"

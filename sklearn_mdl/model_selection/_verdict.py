@@ -65,7 +65,7 @@ class Best:
             return ""
         return f"; it is best with probability {_chance(self.probability)}"
 
-    def outlook(self) -> str:
+    def forecast(self) -> str:
         """Return a sentence about the labels that would settle the choice, if any."""
         unknown = math.isnan(self.probability) or self.more_labels is None
         if unknown or self.probability >= SURE:
@@ -79,7 +79,7 @@ class Best:
         what = "the shortest code" if self.dataset else "the best average rank"
         first = f"{self.encoder} has {what}{self.certainty()}."
         ties = f"Not significantly worse: {names_of(self.ties)}." if self.ties else ""
-        return f"{first}\n{ties}{self.outlook()}".strip()
+        return f"{first}\n{ties}{self.forecast()}".strip()
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class DatasetVerdict:
         if not self.ties:
             return [start, "All other codes are significantly longer."]
         ties = f"Not significantly longer: {names_of(self.ties)}."
-        return [start, ties + self.best.outlook()]
+        return [start, ties + self.best.forecast()]
 
     def __str__(self) -> str:
         """Return the dataset and the sentences in one line."""
@@ -196,7 +196,7 @@ class Verdict:
     def _by_rank(self) -> str:
         wins = sum(one.winner == self.best for one in self.datasets)
         rank = self.ranks[self.best]
-        tied = [name for name in self.equivalent if self.ranks[name] == rank]
+        tied = [name for name, other in self.ranks.items() if other == rank][1:]
         shared = f", like {names_of(tied)}," if tied else ","
         start = f"{self.best} has the best average rank, {rank:.1f} of "
         start += f"{len(self.ranks)}{shared} and the shortest code on {wins} of "

@@ -63,7 +63,8 @@ class Best:
         """Return a clause about the probability, or nothing if it is unknown."""
         if self.rival is None or math.isnan(self.probability):
             return ""
-        return f"; it is best with probability {_chance(self.probability)}"
+        where = "" if self.dataset else "on these datasets "
+        return f"; {where}it is best with probability {_chance(self.probability)}"
 
     def forecast(self) -> str:
         """Return a sentence about the labels that would settle the choice, if any."""

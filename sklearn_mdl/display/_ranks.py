@@ -115,7 +115,7 @@ class RankDisplay(base.Display):
     def _check_intervals(self, intervals: RankIntervals) -> None:
         lower, upper, shape = intervals.lower, intervals.upper, (len(self.names),)
         if not lower.shape == upper.shape == shape or not (lower <= upper).all():
-            required = f"lower bounds and upper bounds above them, {shape[0]} of each"
+            required = f"lower bounds up to the upper bounds of {shape[0]} encoders"
             given = [lower.tolist(), upper.tolist()]
             raise invalid("intervals", required, given, "pass rank_intervals(ranks)")
 

@@ -99,7 +99,7 @@ class Refits:
         labels: Integers,
         sizes: Iterable[int],
         order: Integers,
-        asked: Iterable[tuple[Array, Integers, Integers]],
+        queries: Iterable[tuple[Array, Integers, Integers]],
     ) -> Iterator[Floats]:
         """Fit at each of several sizes and yield the log-losses of other rows.
 
@@ -110,10 +110,10 @@ class Refits:
             Number of rows of each fit, taken from the start of the order.
         order : ndarray of shape (n_samples,)
             A permutation of the rows.
-        asked : iterable of (X, labels, places)
+        queries : iterable of (X, labels, places)
             For each fit, the rows to predict, their labels and their positions.
         """
-        for size, (rows, targets, places) in zip(sizes, asked, strict=True):
+        for size, (rows, targets, places) in zip(sizes, queries, strict=True):
             self.refit(X[order[:size]], labels[order[:size]])
             log_proba = self.log_proba(rows[places])
             yield -log_proba[np.arange(len(places)), targets[places]]
@@ -299,21 +299,21 @@ def subsampled_losses(
     check_class_labels(y)
     classes, places = np.unique(np.concatenate([y, y_test]), return_inverse=True)
     labels, test_labels = places[: len(y)], places[len(y) :]
-    at = _checked_sizes(sizes, len(y))
+    counts = _checked_sizes(sizes, len(y))
     if n_repeats < 1:
         raise invalid("n_repeats", "at least 1", n_repeats, "pass n_repeats=5")
     rng = check_random_state(random_state)
-    by_repeat, failed = np.empty((n_repeats, len(at))), None
+    by_repeat, failed = np.empty((n_repeats, len(counts))), None
     for repeat in range(n_repeats):
         order = rng.permutation(len(y))
         refits = Refits(estimator, len(classes), int(rng.randint(2**31 - 1)))
-        asked = [(X_test, test_labels, np.arange(len(y_test)))] * len(at)
-        losses = refits.losses(X, labels, at.tolist(), order, asked)
+        queries = [(X_test, test_labels, np.arange(len(y_test)))] * len(counts)
+        losses = refits.losses(X, labels, counts.tolist(), order, queries)
         by_repeat[repeat] = [loss.mean() for loss in losses]
         failed = refits if refits.failure else failed
     if failed is not None:
         failed.warn_of_failure()
-    return SubsampledLosses(at, by_repeat.mean(0), by_repeat)
+    return SubsampledLosses(counts, by_repeat.mean(0), by_repeat)
 
 
 def _checked_sizes(sizes: ArrayLike | None, n_rows: int) -> Integers:

@@ -84,10 +84,10 @@ def usable_information(
         estimator = make_pipeline(StandardScaler(), logistic)
     check_classifier(estimator, "usable_information")
     rows, labels = checked_pair(*train)
-    tested, wanted = checked_pair(*test)
+    test_rows, test_labels = checked_pair(*test)
     classes, counts = np.unique(labels, return_counts=True)
-    places = checked_places(classes, wanted)
-    proba = predict_proba(clone(estimator).fit(rows, labels), tested)
+    places = checked_places(classes, test_labels)
+    proba = predict_proba(clone(estimator).fit(rows, labels), test_rows)
     least = np.finfo(np.float64).tiny  # some classifiers predict zero for a label
     right = np.maximum(proba[np.arange(len(places)), places], least)
     entropy = -float(np.log(counts[places] / counts.sum()).mean())

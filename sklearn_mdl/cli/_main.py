@@ -96,13 +96,13 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=version)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for command in COMMANDS:
-        own = commands.add_parser(
+        subparser = commands.add_parser(
             command.EXAMPLE.split()[1],
             help=command.HELP,
             description=command.HELP,
             epilog=f"example:\n  {command.EXAMPLE}",
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        own.set_defaults(run=command.run)
-        command.add_options(own)
+        subparser.set_defaults(run=command.run)
+        command.add_options(subparser)
     return parser

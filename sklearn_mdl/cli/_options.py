@@ -106,7 +106,7 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
 def selected(features: Features, options: argparse.Namespace) -> Features:
     """Return the datasets, encoders and rows selected by the options."""
     for name in (
-        name for title, (own, *_) in features.items() for name in (title, *own)
+        name for title, (arrays, *_) in features.items() for name in (title, *arrays)
     ):
         if re.search(r"[\x00-\x1f\x7f-\x9f]", name):  # would control the terminal
             raise ValueError(f"Names must be printable, got {name!r}; rename the file")

@@ -82,7 +82,7 @@ class CostDisplay(base.Display):
         costs: dict[str, list[float]] = {name: [] for name in names}
         for cell in scorer.cells_:
             costs[cell.encoder].append(getattr(cell, attribute))
-        means = [float(np.mean(own)) for own in costs.values()]
+        means = [float(np.mean(values)) for values in costs.values()]
         plot_options = {"styles": base.encoder_styles(scorer)} | plot_options
         return cls(names, nats[order], means, cost=cost).plot(**plot_options)
 

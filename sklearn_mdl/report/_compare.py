@@ -133,7 +133,7 @@ def _given(encoders: Any, X: Any, y: Any, datasets: Any, groups: Any) -> Given:
             f"datasets must be a mapping, got {type(datasets).__name__}; "
             "write compare(encoders, datasets={'name': (X, y)})"
         )
-    return {name: _parts_of(name, own, encoders) for name, own in datasets.items()}
+    return {name: _parts_of(name, part, encoders) for name, part in datasets.items()}
 
 
 def _parts_of(name: str, parts: Any, encoders: Any) -> tuple[Any, Any, Any]:

@@ -141,8 +141,8 @@ class Comparison:
         nats = (self.scorer.codelengths_ / self.scorer.sizes_)[places]
         halves = np.sqrt((self._halves[places] ** 2).sum(0)) / len(places)
         cells = self.scorer.cells_by_encoder().items()
-        seconds = {at: float(np.mean([c.seconds for c in own])) for at, own in cells}
-        size = {at: own[0].n_samples * own[0].n_features * 4e-6 for at, own in cells}
+        seconds = {k: float(np.mean([c.seconds for c in runs])) for k, runs in cells}
+        size = {k: runs[0].n_samples * runs[0].n_features * 4e-6 for k, runs in cells}
         kept = {place: curve.kept for place, curve in self.curves_by_cell.items()}
         columns = {
             "encoder": self.scorer.encoder_names_,

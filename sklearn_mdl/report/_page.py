@@ -222,16 +222,16 @@ class View:
         }
         if not tables[encoder]:
             return ""
-        means = {e: _mean_curve(own) for e, own in tables.items() if own}
+        means = {e: _mean_curve(curves) for e, curves in tables.items() if curves}
         low, high = min(map(np.min, means.values())), max(map(np.max, means.values()))
         return spark(means[encoder], low=float(low), high=float(high))
 
     def measures(self, dataset: str) -> list[str]:
         """Return the measures that a dataset's curves can show."""
-        own = [c for (d, _), c in self.curves.items() if d == dataset]
-        if not own:
+        curves = [c for (d, _), c in self.curves.items() if d == dataset]
+        if not curves:
             return []
-        return ["nats", "accuracy"] if len(own[0].accuracy) else ["nats"]
+        return ["nats", "accuracy"] if len(curves[0].accuracy) else ["nats"]
 
     def plot(self, dataset: str, measure: str) -> Plot:
         """Return the curves of all encoders on a dataset."""
@@ -304,8 +304,8 @@ class View:
         return text
 
     def _x(self, dataset: str) -> list[float]:
-        own = [c for (d, _), c in self.curves.items() if d == dataset]
-        return _short(own[0].labels) if own else []
+        curves = [c for (d, _), c in self.curves.items() if d == dataset]
+        return _short(curves[0].labels) if curves else []
 
     def _cell_data(self, dataset: str, encoder: str) -> dict[str, Any] | None:
         curve = self.curves.get((dataset, encoder))

@@ -130,9 +130,9 @@ def kinds_plot(curve: Curve) -> Plot:
 def main_kinds(kinds: Mapping[str, Floats]) -> dict[str, Floats]:
     """Return the kinds with the largest weights, and the sum of the others."""
     names = sorted(kinds, key=lambda name: -float(kinds[name].mean()))
-    own = names if len(names) <= MOST_KINDS + 1 else names[:MOST_KINDS]
-    weights = {name: kinds[name] for name in own}
-    if rest := names[len(own) :]:
+    named = names if len(names) <= MOST_KINDS + 1 else names[:MOST_KINDS]
+    weights = {name: kinds[name] for name in named}
+    if rest := names[len(named) :]:
         weights["others"] = np.sum([kinds[name] for name in rest], axis=0)
     return weights
 
@@ -144,8 +144,8 @@ def spark(values: Floats, *, low: float, high: float) -> str:
 
 
 def _x_scale(labels: Sequence[Floats]) -> Scale:
-    low = max(1.0, min(float(own[0]) for own in labels))
-    high = max(float(own[-1]) for own in labels)
+    low = max(1.0, min(float(curve[0]) for curve in labels))
+    high = max(float(curve[-1]) for curve in labels)
     return Scale(low, max(high, low + 1), LEFT, WIDTH - RIGHT, log=True)
 
 

@@ -146,13 +146,13 @@ def _write_ranking(path: Path, scorer: RepresentationScorer, heldout: Heldout) -
         columns += bounds.items()
     saved = scorer.savings_per_example("labels").mean(0)
     columns.append(("savings_over_labels", saved.tolist()))
-    columns.append(("accuracy", [_mean(own) for own in scorer.accuracies_.T.tolist()]))
+    columns.append(("accuracy", [_mean(row) for row in scorer.accuracies_.T.tolist()]))
     for protocol, shares in heldout.items():
         known = [[shares.get((d, e), math.nan) for d in datasets] for e in encoders]
-        columns.append((f"heldout_accuracy_{protocol}", [_mean(own) for own in known]))
-    widths = [dict.fromkeys(str(cell.n_features) for cell in own) for own in cells]
-    columns.append(("n_features", [" ".join(own) for own in widths]))
-    seconds = [float(np.mean([cell.seconds for cell in own])) for own in cells]
+        columns.append((f"heldout_accuracy_{protocol}", [_mean(row) for row in known]))
+    widths = [dict.fromkeys(str(cell.n_features) for cell in row) for row in cells]
+    columns.append(("n_features", [" ".join(row) for row in widths]))
+    seconds = [float(np.mean([cell.seconds for cell in row])) for row in cells]
     columns.append(("seconds", seconds))
     nats = (scorer.codelengths_ / scorer.sizes_).tolist()
     columns += zip(datasets, nats, strict=True)

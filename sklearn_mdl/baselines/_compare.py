@@ -154,8 +154,9 @@ def compare_protocols(  # noqa: PLR0913, named options of one public call
         "esc" is fitted on subsamples
         (:func:`~sklearn_mdl.baselines.subsampled_losses`). You can add other names with
         classifiers, to report their accuracies.
-    types : array-like of shape (n_samples,) or mapping of dataset to such, default=None
-        Types of the rows for control tasks. None uses clusters of X.
+    types : array-like of shape (n_samples,), or mapping, default=None
+        Types of the rows for control tasks. For several datasets pass ``{name:
+        types}``. None uses clusters of X.
     references : sequence of {"random", "shuffled"}, default=()
         Additional rows of the table, for comparison. "random" is a
         :class:`~sklearn_mdl.baselines.RandomEncoder` as wide as the widest encoder.

@@ -34,13 +34,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     _options.add_flag(parser, "--once", "stop at the end of the file of labels")
     help = "number of classes that can occur (default: labels are real numbers)"
     _options.add(parser, "--classes", help, "N", type=int)
-    help = "also stop when no encoder is ahead of the leader by more nats per label"
+    help = "also stop when no encoder leads by more than this, in nats per label"
     _options.add(parser, "--within", help, "NATS", type=float)
     help = "largest probability that the race is ever wrong, however often you look"
     _options.add(parser, "--alpha", help, "N", 0.05)
     help = "exact is valid for any labels, but takes about twice as many"
     _options.add_choice(parser, "--method", ("asymptotic", "exact"), help)
-    help = "number of first labels that are learned but not compared"
+    help = "number of labels at the start that are learned but not compared"
     _options.add(parser, "--start", help, "N", 32)
     _options.add_readouts(parser, "linear, or closed-form for real numbers")
     help = "folder that saves the race after every label; a later run continues it"

@@ -23,7 +23,7 @@ def is_table(options: argparse.Namespace) -> bool:
     if options.text is not None and not is_csv:
         raise ValueError(
             f"--text must name a column of a .csv file, got {str(options.features)!r}; "
-            "leave it out"
+            "leave out --text"
         )
     return is_csv
 

@@ -150,8 +150,8 @@ class CodelengthDisplay(base.Display):
             Codelength of each example, in nats, keyed by the curve's name.
         reference : str, array-like of shape (n_samples,), mapping or None
             The name of a curve, ``"uniform"`` together with `n_classes`, or another
-            code, which ``{"from scratch": codelengths}`` names. With None the curves
-            are codelengths instead of regrets.
+            code. Pass ``{"from scratch": codelengths}`` to name this code. With None
+            the curves are codelengths instead of regrets.
         n_classes : int, optional
             Number of classes of the uniform code.
         **plot_options : optional

@@ -115,7 +115,7 @@ class RankDisplay(base.Display):
     def _check_intervals(self, intervals: RankIntervals) -> None:
         lower, upper, shape = intervals.lower, intervals.upper, (len(self.names),)
         if not lower.shape == upper.shape == shape or not (lower <= upper).all():
-            required = f"lower bounds up to the upper bounds of {shape[0]} encoders"
+            required = f"bounds with lower <= upper for each of {shape[0]} encoders"
             given = [lower.tolist(), upper.tolist()]
             raise invalid("intervals", required, given, "pass rank_intervals(ranks)")
 
@@ -202,7 +202,7 @@ class RankDisplay(base.Display):
             Where to draw. By default a new figure, whose size depends on the number of
             encoders and the length of their names.
         log_x : bool, default=True
-            By size, if True, the axis of labels is logarithmic.
+            If True, the axis of labels is logarithmic. Only used by size.
         max_named : int, default=12
             By size, the largest number of encoders with a colour and a legend entry,
             chosen by best rank at any size. The others are grey. Dotted lines mark

@@ -128,7 +128,7 @@ class RegretSplitDisplay(base.Display):
         strategies: Strategies | None = None,
         **options: Any,
     ) -> Self:
-        """Draw strategies on a switcher's losses, with its prior weights.
+        """Draw strategies applied to a switcher's losses, with its prior weights.
 
         Parameters
         ----------

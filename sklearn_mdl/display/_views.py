@@ -59,8 +59,8 @@ class ViewPosteriorDisplay(base.Display):
         (shares,) = base.vectors([str(name) for name in names], posterior=posterior)
         total = float(shares.sum())
         if shares.min() < 0 or not np.isclose(total, 1.0, rtol=0.0, atol=1e-5):
-            required = "probabilities that sum to one"
-            raise invalid("posterior", required, shares.tolist(), "pass probabilities")
+            required, cure = "probabilities that sum to one", "pass view_posterior_[-1]"
+            raise invalid("posterior", required, shares.tolist(), cure)
         self.layers = list(dict.fromkeys(layer for layer, _, _ in parts))
         self.positions = list(dict.fromkeys(position for _, _, position in parts))
         self.values = np.full((len(self.layers), len(self.positions)), np.nan)

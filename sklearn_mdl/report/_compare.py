@@ -217,7 +217,7 @@ class _ScorerOfPairs(RepresentationScorer):
 
 
 def _balanced(X: np.ndarray) -> np.ndarray:
-    """Scale features to a total variance of one, so both of a pair weigh the same."""
+    """Scale features to a total variance of one, for equal weights within a pair."""
     total = float(X.var(0, dtype=np.float64).sum())
     return X / np.sqrt(total) if total > 0 else X
 

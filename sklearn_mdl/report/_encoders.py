@@ -1,4 +1,4 @@
-"""Computing features with encoders of any kind."""
+"""Functions that compute features with encoders of any kind."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def _encoder_of(encoder: Any, X: Any, name: str, verbose: int) -> Any:
     if hasattr(encoder, "fit"):
         raise TypeError(
             f"Encoder {name!r} must have transform, but {type(encoder).__name__} has "
-            "none; pass a transformer or pipeline[:-1], without the classifier"
+            "none; pass a transformer, or pipeline[:-1] to leave out the classifier"
         )
     kind = type(encoder).__name__
     raise TypeError(f"Encoder {name!r} must be {KINDS}, got {kind}; pass one of these")

@@ -59,7 +59,7 @@ class Cell(NamedTuple):
 
 
 class Versus(NamedTuple):
-    """On how many datasets an encoder is significantly better, and all differences."""
+    """Comparison of two encoders: number of significant datasets, and all savings."""
 
     n_shorter: int
     details: str

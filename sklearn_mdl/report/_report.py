@@ -1,4 +1,4 @@
-"""Writing a fitted ranking to files: tables, and a page that works offline."""
+"""The files of a fitted ranking: tables, and a page that works offline."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sklearn_mdl.report._comparison import Comparison
 from sklearn_mdl.report._page import INSTALL, page_of
 from sklearn_mdl.report._tables import statistics_of, write_rows, write_tables
 
-COLUMNS = (  # of protocols.csv
+COLUMNS = (  # columns of protocols.csv
     *("dataset", "encoder", "protocol", "unit"),
     *("value", "bound", "rank", "seconds"),
 )

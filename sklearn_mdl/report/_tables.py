@@ -1,4 +1,4 @@
-"""Writing a fitted ranking's tables to files, and its statistics to JSON."""
+"""The tables of a fitted ranking as files, and its statistics as JSON."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def _cells(scorer: RepresentationScorer) -> dict[str, object]:
     try:
         used = scorer.switcher or MDLReadoutSwitcher()
         switcher = model_selection.settings_of_cells(used)
-    except TypeError as error:  # not needed, as such cells are not stored
+    except TypeError as error:  # only stored cells need these settings
         switcher = {"unavailable": str(error)}
     return {
         "unit": "nats",

@@ -711,7 +711,7 @@ def test_bad_rankings_are_refused(ranks, critical_difference, message):
 
 
 def test_one_encoder_is_no_ranking():
-    with pytest.raises(ValueError, match="average_ranks must be two ranks or more"):
+    with pytest.raises(ValueError, match="average_ranks must be at least two ranks"):
         CriticalDifferenceDisplay([1.0], ["a"], 1.0)
 
 

@@ -52,7 +52,7 @@ ROWS_PER_TYPE = 10  # smallest mean number of rows per cluster
 
 
 class Encoded(NamedTuple):
-    """Features of an encoder, or the reason why they are missing, and encoding time."""
+    """An encoder's features, or why they are missing, and the encoding time."""
 
     X: Array | None
     reason: str = ""

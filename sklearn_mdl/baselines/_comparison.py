@@ -84,9 +84,9 @@ class ProtocolComparison:
     def ranks(self) -> Floats:
         """Ranks of encoders, in the shape of ``values``. 1 is best, and ties share.
 
-        Ranks of references are NaN. If an encoder has no value for a protocol on a
-        dataset, all of its ranks there are NaN. Ranks among fewer encoders would not be
-        comparable.
+        Ranks of references are NaN. If any encoder has no value for a protocol on a
+        dataset, all encoders have NaN there, because ranks among fewer encoders would
+        not be comparable.
         """
         ranks = np.full(self.values.shape, np.nan)
         n_ranked = len(self.encoder_names) - self.n_references

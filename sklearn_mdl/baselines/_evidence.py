@@ -31,7 +31,7 @@ from sklearn_mdl._core.validation import distinct_classes
 from sklearn_mdl.baselines._base import Floats, checked_pair
 
 ALL_ZERO = "X must not be all zero, but is; pass the output of the encoder"
-ROUNDING = 1e-7  # the constant of the article on RankMe, for float32
+ROUNDING = 1e-7  # the RankMe article's constant for float32
 
 # Logs of the ratio ``l``, relative to the largest squared singular value. Beyond these
 # bounds the evidence of a finite sample hardly changes.

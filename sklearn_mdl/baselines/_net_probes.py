@@ -321,7 +321,7 @@ FEWEST_STEPS = 8  # smallest number of steps after which to evaluate weights
 
 
 class Rows(NamedTuple):
-    """Rows on a device."""
+    """Rows and labels on a device."""
 
     x: Tensor  # (n, d), float32
     y: Tensor  # (n,), int64

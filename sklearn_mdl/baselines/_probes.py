@@ -64,7 +64,7 @@ class Probe(ClassifierMixin, LabelledEstimator):
         if n_held_out >= n_rows:
             required = f"small enough to leave some of {n_rows} rows to learn from"
             share = self.validation_fraction
-            raise invalid("validation_fraction", required, share, "pass less")
+            raise invalid("validation_fraction", required, share, "pass 0.1")
         order = rng.permutation(n_rows)
         return order[n_held_out:], order[:n_held_out], int(rng.randint(2**31 - 1))
 

@@ -60,7 +60,7 @@ class CriticalDifferenceDisplay(base.Display):
         self.alpha = alpha
         if len(self.names) < 2 or self.average_ranks.min() < 1:
             given, cure = self.average_ranks.tolist(), "rank the encoders from 1"
-            raise invalid("average_ranks", "two ranks or more, from 1", given, cure)
+            raise invalid("average_ranks", "at least two ranks from 1", given, cure)
         if not 0 < self.critical_difference < np.inf:
             required, cure = "positive and finite", "take it from a Nemenyi test"
             raise invalid("critical_difference", required, critical_difference, cure)

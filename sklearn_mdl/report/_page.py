@@ -59,7 +59,7 @@ class Cell(NamedTuple):
 
 
 class Versus(NamedTuple):
-    """Comparison of two encoders: number of significant datasets, and all savings."""
+    """Comparison of two encoders: count of significant savings, and all savings."""
 
     n_shorter: int
     details: str

@@ -347,7 +347,7 @@ class Comparison:
             return []
         added = gains[0].second if gains[0].first == best else gains[0].first
         if gains[0].saved <= gains[0].half:
-            return [f"Adding another encoder to {best} gives no significant saving."]
+            return [f"Adding another encoder to {best} saves no significant amount."]
         nats = rounded(gains[0].saved, gains[0].half)
         n = self._n_datasets
         where = f" in total on {n} datasets" if n > 1 else ""

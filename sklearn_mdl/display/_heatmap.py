@@ -144,9 +144,9 @@ class RankingHeatmapDisplay(base.Display):
             encoders and datasets and the length of their names.
         within_datasets : bool, default=True
             If True, colours of savings run from the lowest to the highest value on each
-            dataset. Outliers share the lowest colour: they are further below the median
-            than three times the gap between the median and the best value. If False,
-            colours show nats, which differ more between datasets than between encoders.
+            dataset. Low outliers share the lowest colour, if they are further below the
+            median than three times the gap between the median and the best value. If
+            False, colours show nats, which differ more between datasets than encoders.
 
         Returns
         -------

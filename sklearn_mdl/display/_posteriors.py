@@ -67,7 +67,7 @@ class PosteriorDisplay(base.Display):
             raise ValueError(
                 "rows of posterior must be probabilities that sum to one, got sums "
                 f"from {total.min():g} to {total.max():g} and a minimum of {least:g}; "
-                "set p = np.maximum(posterior, 0), pass p / p.sum(1, keepdims=True)"
+                "with p = np.maximum(posterior, 0), pass p / p.sum(1, keepdims=True)"
             )
         self.steps = np.arange(n_samples) if steps is None else np.asarray(steps)
         if self.steps.shape != (n_samples,) or (np.diff(self.steps) <= 0).any():
@@ -135,7 +135,7 @@ class PosteriorDisplay(base.Display):
         """Draw the areas. The legend lists them from top to bottom.
 
         If there are more than 24 areas, the legend lists the 24 with the highest peaks.
-        It omits settings that all listed readouts of an architecture share.
+        Names omit settings that all listed readouts of an architecture share.
 
         Parameters
         ----------

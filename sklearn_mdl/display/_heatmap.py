@@ -146,7 +146,7 @@ class RankingHeatmapDisplay(base.Display):
             If True, colours of savings run from the lowest to the highest value on each
             dataset. Low outliers share the lowest colour, if they are further below the
             median than three times the gap between the median and the best value. If
-            False, colours show nats, which differ more between datasets than encoders.
+            False, colours show nats, which vary more by dataset than by encoder.
 
         Returns
         -------

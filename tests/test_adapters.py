@@ -102,7 +102,7 @@ def test_codes_of_label_and_batch_and_their_nulls():
     assert abs(nats.loc["label", "batch"] - null["batch"]) < 0.1
     assert (nats.loc[["both", "label"], "label"] < 0.4 * null["label"]).all()
     assert nats.loc["none", "label"] > 0.9 * null["label"]
-    assert display.plot().ax_.get_xlabel().startswith("nats per row of the batch")
+    assert display.plot().ax_.get_xlabel().startswith("nats per row for the batch")
     # Batches that the label says are no fault of the embedding.
     nats = two_axes({"label": features["label"]}, label, label).frame()
     assert nats.loc["batch given label", "batch"] < 0.05

@@ -181,7 +181,7 @@ def test_rank_shows_what_one_encoder_adds_to_another(study, capsys):
     printed = capsys.readouterr().out
     assert status == 0
     assert re.search("^Adding .* to good saves", printed, re.MULTILINE)
-    assert "What one adds to another" in (out / "report.html").read_text(
+    assert "What a second encoder adds" in (out / "report.html").read_text(
         encoding="utf-8"
     )
 
@@ -294,7 +294,7 @@ def test_rank_scores_missing_cells_and_nothing_else(ranked_copy, capsys, monkeyp
     before = numbers_of(out / "ranking.csv")
     assert quick_rank(ranked_copy)[0] == 0
     out_text, err = capsys.readouterr()
-    assert f"kept in {out / 'cells'}" in out_text
+    assert f"saved cells in {out / 'cells'}" in out_text
     assert "3/4" in err
     assert numbers_of(out / "ranking.csv") == before
     again = {path.name: path.stat().st_mtime_ns for path in (out / "cells").iterdir()}
@@ -898,7 +898,7 @@ def test_decode_refuses_a_damaged_message_and_files_that_are_none(
     for none in (tmp_path / "none", tmp_path):
         assert main(["decode", *QUICK, features, str(none), *out]) == 2
         line = complaint(capsys, "decode")
-        assert f"MESSAGE must be an existing file, got '{none}'" in line
+        assert f"MESSAGE must be a file, got '{none}'" in line
 
 
 @pytest.mark.parametrize("command", ["encode", "decode"])

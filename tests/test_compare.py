@@ -308,7 +308,7 @@ def test_correct_predictions_survive_a_store(tmp_path, wine):
 def test_results_hold_the_page_of_the_comparison(wine, tmp_path):
     *_, page = write_results(wine, tmp_path)
     assert page.read_text(encoding="utf-8") == wine.to_html(page).read_text("utf-8")
-    assert "What one adds to another" in page.read_text(encoding="utf-8")
+    assert "What a second encoder adds" in page.read_text(encoding="utf-8")
 
 
 def test_unknown_settings_are_named():

@@ -415,7 +415,7 @@ def test_a_report_sets_them_beside_the_ranking(full, tmp_path):
     assert value == full.frame().loc["raw", "mdl"]
     broken = compare_protocols({"raw": X}, None, y, protocols={"axes": PCA()})
     page = write_results(scorer, tmp_path / "broken", broken)[-1].read_text("utf-8")
-    assert "Not computed: raw, axes: " in page
+    assert "Not computed for raw, axes: " in page
     several = by_hand(TABLE)
     page = write_results(scorer, tmp_path / "both", several)[-1].read_text("utf-8")
     assert "data 2" in page

@@ -711,7 +711,7 @@ def test_bad_rankings_are_refused(ranks, critical_difference, message):
 
 
 def test_one_encoder_is_no_ranking():
-    with pytest.raises(ValueError, match="average_ranks must be two ranks or more"):
+    with pytest.raises(ValueError, match="average_ranks must be at least two ranks"):
         CriticalDifferenceDisplay([1.0], ["a"], 1.0)
 
 
@@ -782,14 +782,14 @@ def test_intervals_come_from_the_statistics_of_the_ranking():
     ("arrays", "message"),
     [
         (([1, 2], [1, 2], [1, 2], ["a"]), r"shape \(n, 1\).* got \(1, 2\)"),
-        (([1, 2], [1], [1, 2], ["a", "b"]), "upper bounds of 2 encoders"),
+        (([1, 2], [1], [1, 2], ["a", "b"]), "upper for each of 2 encoders"),
         (
             ([1, 2], [1, 2], [1, 1.5], ["a", "b"]),
-            "intervals must be lower and larger upper",
+            "intervals must be bounds with lower <= upper",
         ),
         (
             ([1, 2], [1, np.nan], [1, 2], ["a", "b"]),
-            "intervals must be lower and larger upper",
+            "intervals must be bounds with lower <= upper",
         ),
         (([1, np.nan], [1, 2], [1, 2], ["a", "b"]), "ranks must be between 1 and 2"),
     ],

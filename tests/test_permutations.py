@@ -162,8 +162,9 @@ def test_the_command_line_permutes_labels(tmp_path, capsys):
     switcher = MDLReadoutSwitcher("closed-form", shuffle=True, random_state=0)
     test = switcher.fit(X, y % 2).permutation_test(4)
     printed = capsys.readouterr().out
-    assert f"kernel readouts only: {test.codelength:.1f} nats; 4 permuta" in printed
-    assert printed.endswith(f"p = {test.p_value:.3g}\n")
+    p_value, nats = f"{test.p_value:.3g}", f"{test.codelength:.1f}"
+    assert f"p = {p_value}: kernel readouts need {nats} nats, and " in printed
+    assert printed.endswith(" for 4 label permutations\n")
     study = ["rank", str(tmp_path / "features"), "--out", str(tmp_path / "out")]
     assert main([*study, *quick, "--n-jobs", "1"]) == 0
     assert "p, kernels" in capsys.readouterr().out

@@ -57,7 +57,7 @@ def test_the_command_runs_the_race_of_its_labels(study, capsys):
     X["noise"] = np.load(folder / "features" / "noise.npz")["X"]
     alone = EncoderRace(["good", "noise"], 3, start=5).update(X, labels)
     assert printed.endswith(f"{alone.verdict()}\n")
-    assert "70 labels: 1 of 2 left, good leads" in printed
+    assert "70 labels: 1 of 2 encoders left, good leads" in printed
 
 
 def test_labels_come_from_standard_input_until_it_stops(study, capsys, monkeypatch):
@@ -68,13 +68,13 @@ def test_labels_come_from_standard_input_until_it_stops(study, capsys, monkeypat
     lines = capsys.readouterr().out.splitlines()
     n_steps = sum(" labels: " in line for line in lines)
     assert 30 <= n_steps < N_ROWS
-    assert lines[0] == "next is the label of row 1, in standard input"
-    assert lines[n_steps].endswith("good leads; out: noise")
+    assert lines[0] == "waiting for the label of row 1 in standard input"
+    assert lines[n_steps].endswith("good leads, dropped noise")
     assert f"'good' leads after {n_steps} labels." in lines[n_steps + 1]
     assert race(study, labels=False) == 0  # it reads no more
     printed = capsys.readouterr().out
-    assert printed.startswith(f"continues from {n_steps} labels")
-    assert "next is" not in printed
+    assert printed.startswith(f"continuing after {n_steps} labels")
+    assert "waiting for" not in printed
 
 
 def test_a_label_that_is_refused_can_be_typed_again(study, capsys, monkeypatch):
@@ -85,7 +85,7 @@ def test_a_label_that_is_refused_can_be_typed_again(study, capsys, monkeypatch):
     monkeypatch.setattr(text, "isatty", lambda: True)
     assert race(study, labels=False) == 0
     printed = capsys.readouterr()
-    assert "next is the label of row 2, in standard input" in printed.out
+    assert "waiting for the label of row 2 in standard input" in printed.out
     assert "got ['emu']; correct the label" in printed.err
     assert printed.err.count("\n") == 1
     assert "\n4 labels: " in printed.out
@@ -127,12 +127,12 @@ def test_an_earlier_line_may_not_change(study, capsys):
     held = f"must hold '{labels[0]}' in line 1, as before, but it is 'emu'"
     assert held in complaint(capsys, race(study, "--once"))
     path.write_text("\n".join(good.split()[:4]))
-    assert "in line 5, as before, but it is gone" in complaint(
+    assert "in line 5, as before, but the line is missing" in complaint(
         capsys, race(study, "--once")
     )
     path.write_text(good + f"{labels[9]}")  # the last line without an end
     assert race(study, "--once") == 0
-    assert "10 labels: 2 of 2 left" in capsys.readouterr().out
+    assert "10 labels: 2 of 2 encoders left" in capsys.readouterr().out
 
 
 def test_labels_that_cannot_be_are_refused(study, capsys):

@@ -1,4 +1,4 @@
-"""Base class of estimators that are fitted on all labelled rows at once."""
+"""Base class of estimators that are fitted on all labelled rows together."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Seed = int | RandomState | None
 
-PRECISIONS = (np.float64, np.float32)  # others are converted to the first
-SCALED_AT_ONCE = 2**20  # numbers
+PRECISIONS = (np.float64, np.float32)  # other dtypes are converted to the first
+SCALED_AT_ONCE = 2**20  # largest number of values in a block
 
 
 class Labelled(NamedTuple):
@@ -35,9 +35,9 @@ class Labelled(NamedTuple):
     X : ndarray of shape (n_samples, n_features)
         Not copied if the dtype is accepted.
     labels : ndarray of shape (n_samples,)
-        0, ..., C - 1.
+        Class numbers 0, ..., C - 1.
     classes : ndarray of shape (n_classes,)
-        The labels as given.
+        The distinct labels, as given.
     """
 
     X: Array
@@ -58,7 +58,7 @@ class LabelledEstimator(BaseEstimator):
     _precisions: ClassVar[DTypeLike | tuple[DTypeLike, ...]] = PRECISIONS
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Fit on all rows, without changing the estimator if they are invalid.
+        """Fit on all rows. If this raises, the estimator stays unchanged.
 
         Parameters
         ----------
@@ -76,13 +76,13 @@ class LabelledEstimator(BaseEstimator):
             labels are not classes, if they have a single class, or if no fit is
             possible.
         TypeError
-            If ``estimator`` is of the wrong kind.
+            If the parameter ``estimator`` is of the wrong kind.
 
         Warns
         -----
         UserWarning
-            If the last fit of an ``estimator`` or its predictions raised. An earlier
-            fit or the class frequencies then predicted instead.
+            If the last fit or prediction of ``estimator`` raised. In this case an
+            earlier fit or the class frequencies predicted instead.
         """
         self._validate_params()
         before = dict(vars(self))
@@ -110,22 +110,22 @@ class LabelledEstimator(BaseEstimator):
     def _validated(
         self, X: ArrayLike, *y: ArrayLike, reset: bool
     ) -> tuple[Array, Array]:
-        """Return rows, and labels if there are any, otherwise the rows again."""
+        """Return the rows and labels, or the rows twice if there are no labels."""
         given = map(as_array, (X, *y))
-        found = validated(self, *given, dtype=self._precisions, reset=reset)
-        return found if y else (found, found)
+        checked = validated(self, *given, dtype=self._precisions, reset=reset)
+        return checked if y else (checked, checked)
 
 
 def checked_pair(
     X: ArrayLike, y: ArrayLike, dtype: DTypeLike | tuple[DTypeLike, ...] = PRECISIONS
 ) -> tuple[Array, Array]:
-    """Return rows and labels of a function's argument, checked."""
-    found: tuple[Array, Array] = check_X_y(as_array(X), as_array(y), dtype=dtype)
-    return found
+    """Check the rows and labels passed to a function, and return them as arrays."""
+    pair: tuple[Array, Array] = check_X_y(as_array(X), as_array(y), dtype=dtype)
+    return pair
 
 
 def scaler_of(X: Array) -> StandardScaler:
-    """Learn means and variances of rows (n, d), in float64."""
+    """Return a scaler fitted to rows (n, d), in float64."""
     scaler = StandardScaler()
     for rows in _blocks(X):
         scaler.partial_fit(X[rows].astype(np.float64))
@@ -133,28 +133,28 @@ def scaler_of(X: Array) -> StandardScaler:
 
 
 def scaled_array(X: Array, scaler: StandardScaler | None, dtype: DTypeLike) -> Array:
-    """Copy rows (n, d), scaled or not, to a dtype."""
+    """Copy rows (n, d), standardised if there is a scaler, to a dtype."""
     if scaler is None:
         return X.astype(dtype)
-    found = np.empty_like(X, dtype, subok=False)
+    scaled = np.empty_like(X, dtype, subok=False)
     for rows in _blocks(X):
-        found[rows] = scaler.transform(X[rows].astype(np.float64))
-    return found
+        scaled[rows] = scaler.transform(X[rows].astype(np.float64))
+    return scaled
 
 
 def scaled_tensor(
     X: Array, scaler: StandardScaler | None, device: torch.device
 ) -> torch.Tensor:
-    """Copy rows (n, d), scaled or not, to a device as float32."""
-    found = torch.empty(X.shape, dtype=torch.float32, device=device)
+    """Copy rows (n, d), standardised if there is a scaler, to a device as float32."""
+    scaled = torch.empty(X.shape, dtype=torch.float32, device=device)
     for rows in _blocks(X):
         block = X[rows].astype(np.float64 if scaler else np.float32)
-        found[rows] = torch.from_numpy(scaler.transform(block) if scaler else block)
-    return found
+        scaled[rows] = torch.from_numpy(scaler.transform(block) if scaler else block)
+    return scaled
 
 
 def _blocks(X: Array) -> Iterator[slice]:
-    """Yield slices of rows, whose float64 copies take little memory."""
+    """Yield slices of rows whose float64 copies take little memory."""
     step = max(1, SCALED_AT_ONCE // X.shape[1])
     for start in range(0, len(X), step):
         yield slice(start, start + step)

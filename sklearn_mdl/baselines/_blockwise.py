@@ -69,7 +69,7 @@ class BlockwiseCode(LabelledEstimator):
     codelengths_ : ndarray of shape (n_samples,)
         Codelength of each example in nats, in ``order_``.
     block_ends_ : ndarray of shape (n_blocks,)
-        Rows up to the end of each block.
+        Number of rows up to the end of each block.
     block_codelengths_ : ndarray of shape (n_blocks,)
         Codelength of each block, in nats.
     uniform_codelength_ : float
@@ -158,14 +158,14 @@ class BlockwiseCode(LabelledEstimator):
             while ends[-1] < n_rows:
                 ends.append(min(2 * ends[-1], n_rows))
             return ends
-        shares = FRACTIONS if isinstance(self.schedule, str) else self.schedule
+        given = FRACTIONS if isinstance(self.schedule, str) else self.schedule
         try:
-            found = np.asarray(shares, dtype=np.float64)
+            shares = np.asarray(given, dtype=np.float64)
         except (TypeError, ValueError):  # text, or lists of unequal length
-            found = np.empty(0)
-        increases = found.ndim == 1 and np.all(np.diff(found, prepend=0.0) > 0)
-        if not increases or not found.size or found[-1] != 100:
+            shares = np.empty(0)
+        increases = shares.ndim == 1 and np.all(np.diff(shares, prepend=0.0) > 0)
+        if not increases or not shares.size or shares[-1] != 100:
             required = "percentages that increase from above 0 to 100"
-            raise invalid("schedule", required, self.schedule, "end with 100")
-        ends_at = np.maximum(1, np.rint(found / 100 * n_rows).astype(int))
+            raise invalid("schedule", required, self.schedule, "pass [10, 50, 100]")
+        ends_at = np.maximum(1, np.rint(shares / 100 * n_rows).astype(int))
         return [int(end) for end in np.unique(ends_at)]

@@ -1,4 +1,4 @@
-"""A function that measures encoders by several protocols."""
+"""The function ``compare_protocols``, which measures encoders by several protocols."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ from sklearn_mdl.switcher import MDLReadoutSwitcher
 Served = tuple[tuple[str, ...], BaseEstimator | None]
 Datasets = Mapping[str, tuple[object, ArrayLike]]
 
-GOOD_ENOUGH = 0.5  # of the entropy of the labels
+GOOD_ENOUGH = 0.5  # target loss relative to the entropy of the labels
 REFERENCES = {"random": "(random encoder)", "shuffled": "(shuffled labels)"}
-TYPES_PER_CLASS = 10  # clusters of a control task
-ROWS_PER_TYPE = 10
+TYPES_PER_CLASS = 10  # largest number of clusters per class in a control task
+ROWS_PER_TYPE = 10  # smallest mean number of rows per cluster
 
 
 class Encoded(NamedTuple):
-    """Features of an encoder, or the reason why they are missing, and encoding time."""
+    """An encoder's features, or why they are missing, and the encoding time."""
 
     X: Array | None
     reason: str = ""
@@ -63,7 +63,7 @@ Gathered = tuple[object, Array, dict[str, Encoded]]  # rows, labels, features
 
 
 class Study(NamedTuple):
-    """One dataset, split, with the features of all encoders.
+    """One dataset with its split and the features of all encoders.
 
     Attributes
     ----------
@@ -71,9 +71,9 @@ class Study(NamedTuple):
     data : array-like or None
         Rows before any encoder.
     features : dict of str to Encoded
-        References come last.
+        Features by encoder, with the references last.
     n_classes : int
-        Number of classes among the rows learned.
+        Number of classes among the train rows.
     split : Split
     """
 
@@ -121,10 +121,11 @@ def compare_protocols(  # noqa: PLR0913, named options of one public call
     ----------
     encoders : mapping of str to transformer or array
         Arrays of shape (n_samples, width) are features. None or "passthrough" keeps X.
-        May be None if X is a mapping of datasets with features.
+        Pass None if X maps datasets to features.
     X : array-like of shape (n_samples, ...), mapping, or None
-        Data. None if all encoders are arrays. A mapping ``{name: (X, y)}``, or ``{name:
-        ({encoder: features}, y)}`` with ``encoders=None``, is several datasets.
+        Rows to encode, or None if all encoders are arrays. For several datasets pass
+        ``{name: (X, y)}``, or ``{name: ({encoder: features}, y)}`` with
+        ``encoders=None``.
     y : array-like of shape (n_samples,), default=None
         Labels, or None if X is a mapping.
     protocols : sequence of str or mapping of str to estimator, default=None
@@ -149,12 +150,13 @@ def compare_protocols(  # noqa: PLR0913, named options of one public call
         * "mdl": the codelength of :class:`~sklearn_mdl.MDLReadoutSwitcher`
 
         A mapping assigns an estimator to each name, or None for the default. A
-        classifier for "blockwise" is refitted by blocks. A classifier for "sdl" or
+        classifier for "blockwise" is refitted block by block. A classifier for "sdl" or
         "esc" is fitted on subsamples
-        (:func:`~sklearn_mdl.baselines.subsampled_losses`). For any other name, pass a
-        classifier, whose accuracy is reported.
-    types : array-like of shape (n_samples,) or mapping of dataset to such, default=None
-        Types of the rows for control tasks. None uses clusters of X.
+        (:func:`~sklearn_mdl.baselines.subsampled_losses`). You can add other names with
+        classifiers, to report their accuracies.
+    types : array-like of shape (n_samples,), or mapping, default=None
+        Types of the rows for control tasks. For several datasets pass ``{name:
+        types}``. None uses clusters of X.
     references : sequence of {"random", "shuffled"}, default=()
         Additional rows of the table, for comparison. "random" is a
         :class:`~sklearn_mdl.baselines.RandomEncoder` as wide as the widest encoder.
@@ -171,15 +173,15 @@ def compare_protocols(  # noqa: PLR0913, named options of one public call
         Seed of the split, the references, and every estimator whose ``random_state`` is
         None.
     n_jobs : int, default=None
-        Number of measurements to run in parallel processes, which makes wall times
-        longer. On a machine with several GPUs each process uses one.
+        Number of measurements to run in parallel processes. Parallel processes increase
+        the measured wall times. If there are several GPUs, each process uses one.
     verbose : int, default=0
         If above 0, show a progress bar over measurements, with the time left.
 
     Returns
     -------
     comparison : ProtocolComparison
-        Values that could not be computed are NaN, with a reason.
+        Values that could not be computed are NaN, with the reason in ``reasons``.
 
     Raises
     ------
@@ -187,7 +189,7 @@ def compare_protocols(  # noqa: PLR0913, named options of one public call
         If data, protocols or settings are invalid. Exceptions of a protocol or of an
         encoder are stored in ``reasons`` instead.
     TypeError
-        If encoders, datasets, types or protocols are not of these forms.
+        If encoders, datasets, types or protocols have none of these forms.
 
     Examples
     --------
@@ -196,13 +198,13 @@ def compare_protocols(  # noqa: PLR0913, named options of one public call
     >>> from sklearn.linear_model import LogisticRegression
     >>> from sklearn_mdl import compare_protocols
     >>> X, y = load_wine(return_X_y=True)
-    >>> found = compare_protocols(
+    >>> comparison = compare_protocols(
     ...     {"raw": X, "two axes": PCA(2)},
     ...     X,
     ...     y,
     ...     protocols={"knn": None, "blockwise": LogisticRegression(max_iter=1000)},
     ... )
-    >>> found.frame()["blockwise rank"].tolist()
+    >>> comparison.frame()["blockwise rank"].tolist()
     [1.0, 2.0]
     """
     if not isinstance(protocols, Mapping):
@@ -225,11 +227,11 @@ def compare_protocols(  # noqa: PLR0913, named options of one public call
             study = study._replace(split=split)
         studies.append(study)
     tasks = [
-        Measurement(study.name, encoder, served, estimator, found.X, study.split)
+        Measurement(study.name, encoder, served, estimator, encoded.X, study.split)
         for study in studies
-        for encoder, found in study.features.items()
+        for encoder, encoded in study.features.items()
         for served, estimator in _on_equal_terms(estimators, study)
-        if found.X is not None
+        if encoded.X is not None
     ]
     numbered = dict(enumerate(tasks))
     outcomes = run_side_by_side(
@@ -240,7 +242,7 @@ def compare_protocols(  # noqa: PLR0913, named options of one public call
 
 
 def _on_equal_terms(estimators: Sequence[Served], study: Study) -> Iterator[Served]:
-    """Yield the estimators of a study, where encoders share a switcher's list."""
+    """Yield a study's estimators. A switcher gets the same list for all encoders."""
     widths = [e.X.shape[1] for e in study.features.values() if e.X is not None]
     for served, estimator in estimators:
         if widths and isinstance(estimator, MDLReadoutSwitcher):
@@ -249,7 +251,7 @@ def _on_equal_terms(estimators: Sequence[Served], study: Study) -> Iterator[Serv
 
 
 def _checked_datasets(X: object, y: ArrayLike | None) -> Datasets:
-    """Return the datasets by name; a single one has an empty name."""
+    """Return the datasets keyed by name. A single dataset has an empty name."""
     if not isinstance(X, Mapping):
         if y is None:
             raise invalid("y", "labels", y, "pass y, or X={name: (X, y)}")
@@ -286,7 +288,7 @@ def _encode_all(
     if not isinstance(encoders, Mapping) or not encoders:
         raise TypeError(
             "encoders must be a non-empty mapping {name: transformer or features}, got "
-            f"{type(encoders).__name__}; give each encoder a name"
+            f"{type(encoders).__name__}; pass {{'name': encoder}}"
         )
     return {name: _encode(name, *datasets[name], encoders, cache) for name in datasets}
 
@@ -298,7 +300,7 @@ def _encode(
     encoders: Mapping[str, object],
     cache: FeatureCache | None,
 ) -> Gathered:
-    data, labels, found = as_array(data), np.asarray(as_labels(as_array(y))), {}
+    data, labels, features = as_array(data), np.asarray(as_labels(as_array(y))), {}
     for title, encoder in encoders.items():
         if title in REFERENCES.values():
             required = "different from the names of references"
@@ -312,8 +314,8 @@ def _encode(
         given = {name: (rows, labels)}
         (dataset,) = gather(given, transformers, "raise", cache).values()
         seconds = 0.0 if is_given else time.perf_counter() - start
-        found[title] = _encoded(dataset.features[title], seconds)
-    return data, labels, found
+        features[title] = _encoded(dataset.features[title], seconds)
+    return data, labels, features
 
 
 def _check_rows(name: str, data: object, labels: Array, encoder: str) -> None:
@@ -323,7 +325,7 @@ def _check_rows(name: str, data: object, labels: Array, encoder: str) -> None:
     if not isinstance(data, Mapping) and num_samples(data) != len(labels):
         lengths = [num_samples(data), len(labels)]
         given = f"X and y of {_called(name)}"
-        raise invalid(given, "of equal length", lengths, "give one label to every row")
+        raise invalid(given, "of equal length", lengths, "pass one label for each row")
 
 
 def _called(name: str) -> str:
@@ -351,7 +353,7 @@ def _split(
     counts = np.unique(y[order[:n_train]], return_counts=True)[1]
     if len(counts) < 2:
         raise ValueError(
-            f"The {n_train} rows learned of {_called(name)} must have at least two "
+            f"The {n_train} train rows of {_called(name)} must have at least two "
             f"classes, got {len(counts)}; pass more rows or a smaller test_size"
         )
     of_rows = None if types is None else np.asarray(types)
@@ -366,7 +368,7 @@ def _split(
 
 
 def _table_of(data: object) -> Array | None:
-    """Return data as a table of finite numbers, or None if they are not numbers."""
+    """Return data as a table of finite numbers, or None if this is impossible."""
     try:
         table = np.asarray(data, dtype=np.float64)
     except (TypeError, ValueError):  # paths, texts, data frames with text
@@ -376,7 +378,7 @@ def _table_of(data: object) -> Array | None:
 
 
 def _clusters(study: Study, seed: int) -> Array | None:
-    """Return types for control tasks, if the data are numbers."""
+    """Return types for control tasks, or None if the data are not numbers."""
     table = _table_of(study.data)
     if table is None:
         return None
@@ -388,7 +390,7 @@ def _reference(reference: str, study: Study, seed: int) -> Encoded:
     usable = [e.X for e in study.features.values() if e.X is not None]
     if not usable:
         return Encoded(None, "no encoder has features")
-    if reference == "shuffled":  # rows permuted relative to the labels
+    if reference == "shuffled":  # permute the rows, but not the labels
         places = np.random.default_rng(seed).permutation(len(study.split.y))
         return Encoded(usable[0][places])
     table = _table_of(study.data)
@@ -396,8 +398,8 @@ def _reference(reference: str, study: Study, seed: int) -> Encoded:
         return Encoded(None, "a random encoder needs X as finite numbers")
     start = time.perf_counter()
     width = max(X.shape[1] for X in usable)
-    found = RandomEncoder(width, random_state=seed).fit_transform(table)
-    return Encoded(found, "", time.perf_counter() - start)
+    features = RandomEncoder(width, random_state=seed).fit_transform(table)
+    return Encoded(features, "", time.perf_counter() - start)
 
 
 def _assembled(
@@ -410,18 +412,18 @@ def _assembled(
     splits, encoders = [study.split for study in studies], list(studies[0].features)
     places = list(product([study.name for study in studies], encoders, wanted))
     reasons = {
-        (study.name, encoder, protocol): found.reason
+        (study.name, encoder, protocol): encoded.reason
         for study in studies
-        for encoder, found in study.features.items()
+        for encoder, encoded in study.features.items()
         for protocol in wanted
-        if found.X is None
+        if encoded.X is None
     }
     notes, nan = dict[Place, list[str]](), float("nan")
     numbers = dict.fromkeys(places, (nan, False, nan))  # value, bound, seconds
     for task, outcome in measured:
         for protocol in task.protocols:
             place = (task.dataset, task.encoder, protocol)
-            if isinstance(outcome, Failure):  # its process died
+            if isinstance(outcome, Failure):  # the measuring process died
                 reasons[place] = outcome.error
                 continue
             value = outcome.values.get(protocol, (nan, False))

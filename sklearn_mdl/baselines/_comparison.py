@@ -35,20 +35,20 @@ Place = tuple[str, str, str]  # dataset, encoder, protocol
 class ProtocolComparison:
     """Values of several protocols for encoders on one or more datasets.
 
-    It prints as a table. A notebook shows it as a data frame.
+    Printing it shows tables. Notebooks display it as a data frame.
 
     Attributes
     ----------
     dataset_names, encoder_names : tuple of str
         References are listed after the encoders. They have values but no ranks.
     protocols : tuple of Protocol
-        Each with ``name``, ``title``, ``unit`` and ``greater_is_better``.
+        Each has a ``name``, ``title``, ``unit`` and ``greater_is_better``.
     values : ndarray of shape (n_datasets, n_encoders, n_protocols)
         NaN where a protocol could not be computed.
     is_bound : ndarray of shape (n_datasets, n_encoders, n_protocols), bool
         True where a value is only a lower bound, because its curve ends too early.
     seconds : ndarray of shape (n_datasets, n_encoders, n_protocols)
-        Wall time. Protocols that share one run have the time of that run.
+        Wall time. Protocols that share a run have the time of that run.
     encoding_seconds : ndarray of shape (n_datasets, n_encoders)
         Wall time of encoding, or 0 for precomputed features.
     reasons : dict of (dataset, encoder, protocol) to str
@@ -56,11 +56,11 @@ class ProtocolComparison:
     notes : dict of (dataset, encoder, protocol) to list of str
         Warnings of the computation.
     n_train, n_test, n_classes : tuple of int
-        Numbers of train rows, of test rows, and of classes among train rows, by
+        Numbers of train rows, test rows, and classes among the train rows, for each
         dataset.
     epsilons : tuple of float
-        Target loss of surplus description length and sample complexity, in nats per
-        label, by dataset.
+        Target loss for surplus description length and sample complexity on each
+        dataset, in nats per label.
     n_references : int
         Number of references among the rows.
     """
@@ -82,25 +82,26 @@ class ProtocolComparison:
 
     @property
     def ranks(self) -> Floats:
-        """Ranks of encoders, of the shape of ``values``. 1 is best, ties share.
+        """Ranks of encoders, in the shape of ``values``. 1 is best, and ties share.
 
-        NaN for references. If an encoder has no value, all encoders have NaN, because
-        ranks over unequal sets are meaningless.
+        Ranks of references are NaN. If any encoder has no value for a protocol on a
+        dataset, all encoders have NaN there, because ranks among fewer encoders would
+        not be comparable.
         """
-        found = np.full(self.values.shape, np.nan)
+        ranks = np.full(self.values.shape, np.nan)
         n_ranked = len(self.encoder_names) - self.n_references
         for d, p in np.ndindex(len(self.dataset_names), len(self.protocols)):
             column = self.values[d, :n_ranked, p]
             if not np.isnan(column).any():
                 sign = -1 if self.protocols[p].greater_is_better else 1
-                found[d, :n_ranked, p] = rankdata(sign * column)
-        return found
+                ranks[d, :n_ranked, p] = rankdata(sign * column)
+        return ranks
 
     @property
     def average_ranks(self) -> Floats:
-        """Mean of the ranks over datasets, (n_encoders, n_protocols).
+        """Mean rank over datasets, (n_encoders, n_protocols).
 
-        NaN if a rank is NaN on any dataset.
+        A mean is NaN if the rank is NaN on any dataset.
         """
         mean: Floats = self.ranks.mean(0)
         return mean
@@ -109,15 +110,15 @@ class ProtocolComparison:
     def average_places(self) -> Floats:
         """Places by average rank, (n_encoders, n_protocols). Ties share the best place.
 
-        NaN where the average rank is NaN.
+        A place is NaN where the average rank is NaN.
         """
         ranks = self.average_ranks
-        found: Floats = rankdata(ranks, method="min", axis=0, nan_policy="omit")
-        return found
+        places: Floats = rankdata(ranks, method="min", axis=0, nan_policy="omit")
+        return places
 
     @property
     def heldout_accuracies(self) -> dict[str, dict[tuple[str, str], float]]:
-        """Held-out accuracies by protocol, and then by dataset and encoder."""
+        """Held-out accuracies, keyed by protocol and then by (dataset, encoder)."""
         cells = list(product(self.dataset_names, self.encoder_names))
         return {
             name: dict(zip(cells, self.values[..., p].ravel().tolist(), strict=True))
@@ -126,7 +127,7 @@ class ProtocolComparison:
         }
 
     def summary(self) -> str:
-        """Return values, ranks, wall times and reasons of missing values, as text."""
+        """Return values, ranks, wall times and reasons for missing values, as text."""
         n_datasets = len(self.dataset_names)
         blocks = [self._legend(), *map(self._text_of, range(n_datasets))]
         if n_datasets > 1:
@@ -150,7 +151,7 @@ class ProtocolComparison:
         Parameters
         ----------
         dataset : str, default=None
-            May be left out if there is only one.
+            Name of the dataset. You can leave it out if there is only one.
 
         Returns
         -------
@@ -160,7 +161,7 @@ class ProtocolComparison:
         Raises
         ------
         ValueError
-            If there are several datasets and none is named, or if the name is unknown.
+            If `dataset` is unknown, or None although there are several datasets.
         ImportError
             If pandas is not installed.
         """
@@ -172,12 +173,12 @@ class ProtocolComparison:
         Parameters
         ----------
         dataset : str, default=None
-            May be left out if there is only one.
+            Name of the dataset. You can leave it out if there is only one.
         """
         return self._frame(self._time_columns(self._dataset(dataset)))
 
     def average_frame(self) -> DataFrame:
-        """Average ranks over datasets and their places, as a pandas DataFrame.
+        """Return average ranks over datasets, and places, as a pandas DataFrame.
 
         Returns
         -------
@@ -194,7 +195,7 @@ class ProtocolComparison:
         if name is None and len(names) == 1:
             return 0
         if name not in names:
-            raise invalid("dataset", f"one of {names}", name, "or call average_frame()")
+            raise invalid("dataset", f"one of {names}", name, "call average_frame()")
         return names.index(name)
 
     def _value_columns(self, d: int) -> Iterator[Column]:
@@ -241,7 +242,7 @@ class ProtocolComparison:
             for p in self.protocols
         ]
         if self.is_bound.any():
-            bounds = "lower bounds: the data end before the threshold is met"
+            bounds = "lower bounds, where the data end before the threshold is met"
             lines.append(f"  >= marks {bounds}")
         return "\n".join(lines)
 
@@ -271,7 +272,7 @@ class Column(NamedTuple):
 
     @classmethod
     def of(cls, name: str, title: str, values: Floats, style: str) -> Self:
-        """Write every value in one style."""
+        """Return a column whose values are all formatted in one style."""
         return cls(name, title, values, [number(value, style) for value in values])
 
 
@@ -286,12 +287,12 @@ def best_first(ranks: Floats) -> list[int]:
 
 
 def value_text(comparison: ProtocolComparison, d: int, e: int, p: int) -> str:
-    """Return a value with the decimals of its unit, marked if a lower bound."""
+    """Return a value with the decimals of its unit, and mark a lower bound."""
     bound = ">= " if comparison.is_bound[d, e, p] else ""
     digits = DIGITS.get(comparison.protocols[p].unit, 0)
     return bound + number(comparison.values[d, e, p], f".{digits}f")
 
 
 def number(value: float, style: str) -> str:
-    """Return a number as text, or a dash if there is none (zero has no sign)."""
+    """Return a number as text, with no sign on zero, or a dash for NaN."""
     return "-" if np.isnan(value) else format(value, f"z{style}")

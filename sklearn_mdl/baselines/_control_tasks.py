@@ -48,7 +48,7 @@ class Selectivity(NamedTuple):
 def control_labels(
     types: ArrayLike, y: ArrayLike, *, random_state: Seed = None
 ) -> Array:
-    """Draw a label for each type, from the frequencies of the labels of a task.
+    """Draw a random label for each type, with the label frequencies of a task.
 
     Parameters
     ----------
@@ -77,13 +77,13 @@ def control_labels(
     Examples
     --------
     >>> from sklearn_mdl.baselines import control_labels
-    >>> found = control_labels(["a", "b", "a"], [0, 1, 1], random_state=0)
-    >>> bool(found[0] == found[2])
+    >>> labels = control_labels(["a", "b", "a"], [0, 1, 1], random_state=0)
+    >>> bool(labels[0] == labels[2])
     True
     """
     types, y = np.asarray(as_array(types)), np.asarray(as_array(y))
     if types.ndim != 1 or y.shape != types.shape:
-        shapes, cure = [types.shape, y.shape], "give one type for each label"
+        shapes, cure = [types.shape, y.shape], "pass one type for each label"
         raise invalid("types and y", "of equal shape (n_samples,)", shapes, cure)
     distinct, places = np.unique(types, return_inverse=True)
     rng = check_random_state(random_state)
@@ -109,11 +109,11 @@ def cluster_types(X: ArrayLike, n_types: int, *, random_state: Seed = None) -> A
     Raises
     ------
     ValueError
-        If rows are not finite, or fewer than types.
+        If rows are not finite, or if there are fewer rows than types.
     """
     X = check_array(as_array(X), dtype=[np.float64, np.float32])
-    found: Array = KMeans(n_types, n_init=1, random_state=random_state).fit_predict(X)
-    return found
+    types: Array = KMeans(n_types, n_init=1, random_state=random_state).fit_predict(X)
+    return types
 
 
 def selectivity(
@@ -163,10 +163,10 @@ def selectivity(
     >>> X, y = load_digits(return_X_y=True)
     >>> types = cluster_types(X, 100, random_state=0)
     >>> parts = (X[:1000], y[:1000]), (X[1000:], y[1000:])
-    >>> found = selectivity(
+    >>> result = selectivity(
     ...     RidgeClassifier(), *parts, (types[:1000], types[1000:]), random_state=0
     ... )
-    >>> found.accuracy > found.control_accuracy
+    >>> result.accuracy > result.control_accuracy
     True
     """
     if not isinstance(n_controls, Integral) or n_controls < 1:
@@ -184,13 +184,13 @@ def selectivity(
     controls = np.stack(
         [control_labels(all_kinds, labels, random_state=rng) for _ in draws]
     )
-    own, held_out = controls[:, : len(y)], controls[:, len(y) :]
+    learned, held_out = controls[:, : len(y)], controls[:, len(y) :]
     fitted = clone(probe).fit(X, y)
     accuracy = float(np.mean(fitted.predict(X_test) == y_test))
     if isinstance(fitted, KernelReadout) and not fitted.reads_labels:
-        predicted = fitted.predict_relabelled(own, X_test)
+        predicted = fitted.predict_relabelled(learned, X_test)
     else:
-        fits = (clone(probe).fit(X, control) for control in own)
+        fits = (clone(probe).fit(X, control) for control in learned)
         predicted = np.stack([fit.predict(X_test) for fit in fits])
     control_accuracy = float(np.mean(predicted == held_out))
     return Selectivity(accuracy - control_accuracy, accuracy, control_accuracy)
@@ -269,5 +269,5 @@ class RandomEncoder(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
         activations = self._scaler.transform(X) @ self.components_.T + self.biases_
-        found: Floats = np.maximum(0.0, activations)
-        return found
+        rectified: Floats = np.maximum(0.0, activations)
+        return rectified

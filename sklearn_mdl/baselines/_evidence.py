@@ -1,4 +1,4 @@
-r"""Measures of features from their singular values: LogME and RankMe.
+r"""Measures of features based on their singular values: LogME and RankMe.
 
 LogME is the evidence of a linear model for one-hot labels. The model is ``y = X w + e``
 with ``w ~ N(0, I / alpha)`` and ``e ~ N(0, I / beta)``, so that ``y ~ N(0, X X' / alpha
@@ -11,9 +11,9 @@ with ``w ~ N(0, I / alpha)`` and ``e ~ N(0, I / beta)``, so that ``y ~ N(0, X X'
         + \frac{1}{v} \Bigl( \sum_i \frac{z_i^2}{s_i^2 + l}
         + \frac{\|y\|^2 - \|z\|^2}{l} \Bigr), \qquad v = 1 / \alpha .
 
-For a given ``l`` the best ``v`` is the bracket divided by ``n``. The remaining function
-of ``l`` is searched on a grid and then refined. Unlike the article's fixed-point
-iteration, this search cannot stop before the optimum.
+For a given ``l`` the best ``v`` is the large bracket divided by ``n``. The best ``l``
+is searched on a grid and then refined. Unlike the article's fixed-point iteration, this
+search cannot stop before the optimum.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from sklearn_mdl._core.validation import distinct_classes
 from sklearn_mdl.baselines._base import Floats, checked_pair
 
 ALL_ZERO = "X must not be all zero, but is; pass the output of the encoder"
-ROUNDING = 1e-7  # the constant of the article on RankMe, for float32
+ROUNDING = 1e-7  # the RankMe article's constant for float32
 
-# Logarithms of the ratio to the largest squared singular value. Beyond these bounds
-# the evidence of a finite sample hardly changes.
+# Logs of the ratio ``l``, relative to the largest squared singular value. Beyond these
+# bounds the evidence of a finite sample hardly changes.
 GRID = np.linspace(np.log(1e-10), np.log(1e6), 60)
 
 
@@ -44,9 +44,9 @@ class LogEvidence(NamedTuple):
     Attributes
     ----------
     value : float
-        Mean over classes of the log evidence per example, in nats. Higher is better. It
-        is the log of a density at zeros and ones. So it may have either sign, and is
-        not a codelength of labels.
+        Mean over classes of the log evidence per example, in nats. Higher is better.
+        The evidence is a density at zeros and ones, so its log may have either sign and
+        is not a codelength of labels.
     by_class : ndarray of shape (n_classes,)
         Log evidence per example of each class.
     alphas, betas : ndarray of shape (n_classes,)
@@ -64,7 +64,7 @@ def log_evidence(X: ArrayLike, y: ArrayLike) -> LogEvidence:
 
     This takes a single singular value decomposition and no training. As in the article,
     features are neither centred nor scaled, although the result depends on both.
-    Multiplying all features by the same factor does not change it.
+    Multiplying all features by the same factor does not change the result.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def log_evidence(X: ArrayLike, y: ArrayLike) -> LogEvidence:
     ValueError
         If there is a single class, or if rows are not finite or all zero. Also if the
         features have fewer dimensions than there are examples and reproduce the labels
-        without error. The evidence is then infinite.
+        without error, because the evidence is then infinite.
 
     References
     ----------
@@ -103,12 +103,12 @@ def log_evidence(X: ArrayLike, y: ArrayLike) -> LogEvidence:
     if not kept.any():
         raise ValueError(ALL_ZERO)
     left, squares = left[:, kept], values[kept] ** 2
-    found = []
+    maxima = []
     for label in classes:
         target = (labels == label).astype(np.float64)
         total = float(target @ target)
-        found.append(_maximum(squares, left.T @ target, total, len(rows)))
-    by_class, alphas, betas = np.array(found).T
+        maxima.append(_maximum(squares, left.T @ target, total, len(rows)))
+    by_class, alphas, betas = np.array(maxima).T
     return LogEvidence(float(by_class.mean()), by_class, alphas, betas)
 
 
@@ -130,8 +130,8 @@ def _maximum(
     rest = max(0.0, total - float(z @ z)) if rank < n else 0.0
     if rank < n and rest <= 1e-12 * total:
         raise ValueError(
-            "Features must not reproduce the labels without error, or the evidence has "
-            f"no maximum, but {rank} dimensions do; leave out columns with labels"
+            "Features must not reproduce the labels exactly, or the evidence has no "
+            f"maximum, but {rank} dimensions do; leave out columns that contain labels"
         )
 
     def variance(ratio: float) -> float:
@@ -145,12 +145,12 @@ def _maximum(
     grid = GRID + np.log(squares[0])
     best = int(np.argmin([minus_evidence(x) for x in grid]))
     bounds = grid[max(0, best - 1)], grid[min(len(grid) - 1, best + 1)]
-    found = minimize_scalar(
+    optimum = minimize_scalar(
         minus_evidence, bounds=bounds, method="bounded", options={"xatol": 1e-8}
     )
-    ratio = float(np.exp(found.x))
+    ratio = float(np.exp(optimum.x))
     alpha = 1 / variance(ratio)
-    return -float(found.fun), alpha, alpha / ratio
+    return -float(optimum.fun), alpha, alpha / ratio
 
 
 def rank_me(X: ArrayLike) -> float:
@@ -158,7 +158,7 @@ def rank_me(X: ArrayLike) -> float:
 
     Let ``s_k`` be the singular values of the features, neither centred nor scaled, and
     ``p_k = s_k / sum_j s_j + 1e-7`` their shares. The rank is ``exp(-sum_k p_k log
-    p_k)``, which is between 1 and the smaller dimension of X up to rounding.
+    p_k)``. Up to rounding, it lies between 1 and the smaller dimension of X.
 
     Parameters
     ----------

@@ -71,9 +71,9 @@ class LinearProbe(Probe):
     batch_size : int, default=1024
         Largest number of rows in a minibatch.
     max_steps : int, default=1000
-        Number of optimiser steps. Weights are evaluated on the held-out rows after all
-        steps, a half, a quarter and so on. So the number of steps is also chosen on
-        these rows.
+        Largest number of optimiser steps. Weights are evaluated on the held-out rows
+        after all steps, half of them, a quarter and so on. So the number of steps is
+        also chosen on these rows.
     validation_fraction : float, default=0.1
         Share of the rows, drawn at random, for comparing settings.
     scaling : {"standard"} or None, default="standard"
@@ -101,8 +101,8 @@ class LinearProbe(Probe):
 
     Notes
     -----
-    Settings of one shape are trained as stacks, and settings that differ only in their
-    averaging step share one training. As in the paper (appendix "Accuracy-based
+    Networks of one shape are trained together as stacks. Settings that differ only in
+    their averaging step share one training. As in the paper (appendix "Accuracy-based
     evaluations"), the best setting is not retrained on all rows.
 
     References
@@ -151,7 +151,7 @@ class LinearProbe(Probe):
 
     @property
     def hidden_layer_sizes(self) -> int | Sequence[int | Sequence[int]]:
-        """Hidden layers of the nets to try (none for a linear probe)."""
+        """Hidden layers of the nets to try; a linear probe has none."""
         return ((),)
 
     def _fit(self, data: Labelled) -> None:
@@ -181,7 +181,7 @@ class LinearProbe(Probe):
         ]
         parts = rows(learned), rows(held_out)
         net = self._best_net(readouts, *parts, len(data.classes), seed)
-        self._net, self._scaler = net.cpu(), scaler  # loads on any device
+        self._net, self._scaler = net.cpu(), scaler  # on the CPU, to load anywhere
 
     def _best_net(
         self,
@@ -219,15 +219,15 @@ class LinearProbe(Probe):
                     self.best_params_ = {**best, "n_steps": int(steps[i])}
         if net is None:
             raise ValueError(
-                "At least one setting must converge, but all diverged; lower lr, for "
-                "example to 1e-5, or scale the features with StandardScaler"
+                "At least one setting must converge, but all diverged; pass lr=1e-5, "
+                "or scale the features with StandardScaler"
             )
         self.steps_ = np.array(steps)
         self.validation_losses_, self.validation_scores_ = losses, scores
         return net
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return settings and NumPy arrays from which to rebuild the net."""
+        """Return the settings, and the NumPy arrays from which to rebuild the net."""
         state: dict[str, Any] = dict(super().__getstate__())
         if "_net" in state:
             state["_net"] = state["_net"].arrays()
@@ -249,7 +249,7 @@ class LinearProbe(Probe):
         return np.exp(self.predict_log_proba(X))
 
     def predict_log_proba(self, X: ArrayLike) -> Floats:
-        """Return log-probabilities (n_samples, n_classes) in nats, by ``classes_``.
+        """Return log-probabilities (n_samples, n_classes), ordered as ``classes_``.
 
         Parameters
         ----------
@@ -264,16 +264,16 @@ class LinearProbe(Probe):
 
 @dataclass(eq=False, repr=False)
 class MLPProbe(LinearProbe):
-    """MLP evaluation: MLPs of several depths, chosen on held-out rows.
+    """MLP with depth and settings chosen on held-out rows ("MLP evaluation").
 
-    The depth is a setting like the others. The default is the paper's grid of 7 x 48
-    settings in 7 x 16 trainings, with a width of 512, which the paper omits. It is
-    meant for a GPU. On a CPU, pass only a few settings and depths.
+    The default is the paper's grid of 7 depths with 48 settings each, which takes 16
+    trainings per depth. The paper does not state the width, which is 512 here. This
+    grid is meant for a GPU. On a CPU, pass only a few settings and depths.
 
     Parameters
     ----------
     hidden_layer_sizes : sequence of tuple of int, default=((512,), ..., 7 * (512,))
-        Widths of hidden layers to try. A single tuple is a single net.
+        Widths of hidden layers to try. A single tuple describes a single net.
     lr : float or sequence of float, default=(1e-4, 3e-4, 1e-3, 3e-3)
     weight_decay : float or sequence of float, default=(0, 1e-6, 1e-4, 1e-2)
     ema_step_size : float or sequence of float, default=(1e-4, 1e-2, 1)
@@ -285,7 +285,7 @@ class MLPProbe(LinearProbe):
     scaling : {"standard"} or None, default="standard"
     device : str, default="auto"
     random_state : int, RandomState instance or None, default=None
-        This and the parameters above are as for :class:`LinearProbe`.
+        All parameters from `lr` on are as for :class:`LinearProbe`.
 
     Attributes
     ----------
@@ -316,23 +316,23 @@ class MLPProbe(LinearProbe):
 
 
 NetReadout = LinearReadout | MLPReadout
-EVALUATED_AT_ONCE = 2**23  # outputs of a layer
-FEWEST_STEPS = 8  # number of steps before any weights are evaluated
+EVALUATED_AT_ONCE = 2**23  # largest number of outputs of a layer
+FEWEST_STEPS = 8  # smallest number of steps after which to evaluate weights
 
 
 class Rows(NamedTuple):
-    """Rows on a device."""
+    """Rows and labels on a device."""
 
     x: Tensor  # (n, d), float32
     y: Tensor  # (n,), int64
 
 
 def checkpoints(max_steps: int) -> list[int]:
-    """Return the steps at which to evaluate nets: all, a half and so on."""
-    found = [max_steps]
-    while found[-1] // 2 >= FEWEST_STEPS:
-        found.append(found[-1] // 2)
-    return found[::-1]
+    """Return the steps after which to evaluate nets: all, half of them and so on."""
+    steps = [max_steps]
+    while steps[-1] // 2 >= FEWEST_STEPS:
+        steps.append(steps[-1] // 2)
+    return steps[::-1]
 
 
 def _stacks(
@@ -346,14 +346,14 @@ def _stacks(
         members, width = [readouts[i] for i in places], x.shape[1]
         options: dict[str, Any] = {"seed": seed, "device": x.device}
         for stack in build_learners(members, width, n_classes, **options):
-            own = [places[column] for column in stack.columns]
-            yield own, cast(ReadoutStack, stack)
+            positions = [places[column] for column in stack.columns]
+            yield positions, cast(ReadoutStack, stack)
 
 
 def _train(
     stack: ReadoutStack, rows: Rows, batches: Iterator[Integers], stops: Sequence[int]
 ) -> Iterator[None]:
-    """Take steps on shuffled minibatches, and yield at each evaluation."""
+    """Train on minibatches, and yield at each stop, where weights are evaluated."""
     for n_steps, batch in enumerate(islice(batches, stops[-1]), start=1):
         places = torch.from_numpy(batch).to(rows.y.device)
         with flushed_denormals():
@@ -371,7 +371,7 @@ def _minibatches(n_rows: int, batch_size: int, seed: int) -> Iterator[Integers]:
 
 
 def _evaluate(stack: ReadoutStack, rows: Rows) -> tuple[Floats, Floats]:
-    """Return mean log-loss and accuracy (K,), infinite and NaN for diverged members."""
+    """Return mean log-losses and accuracies (K,), or infinity and NaN if diverged."""
     n_members = len(stack.columns)
     step = _rows_at_once(stack.net.module_, n_members)
     loss = torch.zeros(n_members, dtype=torch.float64)
@@ -388,13 +388,13 @@ def _evaluate(stack: ReadoutStack, rows: Rows) -> tuple[Floats, Floats]:
 
 
 def _rows_at_once(net: StackedMLP, n_members: int) -> int:
-    """Return the number of rows for which the widest layer of all members fits."""
+    """Return how many rows to evaluate together, given the widest layer."""
     widest = max(weight.shape[1] for weight, _ in net.pairs)
     return max(1, EVALUATED_AT_ONCE // (n_members * widest))
 
 
 def _member(stack: ReadoutStack, member: int) -> StackedMLP:
-    """Copy the trained or averaged weights with which one member predicts."""
+    """Copy the weights with which a member predicts, whether averaged or not."""
     place = int(stack.averages.places[member])
     modules: list[StackedMLP] = [stack.net.module_, *stack.averages.copies]
     for module in modules[:-1]:

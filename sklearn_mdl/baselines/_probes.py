@@ -1,4 +1,4 @@
-"""Base class of accuracy probes, and nearest neighbours."""
+"""Base class of accuracy probes, and a nearest-neighbour probe."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from sklearn_mdl.baselines._base import Array, Floats, Labelled, LabelledEstimat
 class Probe(ClassifierMixin, LabelledEstimator):
     """Base class of classifiers whose settings are chosen on held-out rows.
 
-    Subclasses fit in ``_fit``.
+    Subclasses implement ``_fit`` and ``predict_proba``.
     """
 
     validation_fraction: float
@@ -34,7 +34,7 @@ class Probe(ClassifierMixin, LabelledEstimator):
 
     @abstractmethod
     def predict_proba(self, X: ArrayLike) -> Floats:
-        """Return probabilities (n_samples, n_classes) of rows."""
+        """Return class probabilities, (n_samples, n_classes)."""
 
     def predict(self, X: ArrayLike) -> Array:
         """Return the most probable class of every row, (n_samples,).
@@ -44,15 +44,15 @@ class Probe(ClassifierMixin, LabelledEstimator):
         X : array-like of shape (n_samples, n_features)
         """
         places = self.predict_proba(X).argmax(1)
-        found: Array = self.classes_[places]
-        return found
+        classes: Array = self.classes_[places]
+        return classes
 
     def _checked_rows(self, X: ArrayLike) -> Array:
         check_is_fitted(self)
         return self._validated(X, reset=False)[0]
 
     def _split(self, n_rows: int) -> tuple[Array, Array, int]:
-        """Draw rows to learn from, rows to validate on, and a seed.
+        """Draw the rows to learn, the rows to validate on, and a seed.
 
         Raises
         ------
@@ -64,29 +64,28 @@ class Probe(ClassifierMixin, LabelledEstimator):
         if n_held_out >= n_rows:
             required = f"small enough to leave some of {n_rows} rows to learn from"
             share = self.validation_fraction
-            raise invalid("validation_fraction", required, share, "lower it")
+            raise invalid("validation_fraction", required, share, "pass 0.1")
         order = rng.permutation(n_rows)
         return order[n_held_out:], order[:n_held_out], int(rng.randint(2**31 - 1))
 
 
 @dataclass(eq=False, repr=False)
 class KNeighborsProbe(Probe):
-    """Nearest-neighbour evaluation with cosine-weighted votes and a validated ``k``.
+    """Nearest neighbours with cosine-weighted votes and ``k`` chosen on held-out rows.
 
-    A neighbour at cosine distance ``d`` has weight ``exp(-d / temperature)``.
-    Scikit-learn's classifier gives some classes probability zero, so it has an accuracy
-    but no finite codelength. Use :class:`~sklearn_mdl.KNeighborsReadout` for
-    codelengths.
+    A neighbour at cosine distance ``d`` has weight ``exp(-d / temperature)``. Classes
+    without neighbours get probability zero, so the probe has an accuracy but no finite
+    codelength. Use :class:`~sklearn_mdl.KNeighborsReadout` for codelengths.
 
     Parameters
     ----------
     n_neighbors : int or sequence of int, default=(1, 5, 20, 100)
-        Numbers of neighbours to try. Numbers beyond the training rows are left out, but
-        one neighbour is always tried.
+        Numbers of neighbours to try. Numbers that exceed the number of training rows
+        are left out. If none is left, one neighbour is used.
     temperature : float, default=0.07
         Smaller values give the nearest neighbours more weight.
     validation_fraction : float, default=0.1
-        Share of the rows, drawn at random, for comparing numbers of neighbours.
+        Share of the rows, drawn at random, on which numbers of neighbours are compared.
     random_state : int, RandomState instance or None, default=None
         Seed of the held-out rows.
 
@@ -163,14 +162,14 @@ class KNeighborsProbe(Probe):
 def _weights(distances: Array, temperature: float) -> Floats:
     """Return weights (n, k), with 1 for the nearest neighbour to avoid underflow."""
     gaps = distances - distances.min(1, keepdims=True)
-    found: Floats = np.exp(-gaps.astype(np.float64) / temperature)
-    return found
+    weights: Floats = np.exp(-gaps.astype(np.float64) / temperature)
+    return weights
 
 
 def _counts(values: int | Sequence[int]) -> list[int]:
     """Return distinct numbers of neighbours in ascending order."""
-    found = np.atleast_1d(np.asarray(values, dtype=object)).tolist()
-    if not found or not all(isinstance(k, Integral) and int(k) > 0 for k in found):
+    numbers = np.atleast_1d(np.asarray(values, dtype=object)).tolist()
+    if not numbers or not all(isinstance(k, Integral) and int(k) > 0 for k in numbers):
         cure = "for example, pass n_neighbors=(1, 5)"
         raise invalid("n_neighbors", "positive integers", values, cure)
-    return sorted({int(k) for k in found})
+    return sorted({int(k) for k in numbers})

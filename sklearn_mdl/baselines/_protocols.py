@@ -1,4 +1,4 @@
-"""Protocols and their measurement on the features of one encoder."""
+"""Protocols, and their measurement on one encoder's features."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from sklearn_mdl.switcher import MDLReadoutSwitcher
 
 ACCURACY, EVIDENCE, NATS = "accuracy", "nats per example", "nats"
 LABELS, DIMENSIONS = "labels", "dimensions"
-Rows = tuple[Array, Array]  # and their labels
+Rows = tuple[Array, Array]  # rows and their labels
 OF_LOSSES = ("mdl", "sdl", "esc", "edl", "epiplexity")  # computed from one run
 OF_MDL = dict.fromkeys(OF_LOSSES[1:], "mdl")
 N_PERMUTATIONS = 20
@@ -103,7 +103,7 @@ class Split(NamedTuple):
     types : ndarray of shape (n_samples,) or None
         Types for control tasks.
     order : ndarray of shape (n_samples,)
-        A permutation, whose first ``n_train`` rows are learned.
+        A permutation of the rows. The first ``n_train`` are the train rows.
     n_train : int
     epsilon : float
         Target loss, in nats per label.
@@ -130,12 +130,12 @@ class Measurement(NamedTuple):
     dataset, encoder : str
     protocols : tuple of str
     estimator : estimator or None
-        None for a protocol without one.
+        None if the protocols need no estimator.
     X : ndarray of shape (n_samples, width)
         Features of the encoder.
     split : Split
     order : None
-        Present as in `Failure`.
+        Unused. It exists because `Failure` has an ``order``.
     """
 
     dataset: str
@@ -176,7 +176,7 @@ class Measured(NamedTuple):
 def list_estimators(
     protocols: Mapping[str, BaseEstimator | None],
 ) -> list[tuple[tuple[str, ...], BaseEstimator | None]]:
-    """Group the protocols by computation, with the estimator of each.
+    """Group the protocols that share a computation, each group with its estimator.
 
     The run of "mdl" also serves "sdl", "esc", "edl" and "epiplexity", unless these have
     their own estimators. "selectivity" uses the linear probe.
@@ -192,21 +192,21 @@ def list_estimators(
         required = f"at least one of {list(PROTOCOLS)}"
         raise invalid("protocols", required, protocols, "pass protocols=None for all")
     defaults = {**OF_MDL, "selectivity": "linear"}
-    made = {name: make() for name, make in DEFAULTS.items()}
-    found: dict[tuple[str, int], tuple[list[str], BaseEstimator | None]] = {}
+    built = {name: build() for name, build in DEFAULTS.items()}
+    groups: dict[tuple[str, int], tuple[list[str], BaseEstimator | None]] = {}
     for name, given in protocols.items():
         _check_protocol(name, given)
         source = defaults.get(name, name)
-        choices = (given, protocols.get(source), made.get(source))
-        estimator = next((one for one in choices if one is not None), None)
+        choices = (given, protocols.get(source), built.get(source))
+        estimator = next((choice for choice in choices if choice is not None), None)
         kind = "mdl" if name in OF_LOSSES else name
-        found.setdefault((kind, id(estimator)), ([], estimator))[0].append(name)
-    return [(tuple(names), estimator) for names, estimator in found.values()]
+        groups.setdefault((kind, id(estimator)), ([], estimator))[0].append(name)
+    return [(tuple(names), estimator) for names, estimator in groups.values()]
 
 
 def _check_protocol(name: object, estimator: object) -> None:
     if not isinstance(name, str) or (name not in PROTOCOLS and estimator is None):
-        cure = "or give a classifier for its accuracy, {name: classifier}"
+        cure = "for the accuracy of a classifier, pass {name: classifier}"
         raise invalid("protocols", f"among {sorted(PROTOCOLS)}", name, cure)
     can_fit = hasattr(estimator, "fit") and not isinstance(estimator, type)
     if estimator is not None and not can_fit:
@@ -216,8 +216,8 @@ def _check_protocol(name: object, estimator: object) -> None:
     needs_run = name in ("mdl", "permutation", "edl", "epiplexity")
     if needs_run and not isinstance(estimator, MDLReadoutSwitcher | None):
         raise TypeError(
-            f"{name!r} needs an MDLReadoutSwitcher, got {estimator!r}; wrap a "
-            "classifier: MDLReadoutSwitcher([RefitReadout(...)])"
+            f"{name!r} needs an MDLReadoutSwitcher, got {estimator!r}; to wrap a "
+            "classifier, pass MDLReadoutSwitcher([RefitReadout(...)])"
         )
 
 
@@ -286,25 +286,25 @@ def _of_losses(
     if not isinstance(estimator, MDLReadoutSwitcher):
         curve = subsampled_losses(estimator, train, test, random_state=split.seed)
         losses, sizes = curve.losses, curve.sizes
-        found = {"mdl": (float("nan"), False)}
+        values = {"mdl": (float("nan"), False)}
     else:
         switcher = clone(estimator)
         if switcher.random_state is None:
             switcher.set_params(random_state=split.seed)
-        # All encoders would write to the same folder.
+        # Otherwise all encoders would write to the same folder.
         switcher.set_params(store="memory", checkpoint=None)
         switcher.fit(*train)
         losses, sizes = np.maximum(0.0, switcher.codelengths_), None
         edl = excess_description_length(losses, _final_loss(switcher, test))
-        found = {"mdl": (float(switcher.codelength_), False), "edl": (edl, False)}
-        found["epiplexity"] = excess_description_length(losses), False
-    found["sdl"] = surplus_description_length(losses, split.epsilon, sizes=sizes)
-    found["esc"] = sample_complexity(losses, split.epsilon, sizes=sizes)
-    return found
+        values = {"mdl": (float(switcher.codelength_), False), "edl": (edl, False)}
+        values["epiplexity"] = excess_description_length(losses), False
+    values["sdl"] = surplus_description_length(losses, split.epsilon, sizes=sizes)
+    values["esc"] = sample_complexity(losses, split.epsilon, sizes=sizes)
+    return values
 
 
 def _final_loss(switcher: MDLReadoutSwitcher, test: Rows) -> float:
-    """Return the mean final loss on test rows whose class was learned."""
+    """Return the mean loss after all labels, on test rows of learned classes."""
     X, y = test
     known = np.isin(y, switcher.classes_)
     if not known.all():
@@ -319,8 +319,8 @@ def _final_loss(switcher: MDLReadoutSwitcher, test: Rows) -> float:
 
 
 def _saved_by_order(estimator: MDLReadoutSwitcher, train: Rows) -> float:
-    """Return the mean cost of permuted labels minus the cost of labels, in nats."""
+    """Return the nats that labels save relative to permuted labels, on average."""
     settings = {"shuffle": True, "store": "memory", "checkpoint": None}
     switcher = clone(estimator).set_params(**settings).fit(*train)
-    found = switcher.permutation_test(N_PERMUTATIONS)
-    return float(np.mean(found.null_codelengths)) - float(found.codelength)
+    test = switcher.permutation_test(N_PERMUTATIONS)
+    return float(np.mean(test.null_codelengths)) - float(test.codelength)

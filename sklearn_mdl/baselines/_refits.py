@@ -1,7 +1,7 @@
 """Codelengths and losses of classifiers fitted from scratch on parts of the data.
 
 Probabilities are completed and floored as in :class:`~sklearn_mdl.RefitReadout`, so no
-label is impossible.
+label has probability zero.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from sklearn_mdl.baselines._base import (
     scaler_of,
 )
 
-CALIBRATED_SHARE = 10  # one row in ten is held out if there are ten
-LOG_SCALES = (-4.0, 4.0)  # logarithms of the factors of log-probabilities
+CALIBRATED_SHARE = 10  # one row in ten is held out, if there are at least ten
+LOG_SCALES = (-4.0, 4.0)  # bounds on the log of the factor for log-probabilities
 
 
 def check_classifier(estimator: object, caller: str) -> None:
@@ -59,7 +59,7 @@ class Refits:
         modified.
     n_classes : int
     seed : int
-        Replaces a ``random_state`` of the estimator that is None.
+        Replaces the estimator's ``random_state`` if that is None.
     standardise : bool, default=True
         Standardise features with the rows of each fit.
     calibrate : bool, default=False
@@ -71,7 +71,7 @@ class Refits:
     notes : Notes
         Exceptions and warnings of the estimator.
     failure : str
-        Exception of the last fit or of a later prediction (empty if there is none).
+        Exception of the last fit or of a later prediction, or empty if there is none.
     """
 
     estimator: ClassifierMixin
@@ -99,7 +99,7 @@ class Refits:
         labels: Integers,
         sizes: Iterable[int],
         order: Integers,
-        asked: Iterable[tuple[Array, Integers, Integers]],
+        queries: Iterable[tuple[Array, Integers, Integers]],
     ) -> Iterator[Floats]:
         """Fit at each of several sizes and yield the log-losses of other rows.
 
@@ -109,16 +109,17 @@ class Refits:
         sizes : iterable of int
             Number of rows of each fit, taken from the start of the order.
         order : ndarray of shape (n_samples,)
-        asked : iterable of (X, labels, places)
+            A permutation of the rows.
+        queries : iterable of (X, labels, places)
             For each fit, the rows to predict, their labels and their positions.
         """
-        for size, (rows, targets, places) in zip(sizes, asked, strict=True):
+        for size, (rows, targets, places) in zip(sizes, queries, strict=True):
             self.refit(X[order[:size]], labels[order[:size]])
             log_proba = self.log_proba(rows[places])
             yield -log_proba[np.arange(len(places)), targets[places]]
 
     def refit(self, X: Array, labels: Integers) -> None:
-        """Fit on rows (n, d), and keep the previous fit if that raises."""
+        """Fit on rows (n, d). If this raises, keep the previous fit."""
         n_rows = len(labels)
         self.counts = np.bincount(labels, minlength=len(self.counts))
         n_held_out = n_rows // CALIBRATED_SHARE if self.calibrate else 0
@@ -168,7 +169,7 @@ class Refits:
         if self.failure:
             warn_caller(
                 f"The last fit of {self.estimator!r} raised ({self.failure}), so an "
-                "earlier one or class frequencies predicted; change its settings"
+                "earlier fit or class frequencies predicted; change its settings"
             )
 
     def _proba(self, X: Array) -> Floats:
@@ -183,11 +184,11 @@ class Refits:
         except Exception as error:
             self._fail(error)
             proba = np.tile(frequencies, (len(X), 1))
-        lost = np.isnan(proba).any(1)
-        if lost.any():
-            text = "no probabilities in some rows, which get the class frequencies"
+        missing = np.isnan(proba).any(1)
+        if missing.any():
+            text = "no probabilities for some rows, which get the class frequencies"
             self.notes.add(UserWarning, text, int(self.counts.sum()))
-            proba[lost] = frequencies
+            proba[missing] = frequencies
         return readouts.floored(proba, self.counts)
 
     def _best_scale(self, X: Array, labels: Integers) -> float:
@@ -197,23 +198,24 @@ class Refits:
             log_proba = log_softmax(np.exp(log_logit_scale) * logits, axis=1)
             return -float(log_proba[np.arange(len(labels)), labels].mean())
 
-        found = minimize_scalar(loss, bounds=LOG_SCALES, method="bounded")
-        return float(np.exp(found.x))
+        optimum = minimize_scalar(loss, bounds=LOG_SCALES, method="bounded")
+        return float(np.exp(optimum.x))
 
 
 N_SIZES = 12
 
 
 class SubsampledLosses(NamedTuple):
-    """Mean loss on test rows by the number of labels learned.
+    """Mean loss on test rows after several numbers of labels learned.
 
     Attributes
     ----------
     sizes : ndarray of shape (M,)
         Numbers of labels learned.
     losses : ndarray of shape (M,)
-        Mean log-loss of a test row over repeats, in nats.
+        Mean log-loss per test row, averaged over repeats, in nats.
     by_repeat : ndarray of shape (n_repeats, M)
+        Mean log-loss per test row in each repeat, in nats.
     """
 
     sizes: Integers
@@ -234,15 +236,15 @@ def subsampled_losses(
 
     :func:`~sklearn_mdl.metrics.surplus_description_length` and
     :func:`~sklearn_mdl.metrics.sample_complexity` take ``losses`` and ``sizes`` of such
-    a curve. For a switcher, you get such a curve of its mixture without further fits.
-    This function accepts any classifier, but needs a fit for every size and repeat.
+    a curve. A switcher provides the curve of its mixture without further fits. This
+    function accepts any classifier, but fits it for every size and repeat.
 
     Parameters
     ----------
     estimator : classifier
         A classifier with ``fit`` and ``predict_proba``, which is copied. As in
         :class:`~sklearn_mdl.baselines.BlockwiseCode`, features are standardised with
-        the rows of each fit, and no label is impossible.
+        the rows of each fit, and no label has probability zero.
     train, test : (X, y)
         Features of shape (n, d) and labels of shape (n,). Subsamples are drawn from the
         train part without replacement, and are nested within a repeat.
@@ -250,6 +252,7 @@ def subsampled_losses(
         Increasing sizes. None is 12 sizes in geometric progression, from 1 to all train
         rows.
     n_repeats : int, default=5
+        Number of times to draw the subsamples.
     random_state : int, RandomState instance or None, default=None
 
     Returns
@@ -261,14 +264,14 @@ def subsampled_losses(
     TypeError
         If the estimator has no ``fit`` or no ``predict_proba``.
     ValueError
-        If sizes do not increase within the train rows, if `n_repeats` is below 1, or if
-        the parts have different features.
+        If sizes do not increase from 1 to at most the number of train rows, if
+        `n_repeats` is below 1, or if the parts have features of different widths.
 
     Warns
     -----
     UserWarning
-        If the last fit of a repeat or its predictions raised. An earlier fit or the
-        class frequencies then predicted instead.
+        If the last fit of a repeat or its predictions raised. In this case an earlier
+        fit or the class frequencies predicted instead.
 
     References
     ----------
@@ -296,29 +299,29 @@ def subsampled_losses(
     check_class_labels(y)
     classes, places = np.unique(np.concatenate([y, y_test]), return_inverse=True)
     labels, test_labels = places[: len(y)], places[len(y) :]
-    at = _checked_sizes(sizes, len(y))
+    counts = _checked_sizes(sizes, len(y))
     if n_repeats < 1:
         raise invalid("n_repeats", "at least 1", n_repeats, "pass n_repeats=5")
     rng = check_random_state(random_state)
-    found, failed = np.empty((n_repeats, len(at))), None
+    by_repeat, failed = np.empty((n_repeats, len(counts))), None
     for repeat in range(n_repeats):
         order = rng.permutation(len(y))
         refits = Refits(estimator, len(classes), int(rng.randint(2**31 - 1)))
-        asked = [(X_test, test_labels, np.arange(len(y_test)))] * len(at)
-        losses = refits.losses(X, labels, at.tolist(), order, asked)
-        found[repeat] = [loss.mean() for loss in losses]
+        queries = [(X_test, test_labels, np.arange(len(y_test)))] * len(counts)
+        losses = refits.losses(X, labels, counts.tolist(), order, queries)
+        by_repeat[repeat] = [loss.mean() for loss in losses]
         failed = refits if refits.failure else failed
     if failed is not None:
         failed.warn_of_failure()
-    return SubsampledLosses(at, found.mean(0), found)
+    return SubsampledLosses(counts, by_repeat.mean(0), by_repeat)
 
 
 def _checked_sizes(sizes: ArrayLike | None, n_rows: int) -> Integers:
     if sizes is None:
         return np.unique(np.rint(np.geomspace(1, n_rows, N_SIZES)).astype(np.int64))
-    found = np.asarray(sizes)
-    whole = found.ndim == 1 and found.dtype.kind in "iu" and found.size > 0
-    if not whole or np.any(np.diff(found, prepend=0) <= 0) or found[-1] > n_rows:
-        required = f"increasing integers from 1 to the {n_rows} train rows"
-        raise invalid("sizes", required, sizes, "leave them out for the default")
-    return found.astype(np.int64)
+    array = np.asarray(sizes)
+    whole = array.ndim == 1 and array.dtype.kind in "iu" and array.size > 0
+    if not whole or np.any(np.diff(array, prepend=0) <= 0) or array[-1] > n_rows:
+        required = f"increasing integers from 1 to {n_rows}, the number of train rows"
+        raise invalid("sizes", required, sizes, "pass sizes=None for the default")
+    return array.astype(np.int64)

@@ -45,7 +45,7 @@ def usable_information(
 
     ``I_V(X -> Y) = H_V(Y) - H_V(Y | X)`` is the lowest expected log-loss of the family
     without the features minus the lowest with the features. Predictors are fitted on
-    the train rows, and losses are means over test rows.
+    the train rows, and their losses are averaged over the test rows.
 
     Parameters
     ----------
@@ -84,19 +84,19 @@ def usable_information(
         estimator = make_pipeline(StandardScaler(), logistic)
     check_classifier(estimator, "usable_information")
     rows, labels = checked_pair(*train)
-    tested, wanted = checked_pair(*test)
+    test_rows, test_labels = checked_pair(*test)
     classes, counts = np.unique(labels, return_counts=True)
-    places = checked_places(classes, wanted)
-    proba = predict_proba(clone(estimator).fit(rows, labels), tested)
-    least = np.finfo(np.float64).tiny  # an unbounded family may predict that a label
-    right = np.maximum(proba[np.arange(len(places)), places], least)  # is impossible
-    without = -float(np.log(counts[places] / counts.sum()).mean())
-    given = -float(np.log(right).mean())
-    return UsableInformation(without - given, without, given)
+    places = checked_places(classes, test_labels)
+    proba = predict_proba(clone(estimator).fit(rows, labels), test_rows)
+    least = np.finfo(np.float64).tiny  # some classifiers predict zero for a label
+    right = np.maximum(proba[np.arange(len(places)), places], least)
+    entropy = -float(np.log(counts[places] / counts.sum()).mean())
+    conditional = -float(np.log(right).mean())
+    return UsableInformation(entropy - conditional, entropy, conditional)
 
 
 def checked_places(classes: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return the indices of labels among sorted classes."""
+    """Return the index of each label among the sorted classes."""
     unknown = labels[~np.isin(labels, classes)]
     if len(unknown):
         given, cure = unknown.tolist()[0], "leave out rows of other classes"

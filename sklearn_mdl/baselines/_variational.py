@@ -49,10 +49,10 @@ class VariationalCode(LabelledEstimator):
 
         KL(q || p) + E_q[-log p(y | X, w)]
 
-    nats, which is minus the evidence lower bound. Under the Gaussian prior, this is an
-    upper bound on minus the log evidence. That is the codelength of the Bayesian
-    mixture over all weights of this probe. It includes the cost of the scales of the
-    prior. The code gives a single number for all labels and no learning curve.
+    nats, which is minus the evidence lower bound. Under the Gaussian prior, this cost
+    includes the scales of the prior. It is an upper bound on minus the log evidence,
+    the codelength of the Bayesian mixture over all weights of the probe. The code gives
+    a single number for all labels and no learning curve.
 
     Parameters
     ----------
@@ -84,9 +84,9 @@ class VariationalCode(LabelledEstimator):
     codelength_ : float
         ``weights_codelength_ + labels_codelength_``, in nats.
     weights_codelength_ : float
-        The divergence plus the cost of the scales of a Gaussian prior.
+        The divergence, plus the cost of the scales for a Gaussian prior.
     labels_codelength_ : float
-        Measured expected log-loss of all labels under ``q``.
+        Expected log-loss of all labels under ``q``, measured by drawing weights.
     standard_error_ : float
         Standard error of ``labels_codelength_``, in nats.
     prior_scales_ : list of (float, float) or None
@@ -152,8 +152,8 @@ class VariationalCode(LabelledEstimator):
         labels, error = _expected_loss(net, x, y, self.n_draws, generator)
         if not math.isfinite(labels) or not math.isfinite(float(net.kl().detach())):
             raise ValueError(
-                "The weights must converge, but diverged; pass lr=0.003 or scale "
-                "the features"
+                "The weights must converge, but diverged; pass lr=0.003, or scale the "
+                "features with StandardScaler"
             )
         weights = net.cost()
         self.uniform_codelength_ = data.uniform
@@ -209,7 +209,7 @@ def _expected_loss(
     return float(draws.mean(0).sum()), float(variance.sqrt())
 
 
-# Scales of the Gaussian prior, one of whose indices is sent for each group.
+# Binary logs of the Gaussian prior's scales. For each group, one index is sent.
 LOG2_SCALES = range(-10, 6)
 START_LOG_VARIANCE = -6.0
 # Molchanov, Ashukha and Vetrov, 2017, equation 14.
@@ -221,7 +221,7 @@ def _log_variances(*shape: int) -> nn.Parameter:
 
 
 class BayesianLayer(nn.Module, ABC):
-    """A linear layer with a normal distribution over its weights.
+    """A linear layer whose weights have a normal distribution.
 
     Parameters
     ----------
@@ -244,8 +244,8 @@ class BayesianLayer(nn.Module, ABC):
     def forward(self, x: Tensor, generator: torch.Generator) -> Tensor:
         """Draw outputs (n, n_outputs) of rows (n, n_inputs), each with fresh weights.
 
-        Given its input, the outputs of a row are independent normals, which are drawn
-        instead of the weights.
+        Given a row, its outputs are independent normals. The outputs are drawn instead
+        of the weights.
         """
         x = self._gated(x, generator)
         mean = torch.addmm(self.bias, x, self.weight.T)
@@ -293,7 +293,7 @@ class GaussianLayer(BayesianLayer):
 
     @torch.no_grad()
     def scales(self) -> list[float]:
-        """Return the scales of the prior to send, for weights and biases."""
+        """Return the prior's scales to send, one for weights and one for biases."""
         logs = [float(best_log_scale(*group)) / math.log(2) for group in self._groups]
         return [
             2.0 ** min(max(round(x), LOG2_SCALES[0]), LOG2_SCALES[-1]) for x in logs
@@ -348,7 +348,7 @@ class BayesianPerceptron(nn.Module):
         last = len(layer_sizes) - 2
         self.layers: list[BayesianLayer] = []
         for i, (n_inputs, n_outputs) in enumerate(pairwise(layer_sizes)):
-            # Gates are factors, so a layer that begins at zero would never learn.
+            # Gates multiply the inputs, so a layer of zeros would never learn.
             is_zero = i == last and prior == "gaussian"
             spread = 0.0 if is_zero else n_inputs**-0.5
             self.layers.append(LAYERS[prior](n_inputs, n_outputs, spread, generator))
@@ -367,30 +367,30 @@ class BayesianPerceptron(nn.Module):
 
     @torch.no_grad()
     def cost(self) -> float:
-        """Return the nats for the weights of the code."""
+        """Return the cost of all weights in nats."""
         return sum(layer.cost() for layer in self.layers)
 
 
 def gaussian_kl(
     mean: Tensor, log_variance: Tensor, log_scale: Tensor | float
 ) -> Tensor:
-    """Return nats of divergence of normals from ``N(0, exp(2 log_scale))``."""
+    """Return the divergence of normals from ``N(0, exp(2 log_scale))`` in nats."""
     log_scale = torch.as_tensor(log_scale)
     ratio = (mean.square() + log_variance.exp()) * (-2 * log_scale).exp()
     return 0.5 * (ratio - 1 - log_variance + 2 * log_scale).sum()
 
 
 def best_log_scale(mean: Tensor, log_variance: Tensor) -> Tensor:
-    """Return the log of the scale with the smallest divergence of a group."""
+    """Return the log of the scale that minimises the divergence of a group."""
     return 0.5 * (mean.square() + log_variance.exp()).mean().log()
 
 
 def log_uniform_kl(log_alpha: Tensor) -> Tensor:
     """Return the divergence of ``N(m, s^2)`` from ``1 / |z|``.
 
-    It only depends on ``alpha = s^2 / m^2``. The constant is chosen so that it tends to
-    zero as alpha grows. This is an approximation by Molchanov, Ashukha and Vetrov
-    (2017).
+    The divergence only depends on ``alpha = s^2 / m^2``. Its constant is chosen so that
+    it tends to zero as alpha grows. The approximation is by Molchanov, Ashukha and
+    Vetrov (2017).
     """
     fitted = K1 * torch.sigmoid(K2 + K3 * log_alpha) - 0.5 * softplus(-log_alpha) - K1
     return -fitted

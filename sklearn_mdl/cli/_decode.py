@@ -20,9 +20,9 @@ EXAMPLE = "sklearn-mdl decode features.npy labels.mdl --out decoded.npy"
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
-    _options.add_features(parser, "; labels in it are not read")
+    _options.add_features(parser, "; labels in this file are ignored")
     _options.add(parser, "message", "a message written by encode", "MESSAGE", type=Path)
-    _options.add_groups(parser, "; same as for encode")
+    _options.add_groups(parser, "; pass the same file as to encode")
     _options.add_output(parser, "LABELS", ".npy, or .txt with one label per line")
     _options.add_switcher(parser)
 
@@ -34,18 +34,18 @@ def run(options: argparse.Namespace) -> None:
     if options.out.suffix not in SUFFIXES:
         raise ValueError(
             f"--out must end in {' or '.join(SUFFIXES)}, got {str(options.out)!r}; "
-            "choose one of these"
+            "for example, pass --out labels.npy"
         )
     switcher = _options.switcher_of(options)
     if not options.message.is_file():
         raise FileNotFoundError(
-            f"MESSAGE must be an existing file, got {str(options.message)!r}; check it"
+            f"MESSAGE must be a file, got {str(options.message)!r}; run encode first"
         )
     message = options.message.read_bytes()
     is_text = options.out.suffix == ".txt"
     if is_text:
-        read = sklearn_mdl.switcher.LabelMessage.from_bytes(message)
-        _check_lines(read.header["labels"]["classes"])
+        header = sklearn_mdl.switcher.LabelMessage.from_bytes(message).header
+        _check_lines(header["labels"]["classes"])
     X = sklearn_mdl.datasets.load_features(options.features)
     y = sklearn_mdl.decode_labels(switcher, X, message, _options.groups_of(options))
     if is_text:
@@ -60,5 +60,5 @@ def _check_lines(classes: Iterable[object]) -> None:
     for label in map(str, classes):
         if label.splitlines() != [label]:
             raise ValueError(
-                f"Labels in a .txt file must be single lines, got {label!r}; write .npy"
+                f"Labels in .txt must be single lines, got {label!r}; pass --out X.npy"
             )

@@ -8,14 +8,14 @@ import math
 import sklearn_mdl
 from sklearn_mdl.cli import _options
 
-HELP = "Compress labels, for a receiver with the same features."
+HELP = "Compress labels for a receiver who has the same features."
 EXAMPLE = "sklearn-mdl encode features.npy labels.npy --out labels.mdl"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     _options.add_features(parser)
-    default = " (default: FEATURES, if it also contains them)"
+    default = " (default: FEATURES, if it also contains labels)"
     _options.add_labels(parser, default, nargs="?")
     _options.add_groups(parser, "; the receiver needs the same file")
     _options.add_output(parser, "MESSAGE", "where to write the message")

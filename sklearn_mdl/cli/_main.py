@@ -26,14 +26,14 @@ EXAMPLES = """examples:
       FEATURES_DIR contains DATASET/ENCODER.npy and DATASET/labels.npy (.npz and
       .safetensors too), or is one such DATASET
   sklearn-mdl race FEATURES_DIR --labels labels.txt --classes 10 --within 0.1
-      compare encoders while you label, and stop when the answer is certain
+      compare encoders while you label, and stop when the best one is clear
   sklearn-mdl score features.npy labels.npy
       codelength of one set of labels given one set of features
   sklearn-mdl remix losses.npy --prior bayes --prior fixed-share:m=11
       codelengths under other priors, from losses saved by score
   sklearn-mdl encode features.npy labels.npy --out labels.mdl
   sklearn-mdl decode features.npy labels.mdl --out decoded.npy
-      labels to bytes and back, in a message about as long as the codelength
+      compress labels to about their codelength, and restore them
   sklearn-mdl shift train.npy train-labels.npy test.npy test-labels.npy
       test whether the train and test parts have the same distribution
 """
@@ -74,11 +74,11 @@ def _lacks_memory(error: Exception) -> bool:
 
 
 def _sentence(error: Exception) -> str:
-    """Return an error as one line."""
+    """Return the message of an error as one line."""
     text = " ".join(str(error).split())
     if isinstance(error, RecursionError):
         return "The input must not be nested this deeply; check where it comes from"
-    if _lacks_memory(error) and "; " not in text:  # otherwise it has a fix
+    if _lacks_memory(error) and "; " not in text:  # otherwise it names a fix
         more = f" ({text})" if text else ""
         return f"More memory is needed than is available{more}; use less data"
     return text
@@ -96,13 +96,13 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=version)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for command in COMMANDS:
-        own = commands.add_parser(
+        subparser = commands.add_parser(
             command.EXAMPLE.split()[1],
             help=command.HELP,
             description=command.HELP,
             epilog=f"example:\n  {command.EXAMPLE}",
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        own.set_defaults(run=command.run)
-        command.add_options(own)
+        subparser.set_defaults(run=command.run)
+        command.add_options(subparser)
     return parser

@@ -15,9 +15,9 @@ import numpy as np
 import sklearn_mdl
 
 T = TypeVar("T")
-Features = dict[str, tuple[Any, ...]]  # features by encoder, labels, perhaps groups
-FEATURES_HELP = ".npy, .npz or .safetensors: a row of numbers for each example"
-LABELS_HELP = "labels in a file of one of these kinds: a class for each row"
+Features = dict[str, tuple[Any, ...]]  # dataset: features by encoder, labels[, groups]
+FEATURES_HELP = ".npy, .npz or .safetensors file with a row of numbers for each example"
+LABELS_HELP = "file of one of these kinds with a label for each row"
 PRECISIONS = ("float32", "bfloat16", "tf32")  # as in switchers
 READOUTS = ("default", "linear", "closed-form", "nets", "mixed", "drift")
 
@@ -30,7 +30,7 @@ def add(
     default: Any = None,
     **settings: Any,
 ) -> None:
-    """Add an argument; a default sets its type and is appended to its help."""
+    """Add an argument. A default also sets its type and is appended to its help."""
     if default is not None:
         help = f"{help} (default: {default})"
         settings = {"type": type(default), **settings}
@@ -64,14 +64,14 @@ def add_labels(
 def add_groups(parser: argparse.ArgumentParser, more: str = "") -> None:
     """Add the file of groups."""
     help = (
-        "a group for each row, such as a patient, in a file of the same kind; "
-        "labels of a group are learned only after all its rows are coded"
+        "file of the same kinds with the group of each row, such as its patient; a "
+        "group's labels are learned only after all of its rows are coded"
     )
     add(parser, "--groups", help + more, "PATH", type=Path)
 
 
 def groups_of(options: argparse.Namespace) -> np.ndarray | None:
-    """Read the file of groups, if there is one."""
+    """Read the file of groups, if one is given."""
     if options.groups is None:
         return None
     return sklearn_mdl.datasets.load_groups(options.groups)
@@ -91,41 +91,41 @@ def add_seed(parser: argparse.ArgumentParser) -> None:
 
 def add_results(parser: argparse.ArgumentParser, default: Path) -> None:
     """Add the folder that results are written to."""
-    help = "folder for tables and a page"
+    help = "folder for the tables and the page"
     add(parser, "--out", help, "DIR", default, type=Path)
 
 
 def add_selection(parser: argparse.ArgumentParser) -> None:
     """Add the options for :func:`selected`: datasets, encoders and rows."""
     for name in ("datasets", "encoders"):
-        add(parser, f"--{name}", f"only these {name}", "NAME", nargs="+")
-    help = "use at most this many rows of each dataset, drawn at random by --seed"
+        add(parser, f"--{name}", f"rank only these {name}", "NAME", nargs="+")
+    help = "use at most this many rows of each dataset, drawn at random with --seed"
     add(parser, "--max-rows", help, "N", type=int)
 
 
 def selected(features: Features, options: argparse.Namespace) -> Features:
     """Return the datasets, encoders and rows selected by the options."""
     for name in (
-        name for title, (own, *_) in features.items() for name in (title, *own)
+        name for title, (arrays, *_) in features.items() for name in (title, *arrays)
     ):
         if re.search(r"[\x00-\x1f\x7f-\x9f]", name):  # would control the terminal
             raise ValueError(f"Names must be printable, got {name!r}; rename the file")
-    found = _named(features, options.datasets, "--datasets")
+    chosen = _named(features, options.datasets, "--datasets")
     if options.encoders is not None:
-        found = {
+        chosen = {
             name: (_named(arrays, options.encoders, f"--encoders on {name}"), *rest)
-            for name, (arrays, *rest) in found.items()
+            for name, (arrays, *rest) in chosen.items()
         }
     most = options.max_rows
     if most is None:
-        return found
+        return chosen
     if most < 1:
         raise ValueError(
             f"--max-rows must be at least 1, got {most}; for example, pass "
             "--max-rows 1000"
         )
     drawn = {}
-    for name, (arrays, *rest) in found.items():  # labels, and groups if there are any
+    for name, (arrays, *rest) in chosen.items():  # rest: labels, perhaps groups
         order = np.random.default_rng(options.seed).permutation(len(rest[0]))
         rows = np.sort(order[:most])
         features = {encoder: X[rows] for encoder, X in arrays.items()}
@@ -133,41 +133,41 @@ def selected(features: Features, options: argparse.Namespace) -> Features:
     return drawn
 
 
-def _named(found: dict[str, T], names: Sequence[str] | None, what: str) -> dict[str, T]:
+def _named(items: dict[str, T], names: Sequence[str] | None, what: str) -> dict[str, T]:
     """Return the items with these names, or all if ``names`` is None."""
     if names is None:
-        return found
-    unknown = [name for name in names if name not in found]
+        return items
+    unknown = [name for name in names if name not in items]
     if unknown:
         raise ValueError(
-            f"{what} must be among {list(found)}, got {unknown[0]!r}; choose from these"
+            f"{what} must be among {list(items)}, got {unknown[0]!r}; choose from these"
         )
-    return {name: found[name] for name in names}
+    return {name: items[name] for name in names}
 
 
 def add_device(parser: argparse.ArgumentParser) -> None:
     """Add the device and the precision."""
     add(parser, "--device", "where to compute, such as cpu or cuda:0", "NAME", "auto")
     help = (
-        "precision to which factors of matrix products are rounded when networks are "
-        "trained, if the hardware supports it"
+        "number format to which the factors of matrix products are rounded while "
+        "networks are trained, if the hardware supports it"
     )
     add_choice(parser, "--precision", PRECISIONS, help)
 
 
 def add_orders(parser: argparse.ArgumentParser, default: int | None) -> None:
-    """Add the number of orders, and of cells that are scored in parallel."""
-    said = default or "4 for at most 500 labels and no --readouts, else 1"
-    help = f"random orders of each dataset (default: {said})"
+    """Add the number of orders, and the number of cells to score in parallel."""
+    shown = default or "4 for at most 500 labels and no --readouts, else 1"
+    help = f"number of random orders of each dataset (default: {shown})"
     parser.add_argument("--n-orders", type=int, default=default, metavar="N", help=help)
-    add(parser, "--n-jobs", "cells scored in parallel", "N", 2)
+    add(parser, "--n-jobs", "number of cells to score in parallel", "N", 2)
 
 
 def add_permutations(parser: argparse.ArgumentParser) -> None:
     """Add the number of permutations of a test."""
     help = (
-        "permutations of the labels for a p-value of the code of the kernel readouts, "
-        "such as 99 (default: no test)"
+        "number of label permutations, such as 99, for a p-value of the kernel "
+        "readouts' code (default: no test)"
     )
     add(parser, "--permutations", help, "N", type=int)
 
@@ -198,7 +198,7 @@ def readouts_of(options: argparse.Namespace) -> str | None:
 def add_switcher(parser: argparse.ArgumentParser) -> None:
     """Add the options of a switcher, for :func:`switcher_of`."""
     add_readouts(parser)
-    help = "prior by name, as in remix"
+    help = "prior over readouts, such as bayes or fixed-share:m=11"
     add(parser, "--switching", help, "PRIOR", "learned-share")
     help = "evaluate the rows in the order of the file, without shuffling"
     add_flag(parser, "--keep-order", help)
@@ -210,19 +210,19 @@ def add_targets(parser: argparse.ArgumentParser) -> None:
     """Add the kind of labels, for :func:`kind_of`."""
     help = (
         "kind of labels: auto treats floats as real numbers unless all are whole, and "
-        "raises an error for whole floats with many values"
+        "rejects whole floats with many distinct values"
     )
     add_choice(parser, "--targets", ("auto", "classes", "real"), help)
 
 
 def kind_of(options: argparse.Namespace, labels: Mapping[str, np.ndarray]) -> type[Any]:
-    """Return the kind of switcher for labels by dataset, all of the same kind."""
+    """Return the switcher class for all datasets, whose labels must be of one kind."""
     check = sklearn_mdl.model_selection.checked_targets
     real = [name for name, y in labels.items() if check(y, name, options.targets)]
     if 0 < len(real) < len(labels):
         raise ValueError(
             "Labels must be classes on all datasets or real numbers on all, but only "
-            f"some, such as {real[0]}, are real; pass --datasets or --targets"
+            f"some, such as {real[0]}, are real; pass --datasets or --targets classes"
         )
     if real:
         return sklearn_mdl.MDLReadoutSwitcherRegressor
@@ -250,7 +250,7 @@ def switcher_of(
 def parse_prior(text: str) -> sklearn_mdl.switching.SwitchingPrior:
     """Return the prior for ``name`` or ``name:param=value,...``.
 
-    Values are Python literals, otherwise plain text.
+    Values that are not Python literals are read as plain text.
     """
     name, colon, rest = text.partition(":")
     prior = sklearn_mdl.switching.as_prior(name)
@@ -278,7 +278,7 @@ def _literal(text: str) -> object:
 def load_rows(
     features: Path, labels: Path, targets: str = "classes"
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Load features and their labels; errors name the file."""
+    """Load features and their labels. Errors name the file."""
     X = sklearn_mdl.datasets.load_features(features)
     y = np.asarray(sklearn_mdl.datasets.load_labels(labels))
     sklearn_mdl.model_selection.checked_targets(y, str(labels), targets)
@@ -313,7 +313,7 @@ def check_output(
     inputs: Iterable[Path | None],
     is_ours: Callable[[Path], bool] | None = None,
 ) -> None:
-    """Raise for an output that cannot be written after the run, or is an input.
+    """Raise for an output that could not be written after the run, or is an input.
 
     An existing file is replaced if ``is_ours`` is True for it.
     """

@@ -1,4 +1,4 @@
-"""``sklearn-mdl race``: compare encoders while you label, until one is certain."""
+"""``sklearn-mdl race``: compare encoders while you label, until the best is clear."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 import sklearn_mdl
 from sklearn_mdl.cli import _options
 
-HELP = "Compare encoders while you label, and stop once the answer is certain."
+HELP = "Compare encoders while you label, and stop when the best one is clear."
 EXAMPLE = "sklearn-mdl race FEATURES --labels labels.txt --classes 10 --within 0.1"
 POLL_SECONDS = 0.5
 FORECAST_EVERY = 10  # labels
@@ -22,34 +22,34 @@ FORECAST_EVERY = 10  # labels
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     help = (
-        "directory of ENCODER.npy (.npz, .safetensors): a row for each example, in the "
-        "order in which they are labelled"
+        "folder of ENCODER.npy (.npz, .safetensors) with a row for each example, in "
+        "the order in which you label them"
     )
     _options.add(parser, "features", help, "FEATURES", type=Path)
     help = (
         "text file to which you append labels, one per line, in the order of the rows; "
-        "the race follows it until it stops (default: standard input)"
+        "the race reads new lines until it stops (default: standard input)"
     )
     _options.add(parser, "--labels", help, "PATH", type=Path)
     _options.add_flag(parser, "--once", "stop at the end of the file of labels")
-    help = "classes that can occur, fixed beforehand (default: labels are real numbers)"
+    help = "number of classes that can occur (default: labels are real numbers)"
     _options.add(parser, "--classes", help, "N", type=int)
-    help = "also stop when the leader is behind by at most this, in nats per label"
+    help = "also stop when the leader is at most this many nats per label behind"
     _options.add(parser, "--within", help, "NATS", type=float)
     help = "largest probability that the race is ever wrong, however often you look"
     _options.add(parser, "--alpha", help, "N", 0.05)
     help = "exact is valid for any labels, but takes about twice as many"
     _options.add_choice(parser, "--method", ("asymptotic", "exact"), help)
-    help = "number of labels, at the start, that are learned but not compared"
+    help = "number of labels at the start that are learned but not compared"
     _options.add(parser, "--start", help, "N", 32)
-    _options.add_readouts(parser, "linear; for real numbers closed-form")
-    help = "folder that keeps every label; the race continues from there"
+    _options.add_readouts(parser, "linear, or closed-form for real numbers")
+    help = "folder that saves the race after every label; a later run continues it"
     _options.add(parser, "--out", help, "DIR", default=Path("race"), type=Path)
     _options.add_seed(parser)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Race the encoders of a directory over labels as they arrive."""
+    """Race the encoders of a folder while labels arrive."""
     features = sklearn_mdl.datasets.load_encoders(options.features)
     n_rows = len(next(iter(features.values())))
     race = sklearn_mdl.model_selection.EncoderRace(
@@ -64,16 +64,16 @@ def run(options: argparse.Namespace) -> None:
         random_state=options.seed,
     ).resume()
     if race.n_labels_:
-        print(f"continues from {race.n_labels_} labels in {options.out}")
+        print(f"continuing after {race.n_labels_} labels from {options.out}")
     if not race.should_stop_:
-        place = options.labels or "standard input"
-        print(f"next is the label of row {race.n_labels_ + 1}, in {place}", flush=True)
+        row, place = race.n_labels_ + 1, options.labels or "standard input"
+        print(f"waiting for the label of row {row} in {place}", flush=True)
     for texts in () if race.should_stop_ else _steps(options, race.labels_):
         start, end = race.n_labels_, race.n_labels_ + len(texts)
         if end > n_rows:
             raise ValueError(
                 f"{options.features} must hold a row for each of {end} labels, but it "
-                f"has {n_rows}; extract features of more rows, or leave out labels"
+                f"holds {n_rows}; extract features of more rows, or remove labels"
             )
         alive = race.alive_
         rows = {name: features[name][start:end] for name in alive}
@@ -91,7 +91,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _switcher(options: argparse.Namespace) -> sklearn_mdl.model_selection.Switcher:
-    """Return the switcher with the named list."""
+    """Return the switcher with the chosen list of readouts."""
     kind, usual = sklearn_mdl.MDLReadoutSwitcher, "linear"
     if options.classes is None:
         kind, usual = sklearn_mdl.MDLReadoutSwitcherRegressor, "closed-form"
@@ -99,7 +99,7 @@ def _switcher(options: argparse.Namespace) -> sklearn_mdl.model_selection.Switch
 
 
 def _steps(options: argparse.Namespace, known: np.ndarray) -> Iterator[list[str]]:
-    """Yield new labels as text: for a file, the lines added to it."""
+    """Yield new labels as text, from standard input or from lines added to a file."""
     if options.labels is None:
         for line in sys.stdin:
             yield [line.strip()]
@@ -119,7 +119,7 @@ def _steps(options: argparse.Namespace, known: np.ndarray) -> Iterator[list[str]
 
 
 def _lines_of(path: Path, *, whole: bool, begun: bool) -> list[str]:
-    """Return the lines of a file; if `whole`, without an incomplete last line.
+    """Return the lines of a file. If `whole`, leave out an incomplete last line.
 
     Before the first label, the file need not exist.
     """
@@ -144,28 +144,28 @@ def _check_former(
 ) -> None:
     """Reject labels that were changed after the race learned them."""
     for i, label in enumerate(seen):
-        found = lines[i] if i < len(lines) else None
-        if found != label and not (is_real and _same_number(found, label)):
-            held = "it is gone" if found is None else f"it is {found!r}"
+        line = lines[i] if i < len(lines) else None
+        if line != label and not (is_real and _same_number(line, label)):
+            state = "the line is missing" if line is None else f"it is {line!r}"
             raise ValueError(
-                f"{path} must hold {label!r} in line {i + 1}, as before, but {held}; "
-                "restore it, or begin again with another --out"
+                f"{path} must hold {label!r} in line {i + 1}, as before, but {state}; "
+                "restore the line, or start a new race with another --out"
             )
 
 
-def _same_number(found: str | None, label: str) -> bool:
+def _same_number(line: str | None, label: str) -> bool:
     try:
-        return float(found or "nan") == float(label)
+        return float(line or "nan") == float(label)
     except ValueError:
         return False
 
 
 def _labels(texts: Sequence[str], start: int, is_real: bool) -> list[str] | list[float]:
-    """Return labels for the race."""
+    """Return the labels as the race expects them."""
     for i, text in enumerate(texts, start + 1):
         if not text:
             raise ValueError(
-                f"Line {i} must hold a label, but it is empty; write one, or remove it"
+                f"Line {i} must hold a label, but it is empty; add one or remove it"
             )
     if not is_real:
         return list(texts)
@@ -181,14 +181,14 @@ def _labels(texts: Sequence[str], start: int, is_real: bool) -> list[str] | list
 def _line(
     race: sklearn_mdl.model_selection.EncoderRace, before: int, alive: Sequence[str]
 ) -> str:
-    """Describe the state of the race, encoders that just left, and the forecast."""
+    """Describe the state of the race, the encoders just dropped, and the forecast."""
     n, n_left = race.n_labels_, len(race.alive_)
-    text = f"{n} labels: {n_left} of {len(race.encoder_names_)} left"
+    text = f"{n} labels: {n_left} of {len(race.encoder_names_)} encoders left"
     if n <= race.start:
-        return f"{text}; compared from label {race.start + 1} on"
+        return f"{text}, comparison starts with label {race.start + 1}"
     text += f", {race.leader_} leads"
     if n_left < len(alive):
-        text += f"; out: {', '.join(e for e in alive if e not in race.alive_)}"
+        text += f", dropped {', '.join(e for e in alive if e not in race.alive_)}"
     if n // FORECAST_EVERY > before // FORECAST_EVERY and n >= race.start + 10:
         text += f"; {race.forecast(1000)}" if not race.should_stop_ else ""
     return text

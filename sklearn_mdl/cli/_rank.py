@@ -22,47 +22,47 @@ EXAMPLE = "sklearn-mdl rank features --out ranking --n-orders 3"
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     help = (
-        "directory of DATASET/ENCODER.npy with DATASET/labels.npy and, for rows in "
-        "groups, such as patients, DATASET/groups.npy; or one such DATASET; an .h5ad, "
-        ".parquet, .npz or .h5 file or a folder of them; a folder of "
-        "Hugging Face datasets, or one written by eva or HEAR; a .csv file of texts "
-        "and labels, encoded by n-grams"
+        "folder with DATASET/ENCODER.npy, DATASET/labels.npy and, for rows in groups "
+        "such as patients, DATASET/groups.npy; or one such DATASET; or an .h5ad, "
+        ".parquet, .npz or .h5 file, or a folder of them; or a folder of Hugging Face "
+        "datasets, or one written by eva or HEAR; or a .csv file of labelled texts, "
+        "which are encoded by n-grams"
     )
     _options.add(parser, "features", help, "FEATURES", type=Path)
-    help = "column of labels, if a file has several"
+    help = "column of labels, if a file has several such columns"
     _options.add(parser, "--label", help, "COLUMN")
     help = "column of texts in a .csv file (default: text)"
     _options.add(parser, "--text", help, "COLUMN")
-    help = "only these splits, if files have splits (default: all rows)"
+    help = "use only rows of these splits, if files have splits (default: all rows)"
     _options.add(parser, "--splits", help, "NAME", nargs="+")
     help = (
-        "column with the group of each row, such as a patient; labels of a group are "
-        "learned only after all its rows are coded (default: DATASET/groups.npy)"
+        "column with the group of each row, such as its patient; a group's labels are "
+        "learned only after all of its rows are coded (default: DATASET/groups.npy)"
     )
     _options.add(parser, "--groups", help, "COLUMN")
     _options.add_results(parser, default=Path("ranking"))
     _options.add_selection(parser)
     help = (
-        "what to do with a dataset without features of an encoder, and with rows "
+        "what to do with datasets for which an encoder has no features, and with rows "
         "without a label"
     )
     _options.add_choice(parser, "--missing", ("raise", "drop"), help)
     help = "datasets that are also ranked separately; may be repeated"
     _options.add(parser, "--dataset-group", help, "NAME=DATASET,...", action="append")
-    help = "start no cell after this time; until then, score up to --n-orders orders"
+    help = "score up to --n-orders orders, but start no cell after this time"
     _options.add(parser, "--time-budget", help, "SECONDS", type=float)
     help = (
-        "first race the encoders on each dataset, and do not score those that lose; "
-        "the value, such as 0.05, is the highest probability of eliminating the best "
-        "one on a dataset (default: no race)"
+        "race the encoders on each dataset first, and do not score the losers; the "
+        "value, such as 0.05, is the highest probability of eliminating the best "
+        "encoder on a dataset (default: no race)"
     )
     _options.add(parser, "--eliminate", help, "N", type=float)
     help = (
-        "also code the features of the N best encoders in pairs, side by side; the "
-        "page then shows what one adds to another (default: no pairs)"
+        "also score pairs of the N best encoders, with concatenated features; the page "
+        "then shows what a second encoder adds (default: no pairs)"
     )
     _options.add(parser, "--pairs", help, "N", type=int)
-    help = "only list cells, memory and an estimate of the time"
+    help = "only list the cells, their memory and the estimated time"
     _options.add_flag(parser, "--dry-run", help)
     help = "also report the accuracy of a linear probe on a held-out fifth of the rows"
     _options.add_flag(parser, "--accuracy", help)
@@ -83,8 +83,8 @@ def run(options: argparse.Namespace) -> None:
     _check_pairs(options)
     if not _text.is_table(options):
         _check_datasets(options.features, options.datasets or [])
-    found = _found(options)
-    datasets = _options.selected(found.datasets, options)
+    representations = _representations(options)
+    datasets = _options.selected(representations.datasets, options)
     scorer = sklearn_mdl.RepresentationScorer(
         _switcher(options, datasets),
         targets=options.targets,
@@ -102,18 +102,18 @@ def run(options: argparse.Namespace) -> None:
     )
     if options.dry_run:
         cells = scorer.dry_run(datasets)  # print nothing if an error is raised
-        print(found, cells, sep="\n\n")
+        print(representations, cells, sep="\n\n")
         return
     _options.make_folder(options.out)
     scorer.fit(datasets)
-    found_pairs = sklearn_mdl.report.side_by_side(scorer, datasets, options.pairs or 0)
+    pairs = sklearn_mdl.report.side_by_side(scorer, datasets, options.pairs or 0)
     comparison = _accuracies(scorer, datasets) if options.accuracy else None
-    print_results(scorer, options.out, comparison, found_pairs)
-    print(f"\n{found}")
-    print(f"kept in {options.out / 'cells'}; run again to score missing cells")
+    print_results(scorer, options.out, comparison, pairs)
+    print(f"\n{representations}")
+    print(f"saved cells in {options.out / 'cells'}; run again to score missing cells")
 
 
-def _found(options: argparse.Namespace) -> Representations:
+def _representations(options: argparse.Namespace) -> Representations:
     """Load features, or encode the texts of a CSV file."""
     if _text.is_table(options):
         return _text.encoded_table(options)
@@ -127,7 +127,7 @@ def _found(options: argparse.Namespace) -> Representations:
 
 
 def _switcher(options: argparse.Namespace, datasets: _options.Features) -> Any:
-    """Return the switcher for list, device and precision, or None without options."""
+    """Return the switcher for the options, or None if all have their defaults."""
     where = {"device": options.device, "precision": options.precision}
     if options.readouts is None and where == {"device": "auto", "precision": "float32"}:
         return None
@@ -138,7 +138,7 @@ def _switcher(options: argparse.Namespace, datasets: _options.Features) -> Any:
 def _accuracies(
     scorer: sklearn_mdl.RepresentationScorer, datasets: _options.Features
 ) -> ProtocolComparison:
-    """Return held-out accuracies on the datasets that were ranked."""
+    """Return the held-out accuracies of linear probes on the ranked datasets."""
     return sklearn_mdl.compare_protocols(
         None,
         {name: datasets[name] for name in scorer.dataset_names_},
@@ -149,12 +149,12 @@ def _accuracies(
 
 
 def _check_pairs(options: argparse.Namespace) -> None:
-    """Raise for fewer than two encoders in pairs, and for pairs in limited time."""
+    """Raise for pairs of fewer than two encoders, and for pairs with a time budget."""
     if options.pairs is None:
         return
     if options.pairs < 2:
         raise ValueError(
-            f"--pairs must be at least 2, got {options.pairs}; pass 3, or leave it out"
+            f"--pairs must be at least 2, got {options.pairs}; pass --pairs 3"
         )
     if options.time_budget is not None:
         raise ValueError(
@@ -164,7 +164,7 @@ def _check_pairs(options: argparse.Namespace) -> None:
 
 
 def _check_apart(features: Path, out: Path) -> None:
-    """Raise for results inside the features, which the next run would read."""
+    """Raise for results inside the folder of features, which the next run reads."""
     features = features.resolve()
     for folder in (out.resolve(), (out / "cells").resolve()):
         if folder.is_relative_to(features):
@@ -182,14 +182,14 @@ def _check_datasets(features: Path, names: Sequence[str]) -> None:
     known = {path.stem for path in files} | {path.name for path in files}
     unknown = [name for name in names if name not in known]
     if unknown and features.exists():
-        there = sorted(path.name for path in folders) or sorted(known)
+        names = sorted(path.name for path in folders) or sorted(known)
         raise ValueError(
-            f"--datasets must be among {there}, got {unknown[0]!r}; choose from these"
+            f"--datasets must be among {names}, got {unknown[0]!r}; choose from these"
         )
 
 
 def _groups(texts: Sequence[str]) -> dict[str, list[str]] | None:
-    """Read groups of datasets, as in natural=cifar100,svhn."""
+    """Read groups of datasets given as natural=cifar100,svhn."""
     groups: dict[str, list[str]] = {}
     for text in texts:
         name, equals, members = text.partition("=")
@@ -210,9 +210,9 @@ def print_results(
 ) -> None:
     """Print a ranking, write its tables and page, and name their files."""
     print(scorer.summary())
-    found = sklearn_mdl.report.Comparison(scorer, {}, *pairs)
+    result = sklearn_mdl.report.Comparison(scorer, {}, *pairs)
     if pairs[0]:
-        print(f"\n{found.lines()[-1]}")
+        print(f"\n{result.lines()[-1]}")
     for name, ranking in scorer.dataset_groups_.items():
         title = f"Average ranks on {name}"
         print(f"\n{sklearn_mdl.model_selection.ranking_text(ranking, title)}")
@@ -220,5 +220,5 @@ def print_results(
         print(f"\n{comparison.summary()}")
     seconds = sum(cell.seconds for cell in scorer.cells_)
     print(f"\n{len(scorer.cells_)} cells, {seconds / len(scorer.cells_):.1f} s each")
-    for path in sklearn_mdl.write_results(found, out, comparison):
+    for path in sklearn_mdl.write_results(result, out, comparison):
         print(f"wrote {path}")

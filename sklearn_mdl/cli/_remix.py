@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sklearn_mdl.switching import ForwardTrace
 
 POOLED = ", pooled"  # only if predictions of kinds were stored
-MAX_ROWS = 1000  # of a posterior in a table, at most
+MAX_ROWS = 1000  # largest number of rows in the table of a posterior
 
 
 HELP = "Mix stored losses under other priors without training again."
@@ -40,7 +40,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     choices = ("uniform", "architecture", "stored")
     _options.add(parser, "--weights", help, default="stored", choices=choices)
-    help = "where to write codelengths and posteriors"
+    help = "folder for codelengths and posteriors (default: none are written)"
     _options.add(parser, "--out", help, "DIR", type=Path)
 
 
@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> None:
     priors = {text: _options.parse_prior(text) for text in texts}
     stored = sklearn_mdl.switcher.load_losses(options.losses)
     for prior in priors.values():
-        prior.check_length(stored.n_samples)  # check all before mixing
+        prior.check_length(stored.n_samples)  # before any losses are mixed
     stored = replace(stored, weights=_weights(stored, options.weights))
     stems = sklearn_mdl.model_selection.file_stems(priors)
     if options.out is not None:
@@ -64,7 +64,7 @@ def run(options: argparse.Namespace) -> None:
     titles = [text + (POOLED if stored.mixtures else "") for text in priors]
     width = max(len("best readout"), *map(len, titles))
     print(*_lines_before(stored, width), sep="\n")
-    # Without kinds there may be thousands of columns, so not all rows are kept.
+    # Without kinds a posterior may have thousands of columns, so rows are thinned.
     kinds = stored.architectures
     kept = MAX_ROWS if kinds is None else None
     for stem, (text, prior) in zip(stems, priors.items(), strict=True):

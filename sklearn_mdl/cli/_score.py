@@ -12,7 +12,7 @@ import sklearn_mdl
 from sklearn_mdl._core.unsupported import GROUPS, PERMUTATIONS, unsupported
 from sklearn_mdl.cli import _options
 
-HELP = "Codelength of labels given features."
+HELP = "Compute the codelength of labels given features."
 EXAMPLE = "sklearn-mdl score features.npy labels.npy --switching bayes"
 
 
@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _check_permutations(options: argparse.Namespace) -> None:
-    """Raise now for options that a permutation test would reject after the run."""
+    """Raise early for options that the permutation test would reject after the run."""
     if options.permutations is None:
         return
     sklearn_mdl.switcher.check_permutations(options.permutations)
@@ -75,8 +75,8 @@ def _check_permutations(options: argparse.Namespace) -> None:
 def _permuted(test: sklearn_mdl.switcher.PermutationTest) -> str:
     nulls = test.null_codelengths
     return (
-        f"kernel readouts only: {test.codelength:.1f} nats; {len(nulls)} permutations "
-        f"of the labels: {nulls.min():.1f} to {nulls.max():.1f}, p = {test.p_value:.3g}"
+        f"p = {test.p_value:.3g}: kernel readouts need {test.codelength:.1f} nats, and "
+        f"{nulls.min():.1f} to {nulls.max():.1f} for {len(nulls)} label permutations"
     )
 
 
@@ -89,9 +89,9 @@ def _lines(switcher: Any, y: np.ndarray) -> list[str]:
         n_classes, blind = len(switcher.classes_), "uniform code"
         uniform = sklearn_mdl.uniform_codelength(n, n_classes)
         labels = np.searchsorted(switcher.classes_, y[switcher.order_])
-        own = sklearn_mdl.frequency_codelength(labels, n_classes)
-        alone = float(switcher.reference_codelengths_.sum())
-        others = {"label frequencies": own, "labels alone": alone}
+        frequencies = sklearn_mdl.frequency_codelength(labels, n_classes)
+        labels_only = float(switcher.reference_codelengths_.sum())
+        others = {"label frequencies": frequencies, "labels alone": labels_only}
         accuracy = switcher.measures().accuracy
         head = f"{n_classes} classes, {accuracy:.1%} of labels predicted correctly"
     saved = uniform - nats

@@ -14,7 +14,7 @@ from sklearn_mdl.cli import _options
 Part = tuple[np.ndarray, np.ndarray]
 
 
-HELP = "Test whether the train and test parts of a dataset differ."
+HELP = "Test whether the train and test parts of a dataset differ in distribution."
 EXAMPLE = "sklearn-mdl shift train.npy train-labels.npy test.npy test-labels.npy"
 
 
@@ -24,13 +24,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     for part, what in product(("train", "test"), helps):
         name = f"{part}_{what}"
         _options.add(parser, name, helps[what], name.upper(), type=Path)
-    help = "reshuffled splits to compare with"
+    help = "number of reshuffled splits to compare with"
     _options.add(parser, "--n-reshuffles", help, "N", 19)
     _options.add(parser, "--level", "level of the test", "N", 0.05)
-    help = "use this many rows in total, drawn at random from both parts"
+    help = "number of rows to use in total, drawn at random from both parts"
     _options.add(parser, "--max-samples", help, "N", type=int)
     _options.add(parser, "--seed", "seed of reshuffles and draws", "N", 0)
-    _options.add(parser, "--n-jobs", "splits fitted in parallel", "N", 1)
+    _options.add(parser, "--n-jobs", "number of splits to fit in parallel", "N", 1)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -41,18 +41,18 @@ def run(options: argparse.Namespace) -> None:
     ]
     if options.max_samples is not None:
         parts = _subsample(parts, options.max_samples, options.seed)
-    found = sklearn_mdl.datasets.train_test_shift(
+    shift = sklearn_mdl.datasets.train_test_shift(
         *parts,
         n_reshuffles=options.n_reshuffles,
         level=options.level,
         random_state=options.seed,
         n_jobs=options.n_jobs,
     )
-    print(found.summary())
+    print(shift.summary())
 
 
 def _subsample(parts: list[Part], max_samples: int, seed: int) -> list[Part]:
-    """Draw rows of each part, in the same proportion."""
+    """Draw rows of both parts, in proportion to their sizes."""
     n = sum(len(y) for _, y in parts)
     if max_samples < len(parts):
         raise ValueError(

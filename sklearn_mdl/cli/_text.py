@@ -18,14 +18,14 @@ WIDTH = 128
 
 
 def is_table(options: argparse.Namespace) -> bool:
-    """Return True if the path is a CSV file; raise for --text with anything else."""
-    found: bool = options.features.suffix.lower() == ".csv"
-    if options.text is not None and not found:
+    """Return True for a CSV file. Raise if --text is given with another file."""
+    is_csv: bool = options.features.suffix.lower() == ".csv"
+    if options.text is not None and not is_csv:
         raise ValueError(
             f"--text must name a column of a .csv file, got {str(options.features)!r}; "
-            "leave it out"
+            "leave out --text"
         )
-    return found
+    return is_csv
 
 
 def encoded_table(options: argparse.Namespace) -> Representations:
@@ -56,7 +56,7 @@ def encoded_table(options: argparse.Namespace) -> Representations:
 
 
 def _labelled(options: argparse.Namespace) -> tuple[dict[str, list[str]], list[str]]:
-    """Return the columns by option, for rows with a label, and remarks on them."""
+    """Return columns of labelled rows, keyed by option, and notes on dropped rows."""
     path = options.features
     columns = sklearn_mdl.datasets.read_csv(path)
     names = {"text": options.text or TEXT, "label": options.label or LABEL}
@@ -82,7 +82,7 @@ def _labelled(options: argparse.Namespace) -> tuple[dict[str, list[str]], list[s
 
 
 def _encoded(texts: list[str]) -> dict[str, np.ndarray]:
-    width = max(2, min(WIDTH, len(texts) // 2))  # a decomposition has no more
+    width = max(2, min(WIDTH, len(texts) // 2))  # few texts have few components
     return {
         name: np.asarray(sklearn_mdl.encoders.encode(encoder, texts), np.float32)
         for name, encoder in sklearn_mdl.encoders.text_baselines(width).items()

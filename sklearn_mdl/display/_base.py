@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sklearn_mdl._core.validation import invalid
 
-if TYPE_CHECKING:  # also for the modules of the displays
+if TYPE_CHECKING:  # also imported from here by the other display modules
     from matplotlib.artist import Artist as Artist
     from matplotlib.axes import Axes as Axes
     from matplotlib.axis import Axis
@@ -45,7 +45,7 @@ MARKERS = "osD^"
 LEGEND_ROWS = 24
 LEGEND_WIDTH = 48  # characters; longer names take several rows
 NARROW_LEGEND_WIDTH = 40
-OTHERS = {"color": "0.75", "linewidth": 0.8, "zorder": 1.5}  # lines without a name
+OTHERS = {"color": "0.75", "linewidth": 0.8, "zorder": 1.5}  # lines not in the legend
 NARROW = 3.6  # inches; narrower axes have their legend below
 CHARACTER = 0.075  # inches, the mean width of a character
 
@@ -124,7 +124,7 @@ class Display:
     figure_: Figure
 
     def _use_axes(self, ax: Axes | None, width: float, height: float) -> Axes:
-        """Keep the axes to draw on; None creates a figure of this size in inches."""
+        """Store the axes to draw on. None creates a figure of this size in inches."""
         if ax is None:
             pyplot = plot_extra("matplotlib.pyplot")
             ax = pyplot.subplots(figsize=(width, height), layout="constrained")[1]
@@ -132,7 +132,7 @@ class Display:
         return ax
 
     def _use_axes_beside_legend(self, ax: Axes | None, labels: Sequence[str]) -> Axes:
-        """Keep the axes to draw on; a new figure has room for a legend on the right."""
+        """Store the axes. A new figure has room for a legend on the right."""
         rows = [row for name in labels for row in _wrapped(name, LEGEND_WIDTH)]
         height = 0.6 + 0.18 * min(len(rows), LEGEND_ROWS)
         width = 6.2 + CHARACTER * longest(rows)
@@ -150,7 +150,7 @@ def plot_extra(module: str) -> ModuleType:
 
 
 def data_frame(table: Mapping[str, object], index: str) -> DataFrame:
-    """Return columns by name as a DataFrame, one of them as its index."""
+    """Return a DataFrame of named columns, one of which becomes the index."""
     return plot_extra("pandas").DataFrame(table).set_index(index)
 
 
@@ -161,8 +161,8 @@ def check_fitted(estimator: object, attribute: str) -> None:
     """Raise for an object without the fitted attribute."""
     if not hasattr(estimator, attribute):
         raise AttributeError(
-            f"{type(estimator).__name__} must have {attribute!r}; fit it, and pass it "
-            "itself, not the pipeline or search around it"
+            f"{type(estimator).__name__} must have {attribute!r}; fit it, and pass "
+            "the estimator itself, not a pipeline or search that contains it"
         )
 
 
@@ -184,7 +184,7 @@ def vectors(names: Sequence[str], **values: ArrayLike) -> list[Floats]:
     lengths = [len(names), *map(len, arrays)]
     if len(set(lengths)) > 1:
         given = f"names, {', '.join(values)}"
-        raise invalid(given, "of equal length", lengths, "give a number for each name")
+        raise invalid(given, "of equal length", lengths, "pass a number for each name")
     return arrays
 
 
@@ -193,7 +193,7 @@ def columns(values: ArrayLike, name: str, names: Sequence[str]) -> Floats:
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 2 or array.shape[1] != len(names) or not array.size:
         required = f"of shape (n, {len(names)}), n > 0"
-        raise invalid(name, required, array.shape, "give a column for each name")
+        raise invalid(name, required, array.shape, "pass a column for each name")
     return array
 
 
@@ -207,7 +207,7 @@ def check_choice(value: object, name: str, choices: Sequence[str | None]) -> Non
 
 
 def architectures(estimator: Switcher) -> dict[str, list[int]]:
-    """Return the indices of the readouts of each architecture."""
+    """Return the indices of readouts, keyed by architecture."""
     members: dict[str, list[int]] = {}
     for k, readout in enumerate(estimator.readouts_):
         members.setdefault(readout.architecture, []).append(k)
@@ -215,20 +215,20 @@ def architectures(estimator: Switcher) -> dict[str, list[int]]:
 
 
 def best_first(ranking: Ranking) -> list[int]:
-    """Return indices of the encoders of a ranking, the best average rank first."""
+    """Return the indices of a ranking's encoders, the best average rank first."""
     check_fitted(ranking, "average_ranks_")
     order: list[int] = np.argsort(ranking.average_ranks_, kind="stable").tolist()
     return order
 
 
 def encoder_styles(ranking: Ranking) -> dict[str, int]:
-    """Return the number of the line style of each encoder, the same in all figures."""
+    """Return each encoder's line style number, which is the same in all figures."""
     order = best_first(ranking)
     return {ranking.encoder_names_[i]: k for k, i in enumerate(order)}
 
 
 def dataset_of(ranking: Ranking, dataset: str | None) -> str:
-    """Return the name of a dataset of a ranking. None is the only one."""
+    """Return the name of a ranking's dataset. None stands for the only dataset."""
     check_fitted(ranking, "dataset_names_")
     names = list(ranking.dataset_names_)
     if dataset is None and len(names) == 1:
@@ -238,9 +238,9 @@ def dataset_of(ranking: Ranking, dataset: str | None) -> str:
 
 
 def codelengths_of(ranking: Ranking, dataset: str) -> Iterator[tuple[str, Floats]]:
-    """Yield encoders with mean codelengths in nats, best average rank first.
+    """Yield each encoder with its mean codelengths in nats, best average rank first.
 
-    Each order has its own labels at a step, so the mean over orders is the mean
+    Codelengths at the same step of all orders are averaged. The result is the mean
     next-step loss.
     """
     cells = [cell for cell in ranking.cells_ if cell.dataset == dataset]
@@ -263,21 +263,21 @@ def thinned(n_samples: int, max_points: int, log_x: bool) -> NDArray[np.intp]:
 
 
 def line_style(index: int) -> Style:
-    """Return colour and dashes of the line with the given number, counted from zero."""
+    """Return the colour and dashes of a line, given its number from zero."""
     cycle, colour = divmod(index, len(COLOURS))
     dashes = LINE_STYLES[cycle % len(LINE_STYLES)]
     return {"color": COLOURS[colour], "linestyle": dashes}
 
 
 def point_style(index: int) -> Style:
-    """Return colour and marker of the point with the given number, from zero."""
+    """Return the colour and marker of a point, given its number from zero."""
     cycle, colour = divmod(index, len(COLOURS))
     marker = MARKERS[cycle % len(MARKERS)]
     return {"color": COLOURS[colour], "marker": marker, "linestyle": "none"}
 
 
 def named_lines(place: ArrayLike, last: ArrayLike, max_named: int) -> list[int]:
-    """Return the lines that a legend names."""
+    """Return the lines that a legend names, by lowest place and then lowest end."""
     if not isinstance(max_named, Integral) or max_named < 1:
         raise invalid("max_named", "an integer of at least 1", max_named, "pass 12")
     return np.lexsort((last, place))[:max_named].tolist()
@@ -293,7 +293,7 @@ def note(
     offset: tuple[float, float],
     **style: Any,
 ) -> Annotation:
-    """Write small text next to a point, offset in points, without maths."""
+    """Write small plain text next to a point, at an offset in typographic points."""
     place: Style = {"textcoords": "offset points", "va": "center"}
     style = {"fontsize": "small", "parse_math": False} | style
     return ax.annotate(text, at, xytext=offset, **(place | style))
@@ -305,13 +305,13 @@ def longest(names: Sequence[str]) -> int:
 
 
 def inches_of(ax: Axes) -> tuple[float, float]:
-    """Return width and height of axes including names and legends."""
+    """Return the width and height of the axes in inches."""
     dpi = ax.figure.dpi
     return ax.bbox.width / dpi, ax.bbox.height / dpi
 
 
 def size_for(n_rows: int, inches: float) -> float:
-    """Return the font size, in points, at which a number of rows fits."""
+    """Return the font size, in points, at which the rows fit into these inches."""
     return max(4.5, 0.8 * 72 * inches / n_rows)
 
 
@@ -333,7 +333,7 @@ def put_legend(
     title: str | None = None,
     below: bool | None = None,
 ) -> None:
-    """Put a legend to the right of the axes or below. None decides by width."""
+    """Put a legend below the axes or to their right; None puts it below narrow axes."""
     width, _ = inches_of(ax)
     below = width < NARROW if below is None else below
     letters = NARROW_LEGEND_WIDTH if below else LEGEND_WIDTH
@@ -363,7 +363,7 @@ def _wrapped(label: str, width: int) -> list[str]:
 
 
 def _below(ax: Axes) -> Transform:
-    """Return coordinates with the axes' width as unit and zero below their labels."""
+    """Return axes coordinates, shifted so that zero is below the labels."""
     transforms = plot_extra("matplotlib.transforms")
     inches = 0.1 if ax.xaxis.get_ticks_position() == "top" else 0.45
     gap = transforms.ScaledTranslation(0.0, -inches, ax.figure.dpi_scale_trans)

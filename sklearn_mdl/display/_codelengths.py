@@ -1,4 +1,4 @@
-"""Cumulative codelengths and regrets against examples."""
+"""Cumulative codelengths and regrets against the number of examples."""
 
 from __future__ import annotations
 
@@ -19,32 +19,31 @@ Reference = str | ArrayLike | Mapping[str, ArrayLike] | None
 
 # Widths of main lines and of thin lines behind them.
 _WEIGHTS = ({"linewidth": 2.0, "zorder": 2.5}, {"linewidth": 1.0, "zorder": 2.0})
-_NAMED, _OTHERS = "named", "others"  # marks of the lines that a legend lists
+_NAMED, _OTHERS = "named", "others"  # marks on lines that a legend lists
 _LONG_NAMES = {"best": "best readout", "gaussian": "Gaussian"}
 
 
 class CodelengthDisplay(base.Display):
-    """Cumulative codelengths, or regrets relative to a reference, against examples.
+    """Cumulative codelengths, or regrets, against the number of examples.
 
-    The paper shows data efficiency by regrets of encoders or readouts, for example
-    relative to learning from scratch. It compares switching strategies by their regrets
+    The paper shows data efficiency as the regret of encoders or readouts, for example
+    relative to learning from scratch. It also compares switching strategies by regret
     (Li, Bornschein and Hutter, 2023, Section 4 and Appendix A.6).
 
     Parameters
     ----------
     curves : mapping of str to array-like of shape (n_samples,)
-        Codelength of each example, in nats, under each name.
+        Codelength of each example, in nats, keyed by the curve's name.
     reference : array-like of shape (n_samples,), optional
-        Codelength of each example, in nats, under the code to compare with. Curves
-        become regrets, which are negative where the curve is the better code.
+        Codelength of each example, in nats, under the code to compare with. The curves
+        then show regrets, which are negative where a curve's code is the better one.
     reference_name : str, optional
         Name of the reference on the vertical axis.
     thin_curves : mapping of str to str, optional
-        The curves to draw as thin lines, each with its legend entry, which several
-        curves may share.
+        Legend entries of the curves to draw as thin lines. Curves may share an entry.
     retired_at : mapping of str to int, optional
-        Number of examples after which readouts retired. Their curves end there with a
-        cross.
+        Number of examples after which a curve's readout retired. The curve ends there
+        with a cross.
 
     Attributes
     ----------
@@ -76,7 +75,7 @@ class CodelengthDisplay(base.Display):
         self.retired_at = dict(retired_at or {})
         lengths = sorted({len(code) for code in codes})
         if len(lengths) > 1:
-            cure = "take them from the same examples"
+            cure = "pass codelengths of the same examples"
             raise invalid("curves and reference", "of equal length", lengths, cure)
 
     @classmethod
@@ -97,14 +96,14 @@ class CodelengthDisplay(base.Display):
             A fitted estimator.
         reference : {"auto", "uniform", "gaussian", "best"}, array-like, mapping or None
             ``"uniform"`` is the uniform code of classes and ``"gaussian"`` the Gaussian
-            code of real labels, both without features. ``"auto"`` uses the applicable
-            one. ``"best"`` is the best readout in hindsight. Pass an array of shape
-            (n_samples,) for another code, or a mapping to name it. None draws no
-            reference. For label frequencies pass ``{"label frequencies":
-            frequency_codelengths(y[estimator.order_])}``.
+            code of real labels, both without features. ``"auto"`` uses the one that
+            applies. ``"best"`` is the best readout in hindsight. Pass an array of shape
+            (n_samples,) for another code, or a mapping to name it. With None the curves
+            are codelengths instead of regrets. For label frequencies pass ``{"label
+            frequencies": frequency_codelengths(y[estimator.order_])}``.
         readouts : {"best", "all"} or None
-            The best readout of each architecture, all readouts, or none. The legend
-            omits settings that are equal for all curves. ``lines_`` and ``frame`` have
+            Draw the best readout of each architecture, all readouts, or none. The
+            legend omits settings that all curves share. ``lines_`` and ``frame`` use
             full names.
         name : str, optional
             Name of the switcher's curve (by default the name of its class).
@@ -148,10 +147,11 @@ class CodelengthDisplay(base.Display):
         Parameters
         ----------
         curves : mapping of str to array-like of shape (n_samples,)
-            Codelength of each example, in nats, under each name.
+            Codelength of each example, in nats, keyed by the curve's name.
         reference : str, array-like of shape (n_samples,), mapping or None
-            The name of a curve, ``"uniform"`` together with `n_classes`, another code,
-            optionally named as in ``{"from scratch": codelengths}``, or None.
+            The name of a curve, ``"uniform"`` together with `n_classes`, or another
+            code. Pass ``{"from scratch": codelengths}`` to name this code. With None
+            the curves are codelengths instead of regrets.
         n_classes : int, optional
             Number of classes of the uniform code.
         **plot_options : optional
@@ -179,8 +179,9 @@ class CodelengthDisplay(base.Display):
         dataset : str, optional
             Name of the dataset (not needed if there is only one).
         reference : str, array-like of shape (n_samples,), mapping or None
-            The name of an encoder, ``"uniform"`` (not for real labels), another code,
-            optionally in a mapping with its name, or None.
+            The name of an encoder, ``"uniform"`` (not for real labels), or another
+            code, optionally in a mapping that names it. With None the curves are
+            codelengths instead of regrets.
         **plot_options : optional
             Passed to `plot`.
         """
@@ -204,22 +205,22 @@ class CodelengthDisplay(base.Display):
         reference: Reference = "best readout",
         **plot_options: Any,
     ) -> Self:
-        """Draw switching strategies that read the same losses.
+        """Draw the codelengths of switching strategies on the same losses.
 
         Parameters
         ----------
         losses : array-like of shape (n_samples, n_readouts)
             In nats: ``readout_losses_`` of a switcher, or losses from a file.
         strategies : mapping of str to SwitchingPrior, optional
-            Priors, or their names, by the names shown in the legend (by default the
-            paper's priors, the learned share and the run-length prior).
+            Priors, or names of priors, keyed by the names in the legend. By default the
+            paper's priors, the learned share and the run-length prior.
         weights : array-like of shape (n_readouts,), optional
             Prior weights of the readouts (uniform if not given).
         reference : str, array-like of shape (n_samples,), mapping or None
             ``"best readout"`` is the best one in hindsight. ``"best blocks"`` is the
             best sequence of at most three blocks of one readout each, so the regret is
             the cost of switching. You can also pass the name of a strategy, another
-            code (optionally in a mapping with its name), or None.
+            code (optionally in a mapping that names it), or None.
         **plot_options : optional
             Passed to `plot`.
         """
@@ -242,7 +243,7 @@ class CodelengthDisplay(base.Display):
         max_named: int = 12,
         styles: Mapping[str, int] | None = None,
     ) -> Self:
-        """Draw the curves, and name them in their order at the last example.
+        """Draw the curves. The legend lists them in the order of their last values.
 
         Parameters
         ----------
@@ -251,18 +252,18 @@ class CodelengthDisplay(base.Display):
         log_x : bool, default=False
             If True, the axis of examples is logarithmic.
         symlog_y : bool, default=False
-            If True, the axis of nats is logarithmic beyond ten on both sides of zero.
-            Then one bad curve does not flatten the others.
+            If True, the axis of nats is linear up to ten on both sides of zero and
+            logarithmic beyond, so one bad curve does not flatten the others.
         max_points : int, default=2000
             Longer curves are thinned to at most this many points, including the last
             one.
         max_named : int, default=12
-            Largest number of legend entries with a name and a colour. Thick
-            curves come first, then curves that are ever below all others, then curves
-            that end lowest. The others are grey, and the legend counts them.
+            Largest number of legend entries with a name and a colour. Thick curves come
+            first, then curves that are ever below all others, then curves that end
+            lowest. The other curves are grey, and the legend counts them.
         styles : mapping of str to int, optional
-            Numbers of the line styles of the legend entries, to give a name the same
-            colour in several figures. By default each figure counts from zero.
+            Line style number of each legend entry, to give a name the same colour in
+            several figures. By default the numbers start at zero in each figure.
 
         Returns
         -------
@@ -279,7 +280,7 @@ class CodelengthDisplay(base.Display):
         others = f"and {n_others} other{'s' * (n_others > 1)}"
         listed = [*named, others] if n_others else named
         ax = self._use_axes_beside_legend(ax, listed)
-        # An earlier display keeps its colours.
+        # Lines of an earlier display keep their colours.
         n_taken = sum(_mark(line) != _OTHERS for line in _labelled_lines(ax))
         self.lines_: dict[str, base.Line2D] = {}
         labelled: set[str] = set()  # the first line represents the entry
@@ -312,7 +313,7 @@ class CodelengthDisplay(base.Display):
         entries: Mapping[str, str],
         max_named: int,
     ) -> list[str]:
-        """Return the named legend entries in order."""
+        """Return the legend entries to name, in order."""
         labels = list(dict.fromkeys(entries.values()))
         is_thin = np.array([label in self.thin_curves.values() for label in labels])
         members = {label: [n for n in drawn if entries[n] == label] for label in labels}
@@ -353,7 +354,7 @@ class CodelengthDisplay(base.Display):
 def _readout_curves(
     estimator: base.Switcher, losses: base.Floats, readouts: str | None, taken: str
 ) -> tuple[dict[str, str], dict[str, int]]:
-    """Return legend entry and column of each readout by name of the curve."""
+    """Return the legend entry and the column of each readout, keyed by curve name."""
     base.check_choice(readouts, "readouts", ("best", "all", None))
     columns: dict[str, int] = {}
     entries: dict[str, str] = {}
@@ -369,7 +370,7 @@ def _readout_curves(
 
 
 def _uniform_code(n_samples: int, n_classes: int | None) -> dict[str, ArrayLike]:
-    """Return the uniform code, in nats per example, if the classes are counted."""
+    """Return the uniform code, in nats per example, if `n_classes` is known."""
     if n_classes is None:
         return {}
     return {"uniform": np.full(n_samples, uniform_codelength(1, n_classes))}
@@ -398,12 +399,12 @@ def _mark(line: base.Line2D) -> str | None:
 
 
 def _place_in_legend(line: base.Line2D) -> tuple[bool, float]:
-    """Sort the highest lines first, and others last."""
+    """Return a key that sorts the highest line first, and the unnamed lines last."""
     return _mark(line) == _OTHERS, -np.asarray(line.get_ydata())[-1]
 
 
 def _labelled_lines(ax: base.Axes) -> list[base.Line2D]:
-    """Return all lines in a legend, including lines that no display drew."""
+    """Return the lines that a legend lists, including lines that no display drew."""
     return [
         line
         for line in ax.get_lines()

@@ -1,4 +1,4 @@
-"""The codelength of each encoder against its cost, in seconds or width."""
+"""Each encoder's codelength against its cost, in seconds or width."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COSTS = {"seconds": "seconds of a cell", "features": "width of features"}
 
 
 class CostDisplay(base.Display):
-    """Nats per example against seconds or width, with a point for each encoder.
+    """Nats per example against seconds or feature width, with a point per encoder.
 
     Good encoders are at the lower left. A line joins the Pareto-optimal encoders, for
     which no other encoder has both a shorter code and a lower cost.
@@ -82,18 +82,18 @@ class CostDisplay(base.Display):
         costs: dict[str, list[float]] = {name: [] for name in names}
         for cell in scorer.cells_:
             costs[cell.encoder].append(getattr(cell, attribute))
-        means = [float(np.mean(own)) for own in costs.values()]
+        means = [float(np.mean(values)) for values in costs.values()]
         plot_options = {"styles": base.encoder_styles(scorer)} | plot_options
         return cls(names, nats[order], means, cost=cost).plot(**plot_options)
 
     @property
     def best(self) -> list[str]:
         """Names of the Pareto-optimal encoders, cheapest first."""
-        found: list[int] = []
+        front: list[int] = []
         for i in np.lexsort((self.nats, self.costs)).tolist():
-            if not found or self.nats[i] < self.nats[found[-1]]:
-                found.append(i)
-        return [self.names[i] for i in found]
+            if not front or self.nats[i] < self.nats[front[-1]]:
+                front.append(i)
+        return [self.names[i] for i in front]
 
     def plot(
         self, ax: base.Axes | None = None, *, styles: Mapping[str, int] | None = None
@@ -106,8 +106,8 @@ class CostDisplay(base.Display):
             Where to draw. By default a new figure, whose size depends on the number of
             encoders and the length of their names.
         styles : mapping of str to int, optional
-            Numbers of the colours of encoders, to give a name the same colour in
-            several figures. By default this figure counts from zero.
+            Colour number of each encoder, to give a name the same colour in several
+            figures. By default the numbers start at zero in each figure.
 
         Returns
         -------
@@ -126,7 +126,7 @@ class CostDisplay(base.Display):
         widths = np.unique(self.costs)
         if self.cost == "features" and len(widths) <= MOST_TICKS:
             ax.set_xticks(widths, [f"{width:.0f}" for width in widths])
-        else:  # powers of ten may be too few labels
+        else:  # powers of ten may give too few tick labels
             ticker = base.plot_extra("matplotlib.ticker")
             decades = np.log10(widths[-1] / widths[0])
             if decades < 1:

@@ -60,7 +60,7 @@ class CriticalDifferenceDisplay(base.Display):
         self.alpha = alpha
         if len(self.names) < 2 or self.average_ranks.min() < 1:
             given, cure = self.average_ranks.tolist(), "rank the encoders from 1"
-            raise invalid("average_ranks", "two ranks or more, from 1", given, cure)
+            raise invalid("average_ranks", "at least two ranks from 1", given, cure)
         if not 0 < self.critical_difference < np.inf:
             required, cure = "positive and finite", "take it from a Nemenyi test"
             raise invalid("critical_difference", required, critical_difference, cure)
@@ -111,7 +111,7 @@ class CriticalDifferenceDisplay(base.Display):
         """
         spans = [self.average_ranks[[g[0], g[-1]]] for g in self.groups()]
         lanes = _lanes(spans, gap=0.02 * len(self.names))
-        # Heights count in rows of text, downwards from the axis of ranks.
+        # Heights are rows of text, counted downwards from the axis of ranks.
         first_row = 1.2 + 0.5 * max(lanes, default=0)
         depth = first_row + (len(self.names) + 1) // 2
         width = 5.0 + 0.06 * len(self.names) + 0.16 * base.longest(self.names)
@@ -162,21 +162,21 @@ class CriticalDifferenceDisplay(base.Display):
             base.note(self.ax_, text, (edge, y), (-4 if left else 4, 0), **place)
 
     def frame(self) -> base.DataFrame:
-        """Return names, ranks and numbers of groups as a DataFrame, best first."""
-        joined: list[list[str]] = [[] for _ in self.names]
+        """Return names, ranks and group numbers as a DataFrame, best rank first."""
+        memberships: list[list[str]] = [[] for _ in self.names]
         for number, group in enumerate(self.groups(), 1):
             for i in group:
-                joined[i].append(str(number))
+                memberships[i].append(str(number))
         table = {
             "encoder": [self.names[i] for i in self._order],
             "average_rank": self.average_ranks[self._order],
-            "groups": [" ".join(joined[i]) for i in self._order],
+            "groups": [" ".join(memberships[i]) for i in self._order],
         }
         return base.data_frame(table, "encoder")
 
 
 def _lanes(spans: Sequence[base.Floats], gap: float) -> list[int]:
-    """Return for each span the first lane in which it does not overlap others."""
+    """Return, for each span, the first lane in which it overlaps no other span."""
     lanes: list[int] = []
     ends: list[float] = []
     for first, last in spans:

@@ -29,8 +29,9 @@ class RankingHeatmapDisplay(base.Display):
 
     ``"preferred-readout"`` shows the readout with the largest mean posterior, as in the
     paper's table of readout models: ``argmax_k 1/T sum_t p(k at t | labels before t)``,
-    summed by architecture (Li, Bornschein and Hutter, 2023, Section 4). Numbers run
-    from the first readout, usually the simplest, to the last. Colours have no order.
+    summed by architecture (Li, Bornschein and Hutter, 2023, Section 4). Readouts are
+    numbered from the first, usually the simplest, to the last. Their colours have no
+    order.
 
     Parameters
     ----------
@@ -44,7 +45,7 @@ class RankingHeatmapDisplay(base.Display):
         Name of the code relative to which savings are measured.
     readouts : sequence of str, optional
         All readouts from simple to deep, preferred or not. By default the preferred
-        ones in natural order of their names.
+        readouts in the natural order of their names.
 
     Attributes
     ----------
@@ -78,16 +79,16 @@ class RankingHeatmapDisplay(base.Display):
         shape = len(self.encoders), len(self.datasets)
         if self.values.shape != shape or not self.values.size:
             required = f"of shape {shape}, encoders by datasets"
-            raise invalid("values", required, self.values.shape, "give one for each")
+            raise invalid("values", required, self.values.shape, "give one per pair")
         if kind == "savings":
             if not np.isfinite(self.values).all():
                 given = self.values.tolist()
-                raise invalid("values", "finite", given, "leave these rows out")
+                raise invalid("values", "finite", given, "leave out such rows")
             return
-        found = set(self.values.ravel().tolist())
-        self.readouts = sorted(found, key=_naturally) if readouts is None else readouts
-        if not found <= set(self.readouts):
-            cure = f"add {sorted(found - set(self.readouts))}"
+        names = set(self.values.ravel().tolist())
+        self.readouts = sorted(names, key=_naturally) if readouts is None else readouts
+        if not names <= set(self.readouts):
+            cure = f"add {sorted(names - set(self.readouts))}"
             raise invalid(
                 "readouts", "a list of all preferred readouts", self.readouts, cure
             )
@@ -110,8 +111,8 @@ class RankingHeatmapDisplay(base.Display):
             A fitted ranking.
         kind : {"savings", "preferred-readout"}, default="savings"
         reference : {"uniform", "frequency", "labels"}, default="uniform"
-            The code without features: the uniform code, the code of the frequencies so
-            far, or the best code that only uses earlier labels.
+            The code without features: the uniform code, the code of the label
+            frequencies so far, or the best code that only uses earlier labels.
         readouts : sequence of str, optional
             Architectures from simple to deep. By default all architectures of the
             ranking, in the order of its readouts.
@@ -122,13 +123,13 @@ class RankingHeatmapDisplay(base.Display):
         if kind == "preferred-readout":
             values = np.array(scorer.preferred_readouts()).T[order]
             if readouts is None:
-                found = [name for cell in scorer.cells_ for name in cell.mean_posterior]
-                readouts = list(dict.fromkeys(found))
+                names = [name for cell in scorer.cells_ for name in cell.mean_posterior]
+                readouts = list(dict.fromkeys(names))
         else:
             values = scorer.savings_per_example(reference).T[order]
-        names = [scorer.encoder_names_[i] for i in order], scorer.dataset_names_
+        axes = [scorer.encoder_names_[i] for i in order], scorer.dataset_names_
         code = _CODES.get(reference, reference)
-        display = cls(values, *names, kind=kind, reference=code, readouts=readouts)
+        display = cls(values, *axes, kind=kind, reference=code, readouts=readouts)
         return display.plot(**plot_options)
 
     def plot(
@@ -142,11 +143,10 @@ class RankingHeatmapDisplay(base.Display):
             Where to draw. By default a new figure, whose size depends on the numbers of
             encoders and datasets and the length of their names.
         within_datasets : bool, default=True
-            If True, colours of savings run from the lowest to the highest on each
-            dataset. Values share the lowest colour if they are further below the median
-            than three times the gap between the best value and the median. If
-            False, colours show nats, which differ more between datasets than
-            between encoders.
+            If True, colours of savings run from the lowest to the highest value on each
+            dataset. Low outliers share the lowest colour, if they are further below the
+            median than three times the gap between the median and the best value. If
+            False, colours show nats, which vary more by dataset than by encoder.
 
         Returns
         -------
@@ -161,7 +161,7 @@ class RankingHeatmapDisplay(base.Display):
             shown = _from_least_to_most(self.values) if within_datasets else self.values
             texts = [f"{x:.2f}" for x in (np.round(self.values, 2) + 0.0).ravel()]
             style = {"cmap": "cividis", "vmin": shown.min(), "vmax": shown.max()}
-            width = 2.5  # of a number, in letters
+            width = 2.5  # width of a number, in letters
         else:
             places = {name: k for k, name in enumerate(self.readouts)}
             shown = np.vectorize(places.__getitem__, otypes=[int])(self.values)
@@ -187,12 +187,12 @@ class RankingHeatmapDisplay(base.Display):
         """Return colours without an order; they repeat beyond thirty."""
         more = base.plot_extra("matplotlib").colormaps["tab20b"].colors
         n_colours = max(2, len(self.readouts))
-        found = list(islice(cycle([*base.COLOURS, *more]), n_colours))
+        listed = list(islice(cycle([*base.COLOURS, *more]), n_colours))
         colours = base.plot_extra("matplotlib.colors")
-        return cast("base.Colormap", colours.ListedColormap(found))
+        return cast("base.Colormap", colours.ListedColormap(listed))
 
     def _make_axes(self, ax: base.Axes | None, column: float) -> tuple[float, float]:
-        """Set up the axes, and return width and height of the map in inches."""
+        """Set up the axes, and return the width and height of the map in inches."""
         n_encoders, n_datasets = self.values.shape
         if ax is not None:
             width, height = base.inches_of(self._use_axes(ax, 0, 0))
@@ -210,7 +210,7 @@ class RankingHeatmapDisplay(base.Display):
         return width, height
 
     def _put_legend(self, below: bool | None) -> None:
-        """List the readouts with their numbers in the map."""
+        """List the readouts in a legend, with their numbers in the map."""
         patch = base.plot_extra("matplotlib.patches").Patch
         colours = self.image_.cmap(self.image_.norm(np.arange(len(self.readouts))))
         handles = [patch(facecolor=colour) for colour in colours]
@@ -250,7 +250,7 @@ def name_fields(
 
 
 def _from_least_to_most(saved: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Scale every column to between 0 and 1; constant columns become 1/2."""
+    """Scale each column to the range from 0 to 1. Constant columns become 1/2."""
     most, middle = saved.max(axis=0), np.median(saved, axis=0)
     # A low outlier must not give all others the same colour.
     reach = np.where(most > middle, 4 * (most - middle), np.inf)

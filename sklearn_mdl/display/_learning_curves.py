@@ -1,4 +1,4 @@
-"""Next-step loss against labels observed, and labels until a target loss."""
+"""Next-step loss against labels observed, and labels needed for a target loss."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from sklearn_mdl.display import _base as base
 class LearningCurveDisplay(base.Display):
     """Mean next-step loss against labels observed, over growing intervals.
 
-    Labels must be classes. Densities of real labels may have negative codelengths, so
-    there is no target loss. Use :class:`CodelengthDisplay` for them.
+    Labels must be classes. Codelengths of real labels may be negative, so no target
+    loss applies to them. Use :class:`CodelengthDisplay` for real labels.
 
     With a target loss `epsilon`, each curve has two summaries (Whitney et al., 2020).
     The sample complexity, drawn as a dot, is the number of labels after which the loss
-    stays at or below `epsilon`. The surplus description length is the nats above
-    `epsilon` until then.
+    stays at or below `epsilon`. The surplus description length is the number of nats
+    above `epsilon` until then.
 
     Parameters
     ----------
     curves : mapping of str to array-like of shape (n_samples,) or (n_orders, n_samples)
-        Codelength of each example in the order of evaluation, in nats, by name. Several
-        orders are averaged.
+        Codelength of each example in the order of evaluation, in nats, keyed by the
+        curve's name. Several orders are averaged.
     epsilon : float, optional
         Target loss, in nats per label.
     n_intervals : int, default=20
@@ -63,7 +63,7 @@ class LearningCurveDisplay(base.Display):
             raise invalid("curves", "one curve or more", curves, "pass {name: nats}")
         for name, curve in self.curves.items():
             least = float(np.min(curve, initial=0.0))
-            if least < -1e-9:  # rounding may leave it a little below zero
+            if least < -1e-9:  # rounding may give values slightly below zero
                 cure = "draw densities of real labels with CodelengthDisplay"
                 raise invalid(f"curve {name!r}", "0 nats or more", least, cure)
         self.epsilon, self.n_intervals = epsilon, n_intervals
@@ -125,12 +125,12 @@ class LearningCurveDisplay(base.Display):
         return cls(curves, epsilon=epsilon).plot(**plot_options)
 
     def readings(self) -> dict[str, tuple[metrics.CurveReading, metrics.CurveReading]]:
-        """Return sample complexity and surplus description length by name.
+        """Return each curve's sample complexity and surplus description length.
 
         Returns
         -------
         readings : dict of str to (CurveReading, CurveReading)
-            In labels and in nats (empty without `epsilon`).
+            In labels and in nats, keyed by the curve's name. Empty without `epsilon`.
         """
         if self.epsilon is None:
             return {}
@@ -146,7 +146,7 @@ class LearningCurveDisplay(base.Display):
     def plot(
         self, ax: base.Axes | None = None, *, log_x: bool = True, log_y: bool = False
     ) -> Self:
-        """Draw the curves with their summaries in the legend.
+        """Draw the curves, with their summaries in the legend.
 
         Parameters
         ----------
@@ -220,7 +220,7 @@ class LearningCurveDisplay(base.Display):
 def _steps(
     curve: metrics.LossDataCurve, first: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return the corners of the steps, starting at a number of labels."""
+    """Return the corners of the steps from the given number of labels on."""
     kept = curve.starts >= first if len(curve.starts) > 1 else curve.starts >= 0
     x = np.append(curve.starts[kept], curve.stops[-1])
     losses = curve.losses[kept]

@@ -15,7 +15,7 @@ from sklearn_mdl.display import _base as base
 class PoolWeightsDisplay(base.Display):
     """Weight of each kind of readouts in a pool before each label.
 
-    A kind with weight zero has no effect. With weight one its prediction is used
+    A kind with weight zero has no effect. A kind with weight one adds its prediction
     unchanged. Negative weights cancel redundancy between kinds.
 
     Parameters
@@ -86,7 +86,7 @@ class PoolWeightsDisplay(base.Display):
         max_points : int, default=400
             Largest number of rows to draw, including the first and the last.
         max_named : int, default=12
-            Number of kinds with the largest final weights that the legend names. The
+            Largest number of kinds that the legend names, chosen by final weight. The
             others are grey.
 
         Returns

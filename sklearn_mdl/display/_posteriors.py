@@ -1,4 +1,4 @@
-"""The posterior over readouts against examples seen."""
+"""The posterior over readouts against the number of examples seen."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Trace(Protocol):
 class PosteriorDisplay(base.Display):
     """Stacked posterior probabilities of readouts against examples seen.
 
-    Long posteriors are averaged over intervals before drawing, so short peaks stay
-    visible and areas show the mean posterior.
+    Long posteriors are averaged over intervals, not subsampled. So each area shows the
+    mean posterior, and short peaks still count.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class PosteriorDisplay(base.Display):
             raise ValueError(
                 "rows of posterior must be probabilities that sum to one, got sums "
                 f"from {total.min():g} to {total.max():g} and a minimum of {least:g}; "
-                "pass posterior / posterior.sum(axis=1, keepdims=True)"
+                "with p = np.maximum(posterior, 0), pass p / p.sum(1, keepdims=True)"
             )
         self.steps = np.arange(n_samples) if steps is None else np.asarray(steps)
         if self.steps.shape != (n_samples,) or (np.diff(self.steps) <= 0).any():
@@ -89,8 +89,8 @@ class PosteriorDisplay(base.Display):
         estimator : MDLReadoutSwitcher
             A fitted estimator.
         by : {"architecture", "view"} or None
-            Sum over the settings of each architecture, or over the readouts of each
-            view, in order of first appearance. None shows every readout.
+            What each area shows: the readouts of one architecture, or those of one
+            view, added up. With None each area shows one readout.
         **plot_options : optional
             Passed to `plot`.
         """
@@ -113,7 +113,7 @@ class PosteriorDisplay(base.Display):
     def from_trace(
         cls, trace: Trace, names: Sequence[str], **plot_options: Any
     ) -> Self:
-        """Draw the posterior of a trace, such as that of a cell of a ranking.
+        """Draw a trace's posterior, for example from a cell of a ranking.
 
         Parameters
         ----------
@@ -132,10 +132,10 @@ class PosteriorDisplay(base.Display):
     def plot(
         self, ax: base.Axes | None = None, *, log_x: bool = True, max_points: int = 400
     ) -> Self:
-        """Draw the areas, and list them in the legend from top to bottom.
+        """Draw the areas. The legend lists them from top to bottom.
 
-        The legend lists the areas with the highest peaks, at most 24. Names omit
-        settings that are equal in all listed areas.
+        If there are more than 24 areas, the legend lists the 24 with the highest peaks.
+        Names omit settings that all listed readouts of an architecture share.
 
         Parameters
         ----------
@@ -145,9 +145,9 @@ class PosteriorDisplay(base.Display):
             If True, the axis of examples is logarithmic. Such an axis has no zero, so
             the first row, the prior, is left out.
         max_points : int, default=400
-            Longer posteriors are averaged over at most this many intervals. Intervals
-            are evenly spaced on the axis and drawn at the mean of their examples. The
-            first and the last row are separate intervals.
+            Longer posteriors are averaged over at most this many intervals, which are
+            evenly spaced on the axis. Each interval is drawn at the mean position of
+            its examples. The first and the last row are intervals of their own.
 
         Returns
         -------
@@ -178,7 +178,7 @@ class PosteriorDisplay(base.Display):
     def _averaged(
         self, start: int, max_points: int, log_x: bool
     ) -> tuple[base.Floats, base.Floats]:
-        """Return the positions of points, and the mean posterior at each."""
+        """Return the position and the mean posterior of each interval."""
         rows = start + _starts(len(self.posterior) - start, max_points, log_x)
         # A row represents the examples up to the next row, since a trace may be
         # thinned. The last row only represents itself.
@@ -190,12 +190,12 @@ class PosteriorDisplay(base.Display):
         x[start:] = np.log(x[start:]) if is_log else x[start:]
         places = np.add.reduceat(weights * x, rows) / totals
         places = np.exp(places) if is_log else places
-        alone = np.diff(rows, append=len(x)) == 1
-        places[alone] = self.steps[rows[alone]]
+        single = np.diff(rows, append=len(x)) == 1
+        places[single] = self.steps[rows[single]]
         return places, shares / totals[:, None]
 
     def frame(self) -> base.DataFrame:
-        """Return the complete posterior as a DataFrame: one row per example."""
+        """Return the whole posterior as a DataFrame, indexed by the examples seen."""
         pandas = base.plot_extra("pandas")
         table = pandas.DataFrame(self.posterior, self.steps, self.names)
         return table.rename_axis("examples seen")
@@ -204,8 +204,8 @@ class PosteriorDisplay(base.Display):
 def _starts(n_samples: int, max_points: int, log_x: bool) -> NDArray[np.intp]:
     """Return the first rows of at most `max_points` intervals to average.
 
-    Intervals are evenly spaced on the axis. The first and the last row are separate
-    intervals.
+    Intervals are evenly spaced on the axis. The first and the last row are intervals
+    of their own.
     """
     if max_points < 3:
         raise invalid("max_points", "at least 3", max_points, "pass max_points=1000")

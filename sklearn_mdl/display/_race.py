@@ -16,7 +16,7 @@ LEAST_EVIDENCE = -7.0  # lowest log evidence to draw
 
 
 class History(Protocol):
-    """A race after each label, as arrays of shape (n_labels, n_encoders)."""
+    """The state of a race after each label: arrays (n_labels, n_encoders)."""
 
     @property
     def log_e_values(self) -> base.Floats: ...
@@ -38,19 +38,20 @@ class Race(Protocol):
 
 
 class RaceDisplay(base.Display):
-    """A race of encoders against the labels observed.
+    """A race of encoders against the number of labels observed.
 
-    The figure shows either evidence or bounds. The evidence against each encoder is the
-    largest e-value of being behind a rival, on a log scale. A line shows where an
-    encoder is out. Bounds are bands that contain the mean difference from the leader,
-    however often you look. Lines end where an encoder is out.
+    The figure shows either evidence or bounds. The evidence against an encoder is its
+    largest e-value for being behind a rival, on a log scale. A horizontal line marks
+    the e-value at which an encoder is out. Bounds are confidence bands for the mean
+    difference from the leader, which stay valid however often you look. The curve of an
+    encoder ends where it is out.
 
     Parameters
     ----------
     names : sequence of str
         Names of the encoders.
     log_e_values, lower, upper : array-like of shape (n_labels, n_encoders)
-        Evidence as the log of an e-value, and bounds in nats per label, infinite where
+        Logs of the e-values, and bounds in nats per label, which are infinite where
         there are none.
     threshold : float
         E-value at which an encoder is out.
@@ -64,7 +65,7 @@ class RaceDisplay(base.Display):
     ax_, figure_ : matplotlib Axes and Figure
         Axes and figure of the last drawing.
     lines_ : dict of str to matplotlib Line2D
-        Lines by encoder.
+        The drawn curves, keyed by encoder.
 
     Examples
     --------
@@ -95,7 +96,7 @@ class RaceDisplay(base.Display):
         for table in tables:
             if table.shape != (len(tables[0]), len(names)) or not len(table):
                 required = f"of shape (n_labels, {len(names)}), n_labels > 0"
-                cure = "give a column for each encoder"
+                cure = "pass a column for each encoder"
                 raise invalid("A history", required, table.shape, cure)
 
     @classmethod
@@ -129,7 +130,7 @@ class RaceDisplay(base.Display):
         quantity: str = "evidence",
         max_named: int = 12,
     ) -> Self:
-        """Draw a line for each encoder, or a band.
+        """Draw a curve for each encoder, with a band if it shows bounds.
 
         Parameters
         ----------
@@ -138,7 +139,8 @@ class RaceDisplay(base.Display):
         quantity : {"evidence", "bounds"}, default="evidence"
             E-values, or bounds on the difference from the leader.
         max_named : int, default=12
-            Number of encoders named in the legend, starting with the last survivors.
+            Largest number of encoders that the legend names: the leader, then the
+            encoders that stay in the race longest.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""Ranks of encoders over datasets: averages with intervals, and ranks by size."""
+"""Ranks of encoders: over datasets, averaged with intervals, and by size."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.display import _base as base
 from sklearn_mdl.ranking import RankIntervals, average_ranks, rank_intervals
 
-FEW = 5  # with fewer datasets resampled intervals are too short
+FEW = 5  # with at most this many datasets, resampled intervals are too short
 KINDS = ("boxes", "intervals", "by-size")
 _BOX = ("whislo", "q1", "med", "q3", "whishi")
 
@@ -30,8 +30,8 @@ class RankDisplay(base.Display):
     ``"intervals"`` shows average ranks with intervals from resampled datasets.
 
     ``"by-size"`` shows average ranks against the number of labels. Predictions do not
-    depend on later labels. So the first ``n`` labels cost as much as a dataset of
-    that size, and a single prequential run ranks encoders at every size.
+    depend on later labels, so the first ``n`` labels cost as much as a dataset of ``n``
+    labels. A single prequential run therefore ranks encoders at every size.
 
     Parameters
     ----------
@@ -112,12 +112,12 @@ class RankDisplay(base.Display):
                 cure = "give one number for each row of ranks"
                 raise invalid(name, f"of shape {shape}", values.shape, cure)
 
-    def _check_intervals(self, found: RankIntervals) -> None:
-        lower, upper, shape = found.lower, found.upper, (len(self.names),)
+    def _check_intervals(self, intervals: RankIntervals) -> None:
+        lower, upper, shape = intervals.lower, intervals.upper, (len(self.names),)
         if not lower.shape == upper.shape == shape or not (lower <= upper).all():
-            required = f"lower and larger upper bounds of {shape[0]} encoders"
+            required = f"bounds with lower <= upper for each of {shape[0]} encoders"
             given = [lower.tolist(), upper.tolist()]
-            raise invalid("intervals", required, given, "compute them from ranks")
+            raise invalid("intervals", required, given, "pass rank_intervals(ranks)")
 
     @classmethod
     def from_codelengths(
@@ -144,7 +144,7 @@ class RankDisplay(base.Display):
         base.check_choice(kind, "kind", KINDS[:2])
         table = np.asarray(codelengths, dtype=np.float64)
         if table.ndim != 2 or not np.isfinite(table).all():
-            required, cure = "a finite table, datasets by encoders", "give one per pair"
+            required, cure = "a finite table, datasets by encoders", "fill all cells"
             raise invalid("codelengths", required, table.tolist(), cure)
         return cls(rankdata(table, axis=1), names, kind=kind).plot(**plot_options)
 
@@ -157,10 +157,10 @@ class RankDisplay(base.Display):
         sizes: ArrayLike | None = None,
         **plot_options: Any,
     ) -> Self:
-        """Draw the ranks of a ranking by codelengths averaged over orders.
+        """Draw a ranking's ranks, computed from codelengths averaged over orders.
 
-        By size, codelengths that agree to nine digits tie, as they do before anything
-        is learned.
+        By size, codelengths that agree to nine digits tie. This is the case before
+        anything is learned.
 
         Parameters
         ----------
@@ -168,9 +168,9 @@ class RankDisplay(base.Display):
             A fitted ranking. Intervals need at least two datasets and two encoders.
         kind : {"boxes", "intervals", "by-size"}, default="boxes"
         sizes : array-like of int, optional
-            Numbers of labels for ``"by-size"``. Datasets with fewer labels do not count
-            at a size. By default forty sizes from ten to the length of the shortest
-            dataset, so all datasets count at all sizes.
+            Numbers of labels for ``"by-size"``. Each size leaves out datasets with
+            fewer labels. The default is forty sizes from ten to the length of the
+            shortest dataset, so every size includes all datasets.
         **plot_options : optional
             Passed to `plot`.
         """
@@ -202,15 +202,15 @@ class RankDisplay(base.Display):
             Where to draw. By default a new figure, whose size depends on the number of
             encoders and the length of their names.
         log_x : bool, default=True
-            By size, whether the axis of labels is logarithmic.
+            If True, the axis of labels is logarithmic. Only used by size.
         max_named : int, default=12
             By size, the largest number of encoders with a colour and a legend entry,
             chosen by best rank at any size. The others are grey. Dotted lines mark
             the sizes at which datasets end, with the number of remaining datasets.
         styles : mapping of str to int, optional
-            Numbers of the colours of encoders, to give a name the same colour in
-            several figures. By default each figure counts from zero by average rank or,
-            by size, in the order of the names.
+            Colour number of each encoder, to give a name the same colour in several
+            figures. By default the numbers follow the average rank or, by size, the
+            order of the names.
 
         Returns
         -------
@@ -244,15 +244,15 @@ class RankDisplay(base.Display):
         ax.set_axisbelow(True)
 
     def _draw_intervals(self) -> float:
-        found, order = cast("RankIntervals", self.intervals), self._order
+        intervals, order = cast("RankIntervals", self.intervals), self._order
         rows = np.arange(len(self.names))
-        lines = self.ax_.hlines(rows, found.lower[order], found.upper[order])
+        lines = self.ax_.hlines(rows, intervals.lower[order], intervals.upper[order])
         lines.set(color="0.6", linewidth=3.0)
-        self._mark_widthless(found)
+        self._mark_widthless(intervals)
         self.artists_["intervals"] = lines
-        label = f"average rank, {found.level:.0%} interval over datasets"
+        label = f"average rank, {intervals.level:.0%} interval over datasets"
         self.ax_.set_xlabel(label, wrap=True)
-        return float(max(len(self.names), found.upper.max()))
+        return float(max(len(self.names), intervals.upper.max()))
 
     def _draw_means(self, numbers: Mapping[str, int]) -> list[base.Line2D]:
         """Draw the average rank of each encoder in its colour, best first."""
@@ -264,13 +264,13 @@ class RankDisplay(base.Display):
             points.append(point)
         return points
 
-    def _mark_widthless(self, found: RankIntervals) -> None:
+    def _mark_widthless(self, intervals: RankIntervals) -> None:
         """Add a note to intervals without width."""
         words = "the same rank on all datasets; new datasets may differ"
         if len(self.ranks) <= FEW:
             words = "too few datasets"
         for row, (e, mean) in enumerate(zip(self._order, self._means(), strict=True)):
-            if found.upper[e] - found.lower[e] < 1e-9:
+            if intervals.upper[e] - intervals.lower[e] < 1e-9:
                 right = mean > (1 + len(self.names)) / 2
                 place: base.Style = {"ha": "right" if right else "left", "color": "0.4"}
                 offset = (-7 if right else 7, 0)
@@ -279,8 +279,8 @@ class RankDisplay(base.Display):
     def _draw_boxes(self) -> float:
         ax, rows = self.ax_, np.arange(len(self.names))
         boxplot_stats = base.plot_extra("matplotlib.cbook").boxplot_stats
-        found = boxplot_stats(self.ranks[:, self._order])
-        numbers = [[box[key] for key in _BOX] for box in found]
+        statistics = boxplot_stats(self.ranks[:, self._order])
+        numbers = [[box[key] for key in _BOX] for box in statistics]
         low, q1, median, q3, high = np.transpose(numbers)
         dark: base.Style = {"color": "0.3", "linewidth": 1.0}
         whiskers = ax.hlines(rows, low, high, zorder=1.5, **dark)
@@ -291,7 +291,7 @@ class RankDisplay(base.Display):
             box.set(facecolor="0.85", edgecolor="0.3")
         medians = ax.vlines(median, rows - 0.3, rows + 0.3, color="black", zorder=2.5)
         medians.set(linewidth=2.0)
-        beyond = [(x, i) for i, box in enumerate(found) for x in box["fliers"]]
+        beyond = [(x, i) for i, box in enumerate(statistics) for x in box["fliers"]]
         (fliers,) = ax.plot(*np.reshape(beyond, (-1, 2)).T, "o", fillstyle="none")
         fliers.set(markersize=4.0, markeredgecolor="0.3")
         self.artists_ |= {"boxes": boxes, "whiskers": whiskers}
@@ -306,7 +306,7 @@ class RankDisplay(base.Display):
         max_named: int,
         numbers: Mapping[str, int],
     ) -> None:
-        """Draw a line for each encoder, in final order in the legend."""
+        """Draw a line for each encoder. The legend follows the final order."""
         best, last = self.ranks.min(axis=0), self.ranks[-1]
         named = base.named_lines(best, last, max_named)
         styles = {
@@ -354,8 +354,8 @@ class RankDisplay(base.Display):
     def frame(self) -> base.DataFrame:
         """Return the numbers in the figure as a DataFrame, best first.
 
-        Boxes have means, quartiles and medians. Intervals have average ranks and the
-        bounds of their intervals. By size, there is one row of average ranks per size.
+        The columns are means, quartiles and medians for boxes, and average ranks with
+        their bounds for intervals. By size, each row has the average ranks at one size.
         """
         if self.kind == "by-size":
             table = base.plot_extra("pandas").DataFrame(self.ranks, columns=self.names)
@@ -386,7 +386,7 @@ def _checked_sizes(sizes: ArrayLike | None) -> NDArray[np.int64]:
 def _ranks_by_size(
     scorer: base.Ranking, sizes: ArrayLike | None
 ) -> tuple[NDArray[np.int64], base.Floats, list[int]]:
-    """Return sizes, average ranks at each size, and numbers of datasets."""
+    """Return the sizes, with average ranks and the number of datasets at each size."""
     names = list(scorer.encoder_names_)
     lengths = {cell.dataset: cell.n_samples for cell in scorer.cells_}
     shortest, longest = min(lengths.values()), max(lengths.values())

@@ -18,10 +18,10 @@ class RegretSplitDisplay(base.Display):
     """Codelengths of switching strategies, split into learning and switching.
 
     Learning is the codelength of the best sequence of a few blocks with one readout
-    each, chosen in hindsight. Switching is the regret of a strategy relative to this
-    sequence. It is at most minus the log probability of the sequence under the
-    strategy's prior. It is negative if the strategy is better than the sequence, which
-    may have too few blocks.
+    each, chosen in hindsight. Switching is a strategy's regret relative to this
+    sequence. This regret is at most ``-log p``, where ``p`` is the sequence's
+    probability under the strategy's prior. A negative regret means that the strategy
+    beats the sequence, which may have too few blocks.
 
     Parameters
     ----------
@@ -30,8 +30,8 @@ class RegretSplitDisplay(base.Display):
     learning : float
         Codelength of the best sequence, in nats.
     upper_bounds : mapping of str to float, optional
-        Minus the log probability of the sequence under the prior of each strategy, in
-        nats. Infinity if the prior excludes the sequence. Unknown by default.
+        ``-log p`` for each strategy, in nats, or infinity if its prior excludes the
+        sequence. By default the bounds are unknown.
     sequence_name : str, default="best sequence"
         Name of the sequence in the legend.
 
@@ -42,7 +42,7 @@ class RegretSplitDisplay(base.Display):
     bars_ : dict of {"learning", "switching"} to matplotlib BarContainer
         The drawn bars, shortest code first.
     texts_ : list of matplotlib Text
-        Regret of switching and its upper bound, next to each bar.
+        The switching regret and its upper bound, next to each bar.
 
     References
     ----------
@@ -92,17 +92,17 @@ class RegretSplitDisplay(base.Display):
         weights: ArrayLike | None = None,
         **plot_options: Any,
     ) -> Self:
-        """Draw strategies for the same losses.
+        """Draw the codelengths of strategies on the same losses.
 
         Parameters
         ----------
         losses : array-like of shape (n_samples, n_readouts)
             In nats: ``readout_losses_`` of a switcher, or losses from a file.
         strategies : mapping of str to SwitchingPrior, optional
-            Priors, or their names, by the names shown on the axis (by default the
-            paper's priors, the learned share and the run-length prior).
+            Priors, or names of priors, keyed by the names on the axis. By default the
+            paper's priors, the learned share and the run-length prior.
         n_blocks : int, default=3
-            Largest number of blocks of the sequence to compare with.
+            Largest number of blocks in the sequence to compare with.
         weights : array-like of shape (n_readouts,), optional
             Prior weights of the readouts (uniform if not given).
         **plot_options : optional
@@ -128,7 +128,7 @@ class RegretSplitDisplay(base.Display):
         strategies: Strategies | None = None,
         **options: Any,
     ) -> Self:
-        """Draw strategies for the losses of a switcher, with its prior weights.
+        """Draw strategies applied to a switcher's losses, with its prior weights.
 
         Parameters
         ----------
@@ -160,9 +160,9 @@ class RegretSplitDisplay(base.Display):
         order, rows = self._order, np.arange(n_strategies)
         learning = np.full(n_strategies, self.learning)
         switching = self.codelengths[order] - learning
-        bars = ax.barh(rows, learning, color=base.COLOURS[5])
-        more = ax.barh(rows, switching, left=learning, color=base.COLOURS[1])
-        self.bars_ = {"learning": bars, "switching": more}
+        left = ax.barh(rows, learning, color=base.COLOURS[5])
+        right = ax.barh(rows, switching, left=learning, color=base.COLOURS[1])
+        self.bars_ = {"learning": left, "switching": right}
         words = map(_words, switching, self.upper_bounds[order])
         self.texts_ = [self._beside(row, text) for row, text in enumerate(words)]
         self._beside(-1, "switching")
@@ -202,7 +202,7 @@ Strategies = Mapping[str, switching.SwitchingPrior | switching.PriorName]
 
 
 def _given_or_usual(strategies: Strategies | None) -> Strategies:
-    """Return the strategies, by default the paper's and two that cost O(K)."""
+    """Return the strategies. None stands for the paper's and two that cost O(K)."""
     if strategies is None:
         return {
             "learned share": switching.LearnedShare(),
@@ -220,7 +220,7 @@ def _given_or_usual(strategies: Strategies | None) -> Strategies:
 def mix(
     losses: ArrayLike, strategies: Strategies | None, weights: ArrayLike | None
 ) -> dict[str, Floats]:
-    """Return the codelength of every example under every strategy, in nats."""
+    """Return each strategy's codelength of every example, in nats, keyed by name."""
     return {
         name: np.array(switching.forward(prior, losses, weights).codelengths)
         for name, prior in _given_or_usual(strategies).items()

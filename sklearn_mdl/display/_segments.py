@@ -1,4 +1,4 @@
-"""Nats by segment of a stream, compared with other codes of the same labels."""
+"""Nats per example in segments of a stream, compared with other codes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn_mdl.display import _base as base
 
 LABELS = {
-    "codelengths": "as it came",
+    "codelengths": "whole stream",
     "restarted_codelengths": "restarted in the segment",
     "reference_codelengths": "labels alone, no features",
 }
@@ -29,9 +29,9 @@ class Segments(Protocol):
 class SegmentsDisplay(base.Display):
     """Nats per example in each segment of a stream.
 
-    If the line is above the line of restarted readouts, earlier learning hurts. If both
-    are high, the segment is hard. If both are at the level of the labels alone,
-    features are not informative.
+    If the line of the whole stream is above that of restarted readouts, earlier
+    learning hurts. If both are high, the segment is hard. If both are at the level of
+    the labels alone, the features are not informative.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class SegmentsDisplay(base.Display):
     ax_, figure_ : matplotlib Axes and Figure
         Axes and figure of the last drawing.
     lines_ : dict of str to matplotlib artist
-        Lines by name of the code.
+        The drawn lines, keyed by the name of the code.
 
     Examples
     --------
@@ -70,7 +70,7 @@ class SegmentsDisplay(base.Display):
         estimator : MDLReadoutSwitcher or MDLReadoutSwitcherRegressor
             A fitted switcher.
         ends : int, array-like or "posterior", default=8
-            As for ``score_segments``.
+            Passed to ``score_segments``.
         **plot_options : optional
             Passed to `plot`.
         """

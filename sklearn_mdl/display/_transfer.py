@@ -14,10 +14,10 @@ from sklearn_mdl.display._heatmap import name_fields, write_value
 
 
 class TransferDisplay(base.Display):
-    """Nats that labels of a task (row) save on a later task (column).
+    """Nats that a task's labels (row) save on a later task (column).
 
-    Above zero the first task helps the second. Below zero it hurts. Numbers whose
-    interval contains zero are pale.
+    Positive numbers mean that the first task helps the second, and negative numbers
+    that it hurts. Numbers whose interval contains zero are pale.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class TransferDisplay(base.Display):
         np.fill_diagonal(self.transfer, np.nan)
 
     def plot(self, ax: base.Axes | None = None) -> Self:
-        """Draw the map with a number in every field.
+        """Draw the map with a number in every cell.
 
         Parameters
         ----------
@@ -98,6 +98,6 @@ class TransferDisplay(base.Display):
         return self
 
     def frame(self) -> base.DataFrame:
-        """Return the drawn table: first tasks by second tasks, in nats."""
+        """Return the nats saved as a DataFrame, first tasks by second tasks."""
         pandas = base.plot_extra("pandas")
         return pandas.DataFrame(self.transfer, self.names, self.names)

@@ -1,4 +1,4 @@
-"""Labels that embeddings should reveal and batches that they should not."""
+"""Codelengths of labels, which embeddings should reveal, and of batches."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from sklearn_mdl.display import _base as base
 
 
 class TwoAxesDisplay(base.Display):
-    """Nats of labels against nats of batches for each encoder.
+    """Each encoder's nats for labels against its nats for batches.
 
-    Good embeddings, at the lower right, have a short code of the labels and a long code
-    of the batches. Lines mark reference codes by frequencies, without embeddings.
-    Batches also have a code by frequencies within each label, which is the ideal if
-    embeddings reveal labels and nothing else.
+    Good embeddings, at the lower right, have a short code for labels and a long code
+    for batches. Lines mark reference codes, which use frequencies instead of
+    embeddings. The dotted line uses the batch frequencies within each label, which is
+    the ideal for embeddings that reveal nothing but labels.
 
     Parameters
     ----------
@@ -82,16 +82,16 @@ class TwoAxesDisplay(base.Display):
         within = self.nulls["batch given label"]
         ax.axvline(within, color="0.5", linestyle=":", label="batch given label")
         ax.set(xlim=(0.0, None), ylim=(0.0, None))
-        ax.set_xlabel("nats per row of the batch (more is better)")
-        ax.set_ylabel("nats per row of the label (less is better)")
+        ax.set_xlabel("nats per row for the batch (more is better)")
+        ax.set_ylabel("nats per row for the label (less is better)")
         ax.margins(0.1)
         ax.legend(loc="best", frameon=False)
         return self
 
     def frame(self) -> base.DataFrame:
-        """Return nats per row, with a line per encoder and then the reference codes."""
-        table = {"label": self.label_nats, "batch": self.batch_nats}
-        found = base.data_frame({"encoder": self.names, **table}, "encoder")
-        found.loc["no features"] = [self.nulls["label"], self.nulls["batch"]]
-        found.loc["batch given label"] = [np.nan, self.nulls["batch given label"]]
-        return found
+        """Return nats per row as a DataFrame: encoders, and then reference codes."""
+        nats = {"label": self.label_nats, "batch": self.batch_nats}
+        table = base.data_frame({"encoder": self.names, **nats}, "encoder")
+        table.loc["no features"] = [self.nulls["label"], self.nulls["batch"]]
+        table.loc["batch given label"] = [np.nan, self.nulls["batch given label"]]
+        return table

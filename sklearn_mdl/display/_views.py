@@ -31,7 +31,7 @@ class ViewPosteriorDisplay(base.Display):
         Probabilities, which sum to one.
     names : sequence of str of length n_views
         Names such as ``layer 3|last``: the layer, a bar and the position. A name
-        without a bar is only a layer.
+        without a bar names only a layer.
 
     Attributes
     ----------
@@ -59,8 +59,8 @@ class ViewPosteriorDisplay(base.Display):
         (shares,) = base.vectors([str(name) for name in names], posterior=posterior)
         total = float(shares.sum())
         if shares.min() < 0 or not np.isclose(total, 1.0, rtol=0.0, atol=1e-5):
-            required = "probabilities that sum to one"
-            raise invalid("posterior", required, shares.tolist(), "normalise them")
+            required, cure = "probabilities that sum to one", "pass view_posterior_[-1]"
+            raise invalid("posterior", required, shares.tolist(), cure)
         self.layers = list(dict.fromkeys(layer for layer, _, _ in parts))
         self.positions = list(dict.fromkeys(position for _, _, position in parts))
         self.values = np.full((len(self.layers), len(self.positions)), np.nan)
@@ -101,7 +101,7 @@ class ViewPosteriorDisplay(base.Display):
         return cls(estimator.view_posterior_[-1], names).plot(**plot_options)
 
     def plot(self, ax: base.Axes | None = None) -> Self:
-        """Draw the map, with the first layer at the bottom and a number in every field.
+        """Draw the map, with the first layer at the bottom and a number in every cell.
 
         Parameters
         ----------

@@ -20,7 +20,7 @@ from sklearn_mdl.report._comparison import Comparison
 from sklearn_mdl.report._encoders import features_of, is_given, named_encoders, shown
 
 Place = tuple[str, str]  # dataset, encoder
-Given = dict[str, tuple[Any, Any, Any]]  # rows, labels, groups by dataset
+Given = dict[str, tuple[Any, Any, Any]]  # dataset: rows, labels, groups
 
 
 def compare(
@@ -34,13 +34,13 @@ def compare(
     verbose: int = 1,
     **settings: Any,
 ) -> Comparison:
-    """Compare encoders by the codelength of labels given their features.
+    """Compare encoders by the codelength of labels given each encoder's features.
 
     ``compare({"clip": A, "dino": B}, y=y)`` compares arrays, ``compare([encoder, None],
     X, y)`` runs encoders on X, and ``compare(encoders, datasets={"w": (X, y)})``
-    compares on several datasets. The function runs the encoders, fits a
-    :class:`~sklearn_mdl.RepresentationScorer` and describes the answer in words. Use
-    the scorer itself for more settings and results.
+    compares encoders on several datasets. The function runs the encoders, fits a
+    :class:`~sklearn_mdl.RepresentationScorer` and states the result in words. Use the
+    scorer itself for more settings and results.
 
     Parameters
     ----------
@@ -51,29 +51,29 @@ def compare(
           matrix, or the path of a ``.npy``, ``.npz`` or ``.safetensors`` file
         * a list of columns, if X is a data frame
         * a transformer, which is fitted on X without labels, or None for X itself
-        * a function of all rows of X
+        * a function that maps all rows of X to features
         * a model with ``encode``, such as a SentenceTransformer
         * a torch module for images or rows of numbers
-        * the name of a timm model, if X is images or a list of paths of images
+        * the name of a timm model, if X holds images or paths of image files
 
         None if `datasets` contains features.
     X : array-like of shape (n_samples, ...), default=None
-        Rows to encode, or None if all encoders are features.
+        Rows to encode, or None if features are given for every encoder.
     y : array-like of shape (n_samples,), default=None
-        Labels: classes, or floats that are not all whole. If X is a data frame, this
-        may be the name of a column.
+        Class labels, or real labels: floats that are not all whole. If X is a data
+        frame, `y` may be the name of a column.
     datasets : mapping or path-like, default=None
         ``{name: (X, y)}``, or ``{name: ({encoder: features}, y)}`` without `encoders`.
-        A third entry is the group of each row. A path is read by
+        An optional third entry holds the group of each row. A path is read by
         :func:`~sklearn_mdl.datasets.load_representations`.
     groups : array-like of shape (n_samples,), default=None
-        The group of each row, such as its patient. The labels of a group are only
-        learned once all of its rows are coded.
+        The group of each row, such as its patient. A group's labels are learned only
+        after all of its rows are coded.
     top_k : int, default=3
         Number of best encoders whose features are also concatenated in pairs, to show
         what one encoder adds to another. With 0 or 1 there are no pairs.
     verbose : int, default=1
-        If above 0, show a progress bar for steps of more than two seconds.
+        If above 0, steps that take more than two seconds show a progress bar.
     **settings
         Parameters of :class:`~sklearn_mdl.RepresentationScorer`, such as `switcher`,
         `n_jobs` and `results`.
@@ -81,14 +81,13 @@ def compare(
     Returns
     -------
     comparison : Comparison
-        Has ``verdict()``, ``table``, ``curves``, ``plot()`` and ``to_html(path)``. A
-        notebook shows it as a page.
+        The result, with ``verdict()``, ``table``, ``curves``, ``plot()`` and
+        ``to_html(path)``. Notebooks display it as a page.
 
     Raises
     ------
     TypeError
-        If an argument does not have one of these forms. The message shows code that
-        works.
+        If an argument has none of these forms. The message shows code that works.
     ValueError
         If a value is invalid, such as y with several columns, or if an encoder needs
         rows and X is None.
@@ -99,8 +98,8 @@ def compare(
     >>> from sklearn.decomposition import PCA
     >>> from sklearn_mdl import compare
     >>> X, y = load_wine(return_X_y=True)
-    >>> found = compare({"all": X, "first two": X[:, :2], "PCA": PCA(2)}, X, y)
-    >>> found.table.index[0]
+    >>> comparison = compare({"all": X, "two": X[:, :2], "PCA": PCA(2)}, X, y)
+    >>> comparison.table.index[0]
     'all'
     """
     known = set(RepresentationScorer().get_params(deep=False)) - {"verbose"}
@@ -117,7 +116,7 @@ def compare(
 
 
 def _given(encoders: Any, X: Any, y: Any, datasets: Any, groups: Any) -> Given:
-    """Return rows, labels and groups by dataset, or raise with code that works."""
+    """Return each dataset's rows, labels and groups; errors show code that works."""
     if datasets is None:
         return {"data": _one_dataset(encoders, X, y, groups)}
     for name, value in {"X": X, "y": y, "groups": groups}.items():
@@ -134,7 +133,7 @@ def _given(encoders: Any, X: Any, y: Any, datasets: Any, groups: Any) -> Given:
             f"datasets must be a mapping, got {type(datasets).__name__}; "
             "write compare(encoders, datasets={'name': (X, y)})"
         )
-    return {name: _parts_of(name, own, encoders) for name, own in datasets.items()}
+    return {name: _parts_of(name, part, encoders) for name, part in datasets.items()}
 
 
 def _parts_of(name: str, parts: Any, encoders: Any) -> tuple[Any, Any, Any]:
@@ -146,10 +145,10 @@ def _parts_of(name: str, parts: Any, encoders: Any) -> tuple[Any, Any, Any]:
         )
     if isinstance(parts[0], Mapping) == (encoders is not None):
         arrays = f"compare(datasets={{{name!r}: ({{'encoder': features}}, y)}})"
-        count = "none" if encoders is None else "both"
+        given = "none" if encoders is None else "both"
         raise TypeError(
             f"Dataset {name!r} must have either encoders or precomputed features, got "
-            f"{count}; write {line} or {arrays}"
+            f"{given}; write {line} or {arrays}"
         )
     return parts[0], parts[1], parts[2] if len(parts) == 3 else None
 
@@ -174,7 +173,7 @@ def _one_dataset(encoders: Any, X: Any, y: Any, groups: Any) -> tuple[Any, Any, 
         raise TypeError(f"compare must be given labels y, got none; write {line}")
     if hasattr(encoders, "shape") and X is not None:
         raise TypeError(
-            "Arrays must have names if there are several, got two without names; "
+            "Several arrays must have names, got two without names; "
             "write compare({'clip': A, 'dino': B}, y=y)"
         )
     shape = np.shape(y)
@@ -190,7 +189,7 @@ def _one_dataset(encoders: Any, X: Any, y: Any, groups: Any) -> tuple[Any, Any, 
 def _encode(
     encoders: object, given: Given, cache: FeatureCache | None, verbose: int
 ) -> tuple[dict[str, tuple[Any, ...]], dict[Place, float]]:
-    """Run every encoder on every dataset, and return features and seconds."""
+    """Run every encoder on every dataset. Return the features and the seconds."""
     cells = [
         (dataset, name, encoder)
         for dataset, (rows, *_) in given.items()
@@ -203,8 +202,8 @@ def _encode(
     for dataset, name, encoder in shown(cells, "encoding", verbose):
         rows = None if encoders is None else given[dataset][0]
         start = time.perf_counter()
-        found = features_of(encoder, rows, name, cache, verbose=verbose)
-        features[dataset][name] = found
+        encoded = features_of(encoder, rows, name, cache, verbose=verbose)
+        features[dataset][name] = encoded
         if not is_given(encoder):
             seconds[dataset, name] = time.perf_counter() - start
     datasets: dict[str, tuple[Any, ...]] = {}
@@ -218,7 +217,7 @@ class _ScorerOfPairs(RepresentationScorer):
 
 
 def _balanced(X: np.ndarray) -> np.ndarray:
-    """Scale features to a total variance of one, for equal weight in a pair."""
+    """Scale features to a total variance of one, for equal weights within a pair."""
     total = float(X.var(0, dtype=np.float64).sum())
     return X / np.sqrt(total) if total > 0 else X
 
@@ -226,42 +225,42 @@ def _balanced(X: np.ndarray) -> np.ndarray:
 def side_by_side(
     scorer: RepresentationScorer, datasets: Mapping[str, tuple[Any, ...]], top_k: int
 ) -> tuple[dict[str, Place], Ranking | None]:
-    """Code the labels given pairs of the best encoders, on the same rows and orders.
+    """Score pairs of the best encoders, on the same rows and orders.
 
     Returns
     -------
     pairs : dict of str to (str, str)
-        Encoders by name of the pair.
+        The two encoders of each pair, keyed by the pair's name.
     together : Ranking or None
-        The best encoders and their pairs, or None without pairs.
+        Ranking of the best encoders and their pairs, or None if there are no pairs.
     """
     if top_k < 0:
         raise invalid("top_k", "at least 0", top_k, "pass top_k=3")
     best = np.argsort(scorer.average_ranks_, kind="stable")[:top_k]
     names = [scorer.encoder_names_[e] for e in best]
     pairs: dict[str, Place] = {}
-    for one, other in combinations(names, 2):
-        name = f"{one} + {other}"
+    for first, second in combinations(names, 2):
+        name = f"{first} + {second}"
         while name in scorer.encoder_names_ or name in pairs:
             name += "'"
-        pairs[name] = one, other
+        pairs[name] = first, second
     if not pairs:
         return {}, None
-    both = {
+    concatenated = {
         dataset: (
             {
-                name: np.hstack([_balanced(datasets[dataset][0][e]) for e in own])
-                for name, own in pairs.items()
+                name: np.hstack([_balanced(datasets[dataset][0][e]) for e in pair])
+                for name, pair in pairs.items()
             },
             *datasets[dataset][1:],
         )
         for dataset in scorer.dataset_names_
     }
-    again = _ScorerOfPairs(**scorer.get_params(deep=False))
-    again.set_params(eliminate=None, n_permutations=None).fit(both)
-    alone = [cell for cell in scorer.cells_ if cell.encoder in names]
+    pair_scorer = _ScorerOfPairs(**scorer.get_params(deep=False))
+    pair_scorer.set_params(eliminate=None, n_permutations=None).fit(concatenated)
+    single = [cell for cell in scorer.cells_ if cell.encoder in names]
     cells = sorted(
-        [*alone, *again.cells_],
+        [*single, *pair_scorer.cells_],
         key=lambda cell: scorer.dataset_names_.index(cell.dataset),
     )
     return pairs, Ranking(cells, scorer.alpha)

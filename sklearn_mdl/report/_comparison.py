@@ -1,4 +1,4 @@
-"""Results of a comparison: the answer in words, a table, curves and a page."""
+"""Results of a comparison: a verdict in words, a table, curves and a page."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Place = tuple[str, str]  # dataset, encoder
 
 
 class Row(NamedTuple):
-    """Results of an encoder on one dataset, or averaged over several.
+    """One encoder's results on one dataset, or combined over several.
 
     Attributes
     ----------
@@ -40,20 +40,23 @@ class Row(NamedTuple):
     rank : float
         Rank by codelength, averaged over datasets. 1 is best.
     nats, half : float
-        Nats per label, and half the width of the interval over draws of the rows.
+        Nats per label, and the half-width of their interval for other rows from the
+        same source.
     saved : float
-        Nats per label saved relative to the code of labels without features.
+        Nats per label saved relative to coding the labels without features.
     accuracy : float
-        Accuracy before each label is seen, or NaN for real labels.
+        Share of labels predicted correctly before they are seen, or NaN for real
+        labels.
     labels : float
-        Number of labels until the accuracy stays above the level, or NaN if it never
-        does.
+        Number of labels after which the accuracy stays at or above the dataset's
+        level, or NaN if it never does.
     encoding, seconds : float
-        Seconds to encode (NaN for given features) and seconds of a pass.
+        Seconds to encode (NaN for precomputed features), and seconds of a pass.
     megabytes : float
         Size of the features as float32.
     kept : float
-        Megabytes of losses and posterior of a pass, or NaN if its traces are missing.
+        Megabytes of the losses and posterior that a pass stores, or NaN if its traces
+        are missing.
     """
 
     encoder: str
@@ -70,17 +73,17 @@ class Row(NamedTuple):
 
 
 class Gain(NamedTuple):
-    """Saving of a pair of encoders on a dataset, relative to the better of the two.
+    """What a pair of encoders saves on a dataset, relative to the better of the two.
 
     Attributes
     ----------
     dataset, first, second : str
         ``first`` is the better encoder.
     alone, other, both : float
-        Nats of ``first``, of ``second``, and of both side by side.
+        Codelengths of ``first``, ``second`` and both concatenated, in nats.
     saved, half : float
-        Nats that both save relative to ``first``, and half the width of the interval,
-        corrected for the number of pairs.
+        Nats that the pair saves relative to ``first``, and the half-width of their
+        interval, corrected for the number of pairs.
     """
 
     dataset: str
@@ -97,18 +100,18 @@ class Gain(NamedTuple):
 class Comparison:
     """Comparison of encoders, as returned by :func:`~sklearn_mdl.compare`.
 
-    It prints as the verdict and tables. Notebooks display it as a page.
+    Printing it shows the verdict and tables. Notebooks display it as a page.
 
     Attributes
     ----------
     scorer : RepresentationScorer
         The fitted scorer, with all cells and statistics.
     encoding_seconds : dict of (str, str) to float
-        Seconds to encode, by dataset and encoder.
+        Seconds to encode, keyed by (dataset, encoder).
     pairs : dict of str to (str, str)
-        Pairs of the best encoders, by name.
+        The two encoders of each pair, keyed by the pair's name.
     pair_ranking : Ranking or None
-        The best encoders and their pairs, or None without pairs.
+        Ranking of the best encoders and their pairs, or None if there are no pairs.
     """
 
     scorer: RepresentationScorer
@@ -117,20 +120,20 @@ class Comparison:
     pair_ranking: Ranking | None = None
 
     def verdict(self) -> str:
-        """Return the answer in at most three lines."""
+        """Return the verdict, in at most three lines."""
         return "\n".join(self.lines())
 
     def lines(self) -> list[str]:
-        """Return the answer line by line."""
+        """Return the verdict as a list of lines."""
         return [*self._answer.overall(), *self._of_pairs()]
 
     def rows(self, dataset: str | None = None) -> list[Row]:
-        """Return the results of each encoder, with the shortest code first.
+        """Return one row of results for each encoder, the best rank first.
 
         Parameters
         ----------
         dataset : str, default=None
-            None averages over all datasets.
+            Name of the dataset. None combines all datasets.
         """
         names = self.scorer.dataset_names_
         chosen = names if dataset is None else [dataset]
@@ -138,8 +141,8 @@ class Comparison:
         nats = (self.scorer.codelengths_ / self.scorer.sizes_)[places]
         halves = np.sqrt((self._halves[places] ** 2).sum(0)) / len(places)
         cells = self.scorer.cells_by_encoder().items()
-        seconds = {at: float(np.mean([c.seconds for c in own])) for at, own in cells}
-        size = {at: own[0].n_samples * own[0].n_features * 4e-6 for at, own in cells}
+        seconds = {k: float(np.mean([c.seconds for c in runs])) for k, runs in cells}
+        size = {k: runs[0].n_samples * runs[0].n_features * 4e-6 for k, runs in cells}
         kept = {place: curve.kept for place, curve in self.curves_by_cell.items()}
         columns = {
             "encoder": self.scorer.encoder_names_,
@@ -161,12 +164,18 @@ class Comparison:
     def table(self) -> DataFrame:
         """A pandas DataFrame with one row for each encoder, the best first.
 
-        The columns are ``rank``, ``nats`` per label and ``half`` the width of their
-        interval, nats per label ``saved``, ``accuracy``, and ``labels`` until the
-        accuracy stays above ``accuracy_levels``. Then come the seconds of ``encoding``,
-        the ``seconds`` of a pass, the ``megabytes`` of features, and the megabytes
-        ``kept`` by a pass. Nats and accuracies are means over datasets. Seconds and
-        megabytes are sums. Columns without any known value are left out.
+        * ``rank`` : rank by codelength, averaged over datasets
+        * ``nats``, ``half`` : nats per label, and the half-width of their interval
+        * ``saved`` : nats per label saved relative to coding without features
+        * ``accuracy`` : share of labels predicted correctly before they are seen
+        * ``labels`` : number of labels after which the accuracy stays at or above the
+          level in ``accuracy_levels``
+        * ``encoding``, ``seconds`` : seconds to encode, and seconds of a pass
+        * ``megabytes``, ``kept`` : megabytes of the features, and of the results that
+          a pass stores
+
+        Nats, accuracies and labels are means over datasets. Seconds and megabytes are
+        totals. Columns without any known value are left out.
         """
         frame = plot_extra("pandas").DataFrame(self.rows())
         return frame.set_index("encoder").dropna(axis=1, how="all")
@@ -175,9 +184,9 @@ class Comparison:
     def curves(self) -> DataFrame:
         """A pandas DataFrame of learning curves with their bands.
 
-        There is one row for each point of an encoder on a dataset. It has the number of
-        ``labels`` seen before, ``nats`` per label and ``accuracy``. The last two also
-        have half the width of their band.
+        Each row is a point on one encoder's curve for one dataset. It holds the number
+        of ``labels`` seen before, ``nats`` per label and ``accuracy``. The half-widths
+        of their bands are ``nats_half`` and ``accuracy_half``.
         """
         pandas = plot_extra("pandas")
         names = ("labels", "nats", "nats_half", "accuracy", "accuracy_half")
@@ -199,14 +208,14 @@ class Comparison:
         Parameters
         ----------
         dataset : str, default=None
-            Not needed if there is only one dataset.
+            Name of the dataset. Not needed if there is only one.
         **options
             Parameters of ``LearningCurveDisplay.plot``, such as ``ax``.
 
         Returns
         -------
         display : LearningCurveDisplay or CodelengthDisplay
-            A CodelengthDisplay for real labels.
+            A CodelengthDisplay if the labels are real.
         """
         if self.scorer.first_cells_[0].is_real:
             return CodelengthDisplay.from_scorer(self.scorer, dataset, **options)
@@ -218,7 +227,7 @@ class Comparison:
         Raises
         ------
         ValueError
-            If the file exists and is not such a page.
+            If the file exists and is not a page that sklearn_mdl wrote.
         """
         from sklearn_mdl.report._page import is_page, page_of
 
@@ -236,53 +245,54 @@ class Comparison:
         return notebook_of(self)
 
     def __repr__(self) -> str:
-        """Return the verdict and tables by dataset and over datasets as text."""
+        """Return the verdict and the scorer's tables as text."""
         _, _, tables = self.scorer.summary().partition("\n\n")  # without its verdict
         return f"{self.verdict()}\n\n{tables}"
 
     @cached_property
     def curves_by_cell(self) -> dict[Place, Curve]:
-        """Curves by dataset and encoder, without those whose traces are missing."""
-        found: dict[Place, Curve] = {}
+        """Curves keyed by (dataset, encoder), except where traces are missing."""
+        curves: dict[Place, Curve] = {}
         for place, cells in self.scorer.cells_by_encoder().items():
             with suppress(FileNotFoundError):
-                found[place] = curve_of(cells, self.scorer.alpha)
-        return found
+                curves[place] = curve_of(cells, self.scorer.alpha)
+        return curves
 
     @cached_property
     def accuracy_levels(self) -> dict[str, float]:
-        """The accuracy on each dataset for which the labels needed are counted."""
-        found: dict[str, float] = {}
+        """The accuracy to reach on each dataset, for the column ``labels``."""
+        levels: dict[str, float] = {}
         for name in self.scorer.dataset_names_:
             own = [c for (d, _), c in self.curves_by_cell.items() if d == name]
             if len(own) == len(self.scorer.encoder_names_) and len(own[0].accuracy):
-                found[name] = level_of(own)
-        return found
+                levels[name] = level_of(own)
+        return levels
 
     @cached_property
     def gains(self) -> list[Gain]:
-        """Savings of pairs by dataset, the largest first."""
+        """What each pair saves on each dataset, the largest saving first."""
         if self.pair_ranking is None:
             return []
-        ranking, found = self.pair_ranking, list[Gain]()
-        tried = [(one, both) for both, own in self.pairs.items() for one in own]
-        level = 1 - ranking.alpha / len(self.pairs)  # the largest saving is reported
-        paired = ranking.paired_differences(tried, level=level)
+        ranking, gains = self.pair_ranking, list[Gain]()
+        compared = [(e, both) for both, pair in self.pairs.items() for e in pair]
+        # The best of several pairs is reported, so the level is corrected.
+        level = 1 - ranking.alpha / len(self.pairs)
+        paired = ranking.paired_differences(compared, level=level)
         for d, dataset in enumerate(ranking.dataset_names_):
             names = ranking.encoder_names_
             nats = dict(zip(names, ranking.codelengths_[d].tolist(), strict=True))
-            for both, own in self.pairs.items():
-                first, second = sorted(own, key=nats.__getitem__)
-                k = tried.index((first, both))
+            for both, pair in self.pairs.items():
+                first, second = sorted(pair, key=nats.__getitem__)
+                k = compared.index((first, both))
                 half = float(paired.upper[k, d] - paired.mean[k, d])
                 codes = nats[first], nats[second], nats[both]
                 saved = nats[first] - nats[both]
-                found.append(Gain(dataset, first, second, *codes, saved, half))
-        return sorted(found, key=lambda gain: -gain.saved)
+                gains.append(Gain(dataset, first, second, *codes, saved, half))
+        return sorted(gains, key=lambda gain: -gain.saved)
 
     @cached_property
     def total_gains(self) -> list[Gain]:
-        """Savings of pairs over all datasets together (``dataset`` is empty)."""
+        """What each pair saves over all datasets in total; ``dataset`` is empty."""
         by_pair: dict[frozenset[str], list[Gain]] = {}
         for gain in self.gains:
             by_pair.setdefault(frozenset((gain.first, gain.second)), []).append(gain)
@@ -298,7 +308,7 @@ class Comparison:
 
     @cached_property
     def _halves(self) -> np.ndarray:
-        """Half-widths of intervals of nats per label, (n_datasets, n_encoders)."""
+        """Half-width of each interval of nats per label, (n_datasets, n_encoders)."""
         tables = []
         for sample in self.scorer.codelength_samples_:
             # Each encoder is compared with a code of length zero.
@@ -312,15 +322,15 @@ class Comparison:
         return np.array(tables)
 
     def _labels(self, chosen: Sequence[str]) -> list[float]:
-        """Return labels until the level, averaged over datasets; NaN if not reached."""
+        """Return each encoder's mean number of labels to reach the level, or NaN."""
         levels, names = self.accuracy_levels, self.scorer.encoder_names_
         if not levels.keys() >= set(chosen):
             return [math.nan] * len(names)
-        found = [
+        labels = [
             [labels_to_reach(self.curves_by_cell[d, e], levels[d]) for d in chosen]
             for e in names
         ]
-        return [float(np.mean(row)) for row in found]
+        return [float(np.mean(row)) for row in labels]
 
     def _sums(
         self, table: Mapping[Place, float], chosen: Sequence[str], default: float
@@ -332,20 +342,20 @@ class Comparison:
 
     def _of_pairs(self) -> list[str]:
         best = self._answer.best
-        own = [one for one in self.total_gains if best in (one.first, one.second)]
-        if not own:
+        gains = [g for g in self.total_gains if best in (g.first, g.second)]
+        if not gains:
             return []
-        added = own[0].second if own[0].first == best else own[0].first
-        if own[0].saved <= own[0].half:
-            return [f"Adding another encoder to {best} saves nothing significant."]
-        by = rounded(own[0].saved, own[0].half)
+        added = gains[0].second if gains[0].first == best else gains[0].first
+        if gains[0].saved <= gains[0].half:
+            return [f"Adding another encoder to {best} saves no significant amount."]
+        nats = rounded(gains[0].saved, gains[0].half)
         n = self._n_datasets
-        where = f" on {n} datasets together" if n > 1 else ""
-        return [f"Adding {added} to {best} saves {by} nats{where}."]
+        where = f" in total on {n} datasets" if n > 1 else ""
+        return [f"Adding {added} to {best} saves {nats} nats{where}."]
 
 
 def _total(gains: Sequence[Gain]) -> Gain:
-    """Add up the savings of a pair over datasets, relative to the better encoder."""
+    """Sum a pair's savings over datasets, relative to the encoder better in total."""
     nats: dict[str, float] = {}
     for gain in gains:
         for name, alone in ((gain.first, gain.alone), (gain.second, gain.other)):

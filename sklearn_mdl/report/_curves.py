@@ -1,4 +1,4 @@
-"""Learning curves of a ranking with bands, and weights of readouts."""
+"""The learning curves of a ranking with their bands, and the readouts' weights."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from sklearn_mdl.model_selection import Cell
 
 Floats = NDArray[np.float64]
 
-N_POINTS = 24  # largest number in a curve
-FEWEST = 6  # labels per point
+N_POINTS = 24  # largest number of points in a curve
+FEWEST = 6  # smallest number of labels per point
 
 
 class Curve(NamedTuple):
-    """The learning curve of an encoder, averaged over orders.
+    """An encoder's learning curve, averaged over orders.
 
     Attributes
     ----------
     labels : ndarray of shape (M,)
         Number of labels seen before a prediction, in the middle of each interval.
     nats, nats_half : ndarray of shape (M,)
-        Mean loss per label, and half the width of its band.
+        Mean loss per label, and the half-width of its band.
     accuracy, accuracy_half : ndarray of shape (M,)
-        Share of labels predicted correctly, and half the width of its band. Empty for
+        Share of labels predicted correctly, and the half-width of its band. Empty for
         real labels.
     kinds : dict of str to ndarray of shape (M,)
         Mean posterior of each kind of readout.
     kept : float
-        Uncompressed megabytes of the losses and the posterior of a run.
+        Uncompressed megabytes of the losses and posterior that a run stores.
     """
 
     labels: Floats
@@ -46,9 +46,9 @@ class Curve(NamedTuple):
 
 
 def curve_of(cells: Sequence[Cell], alpha: float) -> Curve:
-    """Average the losses of an encoder on a dataset over intervals of labels.
+    """Average an encoder's losses on one dataset over intervals of labels.
 
-    Bands have level ``1 - alpha`` at each point, and treat rows as a sample.
+    Bands have level ``1 - alpha`` at each point, and treat rows as a random sample.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def curve_of(cells: Sequence[Cell], alpha: float) -> Curve:
     for trace, cell in zip(traces, cells, strict=True):
         last = len(trace.steps) - 1
         rows = np.minimum(np.searchsorted(trace.steps, edges[:-1]), last)
-        # A row stands for the labels up to the next row.
+        # Each row represents the labels up to the next row.
         stops = np.maximum(np.searchsorted(trace.steps, edges[1:]), rows + 1)
         places = zip(rows, stops, strict=True)
         shares = np.stack([trace.posterior[a:b].mean(0) for a, b in places])
@@ -83,7 +83,7 @@ def curve_of(cells: Sequence[Cell], alpha: float) -> Curve:
 
 
 def _edges(n: int) -> NDArray[np.intp]:
-    """Return the ends of growing intervals with a minimum number of labels."""
+    """Return the edges of growing intervals of at least ``FEWEST`` labels."""
     edges = [0]
     for end in np.geomspace(min(FEWEST, n), n, N_POINTS).astype(int).tolist():
         if end - edges[-1] >= FEWEST:
@@ -102,13 +102,13 @@ def _means(table: Floats, edges: NDArray[np.intp], z: float) -> tuple[Floats, Fl
 
 
 def labels_to_reach(curve: Curve, level: float) -> float:
-    """Return after how many labels the accuracy stays above a level; NaN if never."""
+    """Return after how many labels the accuracy stays at or above a level, or NaN."""
     below = np.flatnonzero(curve.accuracy < level)
     first = below[-1] + 1 if below.size else 0
     return float(curve.labels[first]) if first < len(curve.labels) else math.nan
 
 
 def level_of(curves: Sequence[Curve]) -> float:
-    """Return nine tenths of the best last accuracy, rounded down to 5 % steps."""
+    """Return 90 % of the best final accuracy, rounded down to a multiple of 5 %."""
     last = max(float(curve.accuracy[-1]) for curve in curves)
     return math.floor(last * 0.9 * 20) / 20

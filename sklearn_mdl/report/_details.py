@@ -1,4 +1,4 @@
-"""Folded tables of the page: codes, cells, tests, orders and protocols."""
+"""Collapsible tables of the page: codes, cells, tests, orders and protocols."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def codelengths(scorer: RepresentationScorer, *, switching: bool = False) -> Tab
     """Tabulate codelengths, followed by codes without features."""
     table, first = codelength_table(scorer, switching=switching), scorer.first_cells_
     saved = scorer.savings_per_example("labels")[:, 0]
-    alone = (scorer.codelengths_ / scorer.sizes_)[:, 0] + saved
+    labels_only = (scorer.codelengths_ / scorer.sizes_)[:, 0] + saved
     codes = {
         "uniform code": [cell.uniform / cell.n_samples for cell in first],
         "label frequencies": [cell.frequency / cell.n_samples for cell in first],
-        "labels alone": alone.tolist(),
+        "labels alone": labels_only.tolist(),
     }
     if all(cell.is_real for cell in first):
         codes = {"Gaussian code": codes["uniform code"]}
@@ -40,7 +40,7 @@ def cells(scorer: RepresentationScorer, comparison: ProtocolComparison | None) -
 
 
 def pairs(scorer: RankStatistics) -> Table:
-    """Tabulate tests of pairs by p-value, and then by the size of the difference."""
+    """Tabulate pairwise tests by p-value, and then by the size of the difference."""
     statistics = tests_of(scorer)
     names = scorer.encoder_names_
     wilcoxon, bayesian = statistics["wilcoxon"], statistics["bayesian_signed_rank"]
@@ -72,17 +72,17 @@ def spread(scorer: RepresentationScorer) -> Table:
 
 
 def averages(comparison: ProtocolComparison) -> Table:
-    """Tabulate average ranks by every protocol."""
-    found = comparison.average_ranks
+    """Tabulate the average rank of each encoder under each protocol."""
+    ranks = comparison.average_ranks
     rows = [
-        [comparison.encoder_names[e], *(number(rank, ".2f") for rank in found[e])]
-        for e in best_first(found)
+        [comparison.encoder_names[e], *(number(rank, ".2f") for rank in ranks[e])]
+        for e in best_first(ranks)
     ]
     return Table(["encoder", *(p.name for p in comparison.protocols)], rows)
 
 
 def values(comparison: ProtocolComparison, d: int) -> Table:
-    """Tabulate values and times on a dataset, with the best of each protocol bold."""
+    """Tabulate values and times on a dataset, with each protocol's best value bold."""
     ranks, protocols = comparison.ranks[d], comparison.protocols
     least = np.min(ranks, axis=0, where=~np.isnan(ranks), initial=np.inf)
     order = best_first(ranks)

@@ -1,4 +1,4 @@
-"""Features from all kinds of encoders."""
+"""Functions that compute features with encoders of any kind."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ KINDS = (
     "an array, a file of features, a transformer, a callable, a torch module, the name "
     "of a timm model, or a model with `encode`"
 )
-ROWS = 256  # rows between two steps of the bar
+ROWS = 256  # rows per step of the progress bar
 
 
 def named_encoders(encoders: object) -> dict[str, object]:
-    """Return encoders by name; those in a list are named automatically."""
+    """Return encoders keyed by name; encoders in a list are named automatically."""
     if isinstance(encoders, Mapping):
         return dict(encoders)
     given = list(encoders) if isinstance(encoders, list | tuple) else [encoders]
-    found: dict[str, object] = {}
+    named: dict[str, object] = {}
     for i, encoder in enumerate(given):
         name = first = _name_of(encoder, i)
-        while name in found:
+        while name in named:
             name = f"{first} #{i + 1}"
-        found[name] = encoder
-    return found
+        named[name] = encoder
+    return named
 
 
 def _name_of(encoder: Any, place: int) -> str:
@@ -67,13 +67,13 @@ def _name_of(encoder: Any, place: int) -> str:
     return str(getattr(encoder, "__name__", type(encoder).__name__))
 
 
-def _is_array(found: object) -> bool:
+def _is_array(value: object) -> bool:
     kinds = np.ndarray | torch.Tensor
-    return isinstance(found, kinds) or issparse(found) or hasattr(found, "to_numpy")
+    return isinstance(value, kinds) or issparse(value) or hasattr(value, "to_numpy")
 
 
 def is_given(encoder: object) -> bool:
-    """Return True for given features: an array, or X itself (None)."""
+    """Return True for given features: an array, a file, columns, or X itself (None)."""
     is_file = isinstance(encoder, str | Path) and Path(encoder).suffix in FILES
     columns = isinstance(encoder, list | tuple)
     return is_file or columns or keeps_data(encoder) or _is_array(encoder)
@@ -82,25 +82,25 @@ def is_given(encoder: object) -> bool:
 def features_of(
     encoder: Any, X: Any, name: str, cache: FeatureCache | None, *, verbose: int
 ) -> np.ndarray:
-    """Return the features (n_samples, width) of X from an encoder.
+    """Return an encoder's features of X, (n_samples, width).
 
-    If a function returns a vector for each token, the features are their mean.
+    If the encoder returns a vector for each token, the features are their mean.
 
     Raises
     ------
     TypeError
-        If it is not an encoder. The message shows code that works.
+        If `encoder` is not an encoder. The message shows code that works.
     ValueError
-        If it needs rows and X is None, or if features are not numbers. The message
-        shows what to write instead.
+        If the encoder needs rows and X is None, or if features are not numbers. The
+        message shows what to write instead.
     """
-    found = dense(as_array(_rows_of(encoder, X, name, cache, verbose)))
+    output = dense(as_array(_rows_of(encoder, X, name, cache, verbose)))
     try:
-        features = np.asarray(found)
+        features = np.asarray(output)
         if features.ndim > 2 and not _is_array(encoder):
             features = features.reshape(len(features), -1, features.shape[-1]).mean(1)
-    except ValueError:  # texts differ in their numbers of tokens
-        rows = [np.asarray(row) for row in found]
+    except ValueError:  # texts have different numbers of tokens
+        rows = [np.asarray(row) for row in output]
         features = np.stack([row.reshape(-1, row.shape[-1]).mean(0) for row in rows])
     if features.dtype.kind not in "biuf":
         cure = "leave out columns of text, or pass a transformer that encodes them"
@@ -121,7 +121,7 @@ def _rows_of(
     if X is None:
         line = f'compare({{"{name}": encoder}}, X, y)'
         raise ValueError(
-            f"Encoder {name!r} needs rows to encode, got none; write {line}"
+            f"Encoder {name!r} must be given rows to encode, got none; write {line}"
         )
     run = _encoder_of(encoder, X, name, verbose)
     if callable(run) and not hasattr(run, "transform"):
@@ -136,14 +136,14 @@ def _rows_of(
 
 
 def _names_columns(encoder: object, X: Any) -> bool:
-    """Return True for a list of columns of a data frame."""
+    """Return True for a list of column names of the data frame X."""
     columns = getattr(X, "columns", ())
     is_list = isinstance(encoder, list | tuple) and len(encoder) > 0
     return is_list and all(column in columns for column in cast(Sequence[Any], encoder))
 
 
 def _encoder_of(encoder: Any, X: Any, name: str, verbose: int) -> Any:
-    """Return a transformer, or a function of all rows."""
+    """Return a transformer, or a function that takes all rows."""
     if keeps_data(encoder):
         return encoder
     if isinstance(encoder, str):
@@ -162,29 +162,29 @@ def _encoder_of(encoder: Any, X: Any, name: str, verbose: int) -> Any:
     if hasattr(encoder, "fit"):
         raise TypeError(
             f"Encoder {name!r} must have transform, but {type(encoder).__name__} has "
-            "none; pass a transformer or pipeline[:-1], without the classifier"
+            "none; pass a transformer, or pipeline[:-1] to leave out the classifier"
         )
     kind = type(encoder).__name__
     raise TypeError(f"Encoder {name!r} must be {KINDS}, got {kind}; pass one of these")
 
 
 def _timm_encoder(name: str) -> TimmEncoder:
-    """Return the encoder for the name of a timm model."""
+    """Return the encoder that runs the timm model of this name."""
     if "/" in name and not name.startswith(("hf-hub:", "hf_hub:", "local-dir:")):
         raise ValueError(
-            f"Names of encoders must be names of timm models, got {name!r}; for a text "
+            f"An encoder given by name must be a timm model, got {name!r}; for a text "
             f"model pass SentenceTransformer({name!r})"
         )
     if find_spec("timm") is None:
         raise ImportError(
             f"Encoder {name!r} needs timm, which is not installed; run pip install "
-            '"sklearn_mdl[images]", or pass a file that ends in .npy'
+            '"sklearn_mdl[images]", or pass a file of features that ends in .npy'
         )
     return TimmEncoder(name)
 
 
 def _module_encoder(module: nn.Module, X: Any, name: str, verbose: int) -> Any:
-    """Return an encoder of images or a function of rows of numbers."""
+    """Return an encoder for images, or a function for rows of numbers."""
     first = X[0] if isinstance(X, list | tuple) else None
     if isinstance(first, str) and hasattr(module, "config"):
         raise TypeError(
@@ -199,7 +199,7 @@ def _module_encoder(module: nn.Module, X: Any, name: str, verbose: int) -> Any:
 
 
 def _frozen(module: nn.Module) -> Callable[[Any], Any]:
-    """Return a function of rows of numbers that does not change the module."""
+    """Return a function that applies the module to rows without changing it."""
 
     def run(rows: Any) -> Any:
         first = next(module.parameters(), torch.empty(0))
@@ -211,14 +211,14 @@ def _frozen(module: nn.Module) -> Callable[[Any], Any]:
 
 
 def _by_rows(run: Callable[[Any], Any], X: Any, name: str, verbose: int) -> np.ndarray:
-    """Call a function on blocks of rows, with a progress bar if that takes long."""
+    """Call a function on blocks of rows, with a progress bar if it takes long."""
     rows: Any = X if isinstance(X, list) else np.asarray(as_array(X))
     rows = rows.tolist() if getattr(rows, "ndim", 0) == 1 else rows  # texts
     parts = [rows[start : start + ROWS] for start in range(0, len(rows), ROWS)]
-    found = [np.asarray(as_array(run(part))) for part in shown(parts, name, verbose)]
-    return np.concatenate(found)
+    blocks = [np.asarray(as_array(run(part))) for part in shown(parts, name, verbose)]
+    return np.concatenate(blocks)
 
 
 def shown(items: Sequence[T], title: str, verbose: int) -> Iterable[T]:
-    """Return items, with a progress bar if they take long."""
+    """Return the items, with a progress bar if iterating over them takes long."""
     return tqdm(items, desc=title, delay=LATE) if verbose else items

@@ -40,11 +40,11 @@ if TYPE_CHECKING:
 
 INSTALL = 'run pip install "sklearn_mdl[report]"'
 GENERATOR = b'<meta name="generator" content="sklearn_mdl">'
-HEAD_BYTES = 2**10  # of a page, which contain the mark
+HEAD_BYTES = 2**10  # the first bytes of a page contain GENERATOR
 
 
 class Column(NamedTuple):
-    """A column of the table of encoders: key, title, and term to explain."""
+    """A column of the encoder table: its key, title and term in the glossary."""
 
     key: str
     title: str
@@ -59,7 +59,7 @@ class Cell(NamedTuple):
 
 
 class Versus(NamedTuple):
-    """Number of datasets on which an encoder is significantly better than another."""
+    """Comparison of two encoders: count of significant savings, and all savings."""
 
     n_shorter: int
     details: str
@@ -77,9 +77,9 @@ def page_of(
     ----------
     comparison : Comparison
     protocols : ProtocolComparison or None
-        Other protocols for the same encoders.
+        Results of other protocols for the same encoders.
     framed : bool, default=False
-        Whether to leave out the answer, because it is shown above the frame.
+        If True, leave out the verdict, which a notebook shows above the frame.
 
     Raises
     ------
@@ -89,23 +89,23 @@ def page_of(
     if len(comparison.curves_by_cell) < len(comparison.scorer.cells_by_encoder()):
         warn_caller(
             "Curves need the traces of all cells in results, but some are missing, so "
-            "their curves are left out; call fit again"
+            "their curves are left out; call fit again to compute them"
         )
     return _template().render(
-        found=comparison, protocols=protocols, view=View(comparison), framed=framed
+        result=comparison, protocols=protocols, view=View(comparison), framed=framed
     )
 
 
 def is_page(path: Path) -> bool:
-    """Return True for a file that begins like the page."""
+    """Return True for a file that begins like a page of this package."""
     with path.open("rb") as file:
         return GENERATOR in file.read(HEAD_BYTES)
 
 
 def notebook_of(comparison: Comparison) -> str:
-    """Return the notebook view: the answer, and the page in a separate frame.
+    """Return the notebook view: the verdict, and the page in a frame.
 
-    The frame separates styles and scripts from those of the notebook.
+    The frame keeps the page's styles and scripts apart from the notebook's.
     """
     lines = [f"<div>{html.escape(line)}</div>" for line in comparison.lines()]
     page = html.escape(page_of(comparison, framed=True))
@@ -146,7 +146,7 @@ class View:
     """
 
     def __init__(self, comparison: Comparison) -> None:
-        self.found = comparison
+        self.comparison = comparison
         self.scorer = comparison.scorer
         self.encoders = [row.encoder for row in comparison.rows()]  # best first
         self.datasets = self.scorer.dataset_names_
@@ -169,8 +169,8 @@ class View:
         return self.encoders.index(encoder)
 
     def columns(self, dataset: str | None = None) -> list[Column]:
-        """Return the non-empty columns of the table of encoders."""
-        level = self.found.accuracy_levels.get(dataset or self.datasets[0])
+        """Return the columns of the encoder table, without empty ones."""
+        level = self.comparison.accuracy_levels.get(dataset or self.datasets[0])
         several = dataset is None and len(self.datasets) > 1
         to = "a level" if several or level is None else f"{level:.0%}"
         columns = [
@@ -184,7 +184,7 @@ class View:
             Column("megabytes", "features", "features"),
             Column("kept", "kept", "kept"),
         ]
-        rows = self.found.rows(dataset)
+        rows = self.comparison.rows(dataset)
         return [
             column
             for column in columns
@@ -193,7 +193,7 @@ class View:
         ]
 
     def cell(self, row: Row, key: str) -> Cell:
-        """Return a number of an encoder as text."""
+        """Return one of an encoder's numbers, as text and for sorting."""
         value = float(getattr(row, key))
         if np.isnan(value):
             never = "n/a" if self._is_real else "never"
@@ -214,7 +214,7 @@ class View:
         return Cell(shown[key], value)
 
     def spark(self, encoder: str, dataset: str | None) -> str:
-        """Return the path of an encoder's small curve, averaged over datasets."""
+        """Return the SVG path of an encoder's small curve, averaged over datasets."""
         chosen = self.datasets if dataset is None else [dataset]
         tables = {
             e: [self.curves[d, e].nats for d in chosen if (d, e) in self.curves]
@@ -222,16 +222,16 @@ class View:
         }
         if not tables[encoder]:
             return ""
-        means = {e: _mean_curve(own) for e, own in tables.items() if own}
+        means = {e: _mean_curve(curves) for e, curves in tables.items() if curves}
         low, high = min(map(np.min, means.values())), max(map(np.max, means.values()))
         return spark(means[encoder], low=float(low), high=float(high))
 
     def measures(self, dataset: str) -> list[str]:
-        """Return the measures in the curves of a dataset."""
-        own = [c for (d, _), c in self.curves.items() if d == dataset]
-        if not own:
+        """Return the measures that a dataset's curves can show."""
+        curves = [c for (d, _), c in self.curves.items() if d == dataset]
+        if not curves:
             return []
-        return ["nats", "accuracy"] if len(own[0].accuracy) else ["nats"]
+        return ["nats", "accuracy"] if len(curves[0].accuracy) else ["nats"]
 
     def plot(self, dataset: str, measure: str) -> Plot:
         """Return the curves of all encoders on a dataset."""
@@ -244,17 +244,17 @@ class View:
 
     def winner(self, dataset: str) -> str:
         """Return the encoder with the shortest code on a dataset."""
-        return self.found.rows(dataset)[0].encoder
+        return self.comparison.rows(dataset)[0].encoder
 
     def kinds(self, dataset: str) -> Plot | None:
-        """Return the weights of readouts on the best encoder of a dataset."""
+        """Return the plot of readout weights for the best encoder on a dataset."""
         curve = self.curves.get((dataset, self.winner(dataset)))
         if curve is None or len(curve.kinds) < 2:
             return None
         return kinds_plot(curve)
 
     def heat(self) -> list[tuple[str, list[tuple[str, str, float]]]]:
-        """Return nats saved and the shade of the cell by encoder and dataset."""
+        """Return each encoder's nats saved per dataset, with the shade of the cell."""
         saved = self.scorer.savings_per_example("labels")
         low, high = saved.min(1, keepdims=True), saved.max(1, keepdims=True)
         shades = (saved - low) / np.where(high > low, high - low, 1.0)
@@ -267,7 +267,7 @@ class View:
         return rows
 
     def versus(self) -> list[list[Versus | None]]:
-        """Return, for each pair, the datasets on which one encoder is better."""
+        """Return, for each ordered pair, on how many datasets the first is better."""
         best = self.encoders[:MOST_ENCODERS]
         if not (best[1:] and self.curves):  # without traces there are no intervals
             return []
@@ -281,13 +281,13 @@ class View:
         return [[cells.get((a, b)) for b in best] for a in best]
 
     def _versus(self, saved: Floats, half: Floats) -> Versus:
-        """Describe by how many nats an encoder's code is shorter on each dataset."""
+        """Count the datasets with significant savings, and list all savings."""
         rows = zip(self.datasets, saved.tolist(), half.tolist(), strict=True)
         texts = [f"{name}: {rounded(by, error)} nats" for name, by, error in rows]
         return Versus(int((saved > half).sum()), "\n".join(texts))
 
     def data(self) -> str:
-        """Return data for scripts as JSON that cannot end the script element."""
+        """Return the scripts' data as JSON that cannot close the script element."""
         tables = [
             {
                 "name": dataset,
@@ -304,8 +304,8 @@ class View:
         return text
 
     def _x(self, dataset: str) -> list[float]:
-        own = [c for (d, _), c in self.curves.items() if d == dataset]
-        return _short(own[0].labels) if own else []
+        curves = [c for (d, _), c in self.curves.items() if d == dataset]
+        return _short(curves[0].labels) if curves else []
 
     def _cell_data(self, dataset: str, encoder: str) -> dict[str, Any] | None:
         curve = self.curves.get((dataset, encoder))
@@ -319,20 +319,20 @@ class View:
         }
 
     def bars(self, values: Sequence[float]) -> list[float]:
-        """Return widths of bars relative to the longest."""
+        """Return the width of each bar in percent of the longest."""
         longest = max(max(values), 1e-9)
         return [round(max(0.0, 100 * value / longest), 1) for value in values]
 
 
 def _short(values: Floats) -> list[float]:
-    """Round numbers to four digits, which exceeds the resolution of a figure."""
+    """Round numbers to four significant digits, more than a figure resolves."""
     return [float(f"{value:.4g}") for value in values.tolist()]
 
 
 def _mean_curve(curves: Sequence[Floats]) -> Floats:
-    """Return the mean of curves with different numbers of points."""
+    """Return the mean of curves that may differ in their number of points."""
     n = max(map(len, curves))
     places = np.linspace(0, 1, n)
     resampled = [np.interp(places, np.linspace(0, 1, len(c)), c) for c in curves]
-    found: Floats = np.mean(resampled, axis=0)
-    return found
+    mean_curve: Floats = np.mean(resampled, axis=0)
+    return mean_curve

@@ -1,4 +1,4 @@
-"""Files of a fitted ranking: tables and a page that works offline."""
+"""The files of a fitted ranking: tables, and a page that works offline."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sklearn_mdl.report._comparison import Comparison
 from sklearn_mdl.report._page import INSTALL, page_of
 from sklearn_mdl.report._tables import statistics_of, write_rows, write_tables
 
-COLUMNS = (  # of protocols.csv
+COLUMNS = (  # columns of protocols.csv
     *("dataset", "encoder", "protocol", "unit"),
     *("value", "bound", "rank", "seconds"),
 )
@@ -36,42 +36,47 @@ def write_results(
         A fitted scorer, or a comparison. The page of a comparison also shows what one
         encoder adds to another.
     directory : path-like
-        Created if it does not exist. Files of the same names are replaced if this
-        function wrote them, according to ``.sklearn_mdl`` in the folder.
+        Folder to write to, created if it does not exist. Files of the same names are
+        replaced if ``.sklearn_mdl`` in the folder lists them as written by sklearn_mdl.
     comparison : ProtocolComparison, default=None
         Result of :func:`~sklearn_mdl.compare_protocols` for the same encoders. It adds
-        a section to the page, ``protocols.csv``, and held-out accuracies to
+        ``protocols.csv``, a section of the page, and held-out accuracies in
         ``cells.csv`` and ``ranking.csv``.
 
     Returns
     -------
     paths : list of Path
-        Tables: ``cells.csv`` (one row per cell), ``ranking.csv``, ``readouts.csv``
-        (preferred readouts), ``scores.csv`` (rows of model, dataset, metric and score,
-        for other ranking tools), and ``ranking.tex``, ``codelengths.tex``,
-        ``readouts.tex`` for LaTeX. Numbers: ``cells.json`` (everything but the arrays,
-        with settings and versions) and ``statistics.json`` (ranks, tests, intervals,
-        orders, groups). If Jinja2 is installed, ``report.html``, the page of
-        :func:`~sklearn_mdl.compare`, which is self-contained and works offline.
+        The written files:
+
+        * ``cells.csv``: one row per cell
+        * ``ranking.csv``: one row per encoder, best first
+        * ``readouts.csv``: the preferred readout of each encoder on each dataset
+        * ``scores.csv``: model, dataset, metric and score, for other ranking tools
+        * ``cells.json``: cells without their arrays, settings and versions
+        * ``statistics.json``: ranks, tests, intervals, orders and groups
+        * ``ranking.tex``, ``codelengths.tex``, ``readouts.tex``: tables for LaTeX
+        * ``protocols.csv``: results of other protocols, if `comparison` is given
+        * ``report.html``: a self-contained page that works offline, if Jinja2 is
+          installed
 
     Raises
     ------
     ValueError
-        If a file that this function did not write has one of these names. Nothing is
-        then written.
+        If the folder has a file of one of these names that sklearn_mdl did not write.
+        In this case nothing is written.
     """
-    found = scorer if isinstance(scorer, Comparison) else Comparison(scorer)
-    check_is_fitted(found.scorer)
+    result = scorer if isinstance(scorer, Comparison) else Comparison(scorer)
+    check_is_fitted(result.scorer)
     with filled(Path(directory)) as aside:
-        paths = _write(found, aside, comparison)
+        paths = _write(result, aside, comparison)
     return [Path(directory) / path.name for path in paths]
 
 
 def _write(
-    found: Comparison, folder: Path, comparison: ProtocolComparison | None
+    result: Comparison, folder: Path, comparison: ProtocolComparison | None
 ) -> list[Path]:
-    statistics = statistics_of(found.scorer)
-    paths = write_tables(found.scorer, folder, statistics, comparison)
+    statistics = statistics_of(result.scorer)
+    paths = write_tables(result.scorer, folder, statistics, comparison)
     if comparison is not None:
         rows = _protocol_rows(comparison)
         paths.append(write_rows(folder / "protocols.csv", COLUMNS, rows))
@@ -81,12 +86,12 @@ def _write(
         )
         return paths
     paths.append(folder / "report.html")
-    paths[-1].write_text(page_of(found, comparison), encoding="utf-8")
+    paths[-1].write_text(page_of(result, comparison), encoding="utf-8")
     return paths
 
 
 def _protocol_rows(comparison: ProtocolComparison) -> Iterator[list[object]]:
-    """Yield a row for each dataset, encoder and protocol, with ``COLUMNS``."""
+    """Yield the row of ``COLUMNS`` for each dataset, encoder and protocol."""
     ranks = comparison.ranks
     for at in np.ndindex(comparison.values.shape):
         d, e, p = at

@@ -12,8 +12,8 @@ from sklearn_mdl.report._curves import Curve, Floats
 
 WIDTH, HEIGHT = 560, 300
 LEFT, RIGHT, TOP, BOTTOM = 52, 12, 10, 44
-N_COLOURS = 10  # in the style of the page; further curves are dashed
-MOST_KINDS = 6  # with their own colours
+N_COLOURS = 10  # defined in style.css; further curves are dashed
+MOST_KINDS = 6  # largest number of kinds with a colour of their own
 
 
 class Line(NamedTuple):
@@ -26,7 +26,7 @@ class Line(NamedTuple):
 
 
 class Plot(NamedTuple):
-    """A figure: positions and texts of ticks, and lines."""
+    """A figure: titles of the axes, ticks (position and text), and lines."""
 
     x_title: str
     y_title: str
@@ -41,9 +41,9 @@ class Scale:
     Parameters
     ----------
     low, high : float
-        Numbers at the ends.
+        Numbers at the two ends of the scale.
     start, stop : float
-        Positions of the ends.
+        Positions of the two ends in the figure.
     log : bool, default=False
     """
 
@@ -63,7 +63,7 @@ class Scale:
         return self.start + share * (self.stop - self.start)
 
     def ticks(self) -> list[tuple[float, str]]:
-        """Return the positions and texts of at least two round numbers."""
+        """Return the positions and texts of ticks at round numbers."""
         if self.log:
             decades = range(math.floor(math.log10(self.low)), 9)
             steps = [m * 10.0**k for k in decades for m in (1, 2, 5)]
@@ -90,7 +90,7 @@ def curves_plot(curves: Mapping[int, tuple[str, Curve]], measure: str) -> Plot:
     Parameters
     ----------
     curves : mapping of int to (str, Curve)
-        Names and curves, by the number that determines their colour.
+        Names and curves, keyed by the number that determines their colour.
     measure : {"nats", "accuracy"}
     """
     tables = [
@@ -114,7 +114,7 @@ def curves_plot(curves: Mapping[int, tuple[str, Curve]], measure: str) -> Plot:
 
 
 def kinds_plot(curve: Curve) -> Plot:
-    """Draw the weights of kinds of readouts as stacked areas."""
+    """Draw the weight of each kind of readouts as stacked areas."""
     x = _x_scale([curve.labels])
     y_scale = Scale(0.0, 1.0, HEIGHT - BOTTOM, TOP)
     places, lines, below = x(curve.labels), [], np.zeros(len(curve.labels))
@@ -130,11 +130,11 @@ def kinds_plot(curve: Curve) -> Plot:
 def main_kinds(kinds: Mapping[str, Floats]) -> dict[str, Floats]:
     """Return the kinds with the largest weights, and the sum of the others."""
     names = sorted(kinds, key=lambda name: -float(kinds[name].mean()))
-    own = names if len(names) <= MOST_KINDS + 1 else names[:MOST_KINDS]
-    found = {name: kinds[name] for name in own}
-    if rest := names[len(own) :]:
-        found["others"] = np.sum([kinds[name] for name in rest], axis=0)
-    return found
+    named = names if len(names) <= MOST_KINDS + 1 else names[:MOST_KINDS]
+    weights = {name: kinds[name] for name in named}
+    if rest := names[len(named) :]:
+        weights["others"] = np.sum([kinds[name] for name in rest], axis=0)
+    return weights
 
 
 def spark(values: Floats, *, low: float, high: float) -> str:
@@ -144,8 +144,8 @@ def spark(values: Floats, *, low: float, high: float) -> str:
 
 
 def _x_scale(labels: Sequence[Floats]) -> Scale:
-    low = max(1.0, min(float(own[0]) for own in labels))
-    high = max(float(own[-1]) for own in labels)
+    low = max(1.0, min(float(curve[0]) for curve in labels))
+    high = max(float(curve[-1]) for curve in labels)
     return Scale(low, max(high, low + 1), LEFT, WIDTH - RIGHT, log=True)
 
 

@@ -1,4 +1,4 @@
-"""Tables of a fitted ranking in files, and its statistics as JSON."""
+"""The tables of a fitted ranking as files, and its statistics as JSON."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from sklearn_mdl.ranking import MOST_ENCODERS
 from sklearn_mdl.switcher import MDLReadoutSwitcher
 
 LATEX = ("ranking", "codelengths", "readouts")
-# Beginnings of formulas, including letters of East Asian keyboards.
+# First characters of formulas, including full-width ones of East Asian keyboards.
 FORMULAS = (*"=+-@\t\r\n", *"\uff1d\uff0b\uff0d\uff20")
 NO_EFFECT = {"results", "n_jobs", "verbose"}  # settings that do not affect numbers
 
 Statistics = dict[str, Any]  # for JSON
-Heldout = dict[str, dict[tuple[str, str], float]]  # accuracies by protocol and cell
+Heldout = dict[str, dict[tuple[str, str], float]]  # protocol: (dataset, encoder): share
 
 
 def write_rows(
@@ -92,7 +92,7 @@ def _is_formula(text: str) -> bool:
 
 
 def settings_as_text(scorer: RepresentationScorer) -> dict[str, str]:
-    """Return the settings that affect numbers, by name."""
+    """Return the settings that affect numbers, as text keyed by name."""
     return {
         name: repr(value)
         for name, value in scorer.get_params(deep=False).items()
@@ -106,14 +106,14 @@ def write_tables(
     statistics: Statistics,
     comparison: ProtocolComparison | None = None,
 ) -> list[Path]:
-    """Write everything except figures and the report, and return the paths."""
+    """Write the tables and statistics, and return the paths."""
     heldout = {} if comparison is None else comparison.heldout_accuracies
-    found = list(heldout.values())
+    tables = list(heldout.values())
     columns = model_selection.columns_of(scorer)
     rows = [
         [
             *(row[name] for name in columns),
-            *(f.get((str(row["dataset"]), str(row["encoder"])), "") for f in found),
+            *(t.get((str(row["dataset"]), str(row["encoder"])), "") for t in tables),
         ]
         for row in model_selection.as_rows(scorer)
     ]
@@ -146,13 +146,13 @@ def _write_ranking(path: Path, scorer: RepresentationScorer, heldout: Heldout) -
         columns += bounds.items()
     saved = scorer.savings_per_example("labels").mean(0)
     columns.append(("savings_over_labels", saved.tolist()))
-    columns.append(("accuracy", [_mean(own) for own in scorer.accuracies_.T.tolist()]))
+    columns.append(("accuracy", [_mean(row) for row in scorer.accuracies_.T.tolist()]))
     for protocol, shares in heldout.items():
         known = [[shares.get((d, e), math.nan) for d in datasets] for e in encoders]
-        columns.append((f"heldout_accuracy_{protocol}", [_mean(own) for own in known]))
-    widths = [dict.fromkeys(str(cell.n_features) for cell in own) for own in cells]
-    columns.append(("n_features", [" ".join(own) for own in widths]))
-    seconds = [float(np.mean([cell.seconds for cell in own])) for own in cells]
+        columns.append((f"heldout_accuracy_{protocol}", [_mean(row) for row in known]))
+    widths = [dict.fromkeys(str(cell.n_features) for cell in row) for row in cells]
+    columns.append(("n_features", [" ".join(row) for row in widths]))
+    seconds = [float(np.mean([cell.seconds for cell in row])) for row in cells]
     columns.append(("seconds", seconds))
     nats = (scorer.codelengths_ / scorer.sizes_).tolist()
     columns += zip(datasets, nats, strict=True)
@@ -168,7 +168,7 @@ def _write_ranking(path: Path, scorer: RepresentationScorer, heldout: Heldout) -
 def _write_scores(path: Path, scorer: RepresentationScorer) -> Path:
     """Write means over orders in long form, for other ranking tools.
 
-    These tools assume that more is better, and use one metric per dataset.
+    Such tools assume that more is better, and use one metric per dataset.
     """
     uniform = np.array([cell.uniform for cell in scorer.first_cells_])[:, None]
     saved = (uniform - scorer.codelengths_) / scorer.sizes_
@@ -181,7 +181,7 @@ def _write_scores(path: Path, scorer: RepresentationScorer) -> Path:
 
 
 def _mean(shares: Sequence[float]) -> float | str:
-    """Return the mean of known values, or text if there are none."""
+    """Return the mean of the known values, or empty text if there are none."""
     known = [share for share in shares if not math.isnan(share)]
     return float(np.mean(known)) if known else ""
 
@@ -196,7 +196,7 @@ def _cells(scorer: RepresentationScorer) -> dict[str, object]:
     try:
         used = scorer.switcher or MDLReadoutSwitcher()
         switcher = model_selection.settings_of_cells(used)
-    except TypeError as error:  # only needed to store cells
+    except TypeError as error:  # only stored cells need these settings
         switcher = {"unavailable": str(error)}
     return {
         "unit": "nats",
@@ -211,7 +211,7 @@ def _cells(scorer: RepresentationScorer) -> dict[str, object]:
 
 
 def _write_json(path: Path, content: Mapping[str, object]) -> Path:
-    """Write JSON for other languages, with null for numbers that are not finite."""
+    """Write JSON that other languages can read: null replaces NaN and infinity."""
     written = with_format("results", _finite(content))
     text = json.dumps(written, indent=1, allow_nan=False)
     path.write_text(text + "\n", encoding="utf-8")
@@ -232,7 +232,7 @@ def _finite(content: Any) -> Any:
 
 
 def statistics_of(scorer: RepresentationScorer) -> Statistics:
-    """Return statistics of all datasets together and of every group."""
+    """Return the statistics for all datasets together and for each group."""
     return {
         **_statistics(scorer),
         "n_orders": scorer.order_codelengths_.shape[-1],
@@ -251,7 +251,7 @@ def _n_compared(ranking: RankStatistics) -> int | None:
 
 def _statistics(ranking: RankStatistics) -> Statistics:
     names = ranking.encoder_names_
-    found: Statistics = {
+    statistics: Statistics = {
         "verdict": ranking.verdict().record(),
         "datasets": ranking.dataset_names_,
         "encoders": names,
@@ -268,16 +268,16 @@ def _statistics(ranking: RankStatistics) -> Statistics:
         "critical_difference": ranking.critical_difference_,
     }
     if ranking.order_codelengths_.shape[-1] > 1:
-        found["orders"] = _orders(ranking)
+        statistics["orders"] = _orders(ranking)
     if len(ranking.encoder_names_) > 1:
         paired = ranking.paired_differences(top_k=_n_compared(ranking))
-        found["paired_differences"] = {
+        statistics["paired_differences"] = {
             "pairs": _names(ranking, paired.pairs),
             **_listed(paired, "mean", "std", "error", "lower", "upper", "level"),
         }
     if not model_selection.has_tests(ranking):
-        return found
-    return {**found, **tests_of(ranking)}
+        return statistics
+    return {**statistics, **tests_of(ranking)}
 
 
 def _orders(ranking: RankStatistics) -> Statistics:

@@ -1,6 +1,6 @@
 "use strict";
-// Interactive parts: sorting, filters, and values under the mouse. Without scripts the
-// page has the same tables and static figures. Texts are only inserted as text nodes.
+// Interactive parts: sorting, filters, and values under the mouse. Without scripts, the
+// page shows the same tables and static figures. Texts are only inserted as text nodes.
 (() => {
   const all = (selector, root = document) => [...root.querySelectorAll(selector)];
   const one = (selector, root = document) => root.querySelector(selector);
@@ -11,10 +11,10 @@
   const stroke = (e) => colour(`--c${e % 10}`);
   const dash = (e) => [[], [6, 3], [2, 3]][Math.min(2, Math.floor(e / 10))];
   const make = (tag, text = "", kind = "") => {
-    const found = document.createElement(tag);
-    found.textContent = text;
-    if (kind) found.className = kind;
-    return found;
+    const element = document.createElement(tag);
+    element.textContent = text;
+    if (kind) element.className = kind;
+    return element;
   };
   const dot = (e) => make("i", "", `dot c${e % 10} d${Math.floor(e / 10)}`);
   const shown = new Set(data.encoders.map((_, e) => e));
@@ -54,7 +54,7 @@
   addEventListener("keydown", (event) => { if (event.key === "Escape") hide(); });
   addEventListener("scroll", hide, { passive: true });
 
-  // Tables that sort
+  // Sortable tables
 
   const valueOf = (cell) => {
     const value = cell.dataset.value ?? cell.textContent.trim();
@@ -188,11 +188,11 @@
   // Selections
 
   function draw() {
-    const found = data.datasets[state.dataset];
+    const own = data.datasets[state.dataset];
     charts = [];
-    if (!one("#chart") || !found.measures.length) return;
-    if (!found.measures.includes(state.measure)) state.measure = found.measures[0];
-    one(".choice").replaceChildren(...found.measures.map((measure) => {
+    if (!one("#chart") || !own.measures.length) return;
+    if (!own.measures.includes(state.measure)) state.measure = own.measures[0];
+    one(".choice").replaceChildren(...own.measures.map((measure) => {
       const button = make("button", measure === "nats" ? "nats" : measure);
       button.type = "button";
       button.setAttribute("aria-pressed", measure === state.measure);

@@ -202,7 +202,7 @@ class FixedShare(MarkovPrior):
         Returns
         -------
         alpha_t : float
-            `alpha` if that is a number, otherwise the value of the formula.
+            `alpha` if it is a number, otherwise the rate given by the formula.
         """
         if isinstance(self.alpha, str):
             return -math.expm1(-1.0 / ((t + 1) * math.log(t + 1) ** 2))
@@ -227,7 +227,7 @@ class LearnedShare(SwitchingPrior):
     Parameters
     ----------
     ms : sequence of float, default=(2, 3, 6, 11, 21)
-        Candidate values of ``m`` in `FixedShare`, each at least 1. With 1, it is the
+        Candidate values of ``m`` in `FixedShare`, each at least 1. The value 1 is the
         Bayesian mixture.
 
     References
@@ -253,7 +253,7 @@ class LearnedShare(SwitchingPrior):
         Raises
         ------
         ValueError
-            If it is empty or has a value out of range.
+            If `ms` is empty or contains a value out of range.
         """
         is_sequence = np.iterable(self.ms) and hasattr(self.ms, "__len__")
         ms = list(self.ms) if is_sequence else []

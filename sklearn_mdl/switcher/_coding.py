@@ -71,8 +71,8 @@ def encode_labels(
     message : bytes
         Header and payload, which :class:`LabelMessage` separates. The payload exceeds
         the codelength by at most 0.006 bits per label due to rounding, plus at most 64
-        bits in total because it consists of whole words. It may be shorter if a label
-        was nearly impossible, since no label costs more than 24 bits.
+        bits in total because it consists of whole words. The payload may be shorter if
+        a label was nearly impossible, since no label costs more than 24 bits.
 
     Raises
     ------

@@ -88,7 +88,7 @@ def check_first(columns: list[np.ndarray], classes: list[np.ndarray | None]) -> 
         if known is None:
             raise ValueError(
                 "classes must be passed on the first call to partial_fit, got None; "
-                "list those of each column, as in classes=[[0, 1], [0, 1]]"
+                "list the classes of each column, as in [[0, 1], [0, 1]]"
             )
         with in_column(j):
             check_several(known)

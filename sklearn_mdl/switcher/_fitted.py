@@ -189,7 +189,7 @@ class FittedSwitcher(OnlineEstimator):
         Parameters
         ----------
         switching : str or SwitchingPrior
-            See the parameter of the same name.
+            Prior over sequences of readouts, as in the constructor.
 
         Returns
         -------
@@ -238,7 +238,7 @@ class FittedSwitcher(OnlineEstimator):
         Parameters
         ----------
         switching : str, SwitchingPrior or None
-            See the parameter of the same name.
+            Prior over sequences of readouts, as in the constructor.
         pooling : LogLinearPool
             Its ``kinds`` are ignored in favour of the kinds of the run.
         kinds : sequence of names, default=None
@@ -297,7 +297,7 @@ class FittedSwitcher(OnlineEstimator):
         return save_losses(Path(path), self._stored(), dtype=dtype)
 
     def _stored(self) -> StoredLosses:
-        """Return the losses with all that a file stores besides them."""
+        """Return the losses and everything else that their file stores."""
         trace, mixtures = self._run.trace, None
         if trace.keeps_mixtures:
             arrays = trace.file("mixtures"), trace.file("labels")
@@ -346,8 +346,8 @@ class FittedSwitcher(OnlineEstimator):
         ----------
         ends : int, array-like or "posterior", default=8
             An int is a number of equal segments. An array holds, for each segment, the
-            row after its end or, with `times`, its last timestamp. "posterior" ends a
-            segment wherever the most probable readout given all labels changes.
+            row after its last row or, with `times`, its last timestamp. "posterior"
+            ends a segment wherever the most probable readout given all labels changes.
         times : array-like of shape (n_samples_seen_,), optional
             Timestamps of the rows, sorted.
         restart : bool, default=True
@@ -474,13 +474,13 @@ class FittedSwitcher(OnlineEstimator):
                 "evaluated in the order given; fit with shuffle=True, or "
                 "pass shuffled=True if you have shuffled them"
             )
-        run, cure = self._run, "fit again without it"
+        run = self._run
         for feature, is_used in (
             (GROUPS, run.schedule.ends),
             (DELAY, run.schedule.delay),
         ):
             if is_used:
-                raise unsupported(PERMUTATIONS, feature, cure)
+                raise unsupported(PERMUTATIONS, feature, f"fit again without {feature}")
         if run.outcome.escape is not None:
-            raise unsupported(ESCAPE, PERMUTATIONS, cure)
+            raise unsupported(ESCAPE, PERMUTATIONS, f"fit again without {ESCAPE}")
         return run, kernels_of(self.readouts_), self._seed

@@ -19,7 +19,7 @@ from sklearn_mdl._core.io.parameters import WITHOUT_EFFECT, as_json
 from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.switching import as_prior
 
-MAGIC = b"\x89MDLY\r\n\x1a"  # is not text, and shows changed line endings
+MAGIC = b"\x89MDLY\r\n\x1a"  # not text, and reveals changed line endings
 PREFIX = struct.Struct("<8sHI")
 WORD_BYTES = 4
 DIGEST_BYTES = hashlib.sha256().digest_size
@@ -237,12 +237,12 @@ def _comparable(value: object, name: str) -> object:
     except TypeError as error:
         raise TypeError(
             f"{name} must consist of numbers, text, lists and estimators, to be "
-            f"written to a message, got {value!r}; replace it by one of these"
+            f"written to a message, got {value!r}; replace it with one of these"
         ) from error
 
 
 def _flat(value: Any) -> Any:
-    """Turn tuples and arrays into lists, since predictions are the same for both."""
+    """Turn tuples and arrays into lists, which give the same predictions."""
     if isinstance(value, list):
         return [_flat(item) for item in value]
     match value:

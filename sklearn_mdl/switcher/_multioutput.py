@@ -50,8 +50,8 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
     codelength of y.
 
     This code treats columns as independent given the features: no column is predicted
-    from another. So two equal columns cost twice as much as one, and the order of
-    columns does not matter.
+    from another. So two equal columns cost twice as much as one. The order of columns
+    does not matter.
 
     Parameters
     ----------
@@ -168,8 +168,8 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
     ) -> Self:
         """Evaluate more rows of the same stream.
 
-        However you split a stream into calls, you get bitwise the same codelengths as
-        from a single ``fit`` on all rows.
+        However you split a stream into calls, codelengths are bitwise identical to
+        those of a single ``fit`` on all rows.
 
         Parameters
         ----------
@@ -207,7 +207,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         return self
 
     def _switchers(self, n_outputs: int) -> list[OnlineClassifier]:
-        """Copy the switcher with one seed for all columns and a folder for each."""
+        """Return copies of the switcher with the same seed and separate folders."""
         pattern = MDLReadoutSwitcher() if self.switcher is None else self.switcher
         seed = pattern.random_state
         if not isinstance(seed, Integral):
@@ -246,7 +246,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
             raise invalid("y", required, len(columns), "refit with fit(X, y)")
 
     def _columns(self, y: Labels) -> list[np.ndarray]:
-        """Return the columns of y, as many as were fitted."""
+        """Return the columns of y; raise if their number differs from that in fit."""
         columns = split_columns(y)
         self._check_width(columns)
         return columns
@@ -490,7 +490,7 @@ def _switching(switcher: OnlineClassifier) -> np.ndarray:
 
 
 def _folders(switcher: OnlineClassifier, j: int) -> dict[str, Store]:
-    """Name the folders to which the switcher of column j writes."""
+    """Return the folders to which the switcher of column j writes."""
     params, name = switcher.get_params(deep=False), f"output-{j}"
     folders = {}
     if "store" in params:

@@ -76,7 +76,7 @@ class PassForecast(NamedTuple):
 
 
 class _Window:
-    """CPU seconds of each part and of mixing, for the rows up to one of `ENDS`."""
+    """CPU seconds of each part and of mixing, for the rows between two `ENDS`."""
 
     def __init__(self, n_parts: int) -> None:
         self.parts = np.zeros(n_parts)
@@ -226,7 +226,7 @@ def _bytes_of(
     parts: list[tuple[list[int], Threads]],
     common: Common,
 ) -> dict[str, int]:
-    """Return bytes in memory and on disk."""
+    """Return the bytes that a pass takes in memory and on disk."""
     n_rows, width, n_numbers = *X.shape, common.settings.outcome.n_numbers
     states = 0
     for _, threads in parts:

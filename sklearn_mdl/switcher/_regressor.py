@@ -40,9 +40,9 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
 
         -\log p(y_t \mid x_t, \mathrm{past})
 
-    with densities in the units of the labels. It is a codelength up to a constant: if
-    labels are rounded to a grid of width :math:`\delta`, each costs :math:`\log 1 /
-    \delta` nats more. Codelengths may be negative. So only their differences matter,
+    with densities in the units of the labels. The sum is a codelength up to a constant:
+    if labels are rounded to a grid of width :math:`\delta`, each costs :math:`\log 1 /
+    \delta` nats more. Codelengths may be negative. Only their differences matter,
     either between encoders or relative to ``reference_codelengths_``.
 
     Readouts learn labels standardised by the mean and scale of all earlier full
@@ -104,7 +104,7 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         run. A pair such as ``("memory", "mixtures")`` also keeps the labels and the
         predictions of each kind of readout for :meth:`repool`.
     checkpoint : path-like, default=None
-        A directory from which an interrupted ``fit`` is resumed, as in
+        A directory from which an interrupted ``fit`` resumes, as in
         ``MDLReadoutSwitcher``.
     n_jobs : int, "processes" or None, default=None
         How to evaluate readouts in parallel. Results do not depend on it. An int is a
@@ -119,7 +119,7 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         Seed of the initial weights, the replay and the permutation of rows.
     prior_location, prior_scale : float, default=0.0, 1.0
         Location and scale of the fixed Student-t, in the units of the labels. Choose
-        them without looking at the labels to be coded. They affect all encoders and the
+        them without looking at the labels to be coded. Both affect all encoders and the
         reference equally. They override the values of the readouts.
 
     Attributes

@@ -116,7 +116,7 @@ def segment_ends(
         return np.append(changes[changes > 0], n_rows)
     if isinstance(ends, Integral) and not isinstance(ends, bool):
         if not 1 <= ends <= n_rows:
-            required = f"between 1 and the {n_rows} examples seen if it is a number"
+            required = f"between 1 and the number of rows, {n_rows}, if an integer"
             raise invalid("ends", required, ends, f"pass at most {n_rows}")
         return np.linspace(0, n_rows, int(ends) + 1).round().astype(np.intp)[1:]
     given = np.atleast_1d(np.asarray(ends))
@@ -132,7 +132,7 @@ def segment_ends(
 def _checked_times(times: ArrayLike, n_rows: int) -> NDArray[Any]:
     stamps = np.asarray(times)
     if stamps.shape != (n_rows,) or (stamps[1:] < stamps[:-1]).any():
-        required = f"a sorted number for each of the {n_rows} examples seen"
+        required = f"{n_rows} sorted numbers, one for each example seen"
         raise invalid("times", required, stamps, "pass times in stream order")
     return stamps
 

@@ -1,4 +1,4 @@
-"""Passes whose readouts are split into parts, evaluated in separate processes.
+"""Passes whose readouts are split into parts that run in separate processes.
 
 Such a pass consists of rounds. In a round, every part evaluates its readouts on the
 same rows and writes their losses and predictions to a file. The run then codes these
@@ -192,7 +192,7 @@ class Processes:
 
     @property
     def row_bytes(self) -> int:
-        """Bytes that the parts write per row."""
+        """Number of bytes that the parts write per row."""
         return 8 * self.common.n_readouts * (1 + self.run.outcome.n_numbers)
 
     def next_stop(self, start: int, limit: int) -> int:

@@ -81,7 +81,8 @@ def view_trace(
     for number in range(len(names)):
         columns = np.flatnonzero(members == number)
         part = losses[:, columns]
-        part = part[: np.flatnonzero(~np.isnan(part).all(1))[-1] + 1]  # awake rows
+        # Drop the rows after all readouts of the view have retired.
+        part = part[: np.flatnonzero(~np.isnan(part).all(1))[-1] + 1]
         trace = forward(
             as_prior(switching),
             part,

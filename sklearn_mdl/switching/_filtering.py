@@ -141,8 +141,8 @@ class MarkovFilter:
     ) -> None:
         """Process the rows of `losses`, and write into the other two arrays.
 
-        If a list `states` is given, the state at every step, conditioned on the label
-        of the step, is appended to it in logs.
+        If a list `states` is given, append to it the log state at every step,
+        conditioned on the label of that step.
         """
         if self.scores is None:
             begin = self.state, self.t

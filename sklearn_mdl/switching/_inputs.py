@@ -77,8 +77,8 @@ def checked_losses(
 ) -> Losses:
     """Return losses as a floating array (n, K) without minus infinity.
 
-    NaN raises an error unless a mask (K,) of the experts asleep is given. NaN then
-    means that an expert has retired, so all its later losses must be NaN too.
+    NaN raises an error unless a mask (K,) of the experts asleep is given. With a
+    mask, NaN means that an expert has retired, so its later losses must be NaN too.
     """
     array = np.asarray(_as_table(losses, n_experts))
     if not np.issubdtype(array.dtype, np.floating):

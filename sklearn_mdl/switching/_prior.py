@@ -82,9 +82,9 @@ class MarkovPrior(SwitchingPrior):
     A state is a pair (row ``j``, expert ``k``). An array of shape (n_rows, K) holds the
     probabilities of all states. The first step draws its expert from the prior weights
     and its row from `rows`. At every later step the expert is kept or redrawn, as
-    `transition` specifies. A subclass implements `transition`, and `rows` if there are
-    several. Neither may use the length of the stream, since codelengths must not depend
-    on how many labels follow.
+    `transition` specifies. A subclass implements `transition` and, if states have
+    several rows, `rows`. Neither may use the length of the stream, since codelengths
+    must not depend on how many labels follow.
 
     Examples
     --------

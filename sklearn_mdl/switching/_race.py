@@ -45,8 +45,8 @@ class Race(BaseEstimator):
     ----------
     tolerance : float, default=0.075
         Share of the lowest loss, or of its saving, by which a loss may exceed it at
-        `min_samples` examples. Losses of real labels have no natural zero, so for
-        these labels it is a share of 0.2 nats per example.
+        `min_samples` examples. Losses of real labels have no natural zero, so
+        `tolerance` is then a share of 0.2 nats per example.
     slack : float, default=10.0
         Nats by which a loss may exceed the lowest loss in addition to this share.
     min_readouts : int, default=4

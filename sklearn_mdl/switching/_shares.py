@@ -165,7 +165,7 @@ class LearnedGroupedShare:
         return copied
 
     def observe(self, losses: Floats) -> Floats:
-        """Update weights and rates with the losses (K,) (see `GroupedShare`)."""
+        """Update the weights, and the posterior over rates, with the losses (K,)."""
         asleep = np.isnan(losses)
         if asleep.any():
             self._whole.weights = self.weights
@@ -182,7 +182,7 @@ class LearnedGroupedShare:
         return codelengths
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
-        """Return the weights and probabilities of all rates."""
+        """Return the weights under each rate, and the posterior over rates."""
         weights = np.stack([share.weights for share in self._shares])
         return {"weights": weights, "posterior": self.posterior}
 

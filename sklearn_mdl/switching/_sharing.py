@@ -1,4 +1,4 @@
-"""Priors that redraw the expert: never, always, at a known or at a learned rate."""
+"""Priors that redraw the expert never, always, at a known or at a learned rate."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ def _parts(message: bytes) -> tuple[bytes, bytes]:
     if not message.startswith(MAGIC):
         raise _damaged(f"one that begins with {message[: len(MAGIC)]!r}")
     if len(message) < PREFIX.size + DIGEST_BYTES:
-        raise _damaged(f"{len(message)} bytes, fewer than the frame of a message")
+        raise _damaged(f"{len(message)} bytes, less than the frame of a message")
     _, number, length = PREFIX.unpack_from(message)
     check_format("A message", "message", {KEY: f"message {number}"})
     body, digest = message[:-DIGEST_BYTES], message[-DIGEST_BYTES:]

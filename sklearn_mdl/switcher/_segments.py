@@ -116,7 +116,7 @@ def segment_ends(
         return np.append(changes[changes > 0], n_rows)
     if isinstance(ends, Integral) and not isinstance(ends, bool):
         if not 1 <= ends <= n_rows:
-            required = f"between 1 and the number of rows, {n_rows}, if an integer"
+            required = f"between 1 and the {n_rows} examples seen if it is an integer"
             raise invalid("ends", required, ends, f"pass at most {n_rows}")
         return np.linspace(0, n_rows, int(ends) + 1).round().astype(np.intp)[1:]
     given = np.atleast_1d(np.asarray(ends))
@@ -125,7 +125,7 @@ def segment_ends(
     is_rows = given.ndim == 1 and given.dtype.kind in "iu"
     if not is_rows or ((given < 0) | (given > n_rows)).any():
         required = f'a number of segments, "posterior", or row numbers up to {n_rows}'
-        raise invalid("ends", required, ends, "for timestamps, also pass times=")
+        raise invalid("ends", required, ends, "pass times if `ends` are timestamps")
     return np.unique(np.append(given[given > 0], n_rows)).astype(np.intp)
 
 

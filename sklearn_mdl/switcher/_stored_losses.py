@@ -156,7 +156,7 @@ class StoredLosses:
         if self.architectures is None:
             raise ValueError(
                 "Grouping readouts needs the architecture of each, but these losses "
-                "have none; save StoredLosses(losses, architectures=[...]) again"
+                "have none; pass architectures=... to StoredLosses and save it again"
             )
         return list(self.architectures)
 

@@ -77,8 +77,8 @@ class ForwardPass:
     n_experts : int
         Number of experts ``K``, at least 1.
     weights : array-like of shape (K,), optional
-        Prior weights of the experts, non-negative with a positive sum. They are
-        normalised here. Uniform if not given. See `kind_weights` for another choice.
+        Prior weights of the experts (uniform if not given), non-negative with a
+        positive sum. They are normalised here. See `kind_weights` for another choice.
 
     Attributes
     ----------
@@ -373,8 +373,8 @@ def forward(
         the expert has retired. Only experts that have not retired are mixed (Freund et
         al., 1997). Memory-mapped arrays and iterators are read block by block.
     weights : array-like of shape (K,), optional
-        Prior weights of the experts, non-negative with a positive sum. They are
-        normalised here. Uniform if not given. See `kind_weights` for another choice.
+        Prior weights of the experts (uniform if not given), non-negative with a
+        positive sum. They are normalised here. See `kind_weights` for another choice.
     kinds : sequence of length K, optional
         The kind of each expert, such as the architecture of each readout. The
         posterior then has one column per kind, in order of first appearance.

@@ -70,7 +70,7 @@ def best_sequence(
     losses : array-like of shape (N, K)
         Minus log probability of each observed label under each expert, in nats. Plus
         infinity is allowed. NaN means that an expert has retired, and no sequence uses
-        it from then on. May be memory-mapped.
+        it from then on. The array may be memory-mapped.
     weights : array-like of shape (K,), optional
         Prior weights of the experts (uniform if not given).
 
@@ -93,13 +93,13 @@ def best_sequence(
 
     See Also
     --------
-    best_segments : The sequence with the lowest loss and at most some number of blocks.
+    best_segments : Find the sequence of lowest loss with at most `n_blocks` blocks.
 
     Notes
     -----
     The Viterbi algorithm takes O(n_rows K) operations per step, since the weights from
-    which a new expert is drawn do not depend on the previous one. Besides the losses,
-    it needs O(n_rows (N + K)) memory.
+    which a new expert is drawn do not depend on the previous one. It needs
+    O(n_rows (N + K)) memory besides the losses.
 
     References
     ----------
@@ -140,7 +140,7 @@ def best_segments(
     losses : array-like of shape (N, K)
         Minus log probability of each observed label under each expert, in nats. Plus
         infinity is allowed. NaN means that an expert has retired, and no sequence uses
-        it from then on. May be memory-mapped.
+        it from then on. The array may be memory-mapped.
     n_blocks : int
         Largest number of blocks, each with one expert (at least 1).
     prior : SwitchingPrior, str or None
@@ -207,8 +207,8 @@ def sequence_cost(
     Returns
     -------
     cost : float
-        ``-log p(xi_1, ..., xi_N)`` in nats, with hidden variables summed out. Infinity
-        if the prior excludes the sequence.
+        ``-log p(xi_1, ..., xi_N)`` in nats, with hidden variables summed out. The cost
+        is infinite if the prior excludes the sequence.
 
     Raises
     ------

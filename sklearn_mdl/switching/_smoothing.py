@@ -47,10 +47,9 @@ def smoothed_posterior(
         The switching prior, its name, or None for `LearnedShare`.
     losses : array-like of shape (N, K)
         Minus log probability of each observed label under each expert, in nats. Plus
-        infinity is allowed. May be memory-mapped: losses are read twice, in blocks. NaN
-        marks a retired expert. It is treated as if it predicted like the mixture of the
-        experts awake. So later labels do not change its probability, which may stay
-        positive.
+        infinity is allowed. A memory map is read twice, in blocks. NaN marks a retired
+        expert, which is treated as if it predicted like the mixture of the experts
+        awake. So later labels do not change its probability, which may stay positive.
     weights : array-like of shape (K,), optional
         Prior weights of the experts (uniform if not given).
     kinds : sequence of length K, optional

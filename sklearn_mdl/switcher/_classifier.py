@@ -37,7 +37,7 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
     All readouts predict every example before its label is seen, and a prior over
     sequences of readouts mixes their predictions. The codelength is the sum of the
     mixture's log-losses (Li, Bornschein and Hutter, 2023, sections 3.1 to 3.3). Shorter
-    is better: a codelength combines the accuracy, complexity and data efficiency of
+    is better. A codelength combines the accuracy, complexity and data efficiency of
     readouts in one number.
 
     Parameters

@@ -85,9 +85,9 @@ def described(losses: np.ndarray, text: str | None) -> StoredLosses:
             described_as = f"a description of losses with {name}={about[name]!r}"
             raise ValueError(f"losses with {name}={actual!r} and {described_as}")
     optional = ("architectures", "weights", "n_classes", "known")
-    known = {name: about.get(name) for name in optional}
+    fields = {name: about.get(name) for name in optional}
     prior = from_json(about.get("switching"), _PRIORS)
-    return StoredLosses(losses, about.get("readouts") or (), switching=prior, **known)
+    return StoredLosses(losses, about.get("readouts") or (), switching=prior, **fields)
 
 
 def _prior_as_json(prior: SwitchingPrior | None) -> object:

@@ -119,14 +119,14 @@ def segment_ends(
             required = f"between 1 and the {n_rows} examples seen if it is an integer"
             raise invalid("ends", required, ends, f"pass at most {n_rows}")
         return np.linspace(0, n_rows, int(ends) + 1).round().astype(np.intp)[1:]
-    given = np.atleast_1d(np.asarray(ends))
+    stops = np.atleast_1d(np.asarray(ends))
     if times is not None:
-        given = np.searchsorted(_checked_times(times, n_rows), given, side="right")
-    is_rows = given.ndim == 1 and given.dtype.kind in "iu"
-    if not is_rows or ((given < 0) | (given > n_rows)).any():
+        stops = np.searchsorted(_checked_times(times, n_rows), stops, side="right")
+    is_rows = stops.ndim == 1 and stops.dtype.kind in "iu"
+    if not is_rows or ((stops < 0) | (stops > n_rows)).any():
         required = f'a number of segments, "posterior", or row numbers up to {n_rows}'
         raise invalid("ends", required, ends, "pass times if `ends` are timestamps")
-    return np.unique(np.append(given[given > 0], n_rows)).astype(np.intp)
+    return np.unique(np.append(stops[stops > 0], n_rows)).astype(np.intp)
 
 
 def _checked_times(times: ArrayLike, n_rows: int) -> NDArray[Any]:

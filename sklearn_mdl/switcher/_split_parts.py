@@ -84,7 +84,7 @@ class Common(NamedTuple):
         return Threads(learners, samples, self.schedule, settings)
 
     def about_part(self, columns: Sequence[int]) -> Json:
-        """Return the description for a part's file, which does not name the device."""
+        """Return the description for the file of a part, without the environment."""
         about = {name: v for name, v in self.about.items() if name != ENVIRONMENT}
         return {**about, "columns": list(columns)}
 

@@ -103,8 +103,8 @@ class StoredLosses:
         if len(names) == 0:
             names = [f"readout {column}" for column in range(n_readouts)]
         fields["readouts"] = _checked_names("readouts", names, n_readouts)
-        if (given := self.architectures) is not None:
-            fields["architectures"] = _checked_names("architectures", given, n_readouts)
+        if (kinds := self.architectures) is not None:
+            fields["architectures"] = _checked_names("architectures", kinds, n_readouts)
         if self.weights is not None:
             normalised_weights(self.weights, n_readouts)  # raises for invalid weights
             weights = np.array(self.weights, dtype=np.float64)

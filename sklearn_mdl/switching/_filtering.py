@@ -2,7 +2,7 @@
 
 States are probabilities, not logs. So a step takes only one product, one sum and one
 division, which is several times faster than adding in logs. Likelihoods are divided by
-that of the best expert, and sharing raises every weight again. So no relevant weight
+the largest of the step, and sharing raises every weight again. So no relevant weight
 underflows. Without sharing, a weight could only fall until it was zero, and would never
 recover. Priors that never share therefore use cumulative sums of logs. Priors that
 share only at some steps use logs from the step at which a weight becomes too small. If

@@ -63,7 +63,7 @@ class ForwardTrace(NamedTuple):
 class ForwardPass:
     """The forward pass over a stream that arrives in blocks.
 
-    Codelengths and posteriors are bitwise the same however you split the stream into
+    Codelengths and posteriors are bitwise identical however you split the stream into
     blocks. You can pickle or copy a pass between blocks.
 
     Labels may be delayed. Step ``t`` is then coded with the posterior given the labels

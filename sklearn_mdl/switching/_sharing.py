@@ -85,8 +85,8 @@ class ElementwiseMixture(MarkovPrior):
         """Return the prior itself, with its own weights if it has any."""
         if self.weights is None:
             return super().components(w)
-        own = normalised_weights(self.weights, len(w), "ElementwiseMixture.weights")
-        return [Component(1.0, self, own)]
+        fixed = normalised_weights(self.weights, len(w), "ElementwiseMixture.weights")
+        return [Component(1.0, self, fixed)]
 
     def transition(self, t: int) -> Transition:
         """Redraw the expert."""
@@ -111,9 +111,9 @@ class FixedShare(MarkovPrior):
     alpha : float or "summable", optional
         A constant rate between 0 and 1, instead of `m`. 0 is the Bayesian mixture, and
         1 is the elementwise mixture. "summable" is the rate ``1 - exp(-1 / ((t + 1)
-        log(t + 1)^2))``. Then never switching costs at most 1.1 nats, even in an
-        infinite stream. A switch into step ``t`` costs about ``2 log log t`` nats more
-        than with ``m = 2``.
+        log(t + 1)^2))``. At this rate, never switching costs at most 1.1 nats, even in
+        an infinite stream. A switch into step ``t`` costs about ``2 log log t`` nats
+        more than with ``m = 2``.
     redraw : bool, default=True
         If True, a draw may return the previous expert. This is the paper's convention:
         with uniform weights the expert stays with probability

@@ -1,6 +1,6 @@
-"""Minimum description length of representations, by readout model switching.
+"""Minimum description length of representations by readout model switching.
 
-Names and packages are those of ``__init__.pyi``. Each is imported on first use.
+``__init__.pyi`` lists the public names and packages. Each is imported on first use.
 """
 
 import pkgutil

@@ -1,4 +1,4 @@
-"""Names and packages of the root: read by type checkers, and to import on first use."""
+"""Public names and packages, for type checkers and for imports on first use."""
 
 from . import (
     baselines as baselines,

@@ -1,4 +1,4 @@
-"""``python -m sklearn_mdl``."""
+"""Entry point of ``python -m sklearn_mdl``."""
 
 from sklearn_mdl.cli import main
 

@@ -468,9 +468,9 @@ def test_settings_that_cannot_be_written_down_are_refused():
 
 def test_other_estimators_are_refused():
     for thing in (FixedShare(), None, MDLReadoutSwitcher):
-        with pytest.raises(TypeError, match="coded by an MDLReadoutSwitcher or a sing"):
+        with pytest.raises(TypeError, match="must be an MDLReadoutSwitcher or a sing"):
             encode_labels(thing, X, y)
-        with pytest.raises(TypeError, match="coded by an MDLReadoutSwitcher or a sing"):
+        with pytest.raises(TypeError, match="must be an MDLReadoutSwitcher or a sing"):
             decode_labels(thing, X, message_of_iris())
 
 

@@ -459,8 +459,8 @@ def test_labels_that_are_none_are_refused_and_nothing_is_lost(labels, words):
     "classes, words",
     [
         (None, "classes must be passed on the first call"),
-        ([0, 1, 2], "a list of the classes of each of 3 columns"),
-        ([[0, 1], [0, 1]], "a list of the classes of each of 3 columns"),
+        ([0, 1, 2], "a list of 3 lists of classes, one for each"),
+        ([[0, 1], [0, 1]], "a list of 3 lists of classes, one for each"),
         ([[0, 1], [0], [0, 1, 2]], r"In column 1 of y: .*only one class, \[0\]"),
         ([[0, 1], [0, 1], [0, 1]], r"In column 2 of y: .*\[0, 1\], got \[2\]"),
     ],
@@ -508,7 +508,7 @@ def test_a_call_broken_off_between_columns_is_noticed(monkeypatch):
     assert found.n_samples_seen_ == 100  # what all columns have scored
     expected = several().fit(X[:100], Y[:100])
     assert_array_equal(found.codelengths_, expected.codelengths_)
-    with pytest.raises(ValueError, match=r"have seen \[150, 100, 100\]"):
+    with pytest.raises(ValueError, match=r"have \[150, 100, 100\] rows"):
         found.partial_fit(X[100:], Y[100:])
 
 

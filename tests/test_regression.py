@@ -588,7 +588,7 @@ def test_labels_that_are_all_equal_make_no_readout_diverge():
 @for_each(
     "readouts, error, match",
     [
-        ([], ValueError, "at least one readout"),
+        ([], ValueError, "a non-empty list"),
         ([LinearReadout()], TypeError, "regressor_grid"),
         ([LinearReadoutRegressor(likelihood="laplace")], ValueError, "likelihood"),
         ([LinearReadoutRegressor(degrees_of_freedom=0)], ValueError, "freedom"),

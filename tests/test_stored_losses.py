@@ -379,7 +379,7 @@ def test_wrong_contents_are_refused(losses, about, error, words):
     [
         ("losses.npz", ValueError, r"ends in \.npy, got"),
         ("losses", ValueError, r"ends in \.npy, got"),
-        ("none/losses.npy", FileNotFoundError, "a folder that exists.*; make"),
+        ("none/losses.npy", FileNotFoundError, "a folder that exists.*; create"),
         ("folder.npy", ValueError, "a file, got 'the folder"),
         ("of.npy", ValueError, r"the folder .*of\.json"),
     ],

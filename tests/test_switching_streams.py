@@ -316,7 +316,7 @@ class TestSources:
     def test_exhausted_iterator_is_refused(self):
         blocks = iter([LOSSES])
         forward("fixed-share", blocks)
-        with pytest.raises(ValueError, match="without any; make a new iterator"):
+        with pytest.raises(ValueError, match="without any; pass a new iterator"):
             forward("fixed-share", blocks)
 
     def test_iterator_of_empty_blocks_costs_nothing(self):

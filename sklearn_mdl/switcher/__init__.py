@@ -1,4 +1,4 @@
-"""Codelengths by switching between readouts, labels to bytes, and loss files."""
+"""Switchers between readouts, compression of labels, and files of losses."""
 
 from sklearn_mdl.switcher._classifier import MDLReadoutSwitcher
 from sklearn_mdl.switcher._coding import decode_labels, encode as encode, encode_labels

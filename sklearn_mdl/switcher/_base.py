@@ -1,4 +1,4 @@
-"""Base class of switchers, which turns parameters into a run."""
+"""Base class of switchers, which creates a run from the parameters."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ from sklearn_mdl.switcher._split import (
 )
 from sklearn_mdl.switching import PriorLike, Race, SwitchingPrior
 
-# Nested parameters, each with a noun and an example for errors.
+# Name and class of each nested parameter, with a noun and an example for errors.
 NESTED: list[tuple[str, type, str, str]] = [
     ("switching", SwitchingPrior, "a prior", "FixedShare(m=2)"),
     ("pooling", LogLinearPool, "a pool", "LogLinearPool()"),
@@ -61,7 +61,7 @@ NESTED: list[tuple[str, type, str, str]] = [
 ]
 
 
-SHOWN = 3  # readouts that a warning names
+SHOWN = 3  # maximum number of readouts that a warning names
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -128,56 +128,56 @@ class BaseSwitcher(FittedSwitcher):
     def _make_run(self, n_features: int, outcome: Outcome, seed: int) -> PrequentialRun:
         if isinstance(self.readouts, list | tuple) and not self.readouts:
             cure = "pass readouts=None for the default list"
-            raise invalid("readouts", "at least one readout", self.readouts, cure)
+            raise invalid("readouts", "a non-empty list", self.readouts, cure)
         if self.label_delay:
             outcome.check_schedule(DELAY)
         readouts = self._pool(n_features, outcome)
-        found = resolved(self, readouts, self._is_by_name)
-        if found.mixing.groups is not None and found.keeps_mixtures:
+        settings = resolved(self, readouts, self._is_by_name)
+        if settings.mixing.groups is not None and settings.keeps_mixtures:
             outcome.check_stored()
         learners = build_learners(
             readouts,
             n_features,
             outcome.n_numbers,
             seed=seed,
-            device=found.device,
-            n_jobs=found.n_threads,
+            device=settings.device,
+            n_jobs=settings.n_threads,
             precision=self.precision,
             may_grow=outcome.escape is not None,
         )
-        settings = PassSettings(
+        pass_settings = PassSettings(
             outcome,
             n_features,
-            found.batch_size,
+            settings.batch_size,
             seed,
-            found.device,
-            found.first_batch_size,
+            settings.device,
+            settings.first_batch_size,
             None if isinstance(self.n_jobs, str) else self.n_jobs,
         )
         run = PrequentialRun(
             learners,
-            found.mixing,
-            settings,
-            folder=self._stream_folder(found, outcome),
+            settings.mixing,
+            pass_settings,
+            folder=self._stream_folder(settings, outcome),
             label_delay=self.label_delay,
-            store_mixtures=found.keeps_mixtures,
+            store_mixtures=settings.keeps_mixtures,
         )
-        run.origin = found
+        run.origin = settings
         return run
 
     def _stream_folder(
-        self, found: ResolvedSettings, outcome: Outcome
+        self, settings: ResolvedSettings, outcome: Outcome
     ) -> StreamFolder | None:
-        """Return the folder of the trace, or None for memory."""
-        if found.folder is None:
+        """Return the folder of the trace, or None if it is in memory."""
+        if settings.folder is None:
             return None
-        none = self._described(np.empty((0, len(found.readouts))), found)
-        about = description(none, "float64", growing=True)
+        empty = self._described(np.empty((0, len(settings.readouts))), settings)
+        about = description(empty, "float64", growing=True)
         if outcome.escape is not None:
             about["n_classes"] = None  # only known at the end
-        if found.mixing.group_names and found.keeps_mixtures:
-            about["pool_kinds"] = [str(name) for name in found.mixing.group_names]
-        return StreamFolder(found.folder, about)
+        if settings.mixing.group_names and settings.keeps_mixtures:
+            about["pool_kinds"] = [str(name) for name in settings.mixing.group_names]
+        return StreamFolder(settings.folder, about)
 
     def resolved(
         self, n_features: int, n_classes: int | None = None
@@ -194,16 +194,16 @@ class BaseSwitcher(FittedSwitcher):
         Returns
         -------
         settings : ResolvedSettings
-            Prints as a few lines.
+            ``print`` shows one setting per line.
 
         Raises
         ------
         ValueError
-            If parameters cannot be combined.
+            If a parameter is invalid, or if parameters cannot be combined.
         """
         self._validate_params()
-        other: Self = clone(self)
-        return other._resolved_for(n_features, np.arange(n_classes or 2))
+        copied: Self = clone(self)
+        return copied._resolved_for(n_features, np.arange(n_classes or 2))
 
     def _resolved_for(self, n_features: int, classes: np.ndarray) -> ResolvedSettings:
         readouts = self._pool(n_features, self._outcome(classes))
@@ -213,10 +213,10 @@ class BaseSwitcher(FittedSwitcher):
     def _evaluating(
         self, checkpoint: Checkpoint | None
     ) -> Iterator[tuple[Evaluator | None, list[Event]]]:
-        """Yield the evaluator of readouts (None for threads) and checkpoint events."""
+        """Yield the evaluator (None for threads) and the events of a checkpoint."""
         if not self.settings_.in_processes:
-            with super()._evaluating(checkpoint) as found:
-                yield found
+            with super()._evaluating(checkpoint) as evaluation:
+                yield evaluation
             return
         check_split(self._run)
         store, _ = store_of(self.store)
@@ -230,9 +230,9 @@ class BaseSwitcher(FittedSwitcher):
     def dry_run(
         self, X: ArrayLike, y: ArrayLike, *, groups: ArrayLike | None = None
     ) -> PassForecast:
-        """Forecast the time, memory and disk space of ``fit`` from a trial on few rows.
+        """Forecast the time, memory and disk space of ``fit`` from a short trial run.
 
-        The trial uses at most 2,560 rows, since the cost of a kernel per row stops
+        The trial uses at most 2,560 rows, since the cost per row of a kernel stops
         growing after 2,048 rows. The forecast assumes that no readout retires, so a
         pass with a race takes less time.
 
@@ -247,7 +247,7 @@ class BaseSwitcher(FittedSwitcher):
         Returns
         -------
         forecast : PassForecast
-            Prints as a few lines.
+            ``print`` shows a summary of two lines.
 
         Raises
         ------
@@ -267,10 +267,10 @@ class BaseSwitcher(FittedSwitcher):
             shown = [
                 f"those of {names[k]!r} from row {rows[k]} on" for k in new[:SHOWN]
             ]
-            more = [f"of {len(new) - SHOWN} others"] if len(new) > SHOWN else []
+            more = [f"those of {len(new) - SHOWN} more"] if len(new) > SHOWN else []
             warn_caller(
                 "Predictions of readouts should be finite, but "
-                f"{', '.join([*shown, *more])} are not, so predictions without "
+                f"{' and '.join([*shown, *more])} are not, so predictions without "
                 "features replace them; lower the lr of networks, raise the alpha of "
                 "kernels, or leave these readouts out"
             )
@@ -287,5 +287,5 @@ class BaseSwitcher(FittedSwitcher):
         """Return True if the list of readouts is built in rather than the user's."""
         if isinstance(self.readouts, str | DefaultGrid | None):
             return True
-        named = [own for own in self._given if isinstance(own, ViewSettings)]
-        return len(named) == len(self._given) and all(own.is_list for own in named)
+        views = [view for view in self._given if isinstance(view, ViewSettings)]
+        return len(views) == len(self._given) and all(v.is_list for v in views)

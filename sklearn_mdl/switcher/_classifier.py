@@ -1,4 +1,4 @@
-"""The meta-estimator: online readouts mixed by a switching prior."""
+"""The meta-estimator for classes, which mixes readouts under a switching prior."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
     All readouts predict every example before its label is seen, and a prior over
     sequences of readouts mixes their predictions. The codelength is the sum of the
     mixture's log-losses (Li, Bornschein and Hutter, 2023, sections 3.1 to 3.3). Shorter
-    is better: a codelength combines the accuracy, complexity and data efficiency of the
-    readout in one number.
+    is better. A codelength combines the accuracy, complexity and data efficiency of
+    readouts in one number.
 
     Parameters
     ----------
@@ -51,13 +51,13 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         ``FineTunedReadout``, ``ScratchReadout`` and pairs ``(encoder, readout)``. None
         is the "closed-form" list plus six networks. "closed-form" contains kernels,
         discriminants, class means and class frequencies. It needs no seed. "linear"
-        contains four linear kernels, which compare encoders best when there are few
-        labels. "nets" contains only networks, chosen by the number of features and
-        classes. "mixed" adds nearest neighbours, a shrunk linear discriminant analysis
-        (up to 1,024 features) and a logistic regression to the default list. "drift"
-        contains networks, kernels, kernels that forget old rows, and readouts that
-        ignore features. A ``RepresentationScorer`` without a switcher uses "linear" for
-        at most 500 labels and "closed-form" for at most 2,048.
+        contains four linear kernels, which rank encoders best when there are few
+        labels. "nets" contains only networks, which depend on the numbers of features
+        and classes. "mixed" adds nearest neighbours, a shrunk linear discriminant
+        analysis (up to 1,024 features) and a logistic regression to the default list.
+        "drift" contains networks, kernels, kernels that forget old rows, and readouts
+        that ignore features. A ``RepresentationScorer`` without a switcher uses
+        "linear" for at most 500 labels and "closed-form" for at most 2,048.
     switching : str or SwitchingPrior, default="learned-share"
         Prior over sequences of readouts: "learned-share", "fixed-share" (with rate
         ``1 / t``), "switch-distribution", "run-length", "universal-share", "bayes",
@@ -81,10 +81,10 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         The rule by which hopeless readouts retire
         (:class:`~sklearn_mdl.switching.Race`). It is applied each time the number of
         examples doubles. Retired readouts are no longer trained. They are "asleep":
-        they count as predicting like the mixture of the others. "auto" is `Race()` if
-        `readouts` is None or a name. It is None if `readouts` is a list, as in the
-        paper. It is also None for "drift", where a readout that loses now may win
-        later.
+        each is treated as if it predicted like the mixture of the others. "auto" is
+        `Race()` if `readouts` is None or a name. It is None if `readouts` is a list, as
+        in the paper. It is also None for "drift", where a readout that loses now may
+        win later.
     batch_size : int, (int, int) or "auto", default="auto"
         Number of rows in a minibatch. Overrides the batch size of the readouts. An int
         is a constant size, as in the paper. With a pair, minibatches grow along the
@@ -107,14 +107,14 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         and ``n_jobs=None``. Sums, parameters, moments and predictions stay float32,
         except that a CPU rounds finished sums to bfloat16.
     store : "memory", path-like, or pair (either, "mixtures"), default="memory"
-        Where to keep the trace, which holds the loss and posterior of each of K
+        Where to keep the trace: the loss and posterior probability of each of K
         readouts at each of N examples. "memory" keeps it in memory. Pass a directory to
         use memory-mapped files if the ``N x K`` numbers do not fit into memory. Each
         stream gets its own folder there, whose path is ``store_``. You can open its
         ``losses.npy`` with :func:`~sklearn_mdl.switcher.load_losses`, even during the
         run. A pair such as ``("memory", "mixtures")`` also keeps the labels and the
         predictions of each kind of readout for :meth:`repool`. With G kinds and C
-        classes these are ``N x G x C`` numbers.
+        classes, the predictions are ``N x G x C`` numbers.
     checkpoint : path-like, default=None
         A directory in which ``fit`` saves its progress from time to time. If you call
         ``fit`` again with the same settings and data, even in another process, it
@@ -122,7 +122,7 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         its own folder there. The trace is also stored there, unless ``store`` is
         another directory.
     n_jobs : int, "processes" or None, default=None
-        How readouts are evaluated in parallel. Results do not depend on it. An int is a
+        How to evaluate readouts in parallel. Results do not depend on it. An int is a
         number of threads. Wrapped classifiers all use the same thread, since they may
         share state. "processes" evaluates the readouts in parts, each in a process with
         its own device. There are as many processes as the active joblib backend has
@@ -131,11 +131,11 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
     verbose : int, default=0
         If above 0, show a progress bar.
     random_state : int, RandomState instance or None, default=None
-        Seed of initial weights, replay and the permutation.
+        Seed of the initial weights, the replay and the permutation of rows.
     new_classes : {"refuse", "escape"}, default="refuse"
         What to do with labels that are missing from the `classes` of ``partial_fit``.
-        "refuse" raises ValueError. "escape" codes the first appearance of a class by an
-        escape (:func:`~sklearn_mdl.metrics.escape_codelengths`), after which all
+        "refuse" raises ValueError. "escape" codes the first appearance of a class with
+        an escape (:func:`~sklearn_mdl.metrics.escape_codelengths`), after which all
         readouts predict the class. You may then omit `classes`, and ``fit`` begins
         without any known class.
 
@@ -144,7 +144,7 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
     codelength_ : float
         Codelength of all labels seen, in nats. With a pool, the code mixes the
         switching mixture and the pool by a fixed share with rate ``1 / t``. Without a
-        pool, it is the codelength of the switching mixture.
+        pool, this is the codelength of the switching mixture.
     codelengths_ : ndarray of shape (n_samples_seen_,)
         Codelength of every example, in nats.
     switching_codelength_ : float
@@ -181,16 +181,16 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
     readouts_ : list of readouts
         Unfitted copies of the readouts used.
     readout_notes_ : dict of str to list of str
-        Distinct exceptions and warnings of wrapped classifiers, by name of the readout.
+        Distinct exceptions and warnings of wrapped classifiers, keyed by readout name.
     diverged_readouts_ : list of str
-        Names of readouts whose predictions stopped being finite. They then predict
-        uniformly, and ``fit`` warns about them.
+        Names of readouts whose predictions stopped being finite. These readouts then
+        predict uniformly, and ``fit`` warns about them.
     diverged_at_ : ndarray of shape (n_readouts,)
         Number of examples after which each readout diverged, or -1 if it has not.
     grid_edges_ : dict of str to (float, {"lowest", "highest"})
-        Settings of the best readout that are at the edge of the grid. They are the
-        lowest or highest of at least three values tried for its architecture. A wider
-        grid may contain a better readout. ``fit`` warns about them if ``readouts`` was
+        Settings of the best readout that are at the edge of the grid: the lowest or
+        highest of at least three values tried for its architecture. A wider grid may
+        contain a better readout. ``fit`` warns about such settings if ``readouts`` was
         given.
     classes_ : ndarray of shape (n_classes,)
         Sorted classes. With ``new_classes="escape"``, the given classes come first,
@@ -267,10 +267,10 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
             self._warn_of_edges()
 
     def _validated(self, X: ArrayLike, *y: ArrayLike, reset: bool) -> Any:
-        found = super()._validated(X, *y, reset=reset)
+        validated = super()._validated(X, *y, reset=reset)
         if not isinstance(self.readouts, str | None):
-            check_images(found[0] if y else found, self._given)
-        return found
+            check_images(validated[0] if y else validated, self._given)
+        return validated
 
     def _pool(self, n_features: int, outcome: Outcome) -> list[Readout]:
         if self.readouts is None or isinstance(self.readouts, str):
@@ -309,7 +309,7 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
 
     @property
     def readout_notes_(self) -> dict[str, list[str]]:
-        """Exceptions and warnings of wrapped classifiers, by name of the readout."""
+        """Exceptions and warnings of wrapped classifiers, keyed by readout name."""
         names = self.readout_names_
         notes = self._run.threads.notes
         return {names[column]: notes[column] for column in sorted(notes)}

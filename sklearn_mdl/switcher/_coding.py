@@ -38,10 +38,10 @@ from sklearn_mdl._core.validation import (
 from sklearn_mdl.switcher._message import Header, LabelMessage, settings_of
 from sklearn_mdl.switcher._range_coder import LabelDecoderStream, LabelEncoderStream
 
-# Booleans, integers, floats with integer values, and text, including objects.
+# Dtypes of labels: booleans, integers, floats with integer values, text and objects.
 DTYPES = re.compile(r"\|(b1|O|[iu]1)|[<>]([iu][248]|f[248]|U[0-9]{1,5})")
 
-PLAIN_ROW = 2**10  # maximum bytes of a text label of any dtype
+PLAIN_ROW = 2**10  # text dtypes of at most this many bytes are always accepted
 
 
 def encode_labels(
@@ -55,8 +55,8 @@ def encode_labels(
     Parameters
     ----------
     switcher : MDLReadoutSwitcher or readout
-        Cloned and not modified. Its parameters determine how labels are predicted.
-        ``random_state`` must be an integer.
+        The estimator, which is cloned. Its parameters determine how labels are
+        predicted. ``random_state`` must be an integer.
     X : array-like of shape (n_samples, n_features)
         Features, converted to float32.
     y : array-like of shape (n_samples,)
@@ -64,15 +64,15 @@ def encode_labels(
         classes. With ``new_classes="escape"`` they are in order of appearance, and the
         payload encodes where each class first appears.
     groups : array-like of shape (n_samples,), default=None
-        As for ``fit``. The decoder needs groups as well as features.
+        As for ``fit``. The decoder needs the same groups.
 
     Returns
     -------
     message : bytes
         Header and payload, which :class:`LabelMessage` separates. The payload exceeds
         the codelength by at most 0.006 bits per label due to rounding, plus at most 64
-        bits in total because it consists of whole words. It may be shorter if a label
-        was nearly impossible, since no label costs more than 24 bits.
+        bits in total because it consists of whole words. The payload may be shorter if
+        a label was nearly impossible, since no label costs more than 24 bits.
 
     Raises
     ------
@@ -83,7 +83,7 @@ def encode_labels(
         If `switcher` is another kind of estimator, or has a parameter that cannot be
         written to a message.
     ImportError
-        If constriction is missing.
+        If the package constriction is not installed.
 
     See Also
     --------
@@ -157,7 +157,7 @@ def decode_labels(
     Parameters
     ----------
     switcher : MDLReadoutSwitcher or readout
-        Cloned and not modified. Its parameters must be the same as for encoding.
+        The estimator, which is cloned. Its parameters must be the same as for encoding.
     X : array-like of shape (n_samples, n_features)
         The features, in the order in which they were encoded.
     message : bytes
@@ -175,12 +175,13 @@ def decode_labels(
     ValueError
         If the message is damaged or of another kind, or if the decoded labels do not
         match its checksum. Also if it was encoded with different features, groups or
-        settings, or in an environment that may compute different numbers (libraries,
-        instructions, device). The error then names the first difference.
+        settings, or in an environment that may compute different numbers (other
+        libraries, CPU instructions or device). The error then names the first
+        difference.
     TypeError
         If `switcher` is another kind of estimator, or `message` is not bytes.
     ImportError
-        If constriction is missing.
+        If the package constriction is not installed.
 
     See Also
     --------
@@ -195,13 +196,13 @@ def decode_labels(
     classes = _classes(read, in_order=estimator.new_classes != "escape")
     decoded: list[int] = []
     with fixed_arithmetic(), one_blas_thread():
-        for part, here in _requirements(estimator, rows, keys).items():
-            if found := first_difference(read.header[part], here, part):
-                name, there, mine = found
+        for part, values in _requirements(estimator, rows, keys).items():
+            if difference := first_difference(read.header[part], values, part):
+                name, encoded, own = difference
                 raise ValueError(
                     "A message must be decoded with the features, settings and "
-                    f"environment of its encoder, but {name} is {cut_short(mine)} here "
-                    f"and {cut_short(there)} in the message; make them equal"
+                    f"environment of its encoder, but {name} is {cut_short(own)} here "
+                    f"and {cut_short(encoded)} in the message; make them equal"
                 )
         named = NONE_NAMED if estimator.new_classes == "escape" else classes
         estimator._begin(rows.shape[1], named, n_rows=len(rows), keys=keys)
@@ -211,9 +212,9 @@ def decode_labels(
             decoded.append(stream.take(probabilities))
             if decoded[-1] >= len(classes):
                 raise ValueError(
-                    f"A payload must contain the {len(classes)} classes of its "
-                    "message, got an unknown one; use the features and settings of the "
-                    "encoder"
+                    f"A payload must encode only the {len(classes)} classes of its "
+                    "message, got another class; decode with the features and settings "
+                    "of the encoder"
                 )
             return decoded[-1]
 
@@ -222,9 +223,9 @@ def decode_labels(
     labels = np.empty(len(rows), dtype=np.intp)
     labels[estimator.order_] = decoded
     if _checksum(about, labels) != promised:
-        required = "the checksum labels.sha256 of the message"
-        cure = "decode the message on the machine of the encoder, whose numbers differ"
-        raise damaged("The labels", required, "theirs differs", cure)
+        required = "values that match the checksum labels.sha256"
+        cure = "decode the message on the machine that encoded it"
+        raise damaged("The labels", required, "they do not", cure)
     return classes[labels]
 
 
@@ -235,14 +236,14 @@ def _fresh_copy(switcher: OnlineClassifier) -> OnlineClassifier:
         raise unsupported("real labels", "messages", cure, TypeError)
     if not isinstance(switcher, OnlineClassifier):
         raise TypeError(
-            "Labels are coded by an MDLReadoutSwitcher or a single readout, got "
-            f"{switcher!r}; pass an unfitted one"
+            "switcher must be an MDLReadoutSwitcher or a single readout, got "
+            f"{switcher!r}; pass for example MDLReadoutSwitcher(random_state=0)"
         )
     estimator: OnlineClassifier = clone(switcher)
-    # Files must not be written twice. Stacks must not depend on the number of jobs.
-    aside = {"store": "memory", "checkpoint": None, "n_jobs": None}
+    # A copy writes no files, and its stacks of networks must not depend on n_jobs.
+    overrides = {"store": "memory", "checkpoint": None, "n_jobs": None}
     names = estimator.get_params(deep=False)
-    estimator.set_params(**{name: v for name, v in aside.items() if name in names})
+    estimator.set_params(**{name: v for name, v in overrides.items() if name in names})
     estimator._validate_params()
     return estimator
 
@@ -274,7 +275,7 @@ def _run(
 def _requirements(
     estimator: OnlineClassifier, X: np.ndarray, keys: np.ndarray | None
 ) -> dict[str, dict[str, object]]:
-    """Return everything on which decoding depends: arithmetic, settings and features.
+    """Return everything on which decoding depends: environment, settings, features.
 
     The decoder repeats every prediction of the encoder. If a single bit of a
     probability differs, all later labels are lost.
@@ -293,7 +294,7 @@ def _requirements(
 
 
 def _listed(classes: np.ndarray) -> list[object]:
-    """Return the classes as JSON."""
+    """Return the classes as a list for JSON; raise if their dtype is unsupported."""
     listed: list[object] = classes.tolist()
     objects = classes.dtype == object and not all(isinstance(c, str) for c in listed)
     if objects or not DTYPES.fullmatch(classes.dtype.str):
@@ -304,16 +305,16 @@ def _listed(classes: np.ndarray) -> list[object]:
     longest = max((len(c) for c in listed if isinstance(c, str)), default=0)
     widest = max(PLAIN_ROW, 16 * longest)
     if classes.dtype.kind == "U" and classes.dtype.itemsize > widest:
-        required = f"text whose dtype is not far wider than its {longest} letters"
+        required = f"text whose dtype is not far wider than its {longest} characters"
         cure = "convert it with y.astype(object).astype(str)"
         raise invalid("y", required, classes.dtype.str, cure)
     return listed
 
 
 def _classes(read: LabelMessage, in_order: bool) -> np.ndarray:
-    """Return the classes (C,) of a message, with checks of their number and size.
+    """Return the classes (C,) of a message; raise if they are invalid.
 
-    With ``in_order``, they must be sorted.
+    With ``in_order``, classes must be sorted.
     """
     labels = read.header["labels"]
     dtype, listed = labels["dtype"], labels["classes"]
@@ -321,21 +322,21 @@ def _classes(read: LabelMessage, in_order: bool) -> np.ndarray:
     if DTYPES.fullmatch(dtype) and len(listed) <= n_samples:
         try:
             classes = array_of(listed, dtype)
-            known = np.unique(classes)
-            whole = known if in_order else classes
-            if classes.shape == known.shape and _listed(whole) == listed:
+            distinct = np.unique(classes)
+            ordered = distinct if in_order else classes
+            if classes.shape == distinct.shape and _listed(ordered) == listed:
                 return classes
         except (ValueError, TypeError, OverflowError, Warning):
             pass
     raise ValueError(
-        "A message must hold its classes, distinct and in order, in labels.classes, "
-        f"got {len(listed)} for {n_samples} labels, {cut_short(listed)} of dtype "
+        "A message must list its distinct classes, in order, as labels.classes, got "
+        f"{len(listed)} classes for {n_samples} labels, {cut_short(listed)} of dtype "
         f"{dtype[:SHOWN]!r}; encode the labels again"
     )
 
 
 def _checksum(about: Header, labels: np.ndarray) -> str:
-    """Return the checksum of the classes and encoded labels (n,), in row order."""
+    """Return the checksum of the classes and the encoded labels (n,) in row order."""
     digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode())
     digest.update(labels.astype("<u4").tobytes())
     return digest.hexdigest()

@@ -1,4 +1,4 @@
-"""Columns of y for several labels per row, and the classes of each column."""
+"""Checks of y with several labels per row, and of the classes of its columns."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def split_columns(y: object) -> list[np.ndarray]:
             "pass labels of shape (n_samples, n_outputs)"
         )
     dense = cast(spmatrix, y).toarray() if issparse(y) else as_array(y)
-    given = as_labels(refuse_missing(dense))
+    target = as_labels(refuse_missing(dense))
     options = {"dtype": None, "ensure_2d": False, "allow_nd": True}
-    labels = check_array(given, **options, input_name="y")
+    labels = check_array(target, **options, input_name="y")
     if labels.ndim != 2:
-        required = "of two dimensions, (n_samples, n_outputs)"
+        required = "of shape (n_samples, n_outputs)"
         cure = "for one label per row use MDLReadoutSwitcher"
         raise invalid("y", required, labels.shape, cure)
     # A table that contains both text and numbers has dtype object.
@@ -42,7 +42,7 @@ def split_columns(y: object) -> list[np.ndarray]:
 
 @contextmanager
 def in_column(j: int) -> Iterator[None]:
-    """Add the column to errors about its labels."""
+    """Prefix any ValueError with the number of the column."""
     try:
         yield
     except ValueError as error:
@@ -50,7 +50,7 @@ def in_column(j: int) -> Iterator[None]:
 
 
 def check_labels(columns: list[np.ndarray]) -> None:
-    """Raise for columns without labels or with a single class."""
+    """Raise if the labels of a column are invalid or all of one class."""
     for j, column in enumerate(columns):
         with in_column(j), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # fit warns for each column
@@ -63,27 +63,27 @@ def check_several(classes: np.ndarray) -> None:
     if len(classes) < 2:
         raise ValueError(
             "each column needs labels of at least two classes, got only one class, "
-            f"{classes.tolist()!r}; leave it out, or name all classes in partial_fit"
+            f"{classes.tolist()!r}; drop the column, or pass classes= to partial_fit"
         )
 
 
 def classes_of_columns(
     classes: Sequence[ArrayLike] | None, n_outputs: int
 ) -> list[np.ndarray | None]:
-    """Check that ``classes``, if given, lists the classes of every column."""
+    """Return the sorted classes of each column, or None for each if none are given."""
     if classes is None:
         return [None] * n_outputs
     if n_outputs == 1 and all(np.ndim(known) == 0 for known in classes):
         classes = [np.asarray(classes)]
     if len(classes) != n_outputs or any(np.ndim(known) != 1 for known in classes):
-        required = f"a list of the classes of each of {n_outputs} columns"
+        required = f"a list of {n_outputs} lists of classes, one for each column"
         cure = f"for 0 and 1 in all columns pass [[0, 1]] * {n_outputs}"
         raise invalid("classes", required, classes, cure)
     return [np.unique(known) for known in classes]
 
 
 def check_first(columns: list[np.ndarray], classes: list[np.ndarray | None]) -> None:
-    """Check the first rows of a stream, and that all classes are given."""
+    """Check that all columns have classes, and that these cover the first labels."""
     for j, (column, known) in enumerate(zip(columns, classes, strict=True)):
         if known is None:
             raise ValueError(
@@ -95,5 +95,5 @@ def check_first(columns: list[np.ndarray], classes: list[np.ndarray | None]) -> 
             unknown = np.setdiff1d(column, known)
             if len(unknown):
                 required = f"among the classes {known.tolist()!r}"
-                cure = "name all classes at the first call"
+                cure = "pass all classes on the first call"
                 raise invalid("labels", required, unknown.tolist(), cure)

@@ -68,9 +68,9 @@ class FittedSwitcher(OnlineEstimator):
 
     @property
     def settings_(self) -> ResolvedSettings:
-        """Settings that "auto" and None stood for. They print as a few lines."""
-        found: ResolvedSettings = self._run.origin
-        return found
+        """The settings that "auto" and None stood for; ``print`` shows one per line."""
+        settings: ResolvedSettings = self._run.origin
+        return settings
 
     @property
     def readouts_(self) -> list[Readout]:
@@ -89,7 +89,7 @@ class FittedSwitcher(OnlineEstimator):
 
     @property
     def switching_codelengths_(self) -> np.ndarray:
-        """Codelength of every example by switching only, nats, (n_samples_seen_,)."""
+        """Codelength of every example by switching only, in nats (n_samples_seen_,)."""
         return self._run.trace.codes[:, 1]
 
     @property
@@ -109,12 +109,12 @@ class FittedSwitcher(OnlineEstimator):
 
     @property
     def pool_posterior_(self) -> np.ndarray:
-        """Probability of switching and of the pool, (n_samples_seen_, 2)."""
+        """Probabilities of the switching mixture and the pool, (n_samples_seen_, 2)."""
         return self._run.trace.shares
 
     @property
     def readout_losses_(self) -> np.ndarray:
-        """Log-losses in nats, (n_samples_seen_, n_readouts), or NaN once retired."""
+        """Log-losses in nats, NaN once retired, (n_samples_seen_, n_readouts)."""
         return self._run.trace.losses
 
     @property
@@ -133,7 +133,7 @@ class FittedSwitcher(OnlineEstimator):
 
     @property
     def readout_names_(self) -> list[str]:
-        """Architecture and differing settings of every readout."""
+        """Name of every readout: its architecture and the settings that differ."""
         return readout_names(self.readouts_)
 
     @property
@@ -160,7 +160,7 @@ class FittedSwitcher(OnlineEstimator):
 
     @property
     def grid_edges_(self) -> dict[str, tuple[float, str]]:
-        """Settings of the best readout at the edge of the grid (see the class)."""
+        """Settings of the best readout that are at the edge of the grid."""
         return grid_edges(self.readouts_, self.readout_codelengths_)
 
     def _warn_of_edges(self) -> None:
@@ -173,13 +173,13 @@ class FittedSwitcher(OnlineEstimator):
             best = self.readout_names_[int(np.argmin(self.readout_codelengths_))]
             warn_caller(
                 f"The best readout should lie inside the grid, but for {best!r} "
-                f"{' and '.join(edges)} value tried; add values beyond "
-                "to readout_grid(...)"
+                f"{' and '.join(edges)} value tried; add more "
+                "extreme values to readout_grid(...)"
             )
 
     @property
     def store_(self) -> Path | None:
-        """Folder with the files of this stream in ``store``, or None in memory."""
+        """Folder with the files of this stream, or None if the trace is in memory."""
         folder = self._run.trace.folder
         return None if folder is None else folder.path
 
@@ -189,7 +189,7 @@ class FittedSwitcher(OnlineEstimator):
         Parameters
         ----------
         switching : str or SwitchingPrior
-            As the parameter of the same name.
+            Prior over sequences of readouts, as in the constructor.
 
         Returns
         -------
@@ -216,7 +216,7 @@ class FittedSwitcher(OnlineEstimator):
         Returns
         -------
         trace : ViewTrace
-            Results in nats, of switching without a pool.
+            Results of switching without a pool, in nats.
         """
         losses = self.readout_losses_
         views: list[Hashable] = [readout.view for readout in self.readouts_]
@@ -232,13 +232,13 @@ class FittedSwitcher(OnlineEstimator):
     ) -> PooledTrace:
         """Combine the kinds of readouts with another pool without retraining.
 
-        Requires a run with "mixtures" in ``store``. Readouts that retired in a race
-        stay retired.
+        The run must have been fitted with "mixtures" in ``store``. Readouts that
+        retired in a race stay retired.
 
         Parameters
         ----------
         switching : str, SwitchingPrior or None
-            As the parameter of the same name.
+            Prior over sequences of readouts, as in the constructor.
         pooling : LogLinearPool
             Its ``kinds`` are ignored in favour of the kinds of the run.
         kinds : sequence of names, default=None
@@ -253,8 +253,8 @@ class FittedSwitcher(OnlineEstimator):
         Raises
         ------
         ValueError
-            If mixtures were not kept, or `kinds` names fewer than two or unknown
-            kinds.
+            If mixtures were not kept, or if `kinds` contains fewer than two names or an
+            unknown name.
         TypeError
             If `pooling` is not a LogLinearPool.
         """
@@ -297,15 +297,15 @@ class FittedSwitcher(OnlineEstimator):
         return save_losses(Path(path), self._stored(), dtype=dtype)
 
     def _stored(self) -> StoredLosses:
-        """Return the losses as files store them, with the names of the readouts."""
+        """Return the losses and everything else that their file stores."""
         trace, mixtures = self._run.trace, None
         if trace.keeps_mixtures:
-            kept = trace.file("mixtures"), trace.file("labels")
-            mixtures = KindMixtures(self.pool_kinds_, *kept)
+            arrays = trace.file("mixtures"), trace.file("labels")
+            mixtures = KindMixtures(self.pool_kinds_, *arrays)
         known = trace.known[:-1]
         in_time = (known == np.arange(len(known))).all()
-        late = None if in_time else known
-        return self._described(trace.losses, self.settings_, mixtures, late)
+        delayed = None if in_time else known
+        return self._described(trace.losses, self.settings_, mixtures, delayed)
 
     def _described(
         self,
@@ -314,7 +314,7 @@ class FittedSwitcher(OnlineEstimator):
         mixtures: KindMixtures | None = None,
         known: np.ndarray | None = None,
     ) -> StoredLosses:
-        """Return losses with a description of the readouts."""
+        """Return losses with the description of the readouts that produced them."""
         return StoredLosses(
             losses,
             readout_names(settings.readouts),
@@ -345,9 +345,9 @@ class FittedSwitcher(OnlineEstimator):
         Parameters
         ----------
         ends : int, array-like or "posterior", default=8
-            An int is a number of equal segments. An array holds the row after the end
-            of each segment or, with `times`, the last timestamp of each. "posterior"
-            ends segments where the most probable readout, given all labels, changes.
+            An int is a number of equal segments. An array holds, for each segment, the
+            row after its last row or, with `times`, its last timestamp. "posterior"
+            ends a segment wherever the most probable readout given all labels changes.
         times : array-like of shape (n_samples_seen_,), optional
             Timestamps of the rows, sorted.
         restart : bool, default=True
@@ -355,13 +355,13 @@ class FittedSwitcher(OnlineEstimator):
         level : float, default=0.9
             Coverage of the intervals.
         n_resamples : int, default=1000
-            Number of bootstrap resamples, seeded by the seed of the run.
+            Number of bootstrap resamples, drawn with the seed of the run.
 
         Returns
         -------
         segments : StreamSegments
-            Results in nats. A group of rows that spans two segments is restarted as two
-            groups.
+            Results in nats. For the restart, a group of rows that spans two segments is
+            split into two groups.
 
         Raises
         ------
@@ -372,25 +372,25 @@ class FittedSwitcher(OnlineEstimator):
         changes = np.empty(0, np.intp)
         if isinstance(ends, str):
             changes = best_sequence(as_prior(self.switching), losses, weights).starts
-        found = segment_ends(ends, len(losses), changes, times)
-        starts = np.concatenate([[0], found[:-1]])
-        total = by_segment(self.codelengths_, found)
+        stops = segment_ends(ends, len(losses), changes, times)
+        starts = np.concatenate([[0], stops[:-1]])
+        total = by_segment(self.codelengths_, stops)
         intervals = [
             block_bootstrap(self.codelengths_[a:b], level, n_resamples, self._seed)
-            for a, b in zip(starts, found, strict=True)
+            for a, b in zip(starts, stops, strict=True)
         ]
-        restarted = np.full(len(found), np.nan)
+        restarted = np.full(len(stops), np.nan)
         if restart:
             restarted[:] = [
                 self._restarted(a, b).codelength_
-                for a, b in zip(starts.tolist(), found.tolist(), strict=True)
+                for a, b in zip(starts.tolist(), stops.tolist(), strict=True)
             ]
-        means, bounds = total / (found - starts), np.array(intervals)
-        reference = by_segment(self.reference_codelengths_, found)
-        return StreamSegments(starts, found, total, means, bounds, reference, restarted)
+        means, bounds = total / (stops - starts), np.array(intervals)
+        reference = by_segment(self.reference_codelengths_, stops)
+        return StreamSegments(starts, stops, total, means, bounds, reference, restarted)
 
     def _restarted(self, start: int, stop: int) -> Self:
-        """Return a copy fitted to only some rows of the stream."""
+        """Return a copy fitted only to rows ``start`` to ``stop - 1`` of the stream."""
         run = self._run
         X, labels = run.samples.rows(start, stop), run.labels[start:stop].cpu().numpy()
         groups = run.schedule.groups(start, stop) if run.schedule.ends else None
@@ -400,13 +400,13 @@ class FittedSwitcher(OnlineEstimator):
     def _learn_alone(
         self, X: np.ndarray, labels: np.ndarray, groups: np.ndarray | None
     ) -> Self:
-        """Return a copy fitted to only these rows, with encoded labels."""
+        """Return a copy fitted only to these rows and their encoded labels."""
 
     def _common(self, folder: str, about: Json) -> Common:
         """Return the data that all parts of a pass need."""
         run, device, precision = self._run, self.device, self.precision
-        parts = self.readouts_, run.settings, device, folder, about, precision
-        return Common(*parts, run.schedule)
+        fields = self.readouts_, run.settings, device, folder, about, precision
+        return Common(*fields, run.schedule)
 
     def _blank(self) -> Self:
         """Return an unfitted copy that writes no files but has the same seed."""
@@ -420,14 +420,14 @@ class FittedSwitcher(OnlineEstimator):
     ) -> PermutationTest:
         """Test by permutation whether features are informative about labels.
 
-        The original and the permuted labels are coded by only the kernel readouts in
-        the list, mixed by a fixed share with rate ``1 / t``. So a single factorisation
-        serves all permutations.
+        Only the kernel readouts in the list code the original and the permuted labels,
+        since a single factorisation of a kernel serves all permutations. A fixed share
+        with rate ``1 / t`` mixes these readouts.
 
         Parameters
         ----------
         n_permutations : int, default=100
-            Number of permutations, which ``random_state`` seeds.
+            Number of permutations, drawn with the seed of the run.
         shuffled : bool, default=False
             Pass True if the rows were already in random order. Not needed with
             ``shuffle=True``.
@@ -435,8 +435,8 @@ class FittedSwitcher(OnlineEstimator):
         Returns
         -------
         test : PermutationTest
-            ``codelength`` and ``null_codelengths`` in nats, and ``p_value``,
-            ``(1 + nulls not longer) / (1 + n_permutations)``.
+            ``codelength`` and ``null_codelengths`` in nats, and the ``p_value``, which
+            is ``(1 + nulls not longer) / (1 + n_permutations)``.
 
         Raises
         ------
@@ -467,20 +467,20 @@ class FittedSwitcher(OnlineEstimator):
         return test.null_codelengths
 
     def _permutable(self, shuffled: bool) -> tuple[PrequentialRun, list[Readout], int]:
-        """Return run, kernel readouts and seed; raise if rows are not shuffled."""
+        """Return the run, its kernels and its seed; raise if rows are not shuffled."""
         if not shuffled and not (self.shuffle and hasattr(self, "order_")):
             raise ValueError(
                 "A permutation test needs rows in random order, but they were "
                 "evaluated in the order given; fit with shuffle=True, or "
                 "pass shuffled=True if you have shuffled them"
             )
-        run, cure = self._run, "fit again without it"
-        for feature, given in (
+        run = self._run
+        for feature, is_used in (
             (GROUPS, run.schedule.ends),
             (DELAY, run.schedule.delay),
         ):
-            if given:
-                raise unsupported(PERMUTATIONS, feature, cure)
+            if is_used:
+                raise unsupported(PERMUTATIONS, feature, f"fit again without {feature}")
         if run.outcome.escape is not None:
-            raise unsupported(ESCAPE, PERMUTATIONS, cure)
+            raise unsupported(ESCAPE, PERMUTATIONS, f"fit again without {ESCAPE}")
         return run, kernels_of(self.readouts_), self._seed

@@ -80,18 +80,18 @@ def described(losses: np.ndarray, text: str | None) -> StoredLosses:
         return stored
     about = json.loads(text)
     sizes = (stored.n_samples, stored.n_readouts, losses.dtype.name)
-    for name, found in zip(("n_samples", "n_readouts", "dtype"), sizes, strict=True):
-        if about.get(name) not in (None, found):
+    for name, actual in zip(("n_samples", "n_readouts", "dtype"), sizes, strict=True):
+        if about.get(name) not in (None, actual):
             described_as = f"a description of losses with {name}={about[name]!r}"
-            raise ValueError(f"losses with {name}={found!r} and {described_as}")
+            raise ValueError(f"losses with {name}={actual!r} and {described_as}")
     optional = ("architectures", "weights", "n_classes", "known")
-    known = {name: about.get(name) for name in optional}
+    fields = {name: about.get(name) for name in optional}
     prior = from_json(about.get("switching"), _PRIORS)
-    return StoredLosses(losses, about.get("readouts") or (), switching=prior, **known)
+    return StoredLosses(losses, about.get("readouts") or (), switching=prior, **fields)
 
 
 def _prior_as_json(prior: SwitchingPrior | None) -> object:
-    """Return a prior as JSON; None also stands for user-defined priors."""
+    """Return a built-in prior as JSON, or None for any other prior."""
     if prior is None or _PRIORS.get(type(prior).__name__) is not type(prior):
         return None
     return as_json(prior, "switching")
@@ -124,9 +124,9 @@ def save_losses(
     FileNotFoundError
         If the folder is missing.
     ValueError
-        If the path has another suffix, or if it or the path of the description is a
-        file of another kind. Also if ``dtype`` is invalid, or if bare losses are not a
-        valid array for :class:`~sklearn_mdl.switcher.StoredLosses`.
+        If the path does not end in ``.npy``, or if a file of another kind has this path
+        or that of the description. Also if ``dtype`` is invalid, or if bare losses are
+        not a valid array for :class:`~sklearn_mdl.switcher.StoredLosses`.
 
     Notes
     -----
@@ -149,7 +149,7 @@ def save_losses(
     if not isinstance(stored, StoredLosses):
         stored = StoredLosses(np.asanyarray(stored))
     if dtype not in DTYPES:
-        raise invalid("dtype", f"one of {list(DTYPES)}", dtype, "name one of these")
+        raise invalid("dtype", f"one of {list(DTYPES)}", dtype, "pass dtype='float64'")
     sidecar, kind = path.with_suffix(".json"), np.dtype(dtype).newbyteorder("<")
     shape = stored.losses.shape
     header = {"descr": kind.str, "fortran_order": False, "shape": shape}
@@ -158,10 +158,10 @@ def save_losses(
             np.lib.format.write_array_header_1_0(file, header)
             for block in stored.blocks():
                 file.write(np.ascontiguousarray(block, dtype=kind).data)
-        indent = 1 if stored.known is None else None  # a number for each example
+        indent = 1 if stored.known is None else None  # not a line per example
         text = json.dumps(description(stored, dtype), indent=indent, allow_nan=False)
         new_sidecar.write_text(text + "\n", encoding="utf-8")
-        sidecar.unlink(missing_ok=True)  # losses are renamed first
+        sidecar.unlink(missing_ok=True)  # before the new losses are renamed
     return [path, sidecar]
 
 
@@ -213,10 +213,10 @@ def load_losses(path: str | Path) -> StoredLosses:
         if text is not None:
             check_format(sidecar, "losses", json.loads(text))
         losses = np.lib.format.open_memmap(path, mode="r")
-        beside = _beside(path, text, len(losses))
+        fields = _beside(path, text, len(losses))
         if _text(sidecar) != text:
             raise ValueError("losses that were being replaced by others")
-        return replace(described(losses, text), **beside)
+        return replace(described(losses, text), **fields)
     except NewerFormat:
         raise
     except (*(ValueError, TypeError, EOFError), *DAMAGED_HEADER) as error:
@@ -226,14 +226,14 @@ def load_losses(path: str | Path) -> StoredLosses:
 
 
 def _beside(path: Path, text: str | None, n_rows: int) -> dict[str, Any]:
-    """Open the files next to the losses in the folder of a stream."""
+    """Open the files next to the losses of a stream; return fields of StoredLosses."""
     if not n_rows or "stream" not in json.loads(text or "{}"):
         return {}
     known = np.lib.format.open_memmap(path.with_name("known.npy"), mode="r")[:n_rows]
-    found: dict[str, Any] = {"mixtures": mixtures_beside(path, text, n_rows)}
+    fields: dict[str, Any] = {"mixtures": mixtures_beside(path, text, n_rows)}
     if (known != np.arange(n_rows)).any():
-        found["known"] = known
-    return found
+        fields["known"] = known
+    return fields
 
 
 def check_losses_path(path: str | Path) -> Path:
@@ -242,8 +242,8 @@ def check_losses_path(path: str | Path) -> Path:
     sidecar = path.with_suffix(".json")
     if not path.parent.is_dir():
         raise FileNotFoundError(
-            f"Losses must be written to a folder that exists, got {str(path)!r}; make "
-            "the folder first"
+            f"Losses must be written to a folder that exists, got {str(path)!r}; "
+            "create the folder first"
         )
     for file in (path, sidecar):
         if file.is_dir():
@@ -267,11 +267,11 @@ def _checked_suffix(path: str | Path) -> Path:
 
 def _is_ours_or_free(sidecar: Path) -> bool:
     try:
-        found = json.loads(_text(sidecar) or "")
+        about = json.loads(_text(sidecar) or "")
     except (ValueError, RecursionError):
         return not sidecar.exists()
-    is_losses = kind_of(found)[0] == "losses"
-    return is_losses and "stream" not in found  # a store's losses belong to its stream
+    is_losses = kind_of(about)[0] == "losses"
+    return is_losses and "stream" not in about  # a store's losses belong to its stream
 
 
 def _text(sidecar: Path) -> str | None:

@@ -19,13 +19,13 @@ from sklearn_mdl._core.io.parameters import WITHOUT_EFFECT, as_json
 from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.switching import as_prior
 
-MAGIC = b"\x89MDLY\r\n\x1a"  # not text; fails if line endings change
+MAGIC = b"\x89MDLY\r\n\x1a"  # not text, and reveals changed line endings
 PREFIX = struct.Struct("<8sHI")
 WORD_BYTES = 4
 DIGEST_BYTES = hashlib.sha256().digest_size
 
-# Fields of a header, with their types if they are read. Other fields may hold any JSON,
-# since they are only compared with the decoder's.
+# Types of the header fields that are read. Other fields may hold any JSON, since they
+# are only compared with those of the decoder.
 Header = dict[str, Any]
 FIELDS: dict[str, type] = {
     **dict.fromkeys(("environment", "settings", "features", "labels"), dict),
@@ -42,15 +42,15 @@ class LabelMessage:
     Parameters
     ----------
     header : dict
-        Decoding depends on ``environment`` and ``settings``. ``features`` has the shape
-        and checksum of the features. ``labels`` has the classes, their dtype and a
-        checksum of the labels.
+        Decoding depends on ``environment`` and ``settings``. ``features`` holds the
+        shape and checksum of the features. ``labels`` holds the classes, their dtype
+        and a checksum of the labels.
     payload : bytes
         The labels, entropy-coded.
 
     See Also
     --------
-    encode_labels, decode_labels : From labels to a message and back.
+    encode_labels, decode_labels : Convert labels to a message and back.
 
     Examples
     --------
@@ -72,12 +72,12 @@ class LabelMessage:
 
     @property
     def payload_bits(self) -> int:
-        """Size of the payload, which is about the codelength ``/ log 2``."""
+        """Size of the payload in bits, about the codelength ``/ log 2``."""
         return 8 * len(self.payload)
 
     @property
     def header_bits(self) -> int:
-        """Size of the rest: the header, its frame and the checksum."""
+        """Size in bits of the header, its frame and the checksum."""
         frame = PREFIX.size + DIGEST_BYTES
         return 8 * (frame + len(_encoded(self.header)))
 
@@ -103,10 +103,10 @@ class LabelMessage:
         Raises
         ------
         ValueError
-            If it is not a message, has another version or is damaged (truncated,
-            extended or with any bit changed).
+            If the bytes are not a message, have another version or are damaged
+            (truncated, extended or with any bit changed).
         TypeError
-            If it is not bytes.
+            If ``message`` is not bytes.
         """
         if not isinstance(message, bytes | bytearray | memoryview):
             raise TypeError(
@@ -158,22 +158,22 @@ def _encoded(header: Header) -> bytes:
 def _decoded(text: bytes) -> Header:
     try:
         header = json.loads(text.decode("utf-8", "surrogatepass"))
-        if _encoded(header) != text:  # such as repeated names, NaN, spaces
+        if _encoded(header) != text:  # due to repeated names, NaN or spaces
             raise ValueError("as encode_labels writes it")
     except (ValueError, RecursionError) as error:
         raise _damaged(f"a header that is not JSON ({error})") from error
     for name, kind in FIELDS.items():
-        found = header
+        value = header
         for part in name.split("."):
-            found = found.get(part) if isinstance(found, dict) else None
-        if type(found) is not kind:  # a bool is not an int here
+            value = value.get(part) if isinstance(value, dict) else None
+        if type(value) is not kind:  # a bool is not an int here
             raise _damaged(
-                f"{name}={found!r} instead of a value of type {kind.__name__}"
+                f"{name}={value!r} instead of a value of type {kind.__name__}"
             )
     return dict(header)
 
 
-OVERRULED = ("batch_size", "device")  # parameters of a switcher, not of its readouts
+OVERRULED = ("batch_size", "device")  # the switcher's values replace the readouts'
 
 
 def settings_of(switcher: OnlineClassifier) -> dict[str, object]:
@@ -212,17 +212,17 @@ def settings_of(switcher: OnlineClassifier) -> dict[str, object]:
 def _of_readout(readout: object) -> object:
     if not isinstance(readout, BaseEstimator):
         return readout  # rejected when the estimator is fitted
-    given = readout.get_params(deep=False)
-    if given.get("random_state") is not None:
-        _check_seed("random_state of a readout", given["random_state"])
+    params = readout.get_params(deep=False)
+    if params.get("random_state") is not None:
+        _check_seed("random_state of a readout", params["random_state"])
     defaults = inspect.signature(type(readout)).parameters
-    kept = {}
-    for name in sorted(given.keys() - set(OVERRULED)):
-        value = _comparable(given[name], f"{name} of a readout")
+    changed = {}
+    for name in sorted(params.keys() - set(OVERRULED)):
+        value = _comparable(params[name], f"{name} of a readout")
         default = defaults[name].default
         if default is inspect.Parameter.empty or value != _comparable(default, name):
-            kept[name] = value
-    return {"class": type(readout).__name__} | kept
+            changed[name] = value
+    return {"class": type(readout).__name__} | changed
 
 
 def _check_seed(name: str, value: object) -> None:
@@ -237,19 +237,19 @@ def _comparable(value: object, name: str) -> object:
     except TypeError as error:
         raise TypeError(
             f"{name} must consist of numbers, text, lists and estimators, to be "
-            f"written to a message, got {value!r}; decoding depends on it"
+            f"written to a message, got {value!r}; replace it with one of these"
         ) from error
 
 
-def _flat(text: Any) -> Any:
-    """Turn tuples and arrays into lists; predictions do not depend on the type."""
-    if isinstance(text, list):
-        return [_flat(item) for item in text]
-    match text:
+def _flat(value: Any) -> Any:
+    """Turn tuples and arrays into lists, which give the same predictions."""
+    if isinstance(value, list):
+        return [_flat(item) for item in value]
+    match value:
         case {"tuple": inner} | {"array": inner} | {"dict": inner}:
             return _flat(inner)
         case {"class": str(name), "params": dict(params)}:
             return {"class": name} | _flat(params)
         case dict():
-            return {key: _flat(item) for key, item in text.items()}
-    return text
+            return {key: _flat(item) for key, item in value.items()}
+    return value

@@ -50,8 +50,8 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
     codelength of y.
 
     This code treats columns as independent given the features: no column is predicted
-    from another. So two equal columns cost twice as much as one, and the order of
-    columns does not matter.
+    from another. So two equal columns cost twice as much as one. The order of columns
+    does not matter.
 
     Parameters
     ----------
@@ -77,9 +77,9 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
     switching_codelengths_ : ndarray of shape (n_samples_seen_,)
         Switching codelength of every example, summed over columns, in nats.
     uniform_codelength_ : float
-        Cost of uniform codes of all columns, in nats.
+        Cost of coding all columns uniformly, in nats.
     frequency_codelength_ : float
-        Cost of learning how often each class occurs in each column, without features
+        Cost of coding each column by the class frequencies of earlier labels
         (:func:`~sklearn_mdl.frequency_codelength`), in nats.
     estimators_ : list of n_outputs fitted switchers
         One for each column, with ``posterior_``, ``remix`` and so on.
@@ -107,10 +107,10 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
     >>> from sklearn_mdl import LinearReadout, MDLReadoutSwitcher, MultiOutputSwitcher
     >>> X, y = make_multilabel_classification(n_classes=3, random_state=0)
     >>> switcher = MDLReadoutSwitcher([LinearReadout(lr=0.01)], random_state=0)
-    >>> found = MultiOutputSwitcher(switcher).fit(X, y)
-    >>> bool(found.codelength_ < found.frequency_codelength_)
+    >>> fitted = MultiOutputSwitcher(switcher).fit(X, y)
+    >>> bool(fitted.codelength_ < fitted.frequency_codelength_)
     True
-    >>> found.predict(X[:2]).shape
+    >>> fitted.predict(X[:2]).shape
     (2, 3)
     """
 
@@ -168,8 +168,8 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
     ) -> Self:
         """Evaluate more rows of the same stream.
 
-        However you split a stream into calls, you get bitwise the same codelengths as
-        from a single ``fit`` on all rows.
+        However you split a stream into calls, codelengths are bitwise identical to
+        those of a single ``fit`` on all rows.
 
         Parameters
         ----------
@@ -207,13 +207,13 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         return self
 
     def _switchers(self, n_outputs: int) -> list[OnlineClassifier]:
-        """Copy the switcher with one seed for all columns and a folder for each."""
+        """Return copies of the switcher with the same seed and separate folders."""
         pattern = MDLReadoutSwitcher() if self.switcher is None else self.switcher
         seed = pattern.random_state
         if not isinstance(seed, Integral):
             generator = check_random_state(seed)
             seed = deepcopy(generator)
-            generator.randint(2**31 - 1)  # each fit draws again, as in a switcher
+            generator.randint(2**31 - 1)  # so that the next fit uses another seed
         switchers = [clone(pattern) for _ in range(n_outputs)]
         for j, switcher in enumerate(switchers):
             switcher.set_params(random_state=deepcopy(seed), **_folders(pattern, j))
@@ -228,14 +228,14 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
     ) -> None:
         """Raise for data that would fail in some columns but not in others."""
         self._check_width(columns)
-        seen = [switcher.n_samples_seen_ for switcher in self.estimators_]
-        if len(set(seen)) > 1:
+        n_rows = [switcher.n_samples_seen_ for switcher in self.estimators_]
+        if len(set(n_rows)) > 1:
             raise ValueError(
                 "All columns must have been evaluated on the same rows, but a call was "
-                f"interrupted and they have seen {seen}; call fit again"
+                f"interrupted and they have {n_rows} rows; call fit again"
             )
-        each = zip(self.estimators_, columns, classes, strict=True)
-        for j, (switcher, column, known) in enumerate(each):
+        pairs = zip(self.estimators_, columns, classes, strict=True)
+        for j, (switcher, column, known) in enumerate(pairs):
             with in_column(j):
                 switcher._check_classes(known)
                 switcher._encoded(column)
@@ -246,7 +246,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
             raise invalid("y", required, len(columns), "refit with fit(X, y)")
 
     def _columns(self, y: Labels) -> list[np.ndarray]:
-        """Return the columns of y, as many as were fitted."""
+        """Return the columns of y; raise if their number differs from that in fit."""
         columns = split_columns(y)
         self._check_width(columns)
         return columns
@@ -258,10 +258,10 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         ----------
         X : array-like of shape (n_samples, n_features)
         """
-        found = [switcher.predict(X) for switcher in self.estimators_]
-        if len({column.dtype.kind for column in found}) > 1:  # text and numbers
-            found = [column.astype(object) for column in found]
-        return np.column_stack(found)
+        predictions = [switcher.predict(X) for switcher in self.estimators_]
+        if len({column.dtype.kind for column in predictions}) > 1:  # text and numbers
+            predictions = [column.astype(object) for column in predictions]
+        return np.column_stack(predictions)
 
     def predict_proba(self, X: ArrayLike) -> list[np.ndarray]:
         """Predict probabilities for each column, (n_samples, n_classes) each.
@@ -299,8 +299,8 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         ValueError
             If y has another number of columns.
         """
-        each = zip(self.estimators_, self._columns(y), strict=True)
-        right = [switcher.predict(X) == column for switcher, column in each]
+        pairs = zip(self.estimators_, self._columns(y), strict=True)
+        right = [switcher.predict(X) == column for switcher, column in pairs]
         return float(np.all(right, axis=0).mean())
 
     def heldout_codelengths(self, X: ArrayLike, y: Labels) -> np.ndarray:
@@ -322,8 +322,8 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
             If y has another number of columns, or for the reasons given in
             :meth:`MDLReadoutSwitcher.heldout_codelengths`.
         """
-        each = zip(self.estimators_, self._columns(y), strict=True)
-        return np.sum([s.heldout_codelengths(X, column) for s, column in each], axis=0)
+        pairs = zip(self.estimators_, self._columns(y), strict=True)
+        return np.sum([s.heldout_codelengths(X, column) for s, column in pairs], axis=0)
 
     def permutation_test(
         self, n_permutations: int = 100, *, shuffled: bool = False
@@ -346,7 +346,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If the copies are not switchers, or for the reasons given in
+            If the estimators are not switchers, or for the reasons given in
             :meth:`MDLReadoutSwitcher.permutation_test`.
         """
         check_permutations(n_permutations)
@@ -356,22 +356,22 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
                 "A permutation test needs an MDLReadoutSwitcher for every column, got "
                 f"{self.estimators_[0]!r}; pass MDLReadoutSwitcher([...])"
             )
-        found = [switcher._permutable(shuffled) for switcher in switchers]
-        alike: dict[str, list[int]] = {}
-        for j, (_, kernels, _) in enumerate(found):
-            alike.setdefault(repr(kernels), []).append(j)
+        permutable = [switcher._permutable(shuffled) for switcher in switchers]
+        by_kernels: dict[str, list[int]] = {}
+        for j, (_, kernels, _) in enumerate(permutable):
+            by_kernels.setdefault(repr(kernels), []).append(j)
         tests: dict[int, PermutationTest] = {}
-        for columns in alike.values():
-            runs = [found[j][0] for j in columns]
-            _, kernels, seed = found[columns[0]]
-            some = permutation_tests(runs, kernels, int(n_permutations), seed)
-            tests |= zip(columns, some, strict=True)
+        for columns in by_kernels.values():
+            runs = [permutable[j][0] for j in columns]
+            _, kernels, seed = permutable[columns[0]]
+            column_tests = permutation_tests(runs, kernels, int(n_permutations), seed)
+            tests |= zip(columns, column_tests, strict=True)
         return [tests[j] for j in range(self.n_outputs_)]
 
     def null_codelengths(
         self, n_permutations: int = 100, *, shuffled: bool = False
     ) -> np.ndarray:
-        """Compute codelengths of permuted rows of y under the kernel readouts.
+        """Compute codelengths of y with permuted rows, under the kernel readouts.
 
         Parameters
         ----------
@@ -387,12 +387,12 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         return np.stack([test.null_codelengths for test in tests], 1)
 
     def measures(self, *, n_bins: int = 15) -> list[PrequentialMeasures]:
-        """Return accuracy, Brier score and calibration of predictions of each column.
+        """Return the accuracy, Brier score and calibration of each column.
 
         Parameters
         ----------
         n_bins : int, default=15
-            Bins of the expected calibration error.
+            Number of bins of the expected calibration error.
 
         Returns
         -------
@@ -414,7 +414,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
 
     @property
     def switching_codelengths_(self) -> np.ndarray:
-        """Codelength of every example by switching only, nats, (n_samples_seen_,)."""
+        """Codelength of every example by switching only, in nats (n_samples_seen_,)."""
         n_rows = self.n_samples_seen_
         return np.sum([_switching(s)[:n_rows] for s in self.estimators_], axis=0)
 
@@ -430,13 +430,13 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
 
     @property
     def uniform_codelength_(self) -> float:
-        """Cost of uniform codes of all columns, in nats."""
-        return float(sum(found.uniform_codelength for found in self.measures()))
+        """Cost of coding all columns uniformly, in nats."""
+        return float(sum(column.uniform_codelength for column in self.measures()))
 
     @property
     def frequency_codelength_(self) -> float:
         """Cost of codes that learn the frequencies of the classes, in nats."""
-        return float(sum(found.frequency_codelength for found in self.measures()))
+        return float(sum(column.frequency_codelength for column in self.measures()))
 
     @property
     def classes_(self) -> list[np.ndarray]:
@@ -483,18 +483,18 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
 
 
 def _switching(switcher: OnlineClassifier) -> np.ndarray:
-    """Return codelengths without a pool; a single readout never has one."""
+    """Return codelengths by switching only; a single readout has no pool."""
     if isinstance(switcher, MDLReadoutSwitcher):
         return switcher.switching_codelengths_
     return switcher.codelengths_
 
 
 def _folders(switcher: OnlineClassifier, j: int) -> dict[str, Store]:
-    """Name the folders in which the switcher of column j writes."""
+    """Return the folders to which the switcher of column j writes."""
     params, name = switcher.get_params(deep=False), f"output-{j}"
-    found = {}
+    folders = {}
     if "store" in params:
-        found["store"] = stored_below(params["store"], name)
+        folders["store"] = stored_below(params["store"], name)
     if params.get("checkpoint") is not None:
-        found["checkpoint"] = Path(params["checkpoint"]) / name
-    return found
+        folders["checkpoint"] = Path(params["checkpoint"]) / name
+    return folders

@@ -48,7 +48,7 @@ class PassForecast(NamedTuple):
         Memory of readouts, losses and posterior. Libraries (about 400 MB) and
         memory-mapped rows are not included.
     disk_bytes : int
-        Largest size of the store, the checkpoint and the files of parts.
+        Largest total size of the store, the checkpoint and the files of the parts.
     trial_rows : int
         Number of rows in the trial.
     """
@@ -76,7 +76,7 @@ class PassForecast(NamedTuple):
 
 
 class _Window:
-    """CPU seconds of the parts and of mixing, for the rows up to one of `ENDS`."""
+    """CPU seconds of each part and of mixing, for the rows between two `ENDS`."""
 
     def __init__(self, n_parts: int) -> None:
         self.parts = np.zeros(n_parts)
@@ -89,8 +89,8 @@ class Timed:
 
     Parameters
     ----------
-    parts : list of Threads
-        Each part, with its columns among all readouts.
+    parts : list of (list of int, Threads)
+        The columns and the threads of each part.
 
     Attributes
     ----------
@@ -149,10 +149,10 @@ class Timed:
 
     def retire(self, columns: Sequence[int]) -> None:
         """Retire readouts in their parts."""
-        for own, threads in self.parts:
-            gone = [place for place, column in enumerate(own) if column in columns]
-            if gone:
-                threads.retire(gone)
+        for part, threads in self.parts:
+            retiring = [place for place, column in enumerate(part) if column in columns]
+            if retiring:
+                threads.retire(retiring)
 
     def end(self) -> None:
         """End all parts."""
@@ -162,18 +162,18 @@ class Timed:
     def seconds(self, n_rows: int) -> tuple[np.ndarray, float]:
         """Return CPU seconds of the parts and of mixing for a number of rows.
 
-        A row after the last window is assumed to cost as much as a row in it.
+        A row after the last window is assumed to cost as much as a row in that window.
         """
         windows = [window for window in self.windows if window.n_rows]
-        done = sum(window.n_rows for window in windows)
-        left = (n_rows - done) / windows[-1].n_rows
-        parts = sum(window.parts for window in windows) + left * windows[-1].parts
-        mixing = sum(window.mixing for window in windows) + left * windows[-1].mixing
+        n_timed = sum(window.n_rows for window in windows)
+        ratio = (n_rows - n_timed) / windows[-1].n_rows
+        parts = sum(window.parts for window in windows) + ratio * windows[-1].parts
+        mixing = sum(window.mixing for window in windows) + ratio * windows[-1].mixing
         return parts, mixing
 
 
 def trial_rows(n_rows: int) -> int:
-    """Return the number of rows of the trial."""
+    """Return the number of rows in the trial."""
     return min(n_rows, ENDS[-1]) if n_rows > ENDS[-2] else -(-n_rows // 2)
 
 
@@ -182,15 +182,15 @@ def forecast_of(
 ) -> PassForecast:
     """Forecast the pass of a switcher over rows (N, d) and labels (N,)."""
     n_rows, n_trial = len(y), trial_rows(len(y))
-    apart = {"store": "memory", "checkpoint": None, "n_jobs": 1, "verbose": 0}
-    trial = clone(switcher).set_params(**apart)
+    overrides = {"store": "memory", "checkpoint": None, "n_jobs": 1, "verbose": 0}
+    trial = clone(switcher).set_params(**overrides)
     keys, picked = keys_of(groups, n_rows), np.arange(n_rows)
     if switcher.shuffle:
         picked = np.random.default_rng(0).permutation(n_rows)
         picked = picked if keys is None else grouped_order(picked, keys)
     picked = picked[:n_trial]
     with fixed_arithmetic():
-        rows, given = trial._checked(X[picked], y[picked], reset=True)
+        rows, labels = trial._checked(X[picked], y[picked], reset=True)
         trial._begin(rows.shape[1], trial._classes_of(y), n_rows=n_trial)
         run = trial._run
         parts = [(list(range(run.threads.n_readouts)), run.threads)]
@@ -204,17 +204,17 @@ def forecast_of(
                 (columns, common.threads_of(columns, device, samples))
                 for columns in parts_of(common, n_devices)
             ]
-        tried = Timed(parts)
-        own = None if keys is None else keys[picked]
-        run.run(rows, trial._encoded(given), groups=own, evaluator=tried)
-    each, mixing = tried.seconds(n_rows)
+        timed = Timed(parts)
+        trial_keys = None if keys is None else keys[picked]
+        run.run(rows, trial._encoded(labels), groups=trial_keys, evaluator=timed)
+    times, mixing = timed.seconds(n_rows)
     return PassForecast(
         n_rows,
         len(trial.readouts_),
         n_devices,
         len(parts),
-        cpu_seconds=float(each.sum()) + mixing,
-        seconds=max(float(each.max()), float(each.sum()) / n_devices) + mixing,
+        cpu_seconds=float(times.sum()) + mixing,
+        seconds=max(float(times.max()), float(times.sum()) / n_devices) + mixing,
         **_bytes_of(switcher, X, parts, common),
         trial_rows=n_trial,
     )
@@ -226,7 +226,7 @@ def _bytes_of(
     parts: list[tuple[list[int], Threads]],
     common: Common,
 ) -> dict[str, int]:
-    """Return bytes in memory and on disk."""
+    """Return the bytes that a pass takes in memory and on disk."""
     n_rows, width, n_numbers = *X.shape, common.settings.outcome.n_numbers
     states = 0
     for _, threads in parts:
@@ -242,8 +242,8 @@ def _bytes_of(
     on_disk = place != "memory" or checkpoint
     disk = on_disk * (row_bytes * n_rows + own_rows) + checkpoint * states
     if switcher.n_jobs == PROCESSES:
-        left = FLOAT * common.n_readouts * (1 + n_numbers) * n_rows
-        disk += 4 * width * n_rows + 2 * (min(left, ROUND_BYTES) + 2 * states)
+        score_bytes = FLOAT * common.n_readouts * (1 + n_numbers) * n_rows
+        disk += 4 * width * n_rows + 2 * (min(score_bytes, ROUND_BYTES) + 2 * states)
     memory = sum(factor_bytes(readout, n_rows) for readout in common.readouts)
     memory += states + (not on_disk) * (row_bytes * n_rows + own_rows)
     return {"memory_bytes": int(memory), "disk_bytes": int(disk)}

@@ -33,8 +33,8 @@ class PermutationTest(NamedTuple):
     null_codelengths : ndarray of shape (n_permutations,)
         Codelengths of permuted labels, in nats.
     p_value : float
-        ``(1 + nulls not longer) / (1 + n_permutations)``. If features and labels are
-        independent, a code at least as short has this probability.
+        ``(1 + nulls not longer) / (1 + n_permutations)``. This estimates the
+        probability of a code at least as short if features and labels are independent.
     """
 
     codelength: float
@@ -43,9 +43,9 @@ class PermutationTest(NamedTuple):
 
 
 def check_permutations(n_permutations: object) -> None:
-    """Raise for anything but a positive integer."""
+    """Raise unless the number of permutations is a positive integer."""
     if not isinstance(n_permutations, Integral) or n_permutations < 1:
-        required, cure = "a positive integer", "pass 99 for p-values of 0.01"
+        required, cure = "a positive integer", "pass 99 to reach p-values of 0.01"
         raise invalid("n_permutations", required, n_permutations, cure)
 
 
@@ -55,7 +55,7 @@ def kernels_of(readouts: Sequence[Any]) -> list[Readout]:
     Raises
     ------
     ValueError
-        If there is none.
+        If there are none.
     """
     kinds = KernelReadout, KernelReadoutRegressor
     lasting = [readout for readout in readouts if not readout.forgets]
@@ -67,7 +67,7 @@ def kernels_of(readouts: Sequence[Any]) -> list[Readout]:
     if not kernels:
         raise ValueError(
             "A permutation test needs kernel readouts, factorised once for all "
-            'labellings, got none; pass readouts="closed-form" or add a KernelReadout'
+            'permutations, got none; pass readouts="closed-form" or add a KernelReadout'
         )
     return kernels
 
@@ -78,7 +78,7 @@ def permutation_tests(
     n_permutations: int,
     seed: int,
 ) -> list[PermutationTest]:
-    """Code the labels of runs and their permutations.
+    """Code the labels of each run and permutations of these labels.
 
     A single factorisation serves all runs and permutations. Whatever the prior of the
     runs, a fixed share with rate ``1 / t`` mixes the readouts.
@@ -105,15 +105,15 @@ def permutation_tests(
     return [_test(*codelengths) for codelengths in np.concatenate(parts, 1).tolist()]
 
 
-def _test(own: float, *nulls: float) -> PermutationTest:
-    count = sum(null <= own for null in nulls)
-    return PermutationTest(own, np.array(nulls), (1 + count) / (1 + len(nulls)))
+def _test(codelength: float, *nulls: float) -> PermutationTest:
+    count = sum(null <= codelength for null in nulls)
+    return PermutationTest(codelength, np.array(nulls), (1 + count) / (1 + len(nulls)))
 
 
 def _codelengths(
     runs: Sequence[PrequentialRun], kernels: list[Readout], places: np.ndarray
 ) -> np.ndarray:
-    """Return codelengths (n_runs, S) of labels in the order of places (S, N)."""
+    """Return codelengths (n_runs, S) of the labels in S orders, places (S, N)."""
     outputs = [
         Labellings(run.labels.cpu().numpy()[places], run.outcome.n_numbers)
         for run in runs
@@ -126,18 +126,18 @@ def _codelengths(
     ):
         learner.attach(first.rows.of(*learner.view))
         losses.append(learner.null_losses(outputs))  # type: ignore[attr-defined]
-    each = [np.concatenate(parts, 2) for parts in zip(*losses, strict=True)]
-    sound = ~np.isnan(each[0]).any((0, 1))  # failures do not depend on labels
-    if not sound.any():
+    by_run = [np.concatenate(parts, 2) for parts in zip(*losses, strict=True)]
+    definite = ~np.isnan(by_run[0]).any((0, 1))  # failures do not depend on labels
+    if not definite.any():
         raise ValueError(
             "A permutation test needs kernels that are positive definite, but none is; "
             "pass for example KernelReadout(alpha=1.0)"
         )
-    return np.stack([shared(own[:, :, sound]) for own in each])
+    return np.stack([shared(run_losses[:, :, definite]) for run_losses in by_run])
 
 
 def shared(losses: np.ndarray) -> np.ndarray:
-    """Mix losses (N, S, K) by a share of rate ``1 / t``; return codelengths (S,)."""
+    """Mix losses (N, S, K) by ``FixedShare()``; return codelengths (S,)."""
     _, n_labellings, n_readouts = losses.shape
     starts = np.arange(n_labellings) * n_readouts
     share = GroupedShare(np.ones(n_labellings * n_readouts), starts)

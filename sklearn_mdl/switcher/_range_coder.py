@@ -1,4 +1,4 @@
-"""The entropy coder, which turns labels into bits and back given probabilities.
+"""The entropy coder, which turns labels into bits and back, given probabilities.
 
 It is the range coder (Martin, 1979) of the library constriction, which rounds
 probabilities to multiples of ``2^-24``. Every class gets one such unit, and the rest is
@@ -19,12 +19,12 @@ UNIT = 2.0**-24  # smallest coded probability of a label
 
 
 class LabelEncoderStream:
-    """Encoder of labels to bytes.
+    """Encoder that turns labels into bytes.
 
     Raises
     ------
     ImportError
-        If constriction is missing.
+        If the package constriction is not installed.
     """
 
     def __init__(self) -> None:
@@ -32,18 +32,18 @@ class LabelEncoderStream:
         self._encoder = self._stream.queue.RangeEncoder()
 
     def put(self, label: int, probabilities: np.ndarray) -> None:
-        """Append a label, an index into its probabilities (C,), float64."""
+        """Encode a label, an index into float64 probabilities (C,) of the classes."""
         self._encoder.encode(label, _model(self._stream, probabilities))
 
     @property
     def payload(self) -> bytes:
-        """All labels so far, in whole words of 32 bits."""
+        """The labels encoded so far, in whole words of 32 bits."""
         words: np.ndarray = self._encoder.get_compressed()
         return words.astype(WORD).tobytes()
 
 
 class LabelDecoderStream:
-    """Decoder of bytes to labels, in the order in which they were encoded.
+    """Decoder that returns labels in the order in which they were encoded.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class LabelDecoderStream:
     Raises
     ------
     ImportError
-        If constriction is missing.
+        If the package constriction is not installed.
     """
 
     def __init__(self, payload: bytes) -> None:
@@ -76,7 +76,7 @@ class LabelDecoderStream:
             raise _foreign("one that no label has under these probabilities") from error
 
     def finish(self) -> None:
-        """Raise the error of :meth:`take` if any labels are left."""
+        """Raise ValueError if the payload holds further labels."""
         if not self._decoder.maybe_exhausted():
             raise _foreign("one that continues after the last label")
 

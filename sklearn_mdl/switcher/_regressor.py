@@ -1,4 +1,4 @@
-"""The meta-estimator for labels that are real numbers."""
+"""The meta-estimator for real labels, which mixes regressors under a prior."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ NAMES = ("closed-form", "nets", "drift")
 class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
     r"""Codelength of real labels given features, by switching between regressors.
 
-    The counterpart of :class:`~sklearn_mdl.MDLReadoutSwitcher` for labels that are real
-    numbers. All readouts predict every example before its label is seen, and a prior
-    over sequences of readouts mixes their densities. The codelength is the sum of
+    This is the counterpart of :class:`~sklearn_mdl.MDLReadoutSwitcher` for labels that
+    are real numbers. All readouts predict every example before its label is seen, and a
+    prior over sequences of readouts mixes their densities. The codelength is the sum of
 
     .. math::
 
         -\log p(y_t \mid x_t, \mathrm{past})
 
-    with densities in the units of the labels. It is a codelength up to a constant: if
-    labels are rounded to a grid of width :math:`\delta`, each costs :math:`\log 1 /
-    \delta` nats more. Codelengths may be negative. So only their differences matter,
+    with densities in the units of the labels. The sum is a codelength up to a constant:
+    if labels are rounded to a grid of width :math:`\delta`, each costs :math:`\log 1 /
+    \delta` nats more. Codelengths may be negative. Only their differences matter,
     either between encoders or relative to ``reference_codelengths_``.
 
-    Readouts learn standardised labels, with the mean and scale of all earlier full
+    Readouts learn labels standardised by the mean and scale of all earlier full
     minibatches. Densities are mapped back to the units of the labels, which adds the
     logarithm of the scale. Until the first minibatch is full, all readouts predict a
     fixed Student-t with one degree of freedom.
@@ -56,9 +56,9 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         ``LinearReadoutRegressor`` and ``MLPReadoutRegressor`` objects (see
         :func:`~sklearn_mdl.readouts.regressor_grid`) and ``KernelReadoutRegressor``
         objects. None is a list of networks and Gaussian processes. "nets" contains only
-        networks, chosen by the number of features. "closed-form" contains only Gaussian
-        processes and needs no seed. "drift" adds Gaussian processes that forget old
-        rows, and readouts that ignore features.
+        networks, which depend on the number of features. "closed-form" contains only
+        Gaussian processes and needs no seed. "drift" adds Gaussian processes that
+        forget old rows, and readouts that ignore features.
     switching : str or SwitchingPrior, default="learned-share"
         Prior over sequences of readouts, as in ``MDLReadoutSwitcher``.
     readout_weights : "architecture" or array-like of shape (n_readouts,), default=None
@@ -70,10 +70,10 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         The rule by which hopeless readouts retire
         (:class:`~sklearn_mdl.switching.Race`). It is applied each time the number of
         examples doubles. Retired readouts are no longer trained. They are "asleep":
-        they count as predicting like the mixture of the others. "auto" is `Race()` if
-        `readouts` is None or a name. It is None if `readouts` is a list, as in the
-        paper. It is also None for "drift", where a readout that loses now may win
-        later.
+        each is treated as if it predicted like the mixture of the others. "auto" is
+        `Race()` if `readouts` is None or a name. It is None if `readouts` is a list, as
+        in the paper. It is also None for "drift", where a readout that loses now may
+        win later.
     batch_size : int, (int, int) or "auto", default="auto"
         Number of rows in a minibatch. Overrides the batch size of the readouts. An int
         is a constant size, as in the paper. With a pair, minibatches grow along the
@@ -96,7 +96,7 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         and ``n_jobs=None``. Sums, parameters, moments and predictions stay float32,
         except that a CPU rounds finished sums to bfloat16.
     store : "memory", path-like, or pair (either, "mixtures"), default="memory"
-        Where to keep the trace, which holds the loss and posterior of each of K
+        Where to keep the trace: the loss and posterior probability of each of K
         readouts at each of N examples. "memory" keeps it in memory. Pass a directory to
         use memory-mapped files if the ``N x K`` numbers do not fit into memory. Each
         stream gets its own folder there, whose path is ``store_``. You can open its
@@ -104,10 +104,10 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         run. A pair such as ``("memory", "mixtures")`` also keeps the labels and the
         predictions of each kind of readout for :meth:`repool`.
     checkpoint : path-like, default=None
-        A directory from which an interrupted ``fit`` is resumed, as in
+        A directory from which an interrupted ``fit`` resumes, as in
         ``MDLReadoutSwitcher``.
     n_jobs : int, "processes" or None, default=None
-        How readouts are evaluated in parallel. Results do not depend on it. An int is a
+        How to evaluate readouts in parallel. Results do not depend on it. An int is a
         number of threads. Wrapped classifiers all use the same thread, since they may
         share state. "processes" evaluates the readouts in parts, each in a process with
         its own device. There are as many processes as the active joblib backend has
@@ -116,10 +116,10 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
     verbose : int, default=0
         If above 0, show a progress bar.
     random_state : int, RandomState instance or None, default=None
-        Seed of initial weights, replay and the permutation.
+        Seed of the initial weights, the replay and the permutation of rows.
     prior_location, prior_scale : float, default=0.0, 1.0
         Location and scale of the fixed Student-t, in the units of the labels. Choose
-        them without looking at the labels to be coded. They affect all encoders and the
+        them without looking at the labels to be coded. Both affect all encoders and the
         reference equally. They override the values of the readouts.
 
     Attributes
@@ -159,8 +159,8 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
     readouts_ : list of readouts
         Unfitted copies of the readouts used.
     diverged_readouts_ : list of str
-        Names of readouts whose predictions stopped being finite. They then predict from
-        the labels only, and ``fit`` warns about them.
+        Names of readouts whose predictions stopped being finite. These readouts then
+        predict from the labels only, and ``fit`` warns about them.
     diverged_at_ : ndarray of shape (n_readouts,)
         Number of examples after which each readout diverged, or -1 if it has not.
     grid_edges_ : dict of str to (float, {"lowest", "highest"})
@@ -213,8 +213,8 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         if self.readouts is None or isinstance(self.readouts, str):
             readouts = named_regressors(self.readouts, n_features)
         else:
-            given = expanded(self._given, n_features, _listed)
-            readouts = [clone(_checked(readout)) for readout in given]
+            regressors = expanded(self._given, n_features, _listed)
+            readouts = [clone(_checked(readout)) for readout in regressors]
         units = {"prior_location": self.prior_location, "prior_scale": self.prior_scale}
         for readout in readouts:
             if isinstance(
@@ -225,7 +225,7 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
 
 
 def _listed(name: str | None, n_features: int) -> list[BaseEstimator]:
-    """Return the list with this name; raise if there is none."""
+    """Return the built-in list with this name; raise if there is none."""
     if name not in {*NAMES, None}:
         raise ValueError(
             "A list of regressors must be 'closed-form', 'nets', 'drift' or None, got "

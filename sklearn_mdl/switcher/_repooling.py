@@ -1,4 +1,4 @@
-"""Pools of stored predictions of kinds, without retraining."""
+"""Pools of stored predictions, without retraining the readouts."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ class PooledTrace(NamedTuple):
 
 
 class KindMixtures(NamedTuple):
-    """Stored predictions of kinds for ``N`` labels.
+    """Stored predictions of each kind of readout for ``N`` labels.
 
     Attributes
     ----------
     names : list of G names
     mixtures : ndarray of shape (N, G, Q)
-        For classes, their probabilities, with ``Q = C``. For real labels, the mean,
-        variance and degrees of freedom. NaN once a kind is asleep.
+        For classes, their ``Q = C`` probabilities. For real labels, the mean, variance
+        and degrees of freedom. NaN once a kind is asleep.
     labels : ndarray of shape (N,)
         Classes as integers, or real numbers.
     """
@@ -73,7 +73,7 @@ class KindMixtures(NamedTuple):
         Raises
         ------
         ValueError
-            If `kinds` names fewer than two kinds, or unknown ones.
+            If `kinds` names fewer than two kinds, an unknown kind or a kind twice.
         TypeError
             If `pooling` is not a LogLinearPool.
         """
@@ -83,12 +83,12 @@ class KindMixtures(NamedTuple):
                 "LogLinearPool(prior_precision=100)"
             )
         places = self._places(kinds)
-        begun: GroupPass
+        pool_pass: GroupPass
         if self.labels.dtype.kind == "f":
-            begun = DensityPoolPass(pooling, len(places))
+            pool_pass = DensityPoolPass(pooling, len(places))
         else:
-            begun = PoolPass(pooling, len(places), self.mixtures.shape[2])
-        return PooledCoder(as_prior(switching), n_readouts, weights, begun), places
+            pool_pass = PoolPass(pooling, len(places), self.mixtures.shape[2])
+        return PooledCoder(as_prior(switching), n_readouts, weights, pool_pass), places
 
     def _places(self, kinds: Sequence[Hashable] | None) -> list[int]:
         if kinds is None:
@@ -101,11 +101,11 @@ class KindMixtures(NamedTuple):
 
 
 def mixtures_beside(path: Path, text: str | None, n_rows: int) -> KindMixtures | None:
-    """Open the predictions of kinds, if any, in the folder of a stream."""
+    """Open the predictions of each kind in the folder of a stream, if it has any."""
     about = None if text is None else json.loads(text)
     if not (n_rows and isinstance(about, dict) and "pool_kinds" in about):
         return None
-    # Written before the losses, so there are at least as many.
+    # Predictions are written before losses, so there are at least as many.
     mixtures, labels = (
         np.lib.format.open_memmap(path.with_name(name), mode="r")[:n_rows]
         for name in ("mixtures.npy", "labels.npy")

@@ -33,8 +33,8 @@ Store = StorePath | tuple[StorePath, Literal["mixtures"]]
 PROCESSES = "processes"
 MIXTURES: Literal["mixtures"] = "mixtures"
 BATCH_SIZE = 32
-FIRST_BATCH_SIZE = 8  # for built-in lists; chosen by measurement
-# Pool of a built-in list whose readouts forget; chosen by measurement.
+FIRST_BATCH_SIZE = 8  # for built-in lists; chosen in benchmarks
+# Pool of a built-in list with readouts that forget; chosen in benchmarks.
 FORGETTING: dict[str, Any] = {
     "prior_precision": 30.0,
     "half_life": 100.0,
@@ -94,7 +94,7 @@ class ResolvedSettings(NamedTuple):
         mixing, weights = self.mixing, self.mixing.weights
         pooled = f"{mixing.pool} over {len(mixing.group_names)} kinds"
         grown = f", growing from {self.first_batch_size}"
-        by = "processes" if self.in_processes else f"{self.n_threads} threads"
+        evaluator = "processes" if self.in_processes else f"{self.n_threads} threads"
         lines = {
             "readouts": f"{len(self.readouts)} in {len(kinds)} kinds",
             **{f"  {kind}": str(count) for kind, count in kinds.items()},
@@ -105,7 +105,7 @@ class ResolvedSettings(NamedTuple):
             "batch size": f"{self.batch_size}"
             + grown * (self.first_batch_size < self.batch_size),
             "device": str(self.device),
-            "evaluated by": by,
+            "evaluated by": evaluator,
             "trace": "memory" if self.folder is None else str(self.folder),
             "mixtures of kinds": "kept" if self.keeps_mixtures else "not kept",
         }
@@ -116,12 +116,12 @@ class ResolvedSettings(NamedTuple):
 def resolved(
     switcher: Parameters, readouts: list[Readout], is_by_name: bool
 ) -> ResolvedSettings:
-    """Return the settings that "auto" and None of a switcher stand for.
+    """Resolve "auto" and None in the parameters of a switcher.
 
     Parameters
     ----------
     switcher : Parameters
-        Parameters that are individually valid.
+        Parameters, each of which has been checked.
     readouts : list of Readout
         Readouts of the stream.
     is_by_name : bool
@@ -163,13 +163,13 @@ def resolved(
 
 def batch_sizes(batch_size: BatchSize, is_by_name: bool) -> tuple[int, int]:
     """Return the number of rows in the first and the last minibatches."""
-    if isinstance(batch_size, str):  # "auto", as was checked
+    if isinstance(batch_size, str):  # "auto" is the only valid string
         return (FIRST_BATCH_SIZE if is_by_name else BATCH_SIZE), BATCH_SIZE
     sizes = batch_size if isinstance(batch_size, tuple) else (batch_size, batch_size)
     whole = len(sizes) == 2 and all(isinstance(size, Integral) for size in sizes)
     if not (whole and 1 <= sizes[0] <= sizes[1]):
-        required = "a positive integer, a pair of two with first <= last, or 'auto'"
-        cure = "pass for example batch_size=(8, 32)"
+        required = "a positive integer, a pair (first, last) of them, or 'auto'"
+        cure = "pass for example batch_size=(8, 32), with first <= last"
         raise invalid("batch_size", required, batch_size, cure)
     first, last = sizes
     return int(first), int(last)
@@ -198,7 +198,7 @@ def stored_below(store: Store, name: str) -> Store:
 def readout_weights(
     given: ReadoutWeights, readouts: Sequence[Readout]
 ) -> np.ndarray | None:
-    """Return prior weights, equal for all views if there are several."""
+    """Return prior weights; by default all views get the same total weight."""
     if given is not None and not isinstance(given, str):
         array, shape = np.asarray(given, dtype=np.float64), (len(readouts),)
         if array.shape != shape:
@@ -209,19 +209,19 @@ def readout_weights(
     n_views = len(set(names))
     if given is None:
         return kind_weights(names) if n_views > 1 else None
-    found = kind_weights([readout.architecture for readout in readouts])
+    weights = kind_weights([readout.architecture for readout in readouts])
     if n_views > 1:
         _, members = group_columns(names)
-        found /= n_views * np.bincount(members, found)[members]
-    return found
+        weights /= n_views * np.bincount(members, weights)[members]
+    return weights
 
 
-def race_of(race: Racing, readouts: Sequence[Readout], is_ours: bool) -> Race | None:
-    """Return the rule by which readouts retire, or None."""
+def race_of(race: Racing, readouts: Sequence[Readout], may_race: bool) -> Race | None:
+    """Return the rule by which readouts retire, or None if they never retire."""
     if not isinstance(race, str):
         return race
-    found = Race()  # "auto", as was checked
-    return found if is_ours and len(readouts) >= found.min_readouts else None
+    default = Race()  # "auto" is the only valid string
+    return default if may_race and len(readouts) >= default.min_readouts else None
 
 
 def pool_of(
@@ -231,8 +231,8 @@ def pool_of(
     is_by_name: bool,
     forgets: bool,
 ) -> tuple[Groups | None, LogLinearPool | None]:
-    """Return groups and their pool, or None if there is nothing to pool."""
-    if isinstance(pooling, str):  # "auto", as was checked
+    """Return the groups and their pool, each None if there is nothing to pool."""
+    if isinstance(pooling, str):  # "auto" is the only valid string
         options = FORGETTING if forgets else {}
         pooling = LogLinearPool(**options) if is_by_name else None
     if pooling is None:

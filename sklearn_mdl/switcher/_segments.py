@@ -1,4 +1,4 @@
-"""Codelengths of segments of a stream, which reveal hard parts and slow adaptation."""
+"""Codelengths by segment of a stream, which show hard parts and slow adaptation."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ class StreamSegments:
     def adaptation(self) -> Floats:
         """Nats lost because of earlier segments (negative where they helped).
 
-        The cost of the segment minus its cost under restarted readouts. If both costs
-        are high, the segment is hard. If only the first is high, the readouts were slow
-        to adapt.
+        This is the cost of the segment minus its cost under restarted readouts. If both
+        costs are high, the segment is hard. If only the first is high, the readouts
+        were slow to adapt.
         """
         return self.codelengths - self.restarted_codelengths
 
@@ -116,25 +116,25 @@ def segment_ends(
         return np.append(changes[changes > 0], n_rows)
     if isinstance(ends, Integral) and not isinstance(ends, bool):
         if not 1 <= ends <= n_rows:
-            required = f"between 1 and the {n_rows} examples seen if it is a number"
-            raise invalid("ends", required, ends, "pass at most one per row")
+            required = f"between 1 and the {n_rows} examples seen if it is an integer"
+            raise invalid("ends", required, ends, f"pass at most {n_rows}")
         return np.linspace(0, n_rows, int(ends) + 1).round().astype(np.intp)[1:]
-    given = np.atleast_1d(np.asarray(ends))
+    stops = np.atleast_1d(np.asarray(ends))
     if times is not None:
-        given = np.searchsorted(_checked_times(times, n_rows), given, side="right")
-    is_rows = given.ndim == 1 and given.dtype.kind in "iu"
-    if not is_rows or ((given < 0) | (given > n_rows)).any():
+        stops = np.searchsorted(_checked_times(times, n_rows), stops, side="right")
+    is_rows = stops.ndim == 1 and stops.dtype.kind in "iu"
+    if not is_rows or ((stops < 0) | (stops > n_rows)).any():
         required = f'a number of segments, "posterior", or row numbers up to {n_rows}'
-        raise invalid("ends", required, ends, "pass times if these are timestamps")
-    return np.unique(np.append(given[given > 0], n_rows)).astype(np.intp)
+        raise invalid("ends", required, ends, "pass times if `ends` are timestamps")
+    return np.unique(np.append(stops[stops > 0], n_rows)).astype(np.intp)
 
 
 def _checked_times(times: ArrayLike, n_rows: int) -> NDArray[Any]:
-    found = np.asarray(times)
-    if found.shape != (n_rows,) or (found[1:] < found[:-1]).any():
-        required = f"a sorted number for each of the {n_rows} examples seen"
-        raise invalid("times", required, found, "give times in the order of the stream")
-    return found
+    stamps = np.asarray(times)
+    if stamps.shape != (n_rows,) or (stamps[1:] < stamps[:-1]).any():
+        required = f"{n_rows} sorted numbers, one for each example seen"
+        raise invalid("times", required, stamps, "pass times in stream order")
+    return stamps
 
 
 def block_bootstrap(
@@ -160,5 +160,5 @@ def block_bootstrap(
 
 def by_segment(codelengths: Floats, ends: NDArray[np.intp]) -> Floats:
     """Sum codelengths (n,) by segment."""
-    found: Floats = np.add.reduceat(codelengths, [0, *ends[:-1]])
-    return found
+    sums: Floats = np.add.reduceat(codelengths, [0, *ends[:-1]])
+    return sums

@@ -1,9 +1,9 @@
-"""A pass split into parts, with readouts in separate processes.
+"""Passes whose readouts are split into parts that run in separate processes.
 
-A pass consists of rounds. In a round, every part evaluates its readouts on the same
-rows and writes their losses and predictions to a file. The run then codes these losses
-as if its own threads had computed them. Readouts that lose a race retire before the
-next round. So a round ends where a race compares readouts, or where its files would
+Such a pass consists of rounds. In a round, every part evaluates its readouts on the
+same rows and writes their losses and predictions to a file. The run then codes these
+losses as if its own threads had computed them. Readouts that lose a race retire before
+the next round. So a round ends where a race compares readouts, or where its files would
 become too large. The results are the same as in a single process.
 """
 
@@ -67,7 +67,7 @@ from sklearn_mdl.switcher._split_workers import (
     workers_of,
 )
 
-ROUND_BYTES = 2**28  # total size of all files in a round, in bytes
+ROUND_BYTES = 2**28  # maximum total size of the files in a round
 JOINED = "joined.safetensors"
 
 
@@ -79,8 +79,8 @@ class JoinedFile(Checkpoint):
     folder : Path
     about : mapping
     own : Checkpoint
-        Checkpoint of the pass, written at its end. The pass continues from this
-        checkpoint if no round has been joined since.
+        Checkpoint of the pass, written at the end of the pass. The pass resumes from
+        this checkpoint if no round has been joined since.
     """
 
     def __init__(self, folder: Path, about: Json, own: Checkpoint) -> None:
@@ -89,14 +89,14 @@ class JoinedFile(Checkpoint):
         self._own = own
 
     def open(self, trace: PrequentialTrace) -> None:
-        """Read the file if there is one; the trace keeps the losses of its rows."""
+        """Open the trace at the rows of the file, or at those of the checkpoint."""
         if self.file.exists():
             super().open(trace)
         else:
             self._own.open(trace)
 
     def restore(self, run: PrequentialRun) -> None:
-        """Restore a run from a file, except its learners, which the parts store."""
+        """Restore a run from the file, except the learners, which the parts store."""
         if self._arrays is None:
             self._own.restore(run)
         else:
@@ -107,7 +107,7 @@ class JoinedFile(Checkpoint):
 
     def act(self, run: PrequentialRun) -> None:
         """Write the state after a round."""
-        labels = np.zeros(run.n_scored)  # only the number matters
+        labels = np.zeros(run.n_scored)  # only their number matters
         about = {**self.about, TRACE: run.trace.record()}
         arrays = {"labels": labels, **coded_of(run)}
         write_archive(self.file, "checkpoint", arrays, about)
@@ -118,12 +118,12 @@ class JoinedFile(Checkpoint):
 
 
 class Processes:
-    """Readouts of a run, evaluated in parts that have separate processes.
+    """Readouts of a run, evaluated part by part in separate processes.
 
     Parameters
     ----------
     run : PrequentialRun
-        Run of all readouts. At the end, the learners of the parts are loaded into it.
+        Run of all readouts. At the end, it receives the learners of all parts.
     common : Common
     devices : Devices
         Devices assigned to the processes.
@@ -134,11 +134,11 @@ class Processes:
         self.common = common
         self.folder = Path(common.folder)
         self.parts: list[list[int]] = []
-        self.seconds: dict[int, float] = {}  # CPU time by first readout
+        self.seconds: dict[int, float] = {}  # keyed by first readout
         self._devices = devices
 
     def arithmetic(self) -> AbstractContextManager[None]:
-        """Compute with one thread."""
+        """Return the arithmetic context, in which one thread computes."""
         return fixed_arithmetic()
 
     def begin(self, labels: np.ndarray) -> None:
@@ -165,8 +165,8 @@ class Processes:
         self._new_rows = np.array(new, dtype=np.intp)
 
     def _write_plan(self, plan: Json) -> None:
-        with replaced(self.folder / PLAN) as aside:
-            aside.write_text(json.dumps(with_format("plan", plan)), encoding="utf-8")
+        with replaced(self.folder / PLAN) as new_file:
+            new_file.write_text(json.dumps(with_format("plan", plan)), encoding="utf-8")
 
     def _write_rows(self, labels: np.ndarray) -> None:
         samples = self.run.samples
@@ -192,16 +192,16 @@ class Processes:
 
     @property
     def row_bytes(self) -> int:
-        """Bytes that the parts write per row."""
+        """Number of bytes that the parts write per row."""
         return 8 * self.common.n_readouts * (1 + self.run.outcome.n_numbers)
 
     def next_stop(self, start: int, limit: int) -> int:
-        """Return the end of the round that begins at a row."""
+        """Return the end of the round that begins at row ``start``."""
         n_rows = max(SEGMENT, ROUND_BYTES // self.row_bytes)
         return self.run.schedule.closing(int(min(start + n_rows, limit)) - 1)
 
     def disk_bytes(self, n_rows: int) -> int:
-        """Return the largest size of the folder: rows, two rounds and two states."""
+        """Return the largest size of the folder: rows, two rounds, all states twice."""
         longest = min(n_rows * self.row_bytes, ROUND_BYTES)
         states = state_of(self.common, [range(self.common.n_readouts)])
         return 4 * n_rows * self.common.settings.n_features + 2 * (longest + states)
@@ -215,26 +215,26 @@ class Processes:
         Yields
         ------
         scores : Scores
-            Scores of the segments in turn.
+            Scores of each segment of the round, in order.
         """
         start, awake = self.run.n_scored, self.run.awake
-        left = {}
+        rounds = {}
         for columns in sorted(self.parts, key=lambda c: -self.seconds.get(c[0], 0.0)):
             retired = [i for i, k in enumerate(columns) if not awake[k]]
             if len(retired) < len(columns):
-                left[columns[0]] = Round(columns, start, stop, retired)
+                rounds[columns[0]] = Round(columns, start, stop, retired)
         for attempt in range(PASSES):
             try:
-                for found in self._side_by_side(list(left.values())):
-                    del left[found.columns[0]]
-                    self.seconds[found.columns[0]] = found.seconds
-                    for message in found.warnings:
+                for report in self._side_by_side(list(rounds.values())):
+                    del rounds[report.columns[0]]
+                    self.seconds[report.columns[0]] = report.seconds
+                    for message in report.warnings:
                         warn_caller(message)
             except Exception as error:
                 dead = type(error).__name__ in DEATHS
                 if not dead or attempt == PASSES - 1:
                     raise
-            if not left:
+            if not rounds:
                 break
         yield from self._joined(start, stop, awake)
 
@@ -244,10 +244,10 @@ class Processes:
         return_as = "list"
         if backend.supports_return_generator:
             return_as = "generator_unordered"
-        found: Iterator[Evaluated]
+        reports: Iterator[Evaluated]
         settings = {"return_as": return_as, "pre_dispatch": "all", **watched()}
-        found = Parallel(**settings)(calls)
-        yield from found
+        reports = Parallel(**settings)(calls)
+        yield from reports
 
     def _joined(self, start: int, stop: int, awake: np.ndarray) -> Iterator[Scores]:
         """Yield the scores that all parts wrote in a round, segment by segment."""
@@ -261,13 +261,13 @@ class Processes:
         for first, end in pairwise(ends):
             rows = slice(first - start, end - start)
             losses = np.full((end - first, self.common.n_readouts), np.nan)
-            found = [scores_in(arrays, rows) for arrays in files]
-            for columns, each in zip(parts, found, strict=True):
-                losses[:, columns] = each.losses
-            values = [value for each in found for value in each.values]
+            scores = [scores_in(arrays, rows) for arrays in files]
+            for columns, part_scores in zip(parts, scores, strict=True):
+                losses[:, columns] = part_scores.losses
+            values = [value for part_scores in scores for value in part_scores.values]
             width, order = outcome.n_numbers, np.argsort(running)
             in_order = [values[i][:, :width] for i in order]
-            yield Scores(losses, in_order, found[0].labels)
+            yield Scores(losses, in_order, scores[0].labels)
             outcome.n_numbers += int(first in new)
 
     def end(self) -> None:
@@ -280,28 +280,28 @@ class Processes:
         if not n_rows:
             return
         files = [(columns, self.common.file_of(columns)) for columns in self.parts]
-        found = [(columns, read_archive(file, "part")[0]) for columns, file in files]
-        arrays = states_joined(found, self.common.n_readouts)
-        own = {"labels": self._labels[:n_rows], "retired_at": run.retired_at}
-        restore(threads, {**arrays, **own})
+        states = [(columns, read_archive(file, "part")[0]) for columns, file in files]
+        arrays = states_joined(states, self.common.n_readouts)
+        of_run = {"labels": self._labels[:n_rows], "retired_at": run.retired_at}
+        restore(threads, {**arrays, **of_run})
 
 
 def check_split(run: PrequentialRun) -> None:
-    """Raise for readouts whose states cannot be written to a file.
+    """Check that the states of all readouts can be written to a file.
 
     Raises
     ------
     ValueError
-        If there are any such readouts.
+        If the run has wrapped classifiers.
     """
-    other = [type(lr).__name__ for lr in run.learners if not lr.is_numbers]
-    if other:
-        cure = f"leave {', '.join(other)} out, or pass n_jobs=None"
+    wrapped = [type(lr).__name__ for lr in run.learners if not lr.is_numbers]
+    if wrapped:
+        cure = f"leave {', '.join(wrapped)} out, or pass n_jobs=None"
         raise unsupported(WRAPPED, 'n_jobs="processes"', cure)
 
 
 def about_of(checkpoint: Checkpoint | None) -> Json:
-    """Return the description in the files of a split pass."""
+    """Return the description to write to the files of a split pass."""
     if checkpoint is not None:
         return dict(checkpoint.about)
     return {"pass": secrets.token_hex(16)}
@@ -325,4 +325,4 @@ def folder_of(
     folder = checkpoint.path.with_name(f"{checkpoint.name}-parts")
     with exclusive(folder):
         yield folder
-    shutil.rmtree(folder, ignore_errors=True)  # kept if the pass has not ended
+    shutil.rmtree(folder, ignore_errors=True)  # not reached if the pass was interrupted

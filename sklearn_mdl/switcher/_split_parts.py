@@ -33,17 +33,17 @@ class Common(NamedTuple):
     readouts : list of Readout
         All ``K`` readouts of the pass.
     settings : PassSettings
-        Settings of the pass, with the outcome in its state before the first label.
-        `device` below overrides the device in these settings.
+        Settings of the pass. Each part uses a fresh copy of their outcome. `device`
+        overrides the device in these settings.
     device : str
         Device of the parts.
     folder : str
-        Folder of rows, labels and the files of the parts.
+        Folder with the rows, the labels and the files of the parts.
     about : dict
         Everything on which the results depend.
     precision : str
     schedule : Schedule
-        Schedule of when each label becomes known.
+        Step at which each label becomes known.
     """
 
     readouts: list[Readout]
@@ -61,7 +61,7 @@ class Common(NamedTuple):
     def threads_of(
         self, columns: Sequence[int], device: torch.device, samples: SampleStore
     ) -> Threads:
-        """Create the learners of a part before the first row.
+        """Create the threads of a part, with learners that have not seen any row.
 
         Raises
         ------
@@ -84,7 +84,7 @@ class Common(NamedTuple):
         return Threads(learners, samples, self.schedule, settings)
 
     def about_part(self, columns: Sequence[int]) -> Json:
-        """Return the description in the file of a part, independent of the device."""
+        """Return the description for the file of a part, without the environment."""
         about = {name: v for name, v in self.about.items() if name != ENVIRONMENT}
         return {**about, "columns": list(columns)}
 
@@ -95,7 +95,7 @@ class Common(NamedTuple):
 
 
 class Evaluated(NamedTuple):
-    """Report on an evaluated part: its CPU seconds and warnings."""
+    """Report on an evaluated part: its columns, CPU seconds and warnings."""
 
     columns: list[int]
     seconds: float
@@ -103,55 +103,55 @@ class Evaluated(NamedTuple):
 
 
 def evaluate(common: Common, part: Round, devices: Devices) -> Evaluated:
-    """Evaluate a part of a round and write everything to its file."""
+    """Evaluate a part in a round, and write its scores and state to its file."""
     end_with(devices.parent)
-    with kept_warnings() as said, fixed_arithmetic():
+    with kept_warnings() as messages, fixed_arithmetic():
         device = resolve_device(devices.claim(common.device) or common.device)
         folder, file = Path(common.folder), common.file_of(part.columns)
         X = np.load(folder / ROWS, mmap_mode="r")[: part.stop]
         y = np.load(folder / LABELS)[: part.stop]
         about = common.about_part(part.columns)
-        written = PartFile(file, {**about, ENVIRONMENT: environment_of(device)})
+        part_file = PartFile(file, {**about, ENVIRONMENT: environment_of(device)})
         samples = SampleStore(X.shape[1])
         samples.append(X)
         with exclusive(file.with_suffix("")):
             threads = common.threads_of(part.columns, device, samples)
-            written.evaluate(threads, y, part)
-    return Evaluated(part.columns, written.seconds, said)
+            part_file.evaluate(threads, y, part)
+    return Evaluated(part.columns, part_file.seconds, messages)
 
 
 def parts_of(common: Common, n_jobs: int, memory: int | None = None) -> list[list[int]]:
     """Split the readouts into parts, each given as a list of columns.
 
-    Readouts that share computations stay together. At first each architecture is a
-    part. The largest part is then halved as long as there are fewer parts than jobs, or
-    a part does not fit into the memory of a device.
+    Readouts that share computations stay together. At first, each architecture is one
+    part. The largest part is then halved until there are at least as many parts as
+    jobs, and every part fits into the memory of a device.
     """
     atoms = _atoms(common)
-    parts: dict[Hashable, list[list[int]]] = {}
+    by_architecture: dict[Hashable, list[list[int]]] = {}
     for atom in atoms:
         architecture = common.readouts[atom[0]].architecture
-        parts.setdefault(architecture, []).append(atom)
-    found = list(parts.values())
+        by_architecture.setdefault(architecture, []).append(atom)
+    parts = list(by_architecture.values())
 
     def too_large(part: list[list[int]]) -> bool:
         return memory is not None and state_of(common, part) > memory
 
     while True:
-        larger = [p for p in found if len(p) > 1]
-        wanted = larger if len(found) < n_jobs else list(filter(too_large, larger))
-        if not wanted:
+        larger = [p for p in parts if len(p) > 1]
+        candidates = larger if len(parts) < n_jobs else list(filter(too_large, larger))
+        if not candidates:
             break
-        part = max(wanted, key=lambda p: (state_of(common, p), sum(map(len, p))))
+        part = max(candidates, key=lambda p: (state_of(common, p), sum(map(len, p))))
         half = len(part) // 2
-        found.remove(part)
-        found += [part[:half], part[half:]]
-    columns = [sorted(column for atom in part for column in atom) for part in found]
+        parts.remove(part)
+        parts += [part[:half], part[half:]]
+    columns = [sorted(column for atom in part for column in atom) for part in parts]
     return sorted(columns, key=lambda part: -state_of(common, [part]))
 
 
 def state_of(common: Common, part: Sequence[Sequence[int]]) -> int:
-    """Return the approximate size in bytes of the states of some readouts."""
+    """Return the approximate size of the readouts' states, in bytes."""
     settings = common.settings
     width, n_outputs = settings.n_features, settings.outcome.n_numbers
     return sum(
@@ -163,10 +163,10 @@ def state_of(common: Common, part: Sequence[Sequence[int]]) -> int:
 
 def _atoms(common: Common) -> list[list[int]]:
     """Return groups of columns whose readouts must stay together."""
-    atom = list(range(common.n_readouts))  # the first column of each learner
+    atom = list(range(common.n_readouts))  # the first column of each group
     first: dict[Hashable, int] = {}
     for column, readout in enumerate(common.readouts):
         key = shared_work(readout, common.settings.seed)
-        one, other = sorted((atom[first.setdefault(key, column)], atom[column]))
-        atom = [one if a == other else a for a in atom]
-    return [[k for k, a in enumerate(atom) if a == one] for one in sorted(set(atom))]
+        low, high = sorted((atom[first.setdefault(key, column)], atom[column]))
+        atom = [low if a == high else a for a in atom]
+    return [[k for k, a in enumerate(atom) if a == low] for low in sorted(set(atom))]

@@ -20,11 +20,11 @@ from sklearn_mdl._core.side_by_side import end_with, watched
 from sklearn_mdl._core.validation import warn_caller
 
 PLAN = "plan.json"
-PROBES = 2  # for each job, since the backend assigns jobs to workers
+PROBES = 2  # calls per job, since the backend chooses the worker of each call
 
 
 class Worker(NamedTuple):
-    """Report of a worker before the pass.
+    """Report by a worker before the pass.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class Worker(NamedTuple):
         Token read in the shared folder, or None if the worker does not see the folder.
     environment : dict
     memory : int or None
-        Memory of its device, in bytes.
+        Memory of its device in bytes, or None if it is not known.
     """
 
     name: str
@@ -50,13 +50,13 @@ def introduce(folder: str, device: str, parent: int) -> Worker:
     if path.is_file():
         token = json.loads(path.read_text(encoding="utf-8"))["token"]
     with fixed_arithmetic():
-        own = resolve_device(device)
-        found = environment_of(own)
-    return Worker(socket.gethostname(), token, found, memory_of(own))
+        resolved = resolve_device(device)
+        environment = environment_of(resolved)
+    return Worker(socket.gethostname(), token, environment, memory_of(resolved))
 
 
 def workers_of(folder: str, device: str) -> list[Worker]:
-    """Collect reports from workers of the active backend (all of them with Dask)."""
+    """Collect reports from workers of the active backend (with Dask, from all)."""
     client = getattr(get_active_backend()[0], "client", None)
     if client is not None and hasattr(client, "run"):
         return list(client.run(introduce, folder, device, os.getpid()).values())
@@ -66,43 +66,43 @@ def workers_of(folder: str, device: str) -> list[Worker]:
 
 
 def check_workers(workers: Sequence[Worker], folder: Path, token: str) -> None:
-    """Raise if a worker does not see the folder; warn if environments differ.
+    """Check that all workers see the folder, and warn if their environments differ.
 
     Raises
     ------
     ValueError
         If a worker does not see the folder.
     """
-    blind = sorted({worker.name for worker in workers if worker.token != token})
-    if blind:
+    names = sorted({worker.name for worker in workers if worker.token != token})
+    if names:
         raise ValueError(
-            f"Workers must share the folder of a split pass, but {', '.join(blind)} "
-            f"cannot read {folder}; pass checkpoint=PATH on a disk they all mount"
+            f"Workers must share the folder of a split pass, but {', '.join(names)} "
+            f"cannot read {folder}; pass checkpoint=PATH on a disk that they all mount"
         )
     for worker in workers:
-        other = first_difference(workers[0].environment, worker.environment)
-        if other is not None:
-            name, one, here = other
+        difference = first_difference(workers[0].environment, worker.environment)
+        if difference is not None:
+            name, first, own = difference
             warn_caller(
-                f"parts of the pass run with different {name}: {one!r} on "
-                f"{workers[0].name} and {here!r} on {worker.name}, so the last digits "
-                "may differ"
+                f"Workers should compute the same numbers, but have different {name}: "
+                f"{first!r} on {workers[0].name} and {own!r} on {worker.name}, so the "
+                "last digits may differ; use machines of one kind"
             )
             return
 
 
 def check_disk(folder: Path, n_bytes: int) -> None:
-    """Raise if a disk does not have enough space.
+    """Check that a disk has enough free space.
 
     Raises
     ------
     OSError
-        If there is not enough free space.
+        If it has too little.
     """
     free = shutil.disk_usage(folder).free
     if n_bytes > free:
         raise OSError(
             f"A split pass needs {n_bytes / 1e9:.3g} GB for rows, a round and the "
-            f"states of readouts, but there are {free / 1e9:.3g} GB in {folder}; pass "
+            f"states of readouts, but {free / 1e9:.3g} GB are free in {folder}; pass "
             "checkpoint=PATH on another disk"
         )

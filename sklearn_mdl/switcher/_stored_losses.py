@@ -37,15 +37,15 @@ class StoredLosses:
     readouts : sequence of str of length K, optional
         Names of the readouts (by default "readout 0" and so on).
     architectures : sequence of str of length K, optional
-        The architecture of each readout, or None if it is not known.
+        The architecture of each readout, or None if unknown.
     weights : array-like of shape (K,), optional
         Prior weights of the readouts, as given to the run (uniform if None).
     switching : SwitchingPrior, optional
-        The prior of the run, or None if it is not known.
+        The prior of the run, or None if unknown.
     n_classes : int, optional
         Number of classes of the labels.
     mixtures : KindMixtures, optional
-        Predictions of kinds, from a store with "mixtures".
+        Predictions of each kind of readout, from a store with "mixtures".
     known : ndarray of shape (N,), optional
         Number of labels that were known when each example was predicted, for groups or
         delayed labels. None if all earlier labels were known.
@@ -103,8 +103,8 @@ class StoredLosses:
         if len(names) == 0:
             names = [f"readout {column}" for column in range(n_readouts)]
         fields["readouts"] = _checked_names("readouts", names, n_readouts)
-        if (given := self.architectures) is not None:
-            fields["architectures"] = _checked_names("architectures", given, n_readouts)
+        if (kinds := self.architectures) is not None:
+            fields["architectures"] = _checked_names("architectures", kinds, n_readouts)
         if self.weights is not None:
             normalised_weights(self.weights, n_readouts)  # raises for invalid weights
             weights = np.array(self.weights, dtype=np.float64)
@@ -209,7 +209,7 @@ class StoredLosses:
         Returns
         -------
         trace : ForwardTrace
-            Results in nats, by switching without a pool. Each label becomes known at
+            Results of switching without a pool, in nats. Each label becomes known at
             the same row as in the run.
         """
         return forward(
@@ -222,7 +222,7 @@ class StoredLosses:
         )
 
     def _known_by_row(self) -> np.ndarray:
-        """Return numbers of known labels at each example and at the end, (N + 1,)."""
+        """Return the number of known labels at each row and at the end, (N + 1,)."""
         if self.known is None:
             return np.arange(self.n_samples + 1)
         return np.append(self.known, self.n_samples)
@@ -238,7 +238,7 @@ class StoredLosses:
         Yields
         ------
         block : ndarray of shape (n, K)
-            The next ``n_rows`` rows, or fewer at the end. A view where possible.
+            The next ``n_rows`` rows, or fewer at the end. It is a view if possible.
 
         Raises
         ------
@@ -271,13 +271,13 @@ class StoredLosses:
         Raises
         ------
         ValueError
-            If there are no mixtures, or if `kinds` names fewer than two or unknown
-            kinds.
+            If there are no mixtures, or if `kinds` contains fewer than two names or an
+            unknown name.
         """
         if self.mixtures is None:
             raise ValueError(
-                "Another pool needs the predictions of kinds of readouts, but they "
-                "were not kept; fit with pooling and store=('memory', 'mixtures')"
+                "Another pool needs stored predictions of each kind of readout, but "
+                "there are none; fit with pooling and store=('memory', 'mixtures')"
             )
         coder, places = self.mixtures.coder(
             switching, self.n_readouts, self.weights, pooling, kinds
@@ -291,24 +291,24 @@ class StoredLosses:
             parts.append(coder.extend(block))
             start = rows.stop
         coded = Coded.joined(parts)
-        each, switched, pooled = coded.codes.T
+        mixed, switched, pooled = coded.codes.T
         weights, shares = coded.pool_weights, coded.shares
-        return PooledTrace(float(each.sum()), each, switched, pooled, weights, shares)
+        return PooledTrace(float(mixed.sum()), mixed, switched, pooled, weights, shares)
 
 
 def _checked_known(known: ArrayLike, n_samples: int) -> np.ndarray:
-    """Return numbers of known labels (N,); raise if they are invalid."""
-    found = np.asarray(known)
+    """Return the numbers of known labels (N,); raise if they are invalid."""
+    counts = np.asarray(known)
     rows = np.arange(n_samples)
     if (
-        found.shape != (n_samples,)
-        or found.dtype.kind not in "iu"
-        or ((found < 0) | (found > rows)).any()
-        or (np.diff(found) < 0).any()
+        counts.shape != (n_samples,)
+        or counts.dtype.kind not in "iu"
+        or ((counts < 0) | (counts > rows)).any()
+        or (np.diff(counts) < 0).any()
     ):
-        required = f"{n_samples} integers that never decrease or exceed their row"
-        raise invalid("known", required, found, "leave it out if labels had no delay")
-    return found.astype(np.intp)
+        required = f"{n_samples} integers that neither decrease nor exceed their row"
+        raise invalid("known", required, counts, "leave it out if labels had no delay")
+    return counts.astype(np.intp)
 
 
 def _checked_names(field: str, names: Sequence[str], n_readouts: int) -> list[str]:

@@ -1,4 +1,4 @@
-"""Codelengths of views of features and of their mixture."""
+"""Codelengths of single views (sets of columns) and of their mixture."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 
 
 class ViewTrace(NamedTuple):
-    """Codelength of labels under a Bayesian mixture of views of features.
+    """Codelength of labels under a Bayesian mixture of views.
 
     Each view is coded by switching between its own readouts. The codes of the views are
     then mixed by Bayes' rule, with equal prior probabilities.
@@ -79,16 +79,17 @@ def view_trace(
     names, members = group_columns(views)
     costs = np.full((len(losses), len(names)), np.nan)
     for number in range(len(names)):
-        own = np.flatnonzero(members == number)
-        part = losses[:, own]
-        part = part[: np.flatnonzero(~np.isnan(part).all(1))[-1] + 1]  # while awake
-        found = forward(
+        columns = np.flatnonzero(members == number)
+        part = losses[:, columns]
+        # Drop the rows after all readouts of the view have retired.
+        part = part[: np.flatnonzero(~np.isnan(part).all(1))[-1] + 1]
+        trace = forward(
             as_prior(switching),
             part,
-            None if weights is None else weights[own],
+            None if weights is None else weights[columns],
             known=None if known is None else known[: len(part) + 1],
         )
-        costs[: len(part), number] = found.codelengths
+        costs[: len(part), number] = trace.codelengths
     mixed = forward(BayesMixture(), costs, known=known)
     filled = np.where(np.isnan(costs), mixed.codelengths[:, np.newaxis], costs)
     in_time = np.arange(len(losses)) if known is None else known[:-1]

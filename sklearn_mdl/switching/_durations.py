@@ -16,14 +16,14 @@ Floats = NDArray[np.float64]
 
 @dataclass(eq=False, repr=False)
 class SwitchDistribution(MarkovPrior):
-    """A finite number of switches: the switch distribution.
+    """The switch distribution, under which the number of switches is finite.
 
     A stream has ``b`` blocks with probability ``theta^(b-1) (1 - theta)``. After a
-    switch at ``t'`` outcomes, the next switch is at ``t > t'`` outcomes with
+    switch that follows ``t'`` outcomes, the next one follows ``t > t'`` outcomes with
     probability ``(t' + 1) / (t (t + 1))``. Every block draws its expert from the prior
     weights. The hidden Markov model has two rows: one for blocks that will end and one
-    for the last block. A block that will end does so with probability ``1 / t`` on
-    entering step ``t``.
+    for the last block. A block that will end does so on entering step ``t`` with
+    probability ``1 / t``.
 
     The cost of a sequence stays bounded after its last switch. If the last block begins
     after ``t`` outcomes, the bound depends on ``t`` and on the experts, but not on the
@@ -36,9 +36,9 @@ class SwitchDistribution(MarkovPrior):
 
     Notes
     -----
-    Let ``theta = 1/2`` and the weights be uniform. Then the codelength exceeds the loss
-    of any sequence of ``b`` blocks by at most ``b log 2 + b log K + (b - 1) log t_b +
-    log(t_b + 1)`` nats, if its last block begins after ``t_b`` outcomes.
+    Take any sequence of ``b`` blocks whose last block begins after ``t_b`` outcomes. If
+    ``theta = 1/2`` and the weights are uniform, the codelength exceeds the loss of this
+    sequence by at most ``b log 2 + b log K + (b - 1) log t_b + log(t_b + 1)`` nats.
 
     References
     ----------
@@ -66,11 +66,11 @@ class SwitchDistribution(MarkovPrior):
         """
         if not is_number_in(self.theta, 0, 1) or self.theta in (0, 1):
             required = "a number between 0 and 1, both excluded"
-            cure = "use BayesMixture() for 0, FixedShare(2) for 1"
+            cure = "use BayesMixture() for 0, FixedShare(m=2) for 1"
             raise invalid("theta", required, self.theta, cure)
 
     def rows(self) -> Floats:
-        """Return the probability of each row: 0 for blocks that end, 1 for the last."""
+        """Return the probabilities of a block that ends and of the last block."""
         theta = float(self.theta)
         return np.array([theta, 1.0 - theta])
 
@@ -81,15 +81,15 @@ class SwitchDistribution(MarkovPrior):
 
 @dataclass(eq=False, repr=False)
 class RunLength(MarkovPrior):
-    """Blocks of independent lengths ``d``, with probability ``1 / (d (d + 1))``.
+    """Independent block lengths: ``d`` has probability ``1 / (d (d + 1))``.
 
     Every block draws its expert from the prior weights. The exact model has a row for
     each length of the current block, so step ``t`` takes O(K t) time. The mixture form
     takes O(n_rates K) time per step. It approximates
-    ``1 / (d (d + 1)) = int_0^1 a (1 - a)^(d-1) da`` by a mixture of geometric lengths
-    with rates ``a = 1/2, 1/4, ..., 2^-n_rates`` and weights proportional to ``a``.
-    Every block draws a rate. The mixture is itself a valid prior. For lengths up to
-    ``2^n_rates`` the log-probability of a block is within 0.41 nats of the exact
+    ``1 / (d (d + 1)) = int_0^1 a (1 - a)^(d-1) da`` by a mixture of geometric
+    distributions with rates ``a = 1/2, 1/4, ..., 2^-n_rates`` and weights proportional
+    to ``a``. Every block draws a rate. The mixture is itself a valid prior. For lengths
+    up to ``2^n_rates`` the log-probability of a block is within 0.41 nats of the exact
     model's (0.45 for fewer than five rates).
 
     Parameters
@@ -164,7 +164,7 @@ class RunLength(MarkovPrior):
         return weights
 
     def transition(self, t: int) -> Transition:
-        """End the block at its rate; in the exact model, other blocks get older."""
+        """Redraw at the rate of the block or, in the exact model, by its age."""
         if self.n_rates is None:
             return Transition(draw=1.0 / np.arange(2.0, t + 1), ageing=True)
         return Transition(draw=self._rates(self.n_rates), enter=self.rows())

@@ -1,8 +1,8 @@
-"""Filters, which keep the state of a forward pass, for every kind of prior.
+"""Filters that keep the state of a forward pass, one for each kind of prior.
 
 States are probabilities, not logs. So a step takes only one product, one sum and one
 division, which is several times faster than adding in logs. Likelihoods are divided by
-that of the best expert, and sharing raises every weight again. So no relevant weight
+the largest of the step, and sharing raises every weight again. So no relevant weight
 underflows. Without sharing, a weight could only fall until it was zero, and would never
 recover. Priors that never share therefore use cumulative sums of logs. Priors that
 share only at some steps use logs from the step at which a weight becomes too small. If
@@ -29,8 +29,8 @@ from sklearn_mdl.switching._prior import (
 Floats = NDArray[np.float64]
 Steps = NDArray[np.intp]
 
-# If the probability of a step is below this, it is recomputed in logs. So a weight of
-# at least `LOW` times the prior weight keeps all its digits.
+# A step whose probability is below `TINY` is recomputed in logs. So a weight of at
+# least `LOW` times the prior weight keeps all its digits.
 TINY = 1e-100
 LOW = 1e-200
 LEAST = float(np.finfo(np.float64).min)
@@ -51,7 +51,7 @@ class MarkovFilter:
     state : ndarray of shape (n_rows, K)
         p(state_t | y_{<t}).
     scores : ndarray of shape (n_rows, K) or None
-        Logs of the state while a weight is too small for `state`.
+        Logs of the state while a weight is too small for `state`, otherwise None.
     """
 
     def __init__(self, prior: MarkovPrior, w: Floats) -> None:
@@ -96,7 +96,7 @@ class MarkovFilter:
         return weights
 
     def follow(self, losses: Floats, places: Steps, n_ahead: Steps) -> Followed:
-        """Process losses (n, K), and return the weights before some of them.
+        """Process losses (n, K), and return the weights before some rows.
 
         Parameters
         ----------
@@ -113,19 +113,19 @@ class MarkovFilter:
         if self._kept is not None:
             kept = self._kept.between(self.t + places, n_ahead)
             before, codelengths = _weights_around(self, losses)
-            found = self._moved(before[places], kept[:, np.newaxis])
-            return Followed(found, codelengths)
+            weights = self._moved(before[places], kept[:, np.newaxis])
+            return Followed(weights, codelengths)
         codelengths, unused = np.empty(len(losses)), np.empty_like(losses)
-        found, done = np.empty((len(places), len(self.w))), 0
+        weights, done = np.empty((len(places), len(self.w))), 0
         for i, (place, steps) in enumerate(zip(places, n_ahead.tolist(), strict=True)):
             rows = slice(done, place)
             self.advance(losses[rows], codelengths[rows], unused[rows])
-            found[i], done = self.ahead(steps), place
+            weights[i], done = self.ahead(steps), place
         self.advance(losses[done:], codelengths[done:], unused[done:])
-        return Followed(found, codelengths)
+        return Followed(weights, codelengths)
 
     def _moved(self, weights: Floats, kept: Floats | float) -> Floats:
-        """Return weights of one row after keeping a share and redrawing the rest."""
+        """Return the weights after keeping a share of them and redrawing the rest."""
         moved: Floats = self.w + kept * (weights - self.w)
         return moved
 
@@ -141,8 +141,8 @@ class MarkovFilter:
     ) -> None:
         """Process the rows of `losses`, and write into the other two arrays.
 
-        If a list `states` is given, append to it the logs of the state of every step,
-        conditioned on the label of the step.
+        If a list `states` is given, append to it the log state at every step,
+        conditioned on the label of that step.
         """
         if self.scores is None:
             begin = self.state, self.t
@@ -318,7 +318,7 @@ class CumulativeFilter:
         return self.weights
 
     def follow(self, losses: Floats, places: Steps, n_ahead: Steps) -> Followed:
-        """Process losses (n, K), and return the weights before some of them."""
+        """Process losses (n, K), and return the weights before some rows."""
         before, codelengths = _weights_around(self, losses)
         return Followed(before[places], codelengths)
 
@@ -343,9 +343,9 @@ class CumulativeFilter:
         dead = np.isinf(losses)
         impossible = []
         for i in np.flatnonzero(dead.any(axis=1)).tolist():
-            left = alive & ~dead[i]
-            if left.any():
-                alive = left
+            possible = alive & ~dead[i]
+            if possible.any():
+                alive = possible
             else:
                 impossible.append(i)
         return impossible
@@ -384,12 +384,12 @@ class MixtureFilter:
         return weights
 
     def follow(self, losses: Floats, places: Steps, n_ahead: Steps) -> Followed:
-        """Process losses (n, K), and return the weights before some of them."""
+        """Process losses (n, K), and return the weights before some rows."""
         parts = [part.follow(losses, places, n_ahead) for part in self.filters]
         costs = np.stack([part.codelengths for part in parts], axis=1)
         before, codelengths = _weights_around(self.odds, costs)
-        found = _averages(before[places], [part.weights for part in parts])
-        return Followed(found, codelengths)
+        weights = _averages(before[places], [part.weights for part in parts])
+        return Followed(weights, codelengths)
 
     def advance(self, losses: Floats, codelengths: Floats, posterior: Floats) -> None:
         """Process the rows of `losses`, and write into the other two arrays."""
@@ -405,7 +405,7 @@ class MixtureFilter:
 def _weights_around(
     stream: MarkovFilter | CumulativeFilter, losses: Floats
 ) -> tuple[Floats, Floats]:
-    """Process losses (n, K); return weights (n + 1, K) around them and codelengths."""
+    """Process losses (n, K); return all weights (n + 1, K) and the codelengths."""
     codelengths = np.empty(len(losses))
     weights = np.empty((len(losses) + 1, losses.shape[1]))
     stream.advance(losses, codelengths, weights[:-1])
@@ -414,7 +414,7 @@ def _weights_around(
 
 
 def _averages(odds: Floats, parts: list[Floats]) -> Floats:
-    """Average the parts (n, K) with odds (n, J), in the same order for every shape."""
+    """Average the parts (n, K) with odds (n, J), always adding in the same order."""
     averages = odds[:, :1] * parts[0]
     for j, part in enumerate(parts[1:], start=1):
         averages += odds[:, j : j + 1] * part
@@ -459,16 +459,16 @@ def condition_scores(scores: Floats, losses: Floats) -> tuple[float, Floats]:
 @np.errstate(divide="ignore")
 def logs(values: Floats) -> Floats:
     """Return the logs of numbers that may be zero."""
-    found: Floats = np.log(values)
-    return found
+    logarithms: Floats = np.log(values)
+    return logarithms
 
 
 @np.errstate(divide="ignore")
 def log_sums(scores: Floats) -> Floats:
     """Return the logs of the sums of exp(scores) down the columns."""
     top = np.maximum(np.maximum.reduce(scores, axis=0), LEAST)
-    found: Floats = np.log(np.add.reduce(np.exp(scores - top), axis=0)) + top
-    return found
+    log_totals: Floats = np.log(np.add.reduce(np.exp(scores - top), axis=0)) + top
+    return log_totals
 
 
 def _scaled_rows(state: Floats) -> tuple[Floats, Floats]:

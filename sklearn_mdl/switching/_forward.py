@@ -63,7 +63,7 @@ class ForwardTrace(NamedTuple):
 class ForwardPass:
     """The forward pass over a stream that arrives in blocks.
 
-    Codelengths and posteriors are bitwise the same however you split the stream into
+    Codelengths and posteriors are bitwise identical however you split the stream into
     blocks. You can pickle or copy a pass between blocks.
 
     Labels may be delayed. Step ``t`` is then coded with the posterior given the labels
@@ -77,8 +77,8 @@ class ForwardPass:
     n_experts : int
         Number of experts ``K``, at least 1.
     weights : array-like of shape (K,), optional
-        Prior weights of the experts, non-negative with a positive sum. They are
-        normalised here. Uniform if not given. See `kind_weights` for another choice.
+        Prior weights of the experts (uniform if not given), non-negative with a
+        positive sum. They are normalised here. See `kind_weights` for another choice.
 
     Attributes
     ----------
@@ -126,8 +126,8 @@ class ForwardPass:
 
         An ndarray of shape (K,). It equals the first row of the posterior that the next
         call of `extend` returns, since the transition into that step has already been
-        applied. The probabilities of experts awake sum to one. Experts asleep have
-        zero.
+        applied. The probabilities of the experts awake sum to one. Those of experts
+        asleep are zero.
         """
         if len(self._pending):
             return self._awake(self._filter.ahead(len(self._pending)), self._asleep)
@@ -171,7 +171,7 @@ class ForwardPass:
     def _check_left(self, asleep: NDArray[np.bool_]) -> None:
         if not (self._possible & ~asleep).any():
             message = "An expert with prior weight must stay awake, but all retire"
-            raise ValueError(f"{message}; keep one")
+            raise ValueError(f"{message}; keep at least one of them")
 
     def _log_shares(self, asleep: NDArray[np.bool_]) -> Floats:
         """Return log probabilities (K,), renormalised over the experts awake."""
@@ -260,7 +260,7 @@ class ForwardPass:
         codelengths: Floats,
         posterior: Floats,
     ) -> None:
-        """Code all steps, as many at once as possible before each label arrives."""
+        """Code all steps, in runs as long as the arrival of labels allows."""
         start = 0
         while start < len(losses):
             self.reveal(int(known[start]))
@@ -280,23 +280,23 @@ class ForwardPass:
             start = rows.stop
 
     def _shares_late(self, known: NDArray[np.intp], losses: Floats) -> Floats:
-        """Return the probability of each expert at the next steps, (n, K)."""
+        """Return the probabilities (n, K) of experts at steps whose labels are late."""
         n_before = self.n_steps - len(self._pending)
         places, n_new = known - n_before, int(known[-1]) - n_before
         n_ahead = self.n_steps + np.arange(len(known)) - known
         asleep = np.isnan(losses)
         if not np.isnan(self._pending[:n_new]).any():
-            found = self._filter.follow(self._pending[:n_new], places, n_ahead).weights
+            shares = self._filter.follow(self._pending[:n_new], places, n_ahead).weights
         else:
-            found, done = np.empty(losses.shape), 0
+            shares, done = np.empty(losses.shape), 0
             for i, place in enumerate(places.tolist()):
                 self._observe_all(self._pending[done:place])
-                found[i], done = self._filter.ahead(int(n_ahead[i])), place
+                shares[i], done = self._filter.ahead(int(n_ahead[i])), place
         self._pending = self._pending[n_new:]
         for i in np.flatnonzero(asleep.any(axis=1)).tolist():
-            found[i] = self._awake(found[i], asleep[i])
+            shares[i] = self._awake(shares[i], asleep[i])
         self._asleep = asleep[-1]
-        return found
+        return shares
 
     def _observe_all(self, losses: Floats) -> None:
         """Condition on the losses (n, K) of several steps in turn."""
@@ -328,8 +328,8 @@ class ForwardPass:
     ) -> None:
         """Code steps during which the same experts are awake."""
         if isinstance(self._filter, MixtureFilter):
-            given = losses, ~self._asleep, codelengths, posterior
-            if advance_awake(self._filter, *given):
+            arrays = losses, ~self._asleep, codelengths, posterior
+            if advance_awake(self._filter, *arrays):
                 return
         for i, row in enumerate(losses):
             shares = self._log_shares(self._asleep)
@@ -339,7 +339,7 @@ class ForwardPass:
     def _observe(self, losses: Floats, shares: Floats | None = None) -> float:
         """Condition on the losses (K,) of a step; return the cost of the mixture.
 
-        Pass the log shares of the experts awake if they have already been computed.
+        If the log shares of the experts awake are already known, pass them as `shares`.
         """
         asleep = np.isnan(losses)
         shares = self._log_shares(asleep) if shares is None else shares
@@ -360,8 +360,8 @@ def forward(
 ) -> ForwardTrace:
     """Mix experts under a switching prior in one pass over their losses.
 
-    Besides losses and result, the pass needs memory for the state of the prior and a
-    few tens of megabytes for temporary arrays.
+    Besides its losses and its result, the pass needs memory for the state of the prior
+    and a few tens of megabytes for temporary arrays.
 
     Parameters
     ----------
@@ -373,8 +373,8 @@ def forward(
         the expert has retired. Only experts that have not retired are mixed (Freund et
         al., 1997). Memory-mapped arrays and iterators are read block by block.
     weights : array-like of shape (K,), optional
-        Prior weights of the experts, non-negative with a positive sum. They are
-        normalised here. Uniform if not given. See `kind_weights` for another choice.
+        Prior weights of the experts (uniform if not given), non-negative with a
+        positive sum. They are normalised here. See `kind_weights` for another choice.
     kinds : sequence of length K, optional
         The kind of each expert, such as the architecture of each readout. The
         posterior then has one column per kind, in order of first appearance.
@@ -431,13 +431,13 @@ def forward(
     codelengths = [np.empty(0)]
     for block in blocks:
         start = stream.n_steps
-        some = None if known is None else known[start : start + len(block) + 1]
-        trace = stream.extend(block, some)
+        known_here = None if known is None else known[start : start + len(block) + 1]
+        trace = stream.extend(block, known_here)
         codelengths.append(trace.codelengths)
         thinner.append(trace.posterior)
-    found = np.concatenate(codelengths)
+    costs = np.concatenate(codelengths)
     posterior, steps = thinner.result()
-    return ForwardTrace(float(found.sum()), found, posterior, steps, thinner.names)
+    return ForwardTrace(float(costs.sum()), costs, posterior, steps, thinner.names)
 
 
 def mixture_losses(shares: Floats, losses: Floats) -> Floats:
@@ -448,14 +448,14 @@ def mixture_losses(shares: Floats, losses: Floats) -> Floats:
     shares : ndarray of shape (n, K)
         Probabilities of the experts (zero for experts asleep).
     losses : ndarray of shape (n, K)
-        In nats. NaN marks an expert asleep.
+        Losses in nats, or NaN for an expert asleep.
     """
     possible = (shares > 0) & (losses < np.inf)
     scores = np.where(possible, logs(shares) - losses, -np.inf)
     top = np.maximum(scores.max(axis=1, keepdims=True), np.finfo(float).min)
     total = np.exp(scores - top).sum(axis=1)
-    found: Floats = np.where(total > 0, -(top[:, 0] + logs(total)), np.inf)
-    return found
+    costs: Floats = np.where(total > 0, -(top[:, 0] + logs(total)), np.inf)
+    return costs
 
 
 def filled_losses(

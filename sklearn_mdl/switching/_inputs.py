@@ -15,13 +15,13 @@ Floats = NDArray[np.float64]
 Losses = NDArray[np.floating]
 Number = TypeVar("Number", bound=np.generic)
 
-# Numbers in a block, so few that its float64 copy and temporaries stay in cache.
+# Numbers in a block: its float64 copy and temporary arrays should fit in the cache.
 _BLOCK = 2**19
 WRONG = "look for the expert whose probabilities are wrong"
 
 
 def loss_blocks(losses: ArrayLike | Iterator[ArrayLike]) -> Iterator[Losses]:
-    """Cut losses, an array or an iterator of arrays, into small blocks.
+    """Cut an array of losses, or an iterator of such arrays, into small blocks.
 
     Parameters
     ----------
@@ -50,8 +50,8 @@ def loss_blocks(losses: ArrayLike | Iterator[ArrayLike]) -> Iterator[Losses]:
         yield from cut(array)
     if n_experts is None:
         raise ValueError(
-            "`losses` must hold at least one block, got an iterator without any; make "
-            "a new iterator if it was read before."
+            "`losses` must hold at least one block, got an iterator without any; pass "
+            "a new iterator if this one was already read."
         )
 
 
@@ -77,8 +77,8 @@ def checked_losses(
 ) -> Losses:
     """Return losses as a floating array (n, K) without minus infinity.
 
-    NaN raises an error unless a mask (K,) of the experts asleep is given. NaN then
-    means that an expert has retired, so all its later losses must be NaN too.
+    NaN raises an error unless a mask (K,) of the experts asleep is given. With a
+    mask, NaN means that an expert has retired, so its later losses must be NaN too.
     """
     array = np.asarray(_as_table(losses, n_experts))
     if not np.issubdtype(array.dtype, np.floating):
@@ -96,7 +96,7 @@ def checked_losses(
 
 
 def _check_asleep(asleep: NDArray[np.bool_]) -> None:
-    """Raise if an expert wakes up or if all experts are asleep at a step of (n, K)."""
+    """Raise if an expert wakes up, or if all sleep at a step of the mask (n + 1, K)."""
     woken = asleep[:-1] & ~asleep[1:]
     if woken.any():
         column = int(woken.any(axis=0).argmax())

@@ -1,4 +1,4 @@
-"""Transitions over several unlabelled steps at once, for states with one row."""
+"""Combined transitions over several unlabelled steps, for states with one row."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class KeptShares:
     def __init__(self, prior: MarkovPrior) -> None:
         self._prior = prior
         self._n_steps = 2  # number of entries filled; step 1 has no transition
-        self._logs = np.zeros(2)  # logs of the products up to each step, without zeros
-        self._redrawn = np.zeros(2, dtype=np.intp)  # last step that keeps nothing
+        self._logs = np.zeros(2)  # logs of the products up to each step, skipping zeros
+        self._redrawn = np.zeros(2, dtype=np.intp)  # last step that always redraws
 
     def between(self, first: Steps | int, n_steps: Steps | int) -> Floats:
         """Return the products over the ``n_steps`` steps after each step ``first``."""

@@ -50,7 +50,7 @@ class SwitchingPrior(BaseEstimator, ABC):  # type: ignore[misc, unused-ignore]
         Parameters
         ----------
         n_steps : int
-            Steps of the stream including the next block.
+            Number of steps in the stream, including the next block.
 
         Raises
         ------
@@ -71,8 +71,8 @@ class SwitchingPrior(BaseEstimator, ABC):  # type: ignore[misc, unused-ignore]
         Returns
         -------
         components : list of Component
-            Exactly one of them holds for the whole stream. Their probabilities sum to
-            one.
+            Exactly one of these priors holds for the whole stream, so their
+            probabilities sum to one.
         """
 
 
@@ -82,9 +82,9 @@ class MarkovPrior(SwitchingPrior):
     A state is a pair (row ``j``, expert ``k``). An array of shape (n_rows, K) holds the
     probabilities of all states. The first step draws its expert from the prior weights
     and its row from `rows`. At every later step the expert is kept or redrawn, as
-    `transition` specifies. A subclass implements `transition`, and `rows` if there are
-    several. Neither may use the length of the stream, since codelengths must not depend
-    on how many labels follow.
+    `transition` specifies. A subclass implements `transition` and, if states have
+    several rows, `rows`. Neither may use the length of the stream, since codelengths
+    must not depend on how many labels follow.
 
     Examples
     --------
@@ -168,7 +168,7 @@ class MarkovPrior(SwitchingPrior):
 
 
 class Component(NamedTuple):
-    """One of the Markov priors in a mixture of them.
+    """A Markov prior in a mixture of several.
 
     Attributes
     ----------
@@ -184,7 +184,7 @@ class Component(NamedTuple):
     w: Floats
 
 
-# Range of logs in one band. Even times rates and weights, e^-300 does not underflow.
+# Range of logs in one band: e^-300 times rates and weights does not underflow.
 _BAND = 300.0
 
 _FIRST_ROW = np.ones(1)
@@ -286,10 +286,10 @@ def apply_log(scores: Floats, linear: Callable[[Floats], Floats]) -> Floats:
 
 
 def apply_adjoint(values: Floats, w: Floats, transition: Transition) -> Floats:
-    """Return the expected value at the next step from each state.
+    """Return the expected value at the next step for each current state.
 
-    The transpose of `apply`: ``apply_adjoint(values)[j, k]`` is the mean of `values`
-    over the states that follow state ``(j, k)``.
+    This is the transpose of `apply`: ``apply_adjoint(values)[j, k]`` is the mean of
+    `values` over the states that follow state ``(j, k)``.
 
     Parameters
     ----------
@@ -314,8 +314,8 @@ def apply_adjoint(values: Floats, w: Floats, transition: Transition) -> Floats:
 def sums_of_others(values: Floats) -> Floats:
     """Return, for each entry of a vector, the sum of all the others.
 
-    Subtracting an entry from the total would lose all digits of the others if the entry
-    is almost the whole total.
+    If an entry is almost the whole total, subtracting it from the total would lose all
+    digits of the other entries.
     """
     sums = np.zeros_like(values)
     np.add.accumulate(values[:-1], out=sums[1:])
@@ -326,7 +326,7 @@ def sums_of_others(values: Floats) -> Floats:
 def _apply_others(
     values: Floats, w: Floats, alpha: float, *, adjoint: bool = False
 ) -> Floats:
-    """Redraw experts from the others at a rate, or apply the transposed map."""
+    """Redraw from the other experts at rate `alpha`, or apply the transposed map."""
     rest = sums_of_others(w)  # zero if there are no others
     leave = np.divide(alpha, rest, out=np.zeros_like(w), where=rest > 0)
     before, after = (w, leave) if adjoint else (leave, w)

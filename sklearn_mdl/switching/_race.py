@@ -21,32 +21,32 @@ class Race(BaseEstimator):
 
     After `min_samples` examples, and whenever their number has doubled, losses over the
     last half of the examples are compared. An expert stays if its loss exceeds the
-    lowest loss by at most `slack` nats plus the share ``tolerance * sqrt(min_samples /
-    n)`` of the lowest loss. If the saving of the lowest loss over a uniform code is
-    smaller, the share is of that saving instead. The share decreases with the number
-    ``n`` of examples, because noise decreases too. A learning curve that is still this
-    far behind rarely catches up.
+    lowest loss by at most `slack` nats plus a share of the lowest loss or, if that is
+    less, of the nats that the lowest loss saves over a uniform code. The share is
+    ``tolerance * sqrt(min_samples / n)`` after ``n`` examples. It decreases because
+    noise decreases too. A learning curve that is still this far behind rarely catches
+    up.
 
     With a pool, the best expert of a kind also stays if dropping the kind would
     lengthen the pool's code of all labels so far by more than `pool_slack` nats. From
-    ``4 * min_samples`` labels on, this limit grows in proportion to the labels. The
-    increase is estimated to second order, with the other weights adapted.
+    ``4 * min_samples`` labels on, this limit grows in proportion to their number.
+    The increase is estimated to second order, with the other weights adapted.
 
-    From ``2 * min_samples`` examples on, a pool makes another closed-form expert, such
-    as a kernel, redundant. It then stays only if its kind is needed or if its loss is
-    the lowest: unlike a network, it rarely catches up late.
+    From ``2 * min_samples`` examples on, a closed-form expert of a pool, such as a
+    kernel, stays only if its kind is needed or if its loss is the lowest. Unlike a
+    network, it rarely catches up late.
 
-    All other experts retire. They are no longer evaluated or trained. They count as
-    asleep, so each predicts like the mixture of the experts that still run (Freund et
-    al., 1997). A decoder retires the same experts, since the rule uses only past
-    losses.
+    All other experts retire. They are no longer evaluated or trained. They are asleep:
+    each is treated as if it predicted like the mixture of the experts that still run
+    (Freund et al., 1997). A decoder retires the same experts, since the rule uses only
+    past losses.
 
     Parameters
     ----------
     tolerance : float, default=0.075
         Share of the lowest loss, or of its saving, by which a loss may exceed it at
-        `min_samples` examples. Losses of real labels have no natural zero. For real
-        labels it is therefore a share of a fifth of a nat per example.
+        `min_samples` examples. Losses of real labels have no natural zero, so
+        `tolerance` is then a share of 0.2 nats per example.
     slack : float, default=10.0
         Nats by which a loss may exceed the lowest loss in addition to this share.
     min_readouts : int, default=4
@@ -55,8 +55,8 @@ class Race(BaseEstimator):
         Number of examples before which no expert retires. With fewer labels it is
         unclear which kinds a pool needs.
     pool_slack : float, default=0.5
-        Nats of the pooled code of up to ``4 * min_samples`` examples that a kind must
-        save for its best expert to stay.
+        Nats that a kind must save the pool over up to ``4 * min_samples`` examples for
+        its best expert to stay.
 
     References
     ----------
@@ -79,7 +79,7 @@ class Race(BaseEstimator):
     pool_slack: float = 0.5
 
     def check_params(self, n_experts: int) -> None:
-        """Check the parameters, for a race of `n_experts` experts.
+        """Check the parameters for a race between `n_experts` experts.
 
         Raises
         ------
@@ -138,9 +138,10 @@ class Race(BaseEstimator):
         kinds : sequence of ndarray of int
             Experts of each kind that the pool needs.
         unit : float or None
-            Cost in nats of which `tolerance` is a share. None is the lowest loss.
+            Cost in nats of which `tolerance` is a share. None means the lowest loss.
         n_samples : int or None
-            Examples so far, with which the tolerance decreases. None is `min_samples`.
+            Number of examples so far, from which the tolerance follows. None means
+            `min_samples`.
         closed_form : ndarray of shape (K,), bool, or None
             Mask of the experts that learn in closed form. None means that no expert
             does.

@@ -65,10 +65,10 @@ def checked_components(
     TypeError
         If `prior` is neither a prior, nor a name, nor None.
     """
-    found = as_prior(prior)
-    found.check_params()
-    found.check_length(n_steps)
-    return found.components(normalised_weights(weights, n_experts))
+    chosen = as_prior(prior)
+    chosen.check_params()
+    chosen.check_length(n_steps)
+    return chosen.components(normalised_weights(weights, n_experts))
 
 
 def as_prior(switching: SwitchingPrior | str | None) -> SwitchingPrior:
@@ -77,11 +77,11 @@ def as_prior(switching: SwitchingPrior | str | None) -> SwitchingPrior:
     Parameters
     ----------
     switching : SwitchingPrior, str or None
-        A prior is returned unchanged. ``"bayes"``, ``"elementwise"``,
+        A prior is returned unchanged. The names are ``"bayes"``, ``"elementwise"``,
         ``"fixed-share"``, ``"learned-share"``, ``"run-length"``,
-        ``"switch-distribution"`` and ``"universal-share"`` name a prior with its
-        default parameters. None is ``LearnedShare()``, which is the default because it
-        did best in benchmarks (``python -m benchmarks switching``).
+        ``"switch-distribution"`` and ``"universal-share"``. Each stands for a prior
+        with default parameters. None stands for ``LearnedShare()``, the best prior in
+        our benchmarks (``python -m benchmarks switching``).
 
     Returns
     -------
@@ -109,5 +109,5 @@ def as_prior(switching: SwitchingPrior | str | None) -> SwitchingPrior:
     error = ValueError if isinstance(switching, str) else TypeError
     raise error(
         f"`switching` must be one of {sorted(_PRIORS)}, a SwitchingPrior or None, got "
-        f"{switching!r}; name a known prior, such as 'learned-share'."
+        f"{switching!r}; pass for example switching='learned-share'."
     )

@@ -1,4 +1,4 @@
-"""Single sequences of experts: the most probable, the best in hindsight, their costs.
+"""Single sequences of experts: the most probable, the best in hindsight, and costs.
 
 A mixture never costs more than a single sequence plus the cost of naming the sequence:
 
@@ -53,7 +53,7 @@ class ExpertSequence(NamedTuple):
 
     @property
     def starts(self) -> Integers:
-        """First step of every block with one expert, counted from zero."""
+        """First step of every block (a run of one expert), counted from zero."""
         changes = np.flatnonzero(np.diff(self.experts)) + 1
         return np.concatenate([np.zeros(min(1, len(self.experts)), np.intp), changes])
 
@@ -70,7 +70,7 @@ def best_sequence(
     losses : array-like of shape (N, K)
         Minus log probability of each observed label under each expert, in nats. Plus
         infinity is allowed. NaN means that an expert has retired, and no sequence uses
-        it from then on. May be memory-mapped.
+        it from then on. The array may be memory-mapped.
     weights : array-like of shape (K,), optional
         Prior weights of the experts (uniform if not given).
 
@@ -93,13 +93,13 @@ def best_sequence(
 
     See Also
     --------
-    best_segments : The sequence of least loss with a given number of blocks.
+    best_segments : Find the sequence of lowest loss with at most `n_blocks` blocks.
 
     Notes
     -----
     The Viterbi algorithm takes O(n_rows K) operations per step, since the weights from
-    which a new expert is drawn do not depend on the previous one. Besides the losses,
-    it needs O(n_rows (N + K)) memory.
+    which a new expert is drawn do not depend on the previous one. It needs
+    O(n_rows (N + K)) memory besides the losses.
 
     References
     ----------
@@ -132,15 +132,15 @@ def best_segments(
 ) -> ExpertSequence:
     """Find the sequence with the lowest loss and at most `n_blocks` blocks.
 
-    It is chosen in hindsight, by its loss only. Its cost under a switching prior is
-    reported but does not affect the choice.
+    The sequence is chosen in hindsight, by its loss only. Its cost under a switching
+    prior is reported but does not affect the choice.
 
     Parameters
     ----------
     losses : array-like of shape (N, K)
         Minus log probability of each observed label under each expert, in nats. Plus
         infinity is allowed. NaN means that an expert has retired, and no sequence uses
-        it from then on. May be memory-mapped.
+        it from then on. The array may be memory-mapped.
     n_blocks : int
         Largest number of blocks, each with one expert (at least 1).
     prior : SwitchingPrior, str or None
@@ -180,7 +180,7 @@ def best_segments(
     """
     array = _awake_only(losses)
     components = checked_components(prior, len(array), array.shape[1], weights)
-    cure = "give the number of changes of the expert plus one"
+    cure = "pass the number of switches plus one"
     check_integer("n_blocks", n_blocks, 1, cure)
     return _with_cost(_best_blocks(array, int(n_blocks)), array, components)
 
@@ -207,8 +207,8 @@ def sequence_cost(
     Returns
     -------
     cost : float
-        ``-log p(xi_1, ..., xi_N)`` in nats, with hidden variables summed out. Infinity
-        if the prior excludes the sequence.
+        ``-log p(xi_1, ..., xi_N)`` in nats, with hidden variables summed out. The cost
+        is infinite if the prior excludes the sequence.
 
     Raises
     ------
@@ -233,13 +233,13 @@ def sequence_cost(
     if xi.ndim != 1 or (xi.size and not np.issubdtype(xi.dtype, np.integer)):
         raise ValueError(
             "`experts` must be a vector of integers, got shape "
-            f"{xi.shape} of {xi.dtype}; give the expert of every step."
+            f"{xi.shape} of {xi.dtype}; pass the expert of every step."
         )
     components = checked_components(prior, len(xi), n_experts, weights)
     if xi.size and not (xi.min() >= 0 and xi.max() < n_experts):
-        given = [int(xi.min()), int(xi.max())]
+        extremes = [int(xi.min()), int(xi.max())]
         required, cure = f"between 0 and {n_experts - 1}", "count from zero"
-        raise invalid("experts", required, given, cure)
+        raise invalid("experts", required, extremes, cure)
     return _path_cost(components, xi.astype(np.intp))
 
 
@@ -267,7 +267,7 @@ def _path_cost(components: list[Component], experts: Integers) -> float:
     """Return the codelength of labels that are possible only under one sequence.
 
     Unused experts are merged into one with the sum of their weights, so the time does
-    not grow with their number.
+    not depend on the number of unused experts.
     """
     used, path = np.unique(experts, return_inverse=True)
     merged = [

@@ -1,4 +1,4 @@
-"""Fixed share within many groups of experts at once."""
+"""Fixed share within each of many groups of experts."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class GroupedShare:
     Attributes
     ----------
     weights : ndarray of shape (K,)
-        Probability of each expert at the incoming step, including experts asleep. They
-        sum to one in each group.
+        Probability of each expert at the next step, including experts asleep. The
+        probabilities sum to one in each group.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class GroupedShare:
         """Return the weights (K,) after ``n_steps`` further steps without labels."""
         if not n_steps:
             return self.weights
-        if self._rate is None:  # no redraw, at rates 1 / (t + i)
+        if self._rate is None:  # probability of no redraw at rates 1 / (t + i)
             kept = self._t / (self._t + n_steps)
         else:
             kept = (1 - self._rate) ** n_steps
@@ -58,9 +58,9 @@ class GroupedShare:
 
     def moved(self, n_steps: int) -> Self:
         """Return a copy advanced by some steps without labels."""
-        other = copy.copy(self)
-        other.weights = self.ahead(n_steps)
-        return other
+        copied = copy.copy(self)
+        copied.weights = self.ahead(n_steps)
+        return copied
 
     def observe(self, losses: Floats) -> Floats:
         """Update the weights with the losses (K,) of a step, in nats.
@@ -109,7 +109,7 @@ class GroupedShare:
         return codelengths
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
-        """Return the weights, and the step to which they belong."""
+        """Return the weights and the step at which they apply."""
         return {"weights": self.weights, "step": np.array([self._t])}
 
     def load_state_dict(self, state: Mapping[str, NDArray[Any]]) -> None:
@@ -135,37 +135,37 @@ class LearnedGroupedShare:
         self, weights: Floats, starts: NDArray[np.intp], rates: Sequence[float]
     ) -> None:
         self._shares = [GroupedShare(weights, starts, rate) for rate in rates]
-        self._whole = GroupedShare(weights, starts)  # only its weights are used
+        self._whole = GroupedShare(weights, starts)  # its weights are set before use
         self._sizes = np.diff([*starts, len(weights)])
         self.posterior = np.full((len(rates), len(starts)), 1 / len(rates))
 
     @property
     def weights(self) -> Floats:
-        """Probability of each expert at the incoming step, (K,)."""
+        """Probability of each expert at the next step, (K,)."""
         return self.ahead(0)
 
     def ahead(self, n_steps: int) -> Floats:
         """Return the weights (K,) after ``n_steps`` further steps without labels."""
         shares = np.stack([share.ahead(n_steps) for share in self._shares])
         posterior = np.repeat(self.posterior, self._sizes, axis=1)
-        found: Floats = (posterior * shares).sum(0)
-        return found
+        weights: Floats = (posterior * shares).sum(0)
+        return weights
 
     def moved(self, n_steps: int) -> Self:
         """Return a copy advanced by some steps without labels."""
-        other = copy.copy(self)
+        copied = copy.copy(self)
         moved = [share.moved(n_steps) for share in self._shares]
-        vars(other).update(_shares=moved)
-        return other
+        vars(copied).update(_shares=moved)
+        return copied
 
     def __copy__(self) -> Self:
-        other = object.__new__(type(self))
-        own = [copy.copy(share) for share in self._shares]
-        vars(other).update(vars(self), _shares=own, _whole=copy.copy(self._whole))
-        return other
+        copied = object.__new__(type(self))
+        shares = [copy.copy(share) for share in self._shares]
+        vars(copied).update(vars(self), _shares=shares, _whole=copy.copy(self._whole))
+        return copied
 
     def observe(self, losses: Floats) -> Floats:
-        """Update weights and rates with the losses (K,) (see `GroupedShare`)."""
+        """Update the weights, and the posterior over rates, with the losses (K,)."""
         asleep = np.isnan(losses)
         if asleep.any():
             self._whole.weights = self.weights
@@ -182,7 +182,7 @@ class LearnedGroupedShare:
         return codelengths
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
-        """Return the weights and probabilities of all rates."""
+        """Return the weights under each rate, and the posterior over rates."""
         weights = np.stack([share.weights for share in self._shares])
         return {"weights": weights, "posterior": self.posterior}
 

@@ -1,4 +1,4 @@
-"""Priors that redraw the expert: never, always, at a known or at a learned rate."""
+"""Priors that redraw the expert never, always, at a known or at a learned rate."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ class ElementwiseMixture(MarkovPrior):
         """Return the prior itself, with its own weights if it has any."""
         if self.weights is None:
             return super().components(w)
-        own = normalised_weights(self.weights, len(w), "ElementwiseMixture.weights")
-        return [Component(1.0, self, own)]
+        fixed = normalised_weights(self.weights, len(w), "ElementwiseMixture.weights")
+        return [Component(1.0, self, fixed)]
 
     def transition(self, t: int) -> Transition:
         """Redraw the expert."""
@@ -111,9 +111,9 @@ class FixedShare(MarkovPrior):
     alpha : float or "summable", optional
         A constant rate between 0 and 1, instead of `m`. 0 is the Bayesian mixture, and
         1 is the elementwise mixture. "summable" is the rate ``1 - exp(-1 / ((t + 1)
-        log(t + 1)^2))``. Then never switching costs at most 1.1 nats, even in an
-        infinite stream. A switch into step ``t`` costs about ``2 log log t`` nats more
-        than with ``m = 2``.
+        log(t + 1)^2))``. At this rate, never switching costs at most 1.1 nats, even in
+        an infinite stream. A switch into step ``t`` costs about ``2 log log t`` nats
+        more than with ``m = 2``.
     redraw : bool, default=True
         If True, a draw may return the previous expert. This is the paper's convention:
         with uniform weights the expert stays with probability
@@ -202,7 +202,7 @@ class FixedShare(MarkovPrior):
         Returns
         -------
         alpha_t : float
-            `alpha` if that is a number, otherwise the value of the formula.
+            `alpha` if it is a number, otherwise the rate given by the formula.
         """
         if isinstance(self.alpha, str):
             return -math.expm1(-1.0 / ((t + 1) * math.log(t + 1) ** 2))
@@ -227,7 +227,7 @@ class LearnedShare(SwitchingPrior):
     Parameters
     ----------
     ms : sequence of float, default=(2, 3, 6, 11, 21)
-        Candidate values of ``m`` in `FixedShare`, each at least 1. With 1, it is the
+        Candidate values of ``m`` in `FixedShare`, each at least 1. The value 1 is the
         Bayesian mixture.
 
     References
@@ -253,7 +253,7 @@ class LearnedShare(SwitchingPrior):
         Raises
         ------
         ValueError
-            If it is empty or has a value out of range.
+            If `ms` is empty or contains a value out of range.
         """
         is_sequence = np.iterable(self.ms) and hasattr(self.ms, "__len__")
         ms = list(self.ms) if is_sequence else []

@@ -1,7 +1,7 @@
 """Steps at which some experts are asleep, for mixtures of simple priors.
 
-The loss of an expert asleep is that of the mixture of the experts awake, which depends
-on all parts of the mixture of priors. So steps are processed one by one, with all parts
+An expert asleep has the loss of the mixture of the experts awake. This loss depends on
+all parts of the mixture of priors. So steps are processed one by one, with all parts
 together.
 """
 
@@ -42,8 +42,8 @@ def advance_awake(
     Returns
     -------
     is_done : bool
-        False if the parts have states of several rows, or if a weight would become too
-        small. Nothing is then changed.
+        False if a part has a state of several rows, or if a weight would become too
+        small. The state is then unchanged.
     """
     parts = [part for part in mixture.filters if isinstance(part, MarkovFilter)]
     if len(parts) < len(mixture.filters) or not all(p.is_simple for p in parts):
@@ -53,13 +53,13 @@ def advance_awake(
     odds, least, asleep = mixture.odds.scores, state.copy(), ~awake
     rates = np.transpose([part.rates(len(losses)) for part in parts])[..., np.newaxis]
     rows = zip(losses, losses[:, awake], 1.0 - rates, rates * w, strict=True)
-    for i, (loss, own, kept, drawn) in enumerate(rows):
+    for i, (loss, awake_loss, kept, drawn) in enumerate(rows):
         weights = odds - log_sums(odds[:, np.newaxis])
         scores = log_sums(weights[:, np.newaxis] + np.log(state))
         scores[asleep] = -np.inf
         scores -= max(float(log_sums(scores)), LEAST)
         posterior[i] = np.exp(scores)
-        codelengths[i], _ = condition_scores(scores[awake], own)
+        codelengths[i], _ = condition_scores(scores[awake], awake_loss)
         row = np.where(asleep, codelengths[i], loss)
         shift = np.minimum.reduce(row)
         state = state * np.exp(shift - row)
@@ -73,6 +73,6 @@ def advance_awake(
     if (least < LOW * w).any():
         return False
     mixture.odds.scores = odds
-    for part, own in zip(parts, state, strict=True):
-        part.state, part.t = own[np.newaxis], part.t + len(losses)
+    for part, row in zip(parts, state, strict=True):
+        part.state, part.t = row[np.newaxis], part.t + len(losses)
     return True

@@ -24,7 +24,7 @@ from sklearn_mdl.switching._thinning import PosteriorThinner
 
 Floats = NDArray[np.float64]
 
-# Numbers in the states between two checkpoints. Very long streams need more.
+# Numbers in the states held between two checkpoints; very long streams hold more.
 _HELD = 2**22
 
 
@@ -47,10 +47,9 @@ def smoothed_posterior(
         The switching prior, its name, or None for `LearnedShare`.
     losses : array-like of shape (N, K)
         Minus log probability of each observed label under each expert, in nats. Plus
-        infinity is allowed. May be memory-mapped: losses are read twice, in blocks. NaN
-        marks a retired expert. It is treated as if it predicted like the mixture of the
-        experts awake. So later labels do not change its probability, which may stay
-        positive.
+        infinity is allowed. A memory map is read twice, in blocks. NaN marks a retired
+        expert, which is treated as if it predicted like the mixture of the experts
+        awake. So later labels do not change its probability, which may stay positive.
     weights : array-like of shape (K,), optional
         Prior weights of the experts (uniform if not given).
     kinds : sequence of length K, optional
@@ -99,7 +98,7 @@ def smoothed_posterior(
 def _backward(
     components: list[Component], losses: NDArray[np.generic]
 ) -> Iterator[Floats]:
-    """Yield smoothed posteriors (n, K) block by block, from the last step back."""
+    """Yield smoothed posteriors (n, K) block by block, from the last step backwards."""
     # Memory holds all checkpoints, and the states between two of them.
     n_steps, n_experts = losses.shape
     last = max(2, n_steps)
@@ -139,7 +138,7 @@ def _smooth(
     Parameters
     ----------
     part : MarkovFilter
-        State before the block, which is advanced in place.
+        The filter before the block. It is advanced in place.
     losses : ndarray of shape (n, K)
     message : ndarray of shape (n_rows, K) or None
         Log probability of all labels after the block given the state of its last step,
@@ -149,7 +148,7 @@ def _smooth(
     -------
     posterior : ndarray of shape (n, K)
     message : ndarray of shape (n_rows, K) or None
-        The same for the last step before the block.
+        The message for the last step before the block.
     """
     first, prior, w = part.t, part.prior, part.w
     states: list[Floats] = []

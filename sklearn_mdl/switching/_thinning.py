@@ -1,4 +1,4 @@
-"""Storage of a posterior that arrives in blocks, thinned and summed by kind."""
+"""Storage of posteriors that arrive in blocks, thinned and summed by kind."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class PosteriorThinner:
         self._rows: Floats = np.empty((0, width))
 
     def reserve(self, n_rows: int) -> None:
-        """Allocate for a stream of known length, unless it is thinned."""
+        """Allocate memory for a stream of known length, unless it is thinned."""
         if self._max_rows is None:
             self._allocate(n_rows)
 

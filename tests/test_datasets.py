@@ -84,7 +84,7 @@ def test_known_names_are_found_among_others(tmp_path, suffix, x_name, y_name):
 @pytest.mark.parametrize("load", [load_features, load_labels])
 def test_unknown_suffix_is_refused(tmp_path, load):
     (tmp_path / "a.csv").write_text("1,2")
-    with pytest.raises(ValueError, match=r"path must .* \.npz.* store it as one"):
+    with pytest.raises(ValueError, match=r"path must .* \.npz.* numpy.save"):
         load(tmp_path / "a.csv")
 
 

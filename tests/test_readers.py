@@ -237,7 +237,7 @@ def test_a_label_column_that_is_not_there_lists_those_that_are(tmp_path, write):
 def test_a_file_without_labels_is_refused(tmp_path):
     np.savez(tmp_path / "study.npz", X=np.zeros((5, 3)))
     found = message(tmp_path / "study.npz")
-    assert "must hold labels, but it only has features; add an array" in found
+    assert "must hold labels, but it only holds features; add an array" in found
 
 
 @pytest.mark.parametrize("write", [w for w in WRITERS if w != hear])
@@ -266,7 +266,7 @@ def test_groups_that_a_format_does_not_name_are_refused(tmp_path):
         load_representations(folder.parent)
     )
     np.savez(tmp_path / "a.npz", X=FEATURES["deep"], y=LABELS, p=np.full(N, np.nan))
-    assert "40 of 40 have none" in message(tmp_path / "a.npz", groups="p")
+    assert "40 of 40 rows have none" in message(tmp_path / "a.npz", groups="p")
 
 
 def test_rank_learns_no_label_of_a_group_before_all_its_rows(tmp_path, capsys):

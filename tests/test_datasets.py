@@ -232,7 +232,7 @@ def test_dataset_without_features_is_named(tmp_path):
 def test_same_name_with_two_suffixes_is_refused(tmp_path, stem):
     study(tmp_path)
     store(tmp_path / "cifar" / f"{stem}.safetensors", FEATURES)
-    match = f"cifar must .*'{stem}.npy' and '{stem}.safetensors' .* remove one"
+    match = f"cifar must .*'{stem}.npy' and '{stem}.safetensors'; remove one"
     with pytest.raises(ValueError, match=match):
         load_feature_directory(tmp_path)
 

@@ -261,7 +261,7 @@ def test_groups_that_a_format_does_not_name_are_refused(tmp_path):
     folder.mkdir(parents=True)
     for name, array in {**FEATURES, "labels": LABELS, "groups": PATIENTS}.items():
         np.save(folder / f"{name}.npy", array)
-    assert "write them to DATASET/groups.npy" in message(folder.parent, groups="a")
+    assert "save the groups in DATASET/groups.npy" in message(folder.parent, groups="a")
     assert "study: 40 rows, 2 classes, 14 groups" in str(
         load_representations(folder.parent)
     )
@@ -606,8 +606,8 @@ def test_a_label_longer_than_a_name_is_refused(tmp_path):
 @for_each(
     "first, second, words",
     [
-        ([1, 2], ["a", "b"], "with labels of the same type"),
-        ([1, 2], [True, False], "with labels of the same type"),
+        ([1, 2], ["a", "b"], "files with labels of type"),
+        ([1, 2], [True, False], "files with labels of type"),
         ([1.0, 2.0], [np.nan, 1.0], "1 labels are NaN"),
     ],
 )
@@ -796,12 +796,12 @@ def test_shards_are_laid_out_in_order_in_one_map(kind, tmp_path):
 @pytest.mark.parametrize(
     ("names", "options", "sentence"),
     [
-        ([], {}, "shards must be one file or more"),
+        ([], {}, "shards must be at least one file"),
         (["a.csv"], {}, r"shards must be \.parquet, .* got .*a\.csv"),
         (["damaged.parquet"], {}, r"damaged\.parquet must hold a table of parquet"),
         (["damaged.safetensors"], {}, "must hold safetensors, .* write it again"),
         (["deep.parquet"], {"features": "x"}, r"must be one of \['rows'\], got 'x'"),
-        (["gaps.parquet"], {}, "must hold a label in each row, but 1 lack one"),
+        (["gaps.parquet"], {}, "must hold a label in each row, but 1 rows lack one"),
         (["deep.parquet", "flat.safetensors"], {}, "must be all of width 3, got 2"),
         (["long.safetensors"], {}, "must hold 40 labels, but it holds 3"),
         (["half.safetensors"], {}, "must hold types F64, .* I16; write it again"),

@@ -363,7 +363,7 @@ def test_parts_are_the_owners(write, tmp_path):
     assert set(train.parts) == {"train", "validation"}
     np.testing.assert_allclose(np.asarray(test.images[1])[..., 0], 50, atol=1.5)
     write_again = load_vtab("Sun397", sun(tmp_path))
-    with pytest.raises(ValueError, match="Sun397 do not name its parts"):
+    with pytest.raises(ValueError, match="Sun397 do not define its parts"):
         write_again.split()
 
 

@@ -71,7 +71,7 @@ class TrainTestShift:
 
     @property
     def differences(self) -> np.ndarray:
-        """Each readout's test accuracy on the original split minus the mean of others."""
+        """Test accuracy of each readout: original split minus reshuffled mean."""
         mean = self.test_accuracies[:, 1:].mean(1)
         differences: np.ndarray = self.test_accuracies[:, 0] - mean
         return differences

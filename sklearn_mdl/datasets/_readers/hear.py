@@ -1,8 +1,8 @@
 """Embeddings written by HEAR's kit, in folders MODEL/TASK.
 
-A task has ``task_metadata.json``. Every split has three files
-(``heareval.embeddings.task_embeddings``). ``SPLIT.embeddings.npy`` is raw float32 data,
-despite its name. ``SPLIT.embedding-dimensions.json`` has its shape, and
+A task has a file ``task_metadata.json`` and three files per split, written by
+``heareval.embeddings.task_embeddings``. ``SPLIT.embeddings.npy`` is raw float32 data,
+despite its name. ``SPLIT.embedding-dimensions.json`` has the shape of this data, and
 ``SPLIT.target-labels.pkl`` has the labels.
 """
 
@@ -34,28 +34,28 @@ _CURE = "run heareval.embeddings.runner again"
 
 
 class _PlainUnpickler(pickle.Unpickler):
-    """Unpickler of lists, dicts, text and numbers; raises for classes and functions."""
+    """Unpickler that only accepts lists, dicts, text and numbers."""
 
     def find_class(self, module: str, name: str, /) -> NoReturn:
         raise pickle.UnpicklingError(f"it names {module}.{name}")
 
 
 def _check_places(content: bytes) -> None:
-    """Raise for a memo index beyond the pickle's size, which would be allocated."""
+    """Raise for memo indices beyond the pickle's size, which would waste memory."""
     for code, place, _ in pickletools.genops(content):
         if "PUT" in code.name and int(place or 0) > len(content):
             raise pickle.UnpicklingError(f"it names place {place} of its memo")
 
 
 def read_task(folder: Path, wanted: ReadRequest) -> list[Part]:
-    """Read all splits of a task, which are one encoder on one dataset."""
+    """Read all splits of a task as the part of one encoder on one dataset."""
     if wanted.groups is not None:
         cure = "write DATASET/ENCODER.npy, DATASET/labels.npy and DATASET/groups.npy"
         raise invalid("groups", "None for HEAR files", wanted.groups, cure)
     metadata = _read_json(folder / METADATA)
     kind = metadata.get("embedding_type") if isinstance(metadata, dict) else None
     if kind != "scene":
-        cure = "average over time and write .npy"
+        cure = "average over time and save .npy files"
         found = f"its embeddings are of type {kind!r}"
         raise damaged(folder, "one embedding per sound ('scene')", found, cure)
     files = folder.glob("*" + _EMBEDDINGS)
@@ -85,7 +85,7 @@ def _read_json(path: Path) -> Any:
 
 
 def _read_block(folder: Path, split: str) -> np.ndarray:
-    """Map the embeddings of a split."""
+    """Memory-map the embeddings of a split."""
     path = folder / f"{split}{_EMBEDDINGS}"
     with path.open("rb") as file:
         is_npy = file.read(6) == b"\x93NUMPY"
@@ -104,7 +104,7 @@ def _read_labels(folder: Path, split: str) -> list[object]:
     """Read one label per row from a pickle that cannot run code."""
     path = folder / f"{split}.target-labels.pkl"
     required = "only lists, text and numbers, since other pickles could run code"
-    # Raised by an unpickler for invalid sequences of instructions.
+    # An unpickler raises these for invalid sequences of instructions.
     errors = pickle.UnpicklingError, EOFError, ValueError, MemoryError, TypeError
     others = AttributeError, LookupError, OverflowError, RecursionError
     content = path.read_bytes()
@@ -117,6 +117,6 @@ def _read_labels(folder: Path, split: str) -> list[object]:
     labels = [row if isinstance(row, list) else [row] for row in rows]
     several = [len(row) for row in labels if len(row) != 1]
     if several:
-        found = f"{len(several)} sounds have others, such as {several[0]} labels"
+        found = f"{len(several)} sounds have another number, such as {several[0]}"
         raise damaged(path, "one label per sound", found, "use a MultiOutputSwitcher")
     return [row[0] for row in labels]

@@ -528,7 +528,7 @@ def test_an_array_of_values_without_any_byte_is_refused(tmp_path):
     about = {"descr": "<U0", "fortran_order": False, "shape": (10**8,)}
     with (tmp_path / "labels.npy").open("wb") as file:
         np.lib.format.write_array_header_1_0(file, about)
-    with pytest.raises(ValueError, match="values of no bytes"):
+    with pytest.raises(ValueError, match="values of 0 bytes"):
         load_labels(tmp_path / "labels.npy")
 
 
@@ -804,7 +804,7 @@ def test_shards_are_laid_out_in_order_in_one_map(kind, tmp_path):
         (["gaps.parquet"], {}, "must hold a label in each row, but 1 rows lack one"),
         (["deep.parquet", "flat.safetensors"], {}, "must be all of width 3, got 2"),
         (["long.safetensors"], {}, "must hold 40 labels, but it holds 3"),
-        (["half.safetensors"], {}, "must hold types F64, .* I16; write it again"),
+        (["half.safetensors"], {}, "must hold types F64, .* I16; save it with one"),
         (["empty.parquet"], {}, "must hold rows"),
     ],
 )

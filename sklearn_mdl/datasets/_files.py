@@ -59,8 +59,8 @@ def load_features(path: str | Path) -> np.ndarray:
     """
     features = _load_array(Path(path), _FEATURE_NAMES)
     if features.ndim != 2 or features.dtype.kind not in "biuf":
-        found = f"it has shape {features.shape} and dtype {features.dtype}"
-        raise damaged(path, "a row of real numbers per sample", found, "save such rows")
+        fault = f"it has shape {features.shape} and dtype {features.dtype}"
+        raise damaged(path, "a row of real numbers per sample", fault, "save such rows")
     return features
 
 
@@ -135,7 +135,7 @@ def load_feature_directory(directory: str | Path) -> dict[str, tuple[Any, ...]]:
 
 
 def is_dataset(folder: Path) -> bool:
-    """Return True if a folder has a file of labels, so that it is a single dataset."""
+    """Return True if a folder is a single dataset, which has a file of labels."""
     return any((folder / f"{_LABELS_STEM}{s}").is_file() for s in _READERS)
 
 
@@ -188,9 +188,9 @@ def load_encoders(folder: Path, n_labels: int | None = None) -> dict[str, np.nda
     n_rows = len(next(iter(features.values()))) if n_labels is None else n_labels
     for encoder, array in features.items():
         if len(array) != n_rows:
-            found = f"encoder {encoder!r} has {len(array)} rows"
+            fault = f"encoder {encoder!r} has {len(array)} rows"
             required = f"features of the {n_rows} {wanted} rows"
-            raise damaged(folder, required, found, "extract both from the same samples")
+            raise damaged(folder, required, fault, "extract both from the same samples")
     return features
 
 
@@ -219,8 +219,8 @@ def load_groups(path: str | Path) -> np.ndarray:
 def _load_vector(path: str | Path, names: Sequence[str]) -> np.ndarray:
     values = _load_array(Path(path), names)
     if values.ndim != 1:
-        found = f"it has shape {values.shape}"
-        raise damaged(path, f"{names[0]}, one per sample", found, "write it again")
+        fault = f"it has shape {values.shape}"
+        raise damaged(path, f"{names[0]}, one per sample", fault, "save a vector")
     return values
 
 
@@ -267,7 +267,7 @@ def _load_array(path: Path, names: Collection[str]) -> np.ndarray:
 def _read_npy(path: Path, names: Collection[str]) -> np.ndarray:
     array = np.lib.format.open_memmap(path, mode="r")
     if not array.dtype.itemsize:
-        raise ValueError(f"{array.size} values of no bytes")
+        raise ValueError(f"{array.size} values of 0 bytes")
     return array
 
 

@@ -205,8 +205,8 @@ class ImageEncoder(ViewEncoder):
                 frozen = self._load()
             digest = weights_fingerprint(frozen.module)
             if digest != self.weights_sha256_:
-                own, required = self.weights_sha256_[:12], "the pickled weights"
-                cure = f"restore the weights with SHA-256 {own}, or call fit(X) again"
+                kept, required = self.weights_sha256_[:12], "the pickled weights"
+                cure = f"restore the weights with SHA-256 {kept}, or call fit(X) again"
                 raise invalid("Weights", required, digest[:12], cure)
             self._frozen = frozen
 

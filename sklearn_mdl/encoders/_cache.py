@@ -38,9 +38,9 @@ IMAGE_LIBRARIES = ("sklearn_mdl", "torch", "torchvision", "timm", "pillow", "num
 
 
 def encode(encoder: object, X: object) -> np.ndarray:
-    """Return features of X from a copy of a transformer fitted on X without labels.
+    """Fit a copy of a transformer on X without labels, and return the features of X.
 
-    A frozen transformer is not fitted again, and None and "passthrough" return X.
+    A frozen transformer is not fitted again. None and "passthrough" return X unchanged.
     """
     if keeps_data(encoder):
         return np.asarray(dense(X))
@@ -57,12 +57,12 @@ def keeps_data(encoder: object) -> bool:
 class FeatureCache:
     """A folder of cached features.
 
-    The key of a feature set contains everything that affects the features. For encoders
-    of this package that run a network, the key contains the weights, the preprocessing,
-    the layers, the pooling and the content of the input. For other transformers, it
-    contains the settings, the data and the library versions. It also contains the
-    learned state of frozen transformers, and the size and modification time of each
-    file whose path is in the data.
+    The key of a feature set contains everything that affects the features. For network
+    encoders (TimmEncoder, TorchEncoder and HiddenStatesEncoder), the key contains the
+    weights, the preprocessing, the layers, the pooling and the content of the input.
+    For other transformers, it contains the settings, the data and the library versions.
+    It also contains the learned state of frozen transformers, and the size and
+    modification time of each file whose path is in the data.
 
     A feature set is written completely or not at all. A damaged set is recomputed with
     a warning. Network encoders collect rows in a temporary file, so an interrupted
@@ -79,10 +79,11 @@ class FeatureCache:
 
     Notes
     -----
-    Computing the key reads all images, which is fast compared with encoding them. For
-    network encoders, the device and the library versions only affect the last digits of
-    features. So the file contains them, but the key does not. The key also leaves out
-    the ``forward`` code of a module in a :class:`~sklearn_mdl.encoders.TorchEncoder`.
+    Computing a network encoder's key reads the whole input, which is fast compared with
+    encoding. The device and the library versions only affect the last digits of a
+    network's features. So the file contains them, but the key does not. The key also
+    leaves out the ``forward`` code of a module, as in a
+    :class:`~sklearn_mdl.encoders.TorchEncoder`.
 
     Examples
     --------
@@ -253,7 +254,7 @@ def _extract(encoder: ViewEncoder, items: Any, part: Path) -> np.ndarray:
     """Encode items into a file, resuming an interrupted extraction."""
     rows = GrowingArray(sum(encoder.view_widths_), part, dtype="<f4")
     n_rows = rows.count_left() or 0
-    # Resume at a minibatch, since other minibatches could change the last bits.
+    # Resume after a complete minibatch, since minibatches affect the last bits.
     n_rows -= n_rows % encoder.batch_size
     if n_rows:
         rows.adopt(min(n_rows, len(items)))

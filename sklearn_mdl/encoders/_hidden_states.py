@@ -146,7 +146,7 @@ class HiddenStatesEncoder(ViewEncoder):
                 check_layers(self.module, list(cast(Sequence[str], self.layers)))
         states, _ = self._states(self._inputs(self._items(X)[:1]))
         names = [view_name(layer, place) for layer in states for place in positions]
-        widths = [own.shape[-1] for own in states.values() for _ in positions]
+        widths = [state.shape[-1] for state in states.values() for _ in positions]
         self._set_views(names, widths)
         return self
 
@@ -178,11 +178,11 @@ class HiddenStatesEncoder(ViewEncoder):
             states, real = self._states(inputs)
             vectors = [
                 pooled_positions(
-                    own[:, None].float(), real.to(own.device), positions, first
+                    state[:, None].float(), real.to(state.device), positions, first
                 )
-                for own in states.values()  # layers may be on different devices
+                for state in states.values()  # layers may be on different devices
             ]
-            rows = torch.cat([own.flatten(1).cpu() for own in vectors], 1)
+            rows = torch.cat([vector.flatten(1).cpu() for vector in vectors], 1)
             check_views(rows, slices_of(self.view_names_, self.view_widths_), first)
             yield rows.numpy()
 
@@ -247,9 +247,9 @@ class HiddenStatesEncoder(ViewEncoder):
         if not is_named:
             states = self._numbered(output)
         shape = tuple(next(iter(moved.values())).shape[:2])
-        for name, own in states.items():
-            if not isinstance(own, Tensor) or own.ndim != 3 or own.shape[:2] != shape:
-                given = tuple(getattr(own, "shape", ())) or type(own).__name__
+        for name, out in states.items():
+            if not isinstance(out, Tensor) or out.ndim != 3 or out.shape[:2] != shape:
+                given = tuple(getattr(out, "shape", ())) or type(out).__name__
                 required = f"one tensor of shape {(*shape, 'width')}"
                 cure = "choose a module that returns one vector per token"
                 raise invalid(f"The output of layer {name!r}", required, given, cure)
@@ -279,8 +279,8 @@ class HiddenStatesEncoder(ViewEncoder):
 def _padded(rows: list[Any]) -> Inputs:
     """Return token ids padded on the right, and the mask of real tokens."""
     ids = [np.asarray(row) for row in rows]
-    for row, own in zip(rows, ids, strict=True):
-        if own.ndim != 1 or own.dtype.kind not in "iu":
+    for row, values in zip(rows, ids, strict=True):
+        if values.ndim != 1 or values.dtype.kind not in "iu":
             required, cure = "lists of token ids", "pass a tokenizer for text"
             raise invalid("Rows of X without a tokenizer", required, row, cure)
     longest = max(map(len, ids))

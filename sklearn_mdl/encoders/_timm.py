@@ -151,8 +151,8 @@ def from_file(
         raise damaged(path, "weights", reason, "download it again") from error
     heads = _heads(model)
     body = {k: v for k, v in weights.items() if k.rpartition(".")[0] not in heads}
-    own = {k: v.shape for k, v in model.state_dict().items()}
-    if own == {k: v.shape for k, v in body.items()}:
+    shapes = {k: v.shape for k, v in model.state_dict().items()}
+    if shapes == {k: v.shape for k, v in body.items()}:
         model.load_state_dict(body)
         return model
     return _converted(timm, name, path, options, model, weights)
@@ -180,8 +180,8 @@ def _converted(
     try:  # with the file's number of classes, timm does not silently drop weights
         model = timm.create_model(name, pretrained=True, **options)
     except Exception as error:
-        own, given = set(body.state_dict()), set(weights)
-        if prefix := _prefix_of(own, given):
+        expected, given = set(body.state_dict()), set(weights)
+        if prefix := _prefix_of(expected, given):
             reason = f"their names begin with {prefix!r}"
             cure = (
                 f"save them without it: weights = timm.models.load_state_dict(path); "
@@ -189,7 +189,7 @@ def _converted(
                 f"weights.items() if k.startswith({prefix!r})}}, 'new.pth')"
             )
             raise damaged(path, "all weights of the model", reason, cure) from error
-        missing, unknown = sorted(own - given), sorted(given - own)
+        missing, unknown = sorted(expected - given), sorted(given - expected)
         text = f"lacks {missing[0]!r}" if missing else "holds different shapes"
         if unknown and missing:
             text += f" and holds {unknown[0]!r}"
@@ -199,11 +199,11 @@ def _converted(
     return cast(nn.Module, model)
 
 
-def _prefix_of(own: Set[str], given: Set[str]) -> str:
+def _prefix_of(expected: Set[str], given: Set[str]) -> str:
     """Return the prefix that all of the model's names have in a file, or ""."""
-    first = min(own)
+    first = min(expected)
     starts = {name.removesuffix(first) for name in given if name.endswith(first)}
-    return next((s for s in starts if {s + name for name in own} <= given), "")
+    return next((s for s in starts if {s + name for name in expected} <= given), "")
 
 
 def _mismatch(path: Path, reason: str) -> ValueError:
@@ -319,7 +319,7 @@ class TimmEncoder(ImageEncoder):
         channels = cast(Sequence[int], config["input_size"])[0]
         if channels not in (1, 3):
             name, required = f"Channels of model {self.model_name!r}", "1 or 3"
-            raise invalid(name, required, channels, "for example, pass 'resnet18'")
+            raise invalid(name, required, channels, "pass model_name='resnet18'")
         self.data_config_ = config
         layout = Layout(
             getattr(model, "output_fmt", None) == "NHWC",

@@ -81,10 +81,10 @@ def distinct_encoders(
     keys = [(_settings(e), shape) for e, shape in zip(encoders, shapes, strict=True)]
     for (settings, shape), encoder in zip(keys, encoders, strict=True):
         if (settings, shape) not in by_settings:
-            own = _fitted(encoder, shape)
-            content = json.dumps(image_encoder_of(own).fingerprint(), sort_keys=True)
+            copy = _fitted(encoder, shape)
+            content = json.dumps(image_encoder_of(copy).fingerprint(), sort_keys=True)
             key = type(encoder).__name__ + content, shape
-            by_settings[settings, shape] = by_content.setdefault(key, own)
+            by_settings[settings, shape] = by_content.setdefault(key, copy)
     return [by_settings[key] for key in keys]
 
 

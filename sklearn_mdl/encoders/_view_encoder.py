@@ -48,7 +48,7 @@ class ViewEncoder(ImageOrTextTransformer):
 
     @abstractmethod
     def _content(self, items: Any) -> object:
-        """Return JSON data that changes if a change of the items affects features."""
+        """Return a digest of everything in the items that affects features, as JSON."""
 
     @abstractmethod
     def _encode(self, items: Any, start: int) -> Iterator[np.ndarray]:
@@ -115,7 +115,7 @@ class ViewEncoder(ImageOrTextTransformer):
         ----------
         features : ndarray of shape (N, width)
         """
-        return {name: features[:, own] for name, own in self.view_slices_.items()}
+        return {name: features[:, view] for name, view in self.view_slices_.items()}
 
     def batches(self, X: object, start: int = 0) -> Iterator[np.ndarray]:
         """Encode one minibatch after the other.

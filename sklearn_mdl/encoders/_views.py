@@ -23,7 +23,7 @@ from sklearn_mdl._core.validation import invalid
 AXES = ("example", "layer", "position", "feature")
 POSITIONS = ("first", "last", "mean", "max")
 NUMBERS: dict[str | int, str | int] = {"first": 0, "last": -1}
-READ_AT_ONCE = 2**24  # numbers
+READ_AT_ONCE = 2**24  # values
 Positions = Sequence[str | int] | str | int
 
 
@@ -168,7 +168,7 @@ def pooled_positions(
     ----------
     states : Tensor of shape (n, n_layers, n_tokens, width)
     real : Tensor of shape (n, n_tokens), bool
-        True for tokens that count.
+        True for real tokens.
     positions : sequence of str or int
     start : int, default=0
         Number of the first example, used in messages.
@@ -216,7 +216,7 @@ def check_views(rows: Tensor, columns: dict[str, slice], start: int) -> None:
     if bool(rows.isfinite().all()):
         return
     row, place = (~rows.isfinite()).nonzero()[0].tolist()
-    name = next(name for name, own in columns.items() if own.start <= place < own.stop)
+    name = next(k for k, view in columns.items() if view.start <= place < view.stop)
     raise ValueError(
         f"Activations must be finite, got {rows[row, place].item()} in example "
         f"{start + row}, view {name!r}; run the model in float32 or bfloat16, or "
@@ -255,12 +255,12 @@ def _sizes(activations: Any, names: list[str]) -> dict[str, int]:
     """Return the length of each axis (1 if missing) of the array or a list's first."""
     is_list = isinstance(activations, list | tuple)
     if is_list and not activations:
-        raise invalid("activations", "at least one example", 0, "pass some examples")
-    own = [name for name in names if not (is_list and name == "example")]
-    shape = _shape(activations[0] if is_list else activations, own, "activations")
+        raise invalid("activations", "at least one example", 0, "add an example")
+    axes = [name for name in names if not (is_list and name == "example")]
+    shape = _shape(activations[0] if is_list else activations, axes, "activations")
     return {
         **dict.fromkeys(AXES, 1),
-        **dict(zip(own, shape, strict=True)),
+        **dict(zip(axes, shape, strict=True)),
         **({"example": len(activations)} if is_list else {}),
     }
 
@@ -274,15 +274,15 @@ def _parts(
         if mask is not None:
             cure = "pass each example without padding"
             raise invalid("mask", "None for a list of examples", "a mask", cure)
-        own = [name for name in names if name != "example"]
-        fixed = [name for name in own if name != "position"]
+        axes = [name for name in names if name != "example"]
+        fixed = [name for name in axes if name != "position"]
         for number, example in enumerate(activations):
             what = f"Example {number} of activations"
-            lengths = dict(zip(own, _shape(example, own, what), strict=True))
+            lengths = dict(zip(axes, _shape(example, axes, what), strict=True))
             if any(lengths[name] != sizes[name] for name in fixed):
                 required = f"like the first, with {[(k, sizes[k]) for k in fixed]}"
                 raise invalid(what, required, lengths, "leave the example out")
-            states = _in_order(example, own)[None]
+            states = _in_order(example, axes)[None]
             yield states, torch.ones(1, states.shape[2], dtype=torch.bool)
         return
     real = _checked_mask(mask, (n, sizes["position"]))

@@ -187,9 +187,9 @@ def detection_measures(
         )
     rng = np.random.default_rng(random_state)
     times = np.ones((1 + n_resamples, len(y)))
-    for own in (positive, negative):
-        chances = np.full(len(own), 1 / len(own))
-        times[1:, own] = rng.multinomial(len(own), chances, n_resamples)
+    for rows in (positive, negative):
+        chances = np.full(len(rows), 1 / len(rows))
+        times[1:, rows] = rng.multinomial(len(rows), chances, n_resamples)
     measured = _measured(y, s, times, max_fpr)
     area, precision, recall, threshold = measured[0].tolist()
     tails = [(1 - level) / 2, (1 + level) / 2]

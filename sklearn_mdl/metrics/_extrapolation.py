@@ -42,7 +42,7 @@ LAWS = (
 )
 FLAT = 0.15  # prior probability of the flat law; the other laws share the rest
 NEIGHBOURS = 4  # number of intervals on either side with equal variance, by assumption
-# No law is exact. The misfit of a mean loss has this standard deviation, as a share.
+# No law is exact. This is the standard deviation of its error, as a share of the loss.
 MISFIT = 0.02
 # The rows learned so far affect all losses. So the standard deviation of the noise is
 # multiplied by this factor, measured on draws from three datasets.
@@ -154,7 +154,7 @@ def _extrapolated(costs: Floats, n: int, level: float) -> Extrapolation:
     first = max(int(START * n_seen), 1)
     edges = np.rint(np.geomspace(first, n_seen, N_INTERVALS + 1)).astype(np.int64)
     edges = np.unique(edges)
-    # Successive losses differ by noise without a trend, with twice its variance.
+    # Differences of successive losses have no trend, and twice the noise's variance.
     noise = np.diff(costs[:, :, first - 1 :]) / np.sqrt(2)
     late = (noise[:, :, -(n_seen // 2) :] ** 2).mean((1, 2))
     curves = costs.mean(1)

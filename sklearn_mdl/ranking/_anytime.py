@@ -182,7 +182,7 @@ class LossRace:
     n_classes : int or None
         None for real labels, which only the asymptotic process accepts.
     alpha : float
-        Error probability of the race.
+        Largest error probability of the race.
     within : float or None
         The race may stop once the leader is shown to be at most this many nats per
         label worse than any remaining encoder. With None, it only stops when one
@@ -264,7 +264,7 @@ class LossRace:
         return exact_log_values(sums.totals / scale, sums.squares / scale**2)
 
     def half_widths(self, method: str | None = None) -> Floats:
-        """Return half the widths of all pairs' bounds, in nats per label."""
+        """Return the half-widths of all pairs' bounds, in nats per label."""
         sums, scale = self._of(method)
         if scale is None:
             return asymptotic_half_widths(sums.n, sums.variances, self.level)
@@ -276,7 +276,7 @@ class LossRace:
     @property
     def leader(self) -> NDArray[np.intp]:
         """The remaining encoder with the smallest mean loss."""
-        # The first remaining encoder has a difference to every other one.
+        # Every remaining encoder has been compared with the first remaining encoder.
         first = self.alive.argmax(-1)[..., None, None]
         means = np.take_along_axis(self._of()[0].means, first, axis=-1)[..., 0]
         return np.asarray(np.where(self.alive, means, np.inf).argmin(-1))
@@ -348,7 +348,7 @@ def forecast_stop(
     n_draws: int = 64,
     random_state: int = 0,
 ) -> Floats:
-    """Simulate how many more labels a race takes if encoders stop improving.
+    """Simulate how many more labels a race takes if losses keep their distribution.
 
     Future losses are drawn from the second half of the counted labels. To include the
     uncertainty of that half's means, each draw first resamples the half itself.

@@ -72,7 +72,7 @@ def bayesian_signed_rank(
 
         first      sum of w_i w_j over i, j with z_i + z_j < -2 log(1 + rope)
         second     sum of w_i w_j over i, j with z_i + z_j > +2 log(1 + rope)
-        equivalent the rest,
+        equivalent the rest .
 
     If ``z_i + z_j`` equals a bound, half of ``w_i w_j`` counts on either side. The
     largest region wins the draw, and equally large regions share the draw. The

@@ -238,7 +238,7 @@ def average_ranks(scores: ArrayLike) -> NDArray[np.float64]:
     ----------
     scores : array-like of shape (n_datasets, n_encoders)
         One finite score per dataset and encoder, such as a codelength. Lower is better.
-        Scores need the same unit within a row only.
+        Only the scores of the same row need the same unit.
 
     Returns
     -------

@@ -394,7 +394,7 @@ def rank_intervals(
 
 
 def shares_best(scores: _pairs.Floats) -> _pairs.Floats:
-    """Return the share of rows in which each column is lowest; ties share a row."""
+    """Return each column's share of rows in which it is lowest. Ties share a row."""
     best = scores == scores.min(axis=1, keepdims=True)
     shares: _pairs.Floats = (best / best.sum(axis=1, keepdims=True)).mean(axis=0)
     return shares

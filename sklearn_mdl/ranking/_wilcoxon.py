@@ -178,7 +178,7 @@ def holm_adjusted(p_values: ArrayLike) -> _pairs.Floats:
 
 
 def _ranks_of_sizes(ratios: _pairs.Floats) -> _pairs.Floats:
-    """Rank the absolute log ratios of each row, with mean ranks for ties, 0 for 0."""
+    """Rank each row's absolute log ratios. Ties share mean ranks, and zeros get 0."""
     sizes = np.abs(ratios)
     order = np.argsort(sizes, axis=1)
     steps = np.diff(np.take_along_axis(sizes, order, axis=1), axis=1, prepend=0.0)

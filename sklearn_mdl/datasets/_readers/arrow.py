@@ -38,11 +38,11 @@ def read_saved(folder: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
     folders = {"": folder}
     if (folder / SPLITS).is_file():
         with _written(folder / SPLITS):
-            there = json.loads((folder / SPLITS).read_text(encoding="utf-8"))["splits"]
-            there = [str(name) for name in there]
-        chosen = parts.chosen_splits(there, wanted, folder)
+            names = json.loads((folder / SPLITS).read_text(encoding="utf-8"))["splits"]
+            names = [str(name) for name in names]
+        chosen = parts.chosen_splits(names, wanted, folder)
         folders = {split: parts.named_in(folder, split) for split in chosen}
-    tables = {split: _read_arrow(own) for split, own in folders.items()}
+    tables = {split: _read_arrow(place) for split, place in folders.items()}
     return _parts(folder.name, tables, wanted, folder)
 
 
@@ -146,8 +146,8 @@ def _parts(
         encoders = [field.name for field in schema if is_vector(pa, field.type)]
         if not encoders:
             types = {field.name: str(field.type) for field in schema}
-            required, found = "a column of lists of numbers", f"it holds {types}"
-            raise damaged(place, required, found, "store one list per row")
+            required, fault = "a column of lists of numbers", f"it holds {types}"
+            raise damaged(place, required, fault, "store one list per row")
         scalars = [f.name for f in schema if not pa.types.is_nested(f.type)]
         key, column = parts.id_and_label(scalars, wanted, place)
         columns = {
@@ -158,7 +158,7 @@ def _parts(
         labels, known = parts.labels_of(_named(schema, column, columns[column]))
         groups = parts.groups_in(columns, wanted, place)
         ids = None if key is None else parts.texts_of(columns[key], "ids")
-        counts = ", ".join(f"{name} {len(own)}" for name, own in tables.items() if name)
+        counts = ", ".join(f"{k} {len(v)}" for k, v in tables.items() if k)
         splits = f"; splits: {counts}" if counts else ""
         note = f"labels are column {column!r}{splits}"
         rest = labels, known, ids, note, groups

@@ -40,8 +40,8 @@ def read_manifest(folder: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
     table = read_csv(path)
     if not {"origin", "embeddings"} <= set(table):
         cure = "predict with eva's ClassificationEmbeddingsWriter"
-        found = f"it holds {list(table)}"
-        raise damaged(path, "the columns origin and embeddings", found, cure)
+        fault = f"it holds {list(table)}"
+        raise damaged(path, "the columns origin and embeddings", fault, cure)
     candidates = [name for name in table if name not in _OWN]
     column = parts.label_column(candidates, wanted, path)
     splits = table.get("split", [""] * len(table["origin"]))
@@ -50,8 +50,8 @@ def read_manifest(folder: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
     table = {name: [cells[row] for row in rows] for name, cells in table.items()}
     origins = Counter(table["origin"])
     if len(origins) < len(rows):
-        found = f"{origins.most_common(1)[0][0]!r} occurs twice"
-        raise damaged(path, "each origin once", found, "keep one row for each origin")
+        fault = f"{origins.most_common(1)[0][0]!r} occurs twice"
+        raise damaged(path, "each origin once", fault, "keep one row for each origin")
     labels, known = parts.labels_of(parts.parsed(table[column]))
     files = [parts.named_in(folder, file) for file in table["embeddings"]]
     features = _read_vectors(files)
@@ -115,8 +115,8 @@ def _read_vector(path: Path) -> np.ndarray:
         content = torch.load(path, map_location="cpu", weights_only=True)
     tensors = content if isinstance(content, list) else [content]
     if len(tensors) != 1 or not isinstance(tensors[0], torch.Tensor):
-        found = f"it holds {sorted({type(tensor).__name__ for tensor in tensors})}"
-        raise damaged(path, "one tensor", found, "average over the patches of a slide")
+        fault = f"it holds {sorted({type(tensor).__name__ for tensor in tensors})}"
+        raise damaged(path, "one tensor", fault, "average over the patches of a slide")
     with readable(path, "a plain tensor", "save tensor.contiguous()", *_UNREADABLE):
         tensor = tensors[0].detach()
         if tensor.numel() * tensor.element_size() > path.stat().st_size:
@@ -125,6 +125,6 @@ def _read_vector(path: Path) -> np.ndarray:
         array: np.ndarray = tensor.numpy()
     array = array[0] if array.ndim == 2 and len(array) == 1 else array
     if array.ndim != 1:
-        found = f"its shape is {array.shape}"
-        raise damaged(path, "one vector", found, "average over patches first")
+        fault = f"its shape is {array.shape}"
+        raise damaged(path, "one vector", fault, "average over patches first")
     return array

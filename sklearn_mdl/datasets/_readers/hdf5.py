@@ -94,13 +94,13 @@ def _read(item: h5py.Dataset) -> np.ndarray:
 def _check_size(item: h5py.Dataset) -> None:
     home = Path(item.file.filename)
     if item.is_virtual or item.external:
-        found, cure = f"{item.name} is in other files", "copy it into this file"
-        raise damaged(home, "the arrays that it names", found, cure)
+        fault, cure = f"{item.name} is in other files", "copy it into this file"
+        raise damaged(home, "the arrays that it names", fault, cure)
     stored = min(item.id.get_storage_size(), home.stat().st_size)
     n_bytes = item.size * item.dtype.itemsize
     if n_bytes > MOST_TO_ONE * stored:
-        found = f"{item.name} needs {n_bytes} bytes and has {stored}"
-        raise damaged(home, "the arrays that it names", found, "write it again")
+        fault = f"{item.name} needs {n_bytes} bytes and has {stored}"
+        raise damaged(home, "the arrays that it names", fault, "write it again")
 
 
 # Embeddings by id
@@ -121,8 +121,8 @@ def read_by_id(path: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
     if wanted.groups is not None:
         groups = dict(zip(columns[key], columns[wanted.groups], strict=True))
     if len(labels) < len(columns[key]):
-        found = f"{len(columns[key]) - len(labels)} rows repeat an id"
-        raise damaged(table, f"distinct ids in {key!r}", found, "keep one row per id")
+        fault = f"{len(columns[key]) - len(labels)} rows repeat an id"
+        raise damaged(table, f"distinct ids in {key!r}", fault, "keep one row per id")
     dataset = path.name if path.is_dir() else table.stem
     return [_labelled(dataset, file, labels, groups, table) for file in files]
 
@@ -147,15 +147,15 @@ def _labelled(
     table: Path,
 ) -> parts.Part:
     ids, features = _read_vectors(path)
-    found, known = parts.labels_of([labels.get(name) for name in ids])
+    values, known = parts.labels_of([labels.get(name) for name in ids])
     n_unused = len(labels.keys() - set(ids))
     note = f"{n_unused} ids of {table.name} have no embedding in {path.name}"
     # An id without a label raises an error or is dropped, so its group is not used.
     named = None
     if groups is not None:
-        own = [groups.get(name, f"without a label: {name}") for name in ids]
-        named = parts.groups_of(own, table)
-    rest = found, known, parts.texts_of(ids, "ids"), note if n_unused else "", named
+        texts = [groups.get(name, f"without a label: {name}") for name in ids]
+        named = parts.groups_of(texts, table)
+    rest = values, known, parts.texts_of(ids, "ids"), note if n_unused else "", named
     return parts.Part(dataset, path.stem, features, *rest)
 
 
@@ -165,8 +165,8 @@ def _read_vectors(path: Path) -> tuple[list[str], np.ndarray]:
         entries = {key: item for key, item in file.items() if hasattr(item, "shape")}
         if not entries:
             cure = "store each embedding as file[id] = vector"
-            found = f"it holds {list(file)[:5]}"
-            raise damaged(path, "an HDF5 dataset for each id", found, cure)
+            fault = f"it holds {list(file)[:5]}"
+            raise damaged(path, "an HDF5 dataset for each id", fault, cure)
         first = next(iter(entries.values()))
         width = first.shape[-1] if first.shape else 0
         for key, item in entries.items():
@@ -198,8 +198,8 @@ def read_h5ad(path: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
     """Read the arrays in ``obsm`` and a column of ``obs``."""
     with opened(path) as file:
         if not all(hasattr(file.get(name), "keys") for name in ("obs", "obsm")):
-            found, cure = f"it holds {list(file)}", "write it with AnnData.write_h5ad"
-            raise damaged(path, "obs and obsm of an AnnData", found, cure)
+            fault, cure = f"it holds {list(file)}", "write it with AnnData.write_h5ad"
+            raise damaged(path, "obs and obsm of an AnnData", fault, cure)
         obs, obsm = file["obs"], file["obsm"]
         index = _attribute(obs, "_index", "_index")
         names = [n for n in obs if n not in (index, "__categories", "_index")]
@@ -225,9 +225,9 @@ def encoders_of(
 ) -> list[parts.Part]:
     """Return a part for each array (n_cells, width), all with the same other fields."""
     if not arrays:
-        found = f"it holds {skipped or 'none'}"
+        fault = f"it holds {skipped or 'none'}"
         required = "dense arrays (n_cells, width)"
-        raise damaged(place, required, found, "add one array for each encoder")
+        raise damaged(place, required, fault, "add one array for each encoder")
     note = f"labels are obs[{column!r}]"
     if skipped:
         note += f"; skipped, since they are not dense tables: {skipped}"

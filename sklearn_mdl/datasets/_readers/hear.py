@@ -56,25 +56,25 @@ def read_task(folder: Path, wanted: ReadRequest) -> list[Part]:
     kind = metadata.get("embedding_type") if isinstance(metadata, dict) else None
     if kind != "scene":
         cure = "average over time and save .npy files"
-        found = f"its embeddings are of type {kind!r}"
-        raise damaged(folder, "one embedding per sound ('scene')", found, cure)
+        fault = f"its embeddings are of type {kind!r}"
+        raise damaged(folder, "one embedding per sound ('scene')", fault, cure)
     files = folder.glob("*" + _EMBEDDINGS)
-    there = [file.name.removesuffix(_EMBEDDINGS) for file in files]
-    listed = [name for name in metadata.get("splits") or [] if name in there]
-    splits = chosen_splits(listed or sorted(there), wanted, folder)
+    saved = [file.name.removesuffix(_EMBEDDINGS) for file in files]
+    listed = [name for name in metadata.get("splits") or [] if name in saved]
+    splits = chosen_splits(listed or sorted(saved), wanted, folder)
     if not splits:
         raise damaged(folder, f"a file SPLIT{_EMBEDDINGS}", "it has none", _CURE)
     blocks = [_read_block(folder, split) for split in splits]
-    own_labels = [_read_labels(folder, split) for split in splits]
-    for split, block, own in zip(splits, blocks, own_labels, strict=True):
-        if len(block) != len(own) or block.shape[1] != blocks[0].shape[1]:
-            found = f"{split!r} has shape {block.shape} for {len(own)} labels"
+    split_labels = [_read_labels(folder, split) for split in splits]
+    for split, block, rows in zip(splits, blocks, split_labels, strict=True):
+        if len(block) != len(rows) or block.shape[1] != blocks[0].shape[1]:
+            fault = f"{split!r} has shape {block.shape} for {len(rows)} labels"
             required = "embeddings of equal length, each with a label"
-            raise damaged(folder, required, found, _CURE)
+            raise damaged(folder, required, fault, _CURE)
     features = blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
-    labels, known = labels_of([label for own in own_labels for label in own])
-    sizes = zip(splits, own_labels, strict=True)
-    counts = ", ".join(f"{split} {len(own)}" for split, own in sizes)
+    labels, known = labels_of([label for rows in split_labels for label in rows])
+    sizes = zip(splits, split_labels, strict=True)
+    counts = ", ".join(f"{split} {len(rows)}" for split, rows in sizes)
     names = folder.name, folder.parent.name
     return [Part(*names, features, labels, known, note=f"splits: {counts}")]
 
@@ -95,8 +95,8 @@ def _read_block(folder: Path, split: str) -> np.ndarray:
     is_shape = isinstance(shape, list) and len(shape) == 2
     is_shape = is_shape and all(type(n) is int and n > 0 for n in shape)
     if not is_shape or 4 * math.prod(shape) != path.stat().st_size:
-        found = f"it has {path.stat().st_size} bytes"
-        raise damaged(path, f"float32 numbers of shape {shape}", found, _CURE)
+        fault = f"it has {path.stat().st_size} bytes"
+        raise damaged(path, f"float32 numbers of shape {shape}", fault, _CURE)
     return np.memmap(path, np.float32, "r", shape=tuple(shape))
 
 
@@ -112,11 +112,11 @@ def _read_labels(folder: Path, split: str) -> list[object]:
         _check_places(content)
         rows = _PlainUnpickler(io.BytesIO(content)).load()
     if not isinstance(rows, list):
-        found = f"it holds a {type(rows).__name__}"
-        raise damaged(path, "a list with an entry for each sound", found, _CURE)
+        fault = f"it holds a {type(rows).__name__}"
+        raise damaged(path, "a list with an entry for each sound", fault, _CURE)
     labels = [row if isinstance(row, list) else [row] for row in rows]
     several = [len(row) for row in labels if len(row) != 1]
     if several:
-        found = f"{len(several)} sounds have another number, such as {several[0]}"
-        raise damaged(path, "one label per sound", found, "use a MultiOutputSwitcher")
+        fault = f"{len(several)} sounds have another number, such as {several[0]}"
+        raise damaged(path, "one label per sound", fault, "use a MultiOutputSwitcher")
     return [row[0] for row in labels]

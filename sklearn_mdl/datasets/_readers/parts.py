@@ -103,8 +103,8 @@ def named_in(folder: Path, name: str) -> Path:
     """
     path = Path(os.path.normpath(folder / name))
     if not path.is_relative_to(os.path.normpath(folder)):
-        required, found = "only names of files inside it", f"it names {name!r}"
-        raise damaged(folder, required, found, "move that file into the folder")
+        required, fault = "only names of files inside it", f"it names {name!r}"
+        raise damaged(folder, required, fault, "move that file into the folder")
     return path
 
 
@@ -130,22 +130,22 @@ def label_column(columns: Iterable[str], wanted: ReadRequest, place: object) -> 
         If the label column or the group column does not exist, or if the choice is
         ambiguous. The error lists the columns.
     """
-    there = list(columns)
-    if wanted.groups is not None and wanted.groups not in there:
-        raise invalid("groups", f"one of {there} in {place}", wanted.groups, "pass one")
-    there = [name for name in there if name != wanted.groups]
-    if wanted.label in there:
+    names = list(columns)
+    if wanted.groups is not None and wanted.groups not in names:
+        raise invalid("groups", f"one of {names} in {place}", wanted.groups, "pass one")
+    names = [name for name in names if name != wanted.groups]
+    if wanted.label in names:
         return str(wanted.label)
-    candidates = there
+    candidates = names
     if wanted.label is None:
-        candidates = [name for name in LABEL_NAMES if name in there] or there
+        candidates = [name for name in LABEL_NAMES if name in names] or names
         if len(candidates) == 1:
             return candidates[0]
-    if not there:
+    if not names:
         cure = "add an array or column named y"
         raise damaged(place, "labels", "it only holds features", cure)
     cure = f"pass one of these columns of {place} as label (--label)"
-    raise invalid("label", f"one of {there}", wanted.label, cure)
+    raise invalid("label", f"one of {names}", wanted.label, cure)
 
 
 def id_and_label(
@@ -173,8 +173,8 @@ def groups_of(values: Sequence[object], place: object) -> np.ndarray:
     """
     _, known = labels_of([v if v is None or v != v else str(v) for v in values])
     if not known.all():
-        found = f"{int(np.sum(~known))} of {len(known)} rows have none"
-        raise damaged(place, "a group for every row", found, "add the missing groups")
+        fault = f"{int(np.sum(~known))} of {len(known)} rows have none"
+        raise damaged(place, "a group for every row", fault, "add the missing groups")
     return texts_of(values, "groups")
 
 
@@ -184,16 +184,16 @@ def masked(values: Iterable[object], known: Iterable[object]) -> list[object]:
 
 
 def chosen_splits(
-    there: Sequence[str], wanted: ReadRequest, place: object
+    names: Sequence[str], wanted: ReadRequest, place: object
 ) -> list[str]:
     """Return the requested splits, or all splits if none were requested."""
     if wanted.splits is None:
-        return list(there)
-    unknown = [name for name in wanted.splits if name not in there]
+        return list(names)
+    unknown = [name for name in wanted.splits if name not in names]
     if unknown:
         cure = f"pass only splits in {place} (--splits)"
-        raise invalid("splits", f"among {list(there)}", unknown[0], cure)
-    return [name for name in there if name in wanted.splits]
+        raise invalid("splits", f"among {list(names)}", unknown[0], cure)
+    return [name for name in names if name in wanted.splits]
 
 
 def labels_of(values: Sequence[object]) -> tuple[np.ndarray, np.ndarray]:
@@ -216,8 +216,8 @@ def labels_of(values: Sequence[object]) -> tuple[np.ndarray, np.ndarray]:
         raise invalid("labels", required, given, "convert all labels to one type")
     if not present:
         return np.zeros(len(values), dtype=np.int64), known
-    own = iter(present)
-    filled = [next(own) if k else present[0] for k in known]
+    labels = iter(present)
+    filled = [next(labels) if k else present[0] for k in known]
     return (texts_of(filled, "labels") if kinds == {str} else np.asarray(filled)), known
 
 
@@ -269,10 +269,10 @@ def joined(kind: str, parts: Sequence[Part], missing: str) -> Representations:
     for part in parts:
         _check_part(part)
         by_dataset.setdefault(part.dataset, []).append(part)
-    for name, own in by_dataset.items():
-        notes = [part.note for part in own if part.note]
+    for name, members in by_dataset.items():
+        notes = [part.note for part in members if part.note]
         representations.notes.extend(f"{name}: {note}" for note in dict.fromkeys(notes))
-        aligned = _aligned(own, missing, representations.notes)
+        aligned = _aligned(members, missing, representations.notes)
         first = aligned[0]
         for part in aligned[1:]:
             _check_same_labels(first, part)
@@ -293,10 +293,10 @@ def joined(kind: str, parts: Sequence[Part], missing: str) -> Representations:
 def _check_part(part: Part) -> None:
     X = part.features
     if X.ndim != 2 or X.dtype.kind not in "biuf" or not X.size:
-        found = f"it holds {X.dtype} in shape {X.shape}"
-        raise damaged(_named(part), "rows of real numbers", found, "save such rows")
+        fault = f"it holds {X.dtype} in shape {X.shape}"
+        raise damaged(_named(part), "rows of real numbers", fault, "save such rows")
     lengths = {len(part.features), len(part.labels)}
-    lengths |= {len(own) for own in (part.ids, part.groups) if own is not None}
+    lengths |= {len(v) for v in (part.ids, part.groups) if v is not None}
     if len(lengths) > 1:
         raise ValueError(
             f"Every embedding must have a label, got {len(part.features)} embeddings "
@@ -322,8 +322,8 @@ def _aligned(parts: list[Part], missing: str, notes: list[str]) -> list[Part]:
             f"{_named(first)} and {_named(unlike[0])} differ; add unique ids"
         )
     ids = [np.asarray(part.ids).tolist() for part in parts]
-    places = [{name: row for row, name in enumerate(own)} for own in ids]
-    common = [name for name in places[0] if all(name in own for own in places)]
+    places = [{name: row for row, name in enumerate(names)} for names in ids]
+    common = [name for name in places[0] if all(name in rows for rows in places)]
     n_all = len(set().union(*places))
     n_lost = n_all - len(common)
     if n_lost and (missing == "raise" or not common):
@@ -334,8 +334,8 @@ def _aligned(parts: list[Part], missing: str, notes: list[str]) -> list[Part]:
     if n_lost:
         notes.append(f"{first.dataset}: dropped {n_lost} rows that lack an encoder")
     return [
-        _taken(part, np.array([own[name] for name in common], dtype=np.intp))
-        for part, own in zip(parts, places, strict=True)
+        _taken(part, np.array([rows[name] for name in common], dtype=np.intp))
+        for part, rows in zip(parts, places, strict=True)
     ]
 
 
@@ -365,7 +365,7 @@ def _check_same_labels(first: Part, part: Part) -> None:
 
 
 def _with_labels(parts: list[Part], missing: str, notes: list[str]) -> list[Part]:
-    """Drop rows without a label, or raise as `missing` says."""
+    """Drop rows without a label, or raise if `missing` is "raise"."""
     known, name = parts[0].known, parts[0].dataset
     if known is None or known.all():
         return parts

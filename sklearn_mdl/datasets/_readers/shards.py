@@ -193,9 +193,9 @@ def _batches(pa: Any, path: Path) -> Iterator[Any]:
         yield from pa.ipc.open_stream(source)
 
 
-def _named(there: Sequence[str], wanted: str | None, what: str, path: Path) -> str:
-    if wanted in there:
+def _named(names: Sequence[str], wanted: str | None, what: str, path: Path) -> str:
+    if wanted in names:
         return str(wanted)
-    if wanted is None and len(there) == 1:
-        return there[0]
-    raise invalid(f"{what} of {path}", f"one of {list(there)}", wanted, "pass one")
+    if wanted is None and len(names) == 1:
+        return names[0]
+    raise invalid(f"{what} of {path}", f"one of {list(names)}", wanted, "pass one")

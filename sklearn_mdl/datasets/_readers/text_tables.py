@@ -26,12 +26,12 @@ def read_csv(path: Path) -> dict[str, list[str]]:
         header, *rows = csv.reader(file)
     twice = [name for i, name in enumerate(header) if name in header[:i]]
     if twice:
-        found = f"its header names {twice[0]!r} twice"
-        raise damaged(path, "a name for each column", found, "rename one of them")
+        fault = f"its header names {twice[0]!r} twice"
+        raise damaged(path, "a name for each column", fault, "rename one of them")
     rows = [row for row in rows if row]
     wrong = [i for i, row in enumerate(rows, 2) if len(row) != len(header)]
     if wrong or not rows:
-        found = f"row {wrong[0]} has another number" if wrong else "it has no row"
+        fault = f"row {wrong[0]} has another number" if wrong else "it has no row"
         required = f"rows of {len(header)} cells, as in its header"
-        raise damaged(path, required, found, "save it again")
+        raise damaged(path, required, fault, "save it again")
     return {name: [row[i] for row in rows] for i, name in enumerate(header)}

@@ -90,7 +90,7 @@ def pets(task: data.VtabTask, folder: Path) -> data.VtabData:
 
 
 def retinopathy(task: data.VtabTask, folder: Path) -> data.VtabData:
-    """Read photographs of eyes, processed as by the winner of the competition."""
+    """Read photographs of eyes, processed by the method that won the competition."""
     folder = folder / "diabetic-retinopathy"
     test, solution = folder / "test", folder / "retinopathy_solution.csv"
     parts = [

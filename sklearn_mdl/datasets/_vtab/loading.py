@@ -1,4 +1,4 @@
-"""Loading of a task by its name from a folder."""
+"""Loader of VTAB tasks from a folder of files."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from sklearn_mdl.datasets._vtab import data
 
-# The first four bytes of a file give the type of its numbers, as its authors document.
+# The first four bytes of a file give the number type, as documented by the authors.
 TYPES: dict[int, np.dtype] = {
     0x1E3D4C51: np.dtype("<f4"),
     0x1E3D4C53: np.dtype("<f8"),
@@ -23,7 +23,7 @@ READ_AT_ONCE = 256  # pairs of images
 
 
 def smallnorb(task: data.VtabTask, folder: Path) -> data.VtabData:
-    """Read the left camera's images, labelled with its azimuth or elevation."""
+    """Read the left camera's images, labelled with one of the camera's angles."""
     parts = []
     for name, file in ((data.TRAIN, task.files[0]), (data.TEST, task.files[2])):
         stem = file.removesuffix("-dat.mat")

@@ -79,7 +79,7 @@ def masked_crc(content: bytes) -> int:
 
 
 def crc32c(content: bytes) -> int:
-    """Compute Castagnoli's checksum bit by bit. Each record only needs 8 bytes."""
+    """Compute Castagnoli's checksum bit by bit, which is fast enough for 8 bytes."""
     crc = 0xFFFFFFFF
     for byte in content:
         crc ^= byte

@@ -1,4 +1,4 @@
-"""Photographs of eyes, processed like the winner of the Kaggle competition of 2015.
+"""Photographs of eyes, processed by the method that won Kaggle's 2015 competition.
 
 VTAB uses the data after this processing ("btgraham-300" of TensorFlow Datasets). Eyes
 are scaled to the same radius, their local average is subtracted, and pixels beyond nine

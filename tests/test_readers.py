@@ -797,7 +797,7 @@ def test_shards_are_laid_out_in_order_in_one_map(kind, tmp_path):
     ("names", "options", "sentence"),
     [
         ([], {}, "shards must be at least one file"),
-        (["a.csv"], {}, r"shards must be \.parquet, .* got .*a\.csv"),
+        (["a.csv"], {}, r"shards must be a \.parquet, .* got .*a\.csv"),
         (["damaged.parquet"], {}, r"damaged\.parquet must hold a table of parquet"),
         (["damaged.safetensors"], {}, "must hold safetensors, .* write it again"),
         (["deep.parquet"], {"features": "x"}, r"must be one of \['rows'\], got 'x'"),

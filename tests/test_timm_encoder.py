@@ -350,7 +350,7 @@ def test_a_model_of_a_hub_is_left_to_the_hub():
     ("name", "match"),
     [
         ("resnot18", r"pass one of \['resnet18'"),
-        ("resnet18.none", r"weights of timm .* choose from \['resnet18.a1_in1k'"),
+        ("resnet18.none", r"weights in timm .* choose from \['resnet18.a1_in1k'"),
     ],
 )
 def test_names_that_timm_does_not_know_are_refused(name, match):

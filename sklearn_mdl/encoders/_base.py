@@ -137,7 +137,7 @@ class ImageEncoder(ViewEncoder):
         return [len(items), images_fingerprint(items)]
 
     def _encode(self, items: Images, start: int) -> Iterator[np.ndarray]:
-        """Yield features by minibatch."""
+        """Yield the features of one minibatch at a time."""
         self._load_once(items)
         for batch in self._encoded(items, range(start, len(items))):
             yield np.concatenate(list(batch.values()), axis=1)

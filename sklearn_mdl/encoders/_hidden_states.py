@@ -130,8 +130,8 @@ class HiddenStatesEncoder(ViewEncoder):
         Raises
         ------
         ValueError
-            If a layer or position does not exist, or if the model or the tokenizer
-            returns something that cannot be used.
+            If a layer or position does not exist, or if the output of the model or the
+            tokenizer is invalid.
         TypeError
             If the model cannot be called with these inputs.
         """

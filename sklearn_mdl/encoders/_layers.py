@@ -17,7 +17,7 @@ Vectors = dict[str, Tensor]  # tensors (N, width), keyed by view name
 
 
 class Layout(NamedTuple):
-    """Order of axes and tokens in the outputs of a model's layers."""
+    """Order of axes and tokens in layer outputs."""
 
     channels_last: bool = False  # maps are (N, H, W, C), not (N, C, H, W)
     n_prefix_tokens: int = 0  # tokens before the patches

@@ -55,11 +55,11 @@ def check_name(timm: ModuleType, name: str) -> None:
     architecture, _, tag = name.partition(".")
     if not timm.is_model(architecture):
         near = get_close_matches(architecture, timm.list_models(), n=3, cutoff=0.0)
-        required = f"a model of timm {timm.__version__}"
+        required = f"the name of a model in timm {timm.__version__}"
         raise invalid("model_name", required, name, f"pass one of {near}")
     known = timm.list_pretrained(f"{architecture}.*")
     if tag and name not in known:
-        required = f"weights of timm {timm.__version__}"
+        required = f"the name of weights in timm {timm.__version__}"
         raise invalid("model_name", required, name, f"choose from {known[:5]}")
 
 

@@ -49,7 +49,7 @@ class EscapeCode:
         return (len(self._seen) - 0.5) / n_rows
 
     def observe(self, label: int) -> float:
-        """Learn a row's class, and return the nats that code whether it is new."""
+        """Learn a row's class, and return the cost of coding whether it is new."""
         probability, is_new = self.probability, label >= self.n_classes
         self.probabilities.append(probability)
         self._seen.add(label)

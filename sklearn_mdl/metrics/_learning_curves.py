@@ -225,10 +225,10 @@ def sample_complexity(
     Returns
     -------
     complexity : CurveReading
-        For a run, the end of the first interval from which on no mean exceeds
-        `epsilon`, so a few lucky predictions have no effect. With `sizes`, the first
-        size from which on no loss exceeds `epsilon`. If there is no such interval or
-        size, the number of labels learned at the end, as a lower bound.
+        For a run, the end of the first interval such that its mean and all later means
+        are at most `epsilon`. So a few lucky predictions have no effect. With `sizes`,
+        the first size such that its loss and all later losses are at most `epsilon`. If
+        there is none, the number of labels learned at the end, as a lower bound.
 
     Raises
     ------

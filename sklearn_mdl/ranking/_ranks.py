@@ -150,7 +150,7 @@ def rank_groups(
         cure = "pass one rank per encoder"
         raise _pairs.invalid("average_ranks", required, given.tolist(), cure)
     if not critical_difference > 0:
-        cure = "take it from nemenyi_critical_difference(...)"
+        cure = "pass nemenyi_critical_difference(n_encoders, n_datasets)"
         raise _pairs.invalid(
             "critical_difference", "positive", critical_difference, cure
         )

@@ -24,7 +24,7 @@ from sklearn_mdl.datasets._readers import parts
 
 STATE, SPLITS = "state.json", "dataset_dict.json"
 _NEEDS = "pyarrow", "load_representations", "readers"
-# Names of splits and of their shards.
+# Matches file names of splits and of their shards.
 _SPLIT = re.compile(
     r"(train|validation|valid|val|dev|test)(-\d+-of-\d+)?|.*-\d+-of-\d+"
 )

@@ -118,7 +118,7 @@ def _kind(labels: np.ndarray) -> str:
 
 def _checked(path: Path, X: np.ndarray, y: np.ndarray) -> Block:
     """Return rows and labels, or raise for non-finite values and missing labels."""
-    with readable(path, "finite rows, each with a label", "fix them", ValueError):
+    with readable(path, "finite rows, each with a label", "drop the rest", ValueError):
         check_finite(X, None)
         if y.dtype.kind == "f" and np.isnan(y).any():
             raise ValueError(f"{int(np.isnan(y).sum())} labels are NaN")
@@ -130,7 +130,8 @@ def _blocks_of(path: Path, features: str | None, label: str | None) -> Iterator[
         return _tensors(path, features, label)
     if path.suffix in (".parquet", ".arrow"):
         return _tables(path, features, label)
-    raise invalid("shards", ".parquet, .arrow or .safetensors", str(path), "convert it")
+    required, cure = "a .parquet, .arrow or .safetensors file", "convert the file"
+    raise invalid("shards", required, str(path), cure)
 
 
 def _tensors(path: Path, features: str | None, label: str | None) -> Iterator[Block]:

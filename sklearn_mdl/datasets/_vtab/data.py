@@ -76,7 +76,7 @@ class VtabData:
         return replace(self, images=self.images.take(rows), y=self.y[rows], parts=parts)
 
     def split(self) -> tuple[VtabData, VtabData]:
-        """Return the train and validation parts together, and the test part.
+        """Return the joined train and validation parts, and the test part.
 
         Raises
         ------

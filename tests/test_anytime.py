@@ -375,7 +375,7 @@ def test_e_values_of_datasets_combine_by_claim():
     assert_array_equal(combined_e_values(values, "on every one"), [2.0, 0.5])
     assert combined_e_values([10**10, 10**10], "on at least one") == 1e20
     for bad in ([], [-1.0], [np.nan], 3.0):
-        with pytest.raises(ValueError, match="must be at least 0"):
+        with pytest.raises(ValueError, match="number of at least 0 for each"):
             combined_e_values(bad, "on every one")
     with pytest.raises(ValueError, match="claim must be one of"):
         combined_e_values(values, "on some")

@@ -352,7 +352,7 @@ class TestReadersOfCurves:
             ([0.5, 0.4, 0.3], [1, 3, 2], "two or more increasing integers"),
             ([0.5, 0.4], [1.0, 2.0], "two or more increasing integers"),
             ([0.5, 0.4], [-1, 2], "two or more increasing integers"),
-            ([0.5], [1, 2], r"`losses` must be .* got \(1,\); give one loss for each"),
+            ([0.5], [1, 2], r"`losses` must be .* got \(1,\); pass one loss for each"),
             ([0.5, -0.4], [1, 2], "`losses` must be at least 0"),
         ],
     )

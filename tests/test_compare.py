@@ -126,7 +126,7 @@ def test_a_name_of_timm(tmp_path, monkeypatch):
         Image.fromarray(image).save(path)
     found = names(["test_resnet.r160_in1k"], list(map(str, paths)), [0, 1] * 3)
     assert found == ["test_resnet.r160_in1k"]
-    with pytest.raises(ValueError, match=r"model of timm .*got 'rasnet18'; pass one"):
+    with pytest.raises(ValueError, match=r"model in timm .*got 'rasnet18'; pass one"):
         compare(["rasnet18"], pixels, [0, 1] * 3)
 
 

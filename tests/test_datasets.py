@@ -84,7 +84,7 @@ def test_known_names_are_found_among_others(tmp_path, suffix, x_name, y_name):
 @pytest.mark.parametrize("load", [load_features, load_labels])
 def test_unknown_suffix_is_refused(tmp_path, load):
     (tmp_path / "a.csv").write_text("1,2")
-    with pytest.raises(ValueError, match=r"path must .* \.npz.* store it as one"):
+    with pytest.raises(ValueError, match=r"path must .* \.npz.* numpy.save"):
         load(tmp_path / "a.csv")
 
 
@@ -232,7 +232,7 @@ def test_dataset_without_features_is_named(tmp_path):
 def test_same_name_with_two_suffixes_is_refused(tmp_path, stem):
     study(tmp_path)
     store(tmp_path / "cifar" / f"{stem}.safetensors", FEATURES)
-    match = f"cifar must .*'{stem}.npy' and '{stem}.safetensors' .* remove one"
+    match = f"cifar must .*'{stem}.npy' and '{stem}.safetensors'; remove one"
     with pytest.raises(ValueError, match=match):
         load_feature_directory(tmp_path)
 

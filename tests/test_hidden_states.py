@@ -169,15 +169,15 @@ def test_a_ranking_takes_texts(model, tmp_path):
         ({"layers": ["layers.0.norm1", ""]}, "layer"),
         ({"positions": "cls"}, "positions must be"),
         ({"positions": -2}, "Example 1 must have at least 2 tokens for position -2"),
-        ({"tokenizer": None}, "X without a tokenizer must be rows of token ids"),
-        ({"tokenizer": lambda rows: {"input_ids": rows}}, "a function to named"),
+        ({"tokenizer": None}, "X without a tokenizer must be lists of token ids"),
+        ({"tokenizer": lambda rows: {"input_ids": rows}}, "one that returns named"),
         (
             {"tokenizer": lambda rows: tokenize(rows[:1])},
-            "vector for each of 5 rows, got",
+            "must be 5, one for each row, got",
         ),
         (
             {"tokenizer": lambda rows: tokenize(rows * 2)},
-            "vector for each of 5 rows, got",
+            "must be 5, one for each row, got",
         ),
     ],
 )
@@ -191,7 +191,7 @@ def test_what_does_not_fit_is_refused(model, settings, words):
 def test_rows_must_be_a_list(model, rows):
     with pytest.raises(ValueError, match="X must be"):
         HiddenStatesEncoder(model, tokenize).fit(rows)
-    with pytest.raises(ValueError, match=r"rows of token ids, got \[\]"):
+    with pytest.raises(ValueError, match=r"lists of token ids, got \[\]"):
         HiddenStatesEncoder(model).transform([[1, 2], []])
 
 
@@ -207,7 +207,7 @@ def test_outputs_that_are_no_states_of_tokens_are_named():
     encoder = HiddenStatesEncoder(Pooled(), layers=["pool"])
     with pytest.raises(ValueError, match="output of layer 'pool' must be one tensor"):
         encoder.fit([[1, 2, 3]])
-    with pytest.raises(ValueError, match="name modules in `layers`"):
+    with pytest.raises(ValueError, match="pass names of modules"):
         HiddenStatesEncoder(Silent()).fit([[1, 2, 3]])
 
 

@@ -276,11 +276,11 @@ def test_maps_may_have_their_channels_last():
         ({"layer": []}, "distinct names"),
         ({"pool": "mean"}, r"pool must be one of \[\'default\'"),
         ({"pool": ["model", "default"]}, "name each once"),
-        ({"layer": "0", "pool": "model"}, "must be the last layer"),
-        ({"layer": "0", "pool": "cls"}, "one of tokens after a class token"),
+        ({"layer": "0", "pool": "model"}, "must be 'last'"),
+        ({"layer": "0", "pool": "cls"}, "tokens that begin with a class token"),
         (
             {"layer": ["0", "2"], "pool": ["max", "cls"]},
-            "one of tokens after a class token",
+            "tokens that begin with a class token",
         ),
         ({"batch_size": 0}, "batch_size"),
         ({"device": "abacus"}, "device must be 'auto'"),
@@ -315,7 +315,7 @@ class Twice(nn.Module):
         (Twice(), {"layer": "inner"}, "'inner' must run only once"),
         (Twice(), {"layer": "unused"}, "'unused' must run"),
         (nn.Conv2d(3, 3, 1), {}, r"vectors .* got \(1, 3, 40, 52\)"),
-        (Tokens(), {"pool": "cls"}, "after a class token"),
+        (Tokens(), {"pool": "cls"}, "begin with a class token"),
         (nn.Unflatten(1, (3, 1)), {"pool": "avg"}, "pass pool='flatten'"),
     ],
 )

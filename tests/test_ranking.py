@@ -124,7 +124,7 @@ class TestCriticalDifference:
             ((6.0, 19), "`n_encoders`"),
             (
                 (6, 0),
-                "integer of at least 1, got n_datasets=0; pass the number of",
+                "integer of at least 1, got n_datasets=0; pass the table's number",
             ),
             ((6, 19, 0), "got alpha=0; for example, pass alpha=0.1"),
             ((6, 19, 1.0), "got alpha=1.0"),

@@ -70,14 +70,16 @@ class TestChoiceOfPairs:
 
     def test_large_pools_need_a_choice(self, compare):
         scores = np.random.default_rng(0).uniform(1, 2, size=(5, 41))
-        with pytest.raises(ValueError, match="at most 40 encoders, got 41; name the"):
+        with pytest.raises(
+            ValueError, match="at most 40 encoders, got 41; pass `pairs`"
+        ):
             compare(scores)
         assert len(compare(scores, top_k=4).pairs) == 6
         assert len(compare(scores, pairs=[(0, 40)]).pairs) == 1
         assert len(compare(scores[:, :40]).pairs) == 780
 
     def test_one_encoder_makes_no_pair(self, compare):
-        with pytest.raises(ValueError, match="at least 2 encoders, got 1"):
+        with pytest.raises(ValueError, match="at least 2 encoders to compare, got 1"):
             compare([[1.0], [2.0]])
 
 
@@ -86,14 +88,14 @@ class TestChoiceOfPairs:
     [
         ({"pairs": [0, 1]}, r"got shape \(2,\)"),
         ({"pairs": np.empty((0, 2), int)}, r"got shape \(0, 2\)"),
-        ({"pairs": [[0.0, 1.0]]}, "of float64; give two columns"),
+        ({"pairs": [[0.0, 1.0]]}, "of float64; for example, pass"),
         ({"pairs": [[0, 6]]}, "columns from 0 to 5, got 0 to 6"),
         ({"pairs": [[-1, 2]]}, "columns from 0 to 5, got -1 to 2"),
         ({"pairs": [[2, 2]]}, "distinct pairs of two encoders"),
         ({"pairs": [[0, 1], [1, 0]]}, "distinct pairs of two encoders"),
         ({"top_k": 1}, "integer of at least 2, got top_k=1; pass top_k=2"),
         ({"top_k": 7}, "at most the number of encoders, 6, got top_k=7"),
-        ({"top_k": 2, "pairs": [[0, 1]]}, "got both, with top_k=2"),
+        ({"top_k": 2, "pairs": [[0, 1]]}, "got both; omit top_k=2"),
     ],
 )
 def test_choices_that_are_none_are_refused(choice, message):
@@ -342,9 +344,9 @@ def test_a_long_table_prints_its_first_rows_and_the_number_of_the_others():
     assert columns.split()[:2] == ["first", "second"]
     assert [row.split()[:2] for row in (rows[0], rows[-1])] == [["0", "1"], ["3", "5"]]
     assert len(rows) == 20
-    assert last == "  and 8 more rows: to_frame()"
+    assert last == "  and 8 more rows: call to_frame()"
     twenty_one = repr(pairwise_wilcoxon(table[:, :7])).splitlines()
-    assert twenty_one[-1] == "  and 1 more rows: to_frame()"
+    assert twenty_one[-1] == "  and 1 more rows: call to_frame()"
     assert len(repr(pairwise_wilcoxon(table[:, :6])).splitlines()) == 2 + 15
 
 

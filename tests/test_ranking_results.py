@@ -146,7 +146,7 @@ def test_one_dataset_or_encoder_is_refused_by_what_cannot_do_with_it():
                 getattr(scorer, method)()
         assert "nan" not in scorer.summary()
         assert "Friedman" not in scorer.summary()
-    with pytest.raises(ValueError, match="Pairs need at least 2 encoders"):
+    with pytest.raises(ValueError, match="must have at least 2 encoders"):
         one_encoder.pairwise_wilcoxon()
     with pytest.raises(ValueError, match="at least 2 orders"):
         one_dataset.order_spread()

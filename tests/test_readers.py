@@ -237,7 +237,7 @@ def test_a_label_column_that_is_not_there_lists_those_that_are(tmp_path, write):
 def test_a_file_without_labels_is_refused(tmp_path):
     np.savez(tmp_path / "study.npz", X=np.zeros((5, 3)))
     found = message(tmp_path / "study.npz")
-    assert "must hold labels, but it only has features; add an array" in found
+    assert "must hold labels, but it only holds features; add an array" in found
 
 
 @pytest.mark.parametrize("write", [w for w in WRITERS if w != hear])
@@ -261,12 +261,12 @@ def test_groups_that_a_format_does_not_name_are_refused(tmp_path):
     folder.mkdir(parents=True)
     for name, array in {**FEATURES, "labels": LABELS, "groups": PATIENTS}.items():
         np.save(folder / f"{name}.npy", array)
-    assert "write them to DATASET/groups.npy" in message(folder.parent, groups="a")
+    assert "save the groups in DATASET/groups.npy" in message(folder.parent, groups="a")
     assert "study: 40 rows, 2 classes, 14 groups" in str(
         load_representations(folder.parent)
     )
     np.savez(tmp_path / "a.npz", X=FEATURES["deep"], y=LABELS, p=np.full(N, np.nan))
-    assert "40 of 40 have none" in message(tmp_path / "a.npz", groups="p")
+    assert "40 of 40 rows have none" in message(tmp_path / "a.npz", groups="p")
 
 
 def test_rank_learns_no_label_of_a_group_before_all_its_rows(tmp_path, capsys):
@@ -528,7 +528,7 @@ def test_an_array_of_values_without_any_byte_is_refused(tmp_path):
     about = {"descr": "<U0", "fortran_order": False, "shape": (10**8,)}
     with (tmp_path / "labels.npy").open("wb") as file:
         np.lib.format.write_array_header_1_0(file, about)
-    with pytest.raises(ValueError, match="values of no bytes"):
+    with pytest.raises(ValueError, match="values of 0 bytes"):
         load_labels(tmp_path / "labels.npy")
 
 
@@ -606,8 +606,8 @@ def test_a_label_longer_than_a_name_is_refused(tmp_path):
 @for_each(
     "first, second, words",
     [
-        ([1, 2], ["a", "b"], "with labels of the same type"),
-        ([1, 2], [True, False], "with labels of the same type"),
+        ([1, 2], ["a", "b"], "files with labels of type"),
+        ([1, 2], [True, False], "files with labels of type"),
         ([1.0, 2.0], [np.nan, 1.0], "1 labels are NaN"),
     ],
 )
@@ -796,15 +796,15 @@ def test_shards_are_laid_out_in_order_in_one_map(kind, tmp_path):
 @pytest.mark.parametrize(
     ("names", "options", "sentence"),
     [
-        ([], {}, "shards must be one file or more"),
-        (["a.csv"], {}, r"shards must be \.parquet, .* got .*a\.csv"),
+        ([], {}, "shards must be at least one file"),
+        (["a.csv"], {}, r"shards must be a \.parquet, .* got .*a\.csv"),
         (["damaged.parquet"], {}, r"damaged\.parquet must hold a table of parquet"),
         (["damaged.safetensors"], {}, "must hold safetensors, .* write it again"),
         (["deep.parquet"], {"features": "x"}, r"must be one of \['rows'\], got 'x'"),
-        (["gaps.parquet"], {}, "must hold a label in each row, but 1 lack one"),
+        (["gaps.parquet"], {}, "must hold a label in each row, but 1 rows lack one"),
         (["deep.parquet", "flat.safetensors"], {}, "must be all of width 3, got 2"),
         (["long.safetensors"], {}, "must hold 40 labels, but it holds 3"),
-        (["half.safetensors"], {}, "must hold types F64, .* I16; write it again"),
+        (["half.safetensors"], {}, "must hold types F64, .* I16; save it with one"),
         (["empty.parquet"], {}, "must hold rows"),
     ],
 )

@@ -136,8 +136,16 @@ def test_labels_of_longer_names_are_not_cut():
     ("train", "test", "match"),
     [
         (([1], [1]), ([1],), r"tuples of equal length, got \(2, 1\)"),
-        (([1, 2], [1]), ([1], [1]), r"train must be equally long .* got \[2, 1\]"),
-        (([1], [1]), ([1], [1, 2]), r"test must be equally long .* got \[1, 2\]"),
+        (
+            ([1, 2], [1]),
+            ([1], [1]),
+            r"Lengths in train must be equal, got \[2, 1\]",
+        ),
+        (
+            ([1], [1]),
+            ([1], [1, 2]),
+            r"Lengths in test must be equal, got \[1, 2\]",
+        ),
         ((np.ones((2, 3)),), (np.ones((2, 4)),), r"shape, got \(\(3,\), \(4,\)\)"),
         ((torch.ones(2, 3),), (torch.ones(2, 1),), "of equal shape"),
     ],

@@ -319,7 +319,7 @@ def test_files_that_are_not_the_owners_hdf5_are_named(kind, write, tmp_path):
     place = tmp_path / "pcam" / f"camelyonpatch_level_2_split_test_{kind}.h5"
     other = "xy".replace(kind, "")
     shutil.copy(place.with_name(place.name.replace(f"{kind}.h5", f"{other}.h5")), place)
-    with pytest.raises(ValueError, match=f"test_{kind}.h5 must hold the HDF5"):
+    with pytest.raises(ValueError, match=f"test_{kind}.h5 must hold HDF5"):
         load_vtab("PatchCamelyon", tmp_path)
     place.write_bytes(b"no HDF5")
     with pytest.raises(ValueError, match=rf"test_{kind}.h5 .* signature not found"):
@@ -363,7 +363,7 @@ def test_parts_are_the_owners(write, tmp_path):
     assert set(train.parts) == {"train", "validation"}
     np.testing.assert_allclose(np.asarray(test.images[1])[..., 0], 50, atol=1.5)
     write_again = load_vtab("Sun397", sun(tmp_path))
-    with pytest.raises(ValueError, match="Sun397 do not name its parts"):
+    with pytest.raises(ValueError, match="Sun397 do not define its parts"):
         write_again.split()
 
 

@@ -1,4 +1,4 @@
-"""Feature files, embeddings from other programs, splits and their shift, VTAB."""
+"""Feature files, embeddings from other programs, train-test splits, and VTAB."""
 
 from sklearn_mdl.datasets._files import (
     load_encoders as load_encoders,

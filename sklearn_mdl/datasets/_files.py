@@ -1,8 +1,8 @@
 """Features and labels on disk.
 
 Arrays are stored in ``.npy``, ``.npz`` or ``.safetensors`` files. A study is a
-directory with one folder per dataset. Each folder contains the labels and one feature
-file per encoder::
+directory with one folder per dataset. Each folder contains a file of labels and one
+feature file per encoder::
 
     features/
         cifar100/
@@ -32,7 +32,7 @@ from sklearn_mdl._core.validation import damaged, invalid
 _FEATURE_NAMES = ("features", "X")
 _LABEL_NAMES = ("labels", "y")
 _LABELS_STEM, _GROUPS_STEM = "labels", "groups"
-MOST_TO_ONE = 1100  # bytes per compressed byte, more than deflate can reach
+MOST_TO_ONE = 1100  # bytes per compressed byte; deflate reaches at most 1032
 
 
 def load_features(path: str | Path) -> np.ndarray:
@@ -52,15 +52,15 @@ def load_features(path: str | Path) -> np.ndarray:
     Raises
     ------
     FileNotFoundError
-        If there is no such file.
+        If the file does not exist.
     ValueError
-        If the file is of another kind or unreadable, if it is ambiguous which array is
-        meant, or if the array is not two-dimensional and numeric.
+        If the file has another format or is unreadable, if the choice of the array is
+        ambiguous, or if the array is not two-dimensional and numeric.
     """
     features = _load_array(Path(path), _FEATURE_NAMES)
     if features.ndim != 2 or features.dtype.kind not in "biuf":
-        found = f"it has shape {features.shape} and dtype {features.dtype}"
-        raise damaged(path, "a row of real numbers per sample", found, "write it again")
+        fault = f"it has shape {features.shape} and dtype {features.dtype}"
+        raise damaged(path, "a row of real numbers per sample", fault, "save such rows")
     return features
 
 
@@ -81,10 +81,10 @@ def load_labels(path: str | Path) -> np.ndarray:
     Raises
     ------
     FileNotFoundError
-        If there is no such file.
+        If the file does not exist.
     ValueError
-        If the file is of another kind or unreadable, if it is ambiguous which array is
-        meant, or if the array is not one-dimensional.
+        If the file has another format or is unreadable, if the choice of the array is
+        ambiguous, or if the array is not one-dimensional.
     """
     return _load_vector(path, _LABEL_NAMES)
 
@@ -93,31 +93,32 @@ def load_feature_directory(directory: str | Path) -> dict[str, tuple[Any, ...]]:
     """Load the features of several encoders on several datasets.
 
     Hidden entries, empty folders, ``__pycache__`` and files of other kinds are ignored.
-    Encoders may differ from dataset to dataset.
+    Datasets may have different encoders.
 
     Parameters
     ----------
     directory : str or Path
         Directory with one folder per dataset. Each folder contains one ``.npy``,
-        ``.npz`` or ``.safetensors`` file per encoder, named after it. A file "labels"
-        has one of the same suffixes. An optional file "groups" names the group of each
-        row, such as a patient. You may also pass the folder of a single dataset.
+        ``.npz`` or ``.safetensors`` file per encoder, which has the encoder's name, and
+        a file "labels" with one of these suffixes. An optional file "groups" contains
+        the group of each row, such as a patient. You may also pass the folder of a
+        single dataset.
 
     Returns
     -------
     datasets : dict
-        Maps the name of a dataset to a pair: a dict from the name of an encoder to its
-        features of shape (n_samples, n_features), and labels of shape (n_samples,).
-        Groups of shape (n_samples,), if there are any, are a third part. Names are
-        sorted.
+        Maps each dataset's name to a tuple ``(features, labels)``, or ``(features,
+        labels, groups)`` if the folder has groups. ``features`` maps each encoder's
+        name to an array of shape (n_samples, n_features). Labels and groups have shape
+        (n_samples,). Names are sorted.
 
     Raises
     ------
     FileNotFoundError
         If the directory or the labels of a dataset are missing.
     ValueError
-        If the directory has no dataset, or a dataset has no features. Also if an
-        encoder has two files on a dataset, or if features and labels differ in length.
+        If the directory has no dataset, or a dataset has no features. Also if a dataset
+        has two files of the same encoder, or features and labels of different lengths.
     """
     directory = Path(directory)
     if not directory.is_dir():
@@ -134,7 +135,7 @@ def load_feature_directory(directory: str | Path) -> dict[str, tuple[Any, ...]]:
 
 
 def is_dataset(folder: Path) -> bool:
-    """Return True for the folder of a single dataset, which has a file of labels."""
+    """Return True if a folder is a single dataset, which has a file of labels."""
     return any((folder / f"{_LABELS_STEM}{s}").is_file() for s in _READERS)
 
 
@@ -144,7 +145,7 @@ def _load_dataset(folder: Path) -> tuple[Any, ...]:
     if labels_file is None:
         raise FileNotFoundError(
             f"{folder} must hold the labels, but there is no {_named(_LABELS_STEM)}; "
-            "store them there"
+            "save the labels there"
         )
     labels = load_labels(labels_file)
     features = load_encoders(folder, len(labels))
@@ -154,13 +155,13 @@ def _load_dataset(folder: Path) -> tuple[Any, ...]:
 
 
 def load_encoders(folder: Path, n_labels: int | None = None) -> dict[str, np.ndarray]:
-    """Load the features of all encoders on one dataset; ignore other files.
+    """Load the features of all encoders on one dataset, and ignore other files.
 
     Parameters
     ----------
     folder : Path
     n_labels : int or None
-        Required number of rows. None takes it from the first encoder.
+        Required number of rows. None requires as many rows as the first encoder has.
 
     Returns
     -------
@@ -169,9 +170,9 @@ def load_encoders(folder: Path, n_labels: int | None = None) -> dict[str, np.nda
     Raises
     ------
     FileNotFoundError
-        If there is no such folder.
+        If the folder does not exist.
     ValueError
-        If there are no features, or if they differ in length.
+        If there are no features, or if encoders have different numbers of rows.
     """
     if not folder.is_dir():
         raise FileNotFoundError(
@@ -187,19 +188,19 @@ def load_encoders(folder: Path, n_labels: int | None = None) -> dict[str, np.nda
     n_rows = len(next(iter(features.values()))) if n_labels is None else n_labels
     for encoder, array in features.items():
         if len(array) != n_rows:
-            found = f"encoder {encoder!r} has {len(array)} rows"
+            fault = f"encoder {encoder!r} has {len(array)} rows"
             required = f"features of the {n_rows} {wanted} rows"
-            raise damaged(folder, required, found, "extract both from the same samples")
+            raise damaged(folder, required, fault, "extract both from the same samples")
     return features
 
 
 def load_groups(path: str | Path) -> np.ndarray:
-    """Load the groups of the rows of one dataset.
+    """Load the group of each row of one dataset.
 
     Parameters
     ----------
     path : str or Path
-        As for :func:`load_labels`. If there are several arrays, "groups" is read.
+        As for :func:`load_labels`, but the array is called "groups".
 
     Returns
     -------
@@ -208,7 +209,7 @@ def load_groups(path: str | Path) -> np.ndarray:
     Raises
     ------
     FileNotFoundError
-        If there is no such file.
+        If the file does not exist.
     ValueError
         For the reasons given in :func:`load_labels`.
     """
@@ -218,21 +219,21 @@ def load_groups(path: str | Path) -> np.ndarray:
 def _load_vector(path: str | Path, names: Sequence[str]) -> np.ndarray:
     values = _load_array(Path(path), names)
     if values.ndim != 1:
-        found = f"it has shape {values.shape}"
-        raise damaged(path, f"{names[0]}, one per sample", found, "write it again")
+        fault = f"it has shape {values.shape}"
+        raise damaged(path, f"{names[0]}, one per sample", fault, "save a vector")
     return values
 
 
 def _files_by_stem(folder: Path) -> dict[str, Path]:
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     for file in sorted(_visible(folder), key=lambda p: (p.stem, p.suffix)):
         if file.suffix not in _READERS or not file.is_file():
             continue
-        if file.stem in found:
-            both = f"{found[file.stem].name!r} and {file.name!r} are there"
+        if file.stem in files:
+            both = f"it holds {files[file.stem].name!r} and {file.name!r}"
             raise damaged(folder, f"one file {file.stem!r}", both, "remove one of them")
-        found[file.stem] = file
-    return found
+        files[file.stem] = file
+    return files
 
 
 def _visible(folder: Path) -> list[Path]:
@@ -249,25 +250,25 @@ def _named(stem: str) -> str:
 
 
 def _load_array(path: Path, names: Collection[str]) -> np.ndarray:
-    """Read the array with one of these names, or the only array of a file."""
+    """Read the array with one of the names, or a file's only array."""
     if path.suffix not in _READERS:
         required = f"a file ending in {', '.join(_READERS)}"
-        raise invalid("path", required, str(path), "store it as one of these")
+        raise invalid("path", required, str(path), "save the array with numpy.save")
     if not path.is_file():
         raise FileNotFoundError(
             f"path must be a file of arrays, got {str(path)!r}; check the path"
         )
-    required = f"a plain array called {' or '.join(map(repr, names))}, or only one"
-    cure = "write it again, labels of text as y.astype(str)"
+    required = f"a plain array called {' or '.join(map(repr, names))}, or a single one"
+    cure = "save it again, and labels of text as y.astype(str)"
     with readable(path, required, cure, *UNREADABLE):
         return _READERS[path.suffix](path, names)
 
 
 def _read_npy(path: Path, names: Collection[str]) -> np.ndarray:
-    found = np.lib.format.open_memmap(path, mode="r")
-    if not found.dtype.itemsize:
-        raise ValueError(f"{found.size} values of no bytes")
-    return found
+    array = np.lib.format.open_memmap(path, mode="r")
+    if not array.dtype.itemsize:
+        raise ValueError(f"{array.size} values of 0 bytes")
+    return array
 
 
 def _read_npz(path: Path, names: Collection[str]) -> np.ndarray:
@@ -277,14 +278,14 @@ def _read_npz(path: Path, names: Collection[str]) -> np.ndarray:
             check_member(archive.zip, name)
             array: np.ndarray = archive[name]
     except OSError as error:
-        if error.errno == errno.EINVAL:  # an offset before the beginning of the file
+        if error.errno == errno.EINVAL:  # the archive names an offset before byte 0
             raise ValueError("its parts are missing") from error
         raise
     return array
 
 
 def check_member(archive: zipfile.ZipFile, name: str) -> None:
-    """Raise for an array that is smaller in the archive than its header says."""
+    """Raise ValueError if an array's size in an archive contradicts its header."""
     member = name if name in archive.namelist() else f"{name}.npy"
     info = archive.getinfo(member)
     if info.file_size > MOST_TO_ONE * info.compress_size:
@@ -300,14 +301,14 @@ def check_member(archive: zipfile.ZipFile, name: str) -> None:
 
 
 def _read_safetensors(path: Path, names: Collection[str]) -> np.ndarray:
-    # Only one array is read from the file.
+    # This reads only one array from the file.
     with safe_open(path, framework="numpy") as archive:
         array: np.ndarray = archive.get_tensor(_choose(archive.keys(), names))
     return array
 
 
 def _choose(present: Collection[str], names: Collection[str]) -> str:
-    """Choose the array with one of these names, or the only array."""
+    """Return the first of the names that is present, or the only array's name."""
     candidates = [name for name in names if name in present] or list(present)
     if len(candidates) != 1:
         raise ValueError(f"it holds {sorted(present) or 'no array'}")
@@ -320,10 +321,10 @@ _READERS: dict[str, Callable[[Path, Collection[str]], np.ndarray]] = {
     ".safetensors": _read_safetensors,
 }
 
-# Raised by readers for damaged files, pickled objects, types that NumPy lacks
-# (bfloat16), and files with other names of arrays.
+# Readers raise these for damaged files, pickled objects, types that NumPy lacks
+# (bfloat16), and files with other array names.
 UNREADABLE = (
-    MemoryError,  # an array that fits into the file, but not into memory
+    MemoryError,  # an array that fits on disk but not into memory
     RuntimeError,  # an encrypted or newer .npz
     *DAMAGED_HEADER,
     *(ValueError, TypeError, EOFError),

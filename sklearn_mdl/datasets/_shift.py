@@ -45,16 +45,16 @@ class TrainTestShift:
     Attributes
     ----------
     readouts : tuple of str
+        Names of the readouts, which are fitted on the train part of each split.
     test_accuracies, train_accuracies : ndarray of shape (n_readouts, 1 + n_reshuffles)
-        Accuracies on the test or the train part of fits on the train part. Column 0 is
-        the original split. The others are splits of the same sizes, after pooling and
-        shuffling.
+        Accuracies on the test part and on the train part. Column 0 is the original
+        split. The other columns are reshuffled splits of the same sizes.
     intervals : ndarray of shape (n_readouts, 2)
-        Prediction interval, with probability ``1 - level`` and by Student's t, for the
-        test accuracy of one more reshuffled split.
+        Student-t prediction intervals, with probability ``1 - level``, for the test
+        accuracy on another reshuffled split.
     p_value : float
-        Probability that at least one readout shows so large a difference if the train
-        and test parts have the same distribution.
+        Probability that the largest difference over readouts is at least as large as
+        observed if the train and test parts have the same distribution.
     level : float
         Largest ``p_value`` that counts as a shift.
     n_train, n_test : int
@@ -71,18 +71,18 @@ class TrainTestShift:
 
     @property
     def differences(self) -> np.ndarray:
-        """Test accuracy on the original split minus the reshuffled mean, by readout."""
+        """Test accuracy of each readout: original split minus reshuffled mean."""
         mean = self.test_accuracies[:, 1:].mean(1)
-        found: np.ndarray = self.test_accuracies[:, 0] - mean
-        return found
+        differences: np.ndarray = self.test_accuracies[:, 0] - mean
+        return differences
 
     @property
     def differs(self) -> bool:
-        """True if the parts differ at the level of the test."""
+        """True if the parts differ significantly at `level`."""
         return bool(self.p_value <= self.level)
 
     def summary(self) -> str:
-        """Return the accuracies as a table, with the verdict of the test."""
+        """Return the accuracies as a table, followed by the result of the test."""
         n_reshuffles = self.test_accuracies.shape[1] - 1
         share = f"{1 - self.level:.0%} interval"
         head = ["readout", "original split", "reshuffled", share, "difference"]
@@ -96,8 +96,8 @@ class TrainTestShift:
         no_difference = "no difference was found between them"
         verdict = "the parts differ" if self.differs else no_difference
         return (
-            f"{self.n_train} train and {self.n_test} test examples, {n_reshuffles} "
-            "reshuffled splits of these sizes; test accuracy\n"
+            f"Test accuracy with {self.n_train} train and {self.n_test} test examples "
+            f"and {n_reshuffles} reshuffled splits of these sizes\n"
             f"{Table(head, rows).to_text()}\n"
             f"p = {self.p_value:.4g}: at level {self.level:g} {verdict}"
         )
@@ -115,29 +115,31 @@ def train_test_shift(
 ) -> TrainTestShift:
     """Test whether the train and test parts have the same distribution.
 
-    If they do, the original split is like any other. So this function fits and tests
-    classifiers on it and on reshuffled splits of the same sizes. Li, Bornschein and
-    Hutter (2023, appendix "Distribution shift between train and test in VTAB") compared
-    such results by eye, and found shifts in KITTI, DMLab, PatchCamelyon and SmallNORB.
-    This function computes the distance of each split from the others, in standard
-    deviations, for the readout with the largest distance. Then it ranks the original
-    split among the reshuffled splits by this distance. Without a shift all ranks are
-    equally likely, for any classifiers, so the level is exact.
+    If the distributions are the same, the original split is like any random split. So
+    this function fits and tests classifiers on the original split and on reshuffled
+    splits of the same sizes. Li, Bornschein and Hutter (2023, appendix "Distribution
+    shift between train and test in VTAB") compared such results by eye, and found
+    shifts in KITTI, DMLab, PatchCamelyon and SmallNORB. This function measures how many
+    standard deviations each split's test accuracy is from the mean of the other splits,
+    and takes the maximum over readouts. Then it ranks the original split among all
+    splits by this distance. Without a shift, all ranks are equally likely for any
+    classifiers, so the level of the test is exact.
 
     Parameters
     ----------
     train, test : (X, y)
         Features of shape (n, d) and labels of shape (n,).
     readouts : mapping of str to classifier, default=None
-        None is a logistic regression and a multilayer perceptron with one hidden layer
-        of 256 units and 30 epochs, both on standardised features. The paper chose its
-        readouts from a grid on held-out rows.
+        None uses a logistic regression and a multilayer perceptron, both on
+        standardised features. The perceptron has a hidden layer of 256 units and is
+        trained for 30 epochs. The paper instead chose readouts from a grid on held-out
+        rows.
     n_reshuffles : int, default=19
         Number of reshuffled splits. More splits detect smaller shifts.
     level : float, default=0.05
         Probability of a false alarm, at least ``1 / (n_reshuffles + 1)``.
     random_state : int, RandomState instance or None, default=None
-        Seeds splits, and classifiers with a ``random_state``.
+        Seed of the splits, and of all classifiers with a ``random_state``.
     n_jobs : int, default=None
         Number of splits fitted in parallel processes. Results do not depend on it.
 
@@ -148,7 +150,8 @@ def train_test_shift(
     Raises
     ------
     ValueError
-        If widths differ, a part is empty, or the level cannot be reached.
+        If the parts have different widths, a part is empty, or ``level`` is too small
+        for ``n_reshuffles``.
     TypeError
         If a part is not a pair.
 
@@ -173,25 +176,26 @@ def train_test_shift(
     classifiers = _seeded(readouts, rng)
     orders = [np.arange(n), *(rng.permutation(n) for _ in range(n_reshuffles))]
     jobs = (delayed(_accuracies)(classifiers, parts, order) for order in orders)
-    found = Parallel(n_jobs=n_jobs, **watched())(jobs)
-    test_found, train_found = (np.array(a).T for a in zip(*found, strict=True))
-    intervals = _prediction_intervals(test_found[:, 1:], level)
-    accuracies = tuple(classifiers), test_found, train_found, intervals
-    p_value, sizes = _p_value(test_found), (n_train, n - n_train)
+    pairs = Parallel(n_jobs=n_jobs, **watched())(jobs)
+    on_test, on_train = (np.array(a).T for a in zip(*pairs, strict=True))
+    intervals = _prediction_intervals(on_test[:, 1:], level)
+    accuracies = tuple(classifiers), on_test, on_train, intervals
+    p_value, sizes = _p_value(on_test), (n_train, n - n_train)
     return TrainTestShift(*accuracies, p_value, level, *sizes)
 
 
 def _check_level(n_reshuffles: int, level: float) -> None:
     if not 0 < level < 1:
-        raise invalid("level", "between 0 and 1", level, "pass level=0.05")
+        raise invalid("level", "between 0 and 1 exclusive", level, "pass level=0.05")
     if n_reshuffles < 2 or level * (n_reshuffles + 1) < 1 - 1e-9:
         needed = max(2, int(np.ceil(1 / level - 1e-9)) - 1)
         required = f"at least {needed} at level {level:g}"
-        raise invalid("n_reshuffles", required, n_reshuffles, f"pass {needed}")
+        cure = f"pass n_reshuffles={needed}"
+        raise invalid("n_reshuffles", required, n_reshuffles, cure)
 
 
 def _checked(train: object, test: object) -> tuple[Part, Part]:
-    found = []
+    parts = []
     for name, part in (("train", train), ("test", test)):
         if not isinstance(part, (tuple, list)) or len(part) != 2:
             raise TypeError(
@@ -204,8 +208,8 @@ def _checked(train: object, test: object) -> tuple[Part, Part]:
         y = column_or_1d(as_labels(y))
         check_consistent_length(X, y)
         check_class_labels(y)
-        found.append((X, y))
-    (X, y), (X_test, y_test) = found
+        parts.append((X, y))
+    (X, y), (X_test, y_test) = parts
     check_shapes(X, X_test)
     distinct_classes(y, "The train part")
     return (X, y), (X_test, y_test)
@@ -214,7 +218,7 @@ def _checked(train: object, test: object) -> tuple[Part, Part]:
 def _seeded(
     readouts: Mapping[str, BaseEstimator] | None, rng: RandomState
 ) -> dict[str, BaseEstimator]:
-    """Copy classifiers with the same seeds for all splits, so only rows differ."""
+    """Return copies of the classifiers whose seeds are the same for all splits."""
     if readouts is None:
         readouts = {
             "linear": make_pipeline(StandardScaler(), LogisticRegression(max_iter=300)),
@@ -223,9 +227,8 @@ def _seeded(
             ),
         }
     if not readouts:
-        raise invalid(
-            "readouts", "one classifier or more", readouts, "pass readouts=None"
-        )
+        cure = "pass readouts=None for the default"
+        raise invalid("readouts", "at least one classifier", readouts, cure)
     seeded = {}
     for name, readout in readouts.items():
         copy = clone(readout)
@@ -243,7 +246,7 @@ def _accuracies(
     parts: tuple[Part, Part],
     order: np.ndarray,
 ) -> tuple[list[float], list[float]]:
-    """Return accuracies of all readouts on the test and train parts of a split."""
+    """Return the readouts' accuracies on a split's test part and train part."""
     n_train = len(parts[0][1])
     X, y = deal(*parts, order[:n_train])
     X_test, y_test = deal(*parts, order[n_train:])
@@ -259,23 +262,23 @@ def _accuracies(
 
 
 def _p_value(accuracies: np.ndarray) -> float:
-    """Return the share of columns that are at least as far out as the first."""
+    """Return the share of splits that are at least as far out as the first split."""
     distances = _distances(accuracies)
     return float(np.mean(distances >= distances[0] * (1 - 1e-9)))
 
 
 def _distances(accuracies: np.ndarray) -> np.ndarray:
-    """Return the largest distance of each split from the mean of the others.
+    """Return each split's distance from the mean of the others, maximal over readouts.
 
-    The maximum is over readouts. The function is the same for every split, so splits
-    stay exchangeable.
+    Distances are in standard deviations. All splits are treated alike, so splits stay
+    exchangeable.
     """
     n = accuracies.shape[1]
     others = (accuracies.sum(1, keepdims=True) - accuracies) / (n - 1)
     squares = (accuracies**2).sum(1, keepdims=True) - accuracies**2
     variance = np.maximum(squares / (n - 1) - others**2, 0.0)
     distance = np.abs(accuracies - others)
-    # Accuracies are multiples of 1 / n_test; smaller deviations mean equal accuracies.
+    # Accuracies are multiples of 1 / n_test, so smaller deviations are rounding errors.
     spread = np.sqrt(variance + 1e-12)
     largest: np.ndarray = (distance / spread).max(0)
     return largest

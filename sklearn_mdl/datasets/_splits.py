@@ -22,21 +22,21 @@ def prequential_order(
 ) -> np.ndarray:
     """Draw an order in which to evaluate rows online.
 
-    A codelength depends on the order of rows. The original order of the data (by class,
-    day or patient) may cost extra. A random order makes rows exchangeable.
+    Codelengths depend on the order of rows. The original order of the data (by class,
+    day or patient) may increase them. A random order makes rows exchangeable.
 
     Parameters
     ----------
     y : array-like of shape (n_samples,)
-        Labels. Without ``stratify`` only their number matters.
+        Labels. Without ``stratify``, only the number of labels matters.
     random_state : int, RandomState instance or None, default=None
-        Seeds the order.
+        Seed of the order.
     stratify : bool, default=False
-        Spread every class evenly over the stream instead of at random. A class ``c``
-        with ``n_c`` rows has ``t n_c / N`` of the first ``t`` rows, with an error of
-        less than ``1 + C n_c / N``. Curves of small or unbalanced data become less
-        noisy. But the order then depends on the labels. The codelength does not count
-        what a receiver of the order learns about the labels. Only compare codelengths
+        Spread each class evenly over the stream instead of randomly. A class ``c`` with
+        ``n_c`` of ``N`` rows then has ``t n_c / N`` of the first ``t`` rows, with an
+        error below ``1 + C n_c / N`` for ``C`` classes. This makes learning curves of
+        small or unbalanced data less noisy. But a stratified order reveals information
+        about the labels that its codelength does not count. So only compare codelengths
         of stratified orders with each other.
 
     Returns
@@ -47,7 +47,7 @@ def prequential_order(
     Raises
     ------
     ValueError
-        If ``y`` is not one-dimensional, with ``stratify``.
+        If ``stratify`` is True and ``y`` is not one-dimensional.
 
     Examples
     --------
@@ -77,24 +77,25 @@ def reshuffle(
 ) -> tuple[tuple[Rows, ...], tuple[Rows, ...]]:
     """Pool a train and a test part, shuffle, and split into parts of the same sizes.
 
-    Li, Bornschein and Hutter (2023, appendix "Distribution shift between train and test
-    in VTAB") do so to make rows i.i.d. if the original parts differ. Test this with
-    :func:`~sklearn_mdl.datasets.train_test_shift`.
+    Reshuffling makes rows i.i.d. if the original parts have different distributions, as
+    in Li, Bornschein and Hutter (2023, appendix "Distribution shift between train and
+    test in VTAB"). :func:`~sklearn_mdl.datasets.train_test_shift` tests for such a
+    difference.
 
     Parameters
     ----------
     train, test : tuple of sequences
-        ``(X, y)``, or any other number of sequences of rows. A sequence is an array,
-        tensor, sparse matrix, data frame or list, or an object with ``+`` and
-        ``take(rows)``. The images of :func:`~sklearn_mdl.datasets.load_vtab` are such
-        objects, and are not decoded.
+        ``(X, y)``, or a tuple with any other number of row sequences. A sequence is an
+        array, tensor, sparse matrix, data frame or list, or an object with ``+`` and
+        ``take(rows)``, such as the images of :func:`~sklearn_mdl.datasets.load_vtab`.
+        Such images are not decoded.
     random_state : int, RandomState instance or None, default=None
-        Seeds the permutation.
+        Seed of the permutation.
 
     Returns
     -------
     train, test : tuple of sequences
-        Parts with sequences of the same kinds and lengths.
+        Reshuffled parts, whose sequences have the original kinds and lengths.
 
     Raises
     ------
@@ -116,65 +117,65 @@ def reshuffle(
 
 
 def deal(train: Part, test: Part, rows: np.ndarray) -> tuple[Rows, ...]:
-    """Take rows of the pool, in which the test part follows the train part."""
+    """Take rows of the pooled parts, where test rows follow the train rows."""
     pairs = zip(train, test, strict=True)
-    return tuple(_take(one, other, rows) for one, other in pairs)
+    return tuple(_take(first, second, rows) for first, second in pairs)
 
 
 def _check_parts(train: Part, test: Part) -> tuple[int, int]:
     if len(train) != len(test) or not len(train):
         counts = len(train), len(test)
-        cure = "pass both in one form, such as (X, y)"
+        cure = "pass both as tuples such as (X, y)"
         raise invalid("train and test", "tuples of equal length", counts, cure)
     lengths = [[num_samples(values) for values in part] for part in (train, test)]
-    for name, found in zip(("train", "test"), lengths, strict=True):
-        if len(set(found)) > 1:
-            raise invalid(name, "equally long sequences", found, "pass the same rows")
+    for name, sizes in zip(("train", "test"), lengths, strict=True):
+        if len(set(sizes)) > 1:
+            raise invalid(f"Lengths in {name}", "equal", sizes, "pass an entry per row")
     return lengths[0][0], lengths[1][0]
 
 
-def _take(one: Rows, other: Rows, rows: np.ndarray) -> Rows:
-    """Take rows of two sequences as if they were one, without joining them."""
-    one, other = (v.detach() if _is_tensor(v) else v for v in (one, other))
-    if hasattr(one, "iloc"):
+def _take(first: Rows, second: Rows, rows: np.ndarray) -> Rows:
+    """Take rows of two sequences as if the second were appended to the first."""
+    first, second = (v.detach() if _is_tensor(v) else v for v in (first, second))
+    if hasattr(first, "iloc"):
         import pandas as pd
 
-        return pd.concat([one, other]).iloc[rows]
-    if sparse.issparse(one):
-        return sparse.vstack([one, other], format="csr")[rows]
-    if _is_tensor(one) and _is_tensor(other):
+        return pd.concat([first, second]).iloc[rows]
+    if sparse.issparse(first):
+        return sparse.vstack([first, second], format="csr")[rows]
+    if _is_tensor(first) and _is_tensor(second):
         import torch
 
-        check_shapes(one, other)
-        return torch.cat([one, other.to(one.device)])[rows]
-    if isinstance(one, np.ndarray) or _is_tensor(one):
-        return _take_array(np.asarray(one), np.asarray(other), rows)
-    if type(one).__module__.startswith("polars"):
+        check_shapes(first, second)
+        return torch.cat([first, second.to(first.device)])[rows]
+    if isinstance(first, np.ndarray) or _is_tensor(first):
+        return _take_array(np.asarray(first), np.asarray(second), rows)
+    if type(first).__module__.startswith("polars"):
         import polars as pl
 
-        return pl.concat([one, other])[rows]
-    if hasattr(one, "take"):
-        return (one + other).take(rows)
-    n = len(one)
-    return [one[i] if i < n else other[i - n] for i in rows.tolist()]
+        return pl.concat([first, second])[rows]
+    if hasattr(first, "take"):
+        return (first + second).take(rows)
+    n = len(first)
+    return [first[i] if i < n else second[i - n] for i in rows.tolist()]
 
 
 def _is_tensor(values: object) -> bool:
-    return hasattr(values, "new_empty")  # torch is not imported here
+    return hasattr(values, "new_empty")  # avoids importing torch
 
 
-def _take_array(one: np.ndarray, other: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    check_shapes(one, other)
-    taken = np.empty((len(rows), *one.shape[1:]), np.result_type(one, other))
-    first = rows < len(one)
-    taken[first] = one[rows[first]]
-    taken[~first] = other[rows[~first] - len(one)]
+def _take_array(first: np.ndarray, second: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    check_shapes(first, second)
+    taken = np.empty((len(rows), *first.shape[1:]), np.result_type(first, second))
+    in_first = rows < len(first)
+    taken[in_first] = first[rows[in_first]]
+    taken[~in_first] = second[rows[~in_first] - len(first)]
     return taken
 
 
-def check_shapes(one: Rows, other: Rows) -> None:
-    """Reject a train and a test part whose rows have different shapes."""
-    shapes = tuple(one.shape[1:]), tuple(other.shape[1:])
+def check_shapes(train: Rows, test: Rows) -> None:
+    """Raise ValueError if train rows and test rows have different shapes."""
+    shapes = tuple(train.shape[1:]), tuple(test.shape[1:])
     if shapes[0] != shapes[1]:
-        cure = "compute both with one encoder.transform"
+        cure = "compute both with the same encoder.transform"
         raise invalid("Rows of train and test", "of equal shape", shapes, cure)

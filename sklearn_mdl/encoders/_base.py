@@ -46,10 +46,10 @@ class Frozen(NamedTuple):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class ImageEncoder(ViewEncoder):
-    """Base class of transformers from images to features of a frozen network.
+    """Base class of transformers that turn images into features of a frozen network.
 
-    Subclasses create the network in ``_load``, and return the outputs of its last layer
-    for a minibatch in ``_last``.
+    Subclasses create the network in ``_load``. Their ``_last`` runs a minibatch and
+    returns the outputs of the last layer.
     """
 
     unit = "image"
@@ -74,15 +74,15 @@ class ImageEncoder(ViewEncoder):
 
     @abstractmethod
     def _load(self) -> Frozen:
-        """Make the frozen model."""
+        """Create the frozen model."""
 
     @abstractmethod
     def _last(self, frozen: Frozen, batch: Tensor, views: list[View]) -> Vectors:
-        """Run the model, and return the views of its last layer."""
+        """Run the model and return the views of its last layer."""
 
     @abstractmethod
     def _identity(self) -> dict[str, object]:
-        """Return everything that affects features besides weights and views."""
+        """Return everything that affects features, except weights and views."""
 
     @fit_context
     def fit(self, X: object, y: object = None) -> Self:
@@ -137,7 +137,7 @@ class ImageEncoder(ViewEncoder):
         return [len(items), images_fingerprint(items)]
 
     def _encode(self, items: Images, start: int) -> Iterator[np.ndarray]:
-        """Yield features by minibatch."""
+        """Yield the features of one minibatch at a time."""
         self._load_once(items)
         for batch in self._encoded(items, range(start, len(items))):
             yield np.concatenate(list(batch.values()), axis=1)
@@ -147,12 +147,12 @@ class ImageEncoder(ViewEncoder):
         return self._frozen.device
 
     def fingerprint(self) -> dict[str, object]:
-        """Return everything that the features depend on besides images; fit first.
+        """Return everything that affects features, except the images. Call fit first.
 
         Returns
         -------
         fingerprint : dict
-            JSON data. It leaves out machine, device and versions of libraries, which
+            JSON data without the machine, the device and the library versions, which
             only affect the last digits of features.
         """
         check_is_fitted(self, "view_names_")
@@ -181,33 +181,33 @@ class ImageEncoder(ViewEncoder):
             torch.inference_mode(),
             torch.autocast(device.type, dtype=half, enabled=bool(self.amp)),
         ):
-            found = self._outputs(frozen, views, batch.to(device))
-        missing = [view.layer for view in views if view.name not in found]
+            vectors = self._outputs(frozen, views, batch.to(device))
+        missing = [view.layer for view in views if view.name not in vectors]
         if missing:
             raise ValueError(
                 f"Layer {missing[0]!r} must run for every image, but it did not run; "
                 "for example, pass layer='last'"
             )
-        return {view.name: found[view.name].float().cpu().numpy() for view in views}
+        return {view.name: vectors[view.name].float().cpu().numpy() for view in views}
 
     def _outputs(self, frozen: Frozen, views: list[View], batch: Tensor) -> Vectors:
-        """Run the model, and return the vectors of views by name."""
+        """Run the model and return the vectors of each view, keyed by view name."""
         inner = [view for view in views if view.layer != LAST]
         last = [view for view in views if view.layer == LAST]
-        with pooled_outputs(frozen.module, inner, frozen.layout) as found:
-            return found | self._last(frozen, batch, last)
+        with pooled_outputs(frozen.module, inner, frozen.layout) as vectors:
+            return vectors | self._last(frozen, batch, last)
 
     def _load_once(self, X: object) -> None:
-        """Load the model if it is missing, also after unpickling."""
+        """Load the model if it is missing, as it is after unpickling."""
         self._fit_once(X)
         if not hasattr(self, "_frozen"):
             with default_torch():
                 frozen = self._load()
-            found = weights_fingerprint(frozen.module)
-            if found != self.weights_sha256_:
-                own, required = self.weights_sha256_[:12], "the pickled weights"
-                cure = f"restore weights of SHA-256 {own}, or call fit(X) again"
-                raise invalid("Weights", required, found[:12], cure)
+            digest = weights_fingerprint(frozen.module)
+            if digest != self.weights_sha256_:
+                kept, required = self.weights_sha256_[:12], "the pickled weights"
+                cure = f"restore the weights with SHA-256 {kept}, or call fit(X) again"
+                raise invalid("Weights", required, digest[:12], cure)
             self._frozen = frozen
 
     def _weights_sha256(self) -> str:
@@ -216,7 +216,7 @@ class ImageEncoder(ViewEncoder):
         return self.weights_sha256_
 
     def __getstate__(self) -> dict[str, object]:
-        """Leave out the model, which is loaded again; its fingerprint is kept."""
+        """Replace the model by its fingerprint. The model is reloaded when needed."""
         if hasattr(self, "_frozen"):
             self._weights_sha256()
         state = dict(super().__getstate__())
@@ -231,10 +231,10 @@ def _listed(names: Names) -> list[str]:
 def prepared(
     frozen: Frozen, images: Images, rows: range, batch_size: int, n_jobs: int | None
 ) -> Iterator[Tensor]:
-    """Decode and preprocess images, and yield them as minibatches (B, C, H, W)."""
+    """Yield decoded and preprocessed images as minibatches (B, C, H, W)."""
 
     def prepare(row: int) -> Tensor:
-        with default_torch():  # also in a separate thread
+        with default_torch():  # settings are per thread, and this may run in another
             return frozen.transform(image_at(images, row, frozen.mode))
 
     return minibatches(prepare, rows, batch_size, effective_n_jobs(n_jobs))
@@ -261,10 +261,10 @@ def freeze(module: nn.Module, device: str) -> tuple[nn.Module, torch.device]:
 
 
 def weights_fingerprint(module: nn.Module) -> str:
-    """Return SHA-256 of the names, shapes, types and values of a module's state."""
+    """Return the SHA-256 of a module's state: names, types, shapes and values."""
     digest = hashlib.sha256()
     for name, tensor in module.state_dict().items():
-        if not isinstance(tensor, Tensor):  # state of another kind
+        if not isinstance(tensor, Tensor):  # a module's extra state
             digest.update(f"{name} {tensor!r}\n".encode())
             continue
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
@@ -273,6 +273,6 @@ def weights_fingerprint(module: nn.Module) -> str:
 
 
 def tensor_bytes(tensor: Tensor) -> memoryview:
-    """Return the bytes of a tensor's numbers."""
+    """Return the bytes of a tensor's values."""
     flat = tensor.detach().cpu().contiguous().view(-1)
     return flat.view(torch.uint8).numpy().data

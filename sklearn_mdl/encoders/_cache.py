@@ -1,4 +1,4 @@
-"""Cache of features on disk, keyed by everything that they depend on."""
+"""Cache of features on disk, keyed by everything that affects the features."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ IMAGE_LIBRARIES = ("sklearn_mdl", "torch", "torchvision", "timm", "pillow", "num
 
 
 def encode(encoder: object, X: object) -> np.ndarray:
-    """Return features of X from a copy of a transformer fitted on X without labels.
+    """Fit a copy of a transformer on X without labels, and return the features of X.
 
-    A frozen transformer is not fitted again, and None and "passthrough" return X.
+    A frozen transformer is not fitted again. None and "passthrough" return X unchanged.
     """
     if keeps_data(encoder):
         return np.asarray(dense(X))
@@ -57,30 +57,33 @@ def keeps_data(encoder: object) -> bool:
 class FeatureCache:
     """A folder of cached features.
 
-    The key of a set of features is everything that it depends on. For image encoders,
-    these are the weights, preprocessing, layers, pooling and the content of the images.
-    For other transformers, these are the settings, the data and the versions of
-    libraries. They include the learned state of frozen transformers, and the sizes and
-    modification times of files.
+    The key of a feature set contains everything that affects the features. For network
+    encoders (TimmEncoder, TorchEncoder and HiddenStatesEncoder), the key contains the
+    weights, the preprocessing, the layers, the pooling and the content of the input.
+    For other transformers, it contains the settings, the data and the library versions.
+    It also contains the learned state of frozen transformers, and the size and
+    modification time of each file whose path is in the data.
 
-    A set is written completely or not at all. Image encoders collect rows in a
-    temporary file, and an interrupted extraction resumes from its last complete
-    minibatch. Processes that need the same set wait for the one that computes it. A
-    damaged set is recomputed with a warning.
+    A feature set is written completely or not at all. A damaged set is recomputed with
+    a warning. Network encoders collect rows in a temporary file, so an interrupted
+    extraction resumes from its last complete minibatch. If several processes need the
+    same set from a network encoder, one process computes it and the others wait. With
+    other transformers, each process computes the set itself.
 
     Parameters
     ----------
     folder : path-like
-        Created when the first set is written. Files in it can be deleted at any time.
-        They are ``.safetensors`` files with one array "features" and a checksum, which
-        :func:`~sklearn_mdl.datasets.load_features` reads as well.
+        Created when the first set is written. You can delete its files at any time.
+        They are ``.safetensors`` files with one array "features" and a checksum.
+        :func:`~sklearn_mdl.datasets.load_features` can also read these files.
 
     Notes
     -----
-    Images are read each time for the key, which is fast compared with encoding them.
-    For images, versions of libraries and the device only affect the last digits. So
-    they are in the file but not in the key. Nor does the key contain the ``forward``
-    code of a module in a :class:`~sklearn_mdl.encoders.TorchEncoder`.
+    Computing a network encoder's key reads the whole input, which is fast compared with
+    encoding. The device and the library versions only affect the last digits of a
+    network's features. So the file contains them, but the key does not. The key also
+    leaves out the ``forward`` code of a module, as in a
+    :class:`~sklearn_mdl.encoders.TorchEncoder`.
 
     Examples
     --------
@@ -105,18 +108,18 @@ class FeatureCache:
         name: Sequence[str] = (),
         check: Callable[[np.ndarray], object] = len,
     ) -> np.ndarray:
-        """Return the features of X, computing them if they are not in the folder.
+        """Read the features of X from the folder, or compute and store them.
 
         Parameters
         ----------
         encoder : TimmEncoder, TorchEncoder or any other transformer
-            An image encoder is fitted if necessary. Other transformers are copied and
-            fitted.
+            A network encoder is fitted if necessary. Any other transformer is copied,
+            and the copy is fitted unless it is frozen.
         X : images, or other input of the transformer
         name : sequence of str, default=()
             Words at the beginning of the file name, such as a dataset and an encoder.
         check : callable, default=len
-            Called with new features, which are not stored if it raises.
+            Called with new features. If it raises, the features are not stored.
 
         Returns
         -------
@@ -134,9 +137,9 @@ class FeatureCache:
         """
         key = _key(encoder, X, name)
         path = self._path(key, name)
-        found, problem = _read(path, key)
-        if found is not None:
-            return found
+        features, problem = _read(path, key)
+        if features is not None:
+            return features
         if problem:
             warn_caller(f"Cached features are recomputed, because {problem}")
         from filelock import FileLock  # slow to import
@@ -148,8 +151,8 @@ class FeatureCache:
             write_archive(path, "features", {FEATURES: new}, {"key": key})
             return read_archive(path, "features")[0][FEATURES]
         with FileLock(path.with_suffix(".lock")):
-            found, _ = _read(path, key)
-            if found is None:  # no other process has written it in the meantime
+            features, _ = _read(path, key)
+            if features is None:  # no other process has written it in the meantime
                 part = path.with_suffix(".part.npy")
                 new = _extract(encoder, encoder._items(X), part)
                 check(new)
@@ -157,14 +160,14 @@ class FeatureCache:
                 environment["device"] = encoder._device().type
                 about = {"key": key, "environment": environment}
                 write_archive(path, "features", {FEATURES: new}, about)
-                with suppress(OSError):  # a left-over file does no harm
+                with suppress(OSError):  # a leftover file is harmless
                     part.unlink()
         return read_archive(path, "features")[0][FEATURES]
 
     def path(
         self, encoder: BaseEstimator, X: object, *, name: Sequence[str] = ()
     ) -> Path:
-        """Return the path of a set of features, which need not exist.
+        """Return the path of a feature set, whether or not it exists.
 
         Parameters
         ----------
@@ -180,7 +183,7 @@ class FeatureCache:
 
 
 def _key(encoder: BaseEstimator, X: object, name: Sequence[str]) -> dict[str, object]:
-    """Return everything that features depend on, as JSON."""
+    """Return everything that affects features, as JSON data."""
     if isinstance(encoder, ViewEncoder):
         items = encoder._items(X)
         if not hasattr(encoder, "view_names_"):
@@ -194,21 +197,21 @@ def _key(encoder: BaseEstimator, X: object, name: Sequence[str]) -> dict[str, ob
     except (pickle.PicklingError, TypeError, AttributeError) as error:
         where = f" of {' and '.join(map(repr, name))}" if name else ""
         raise TypeError(
-            f"{encoder!r} and its data must be picklable for features{where} to be "
-            "cached; save features with numpy.save and pass them, or omit the cache"
+            f"{encoder!r} and its data must be picklable to cache features{where}; "
+            "save the features with numpy.save and pass them, or omit the cache"
         ) from error
     versions = {name: version_of(name) for name in LIBRARIES}
     return {"encoder": kind, "content": digest, "versions": versions}
 
 
 def _files_of(X: object) -> list[tuple[int, int] | None] | None:
-    """Return sizes and modification times of files whose paths are in the data.
+    """Return the sizes and modification times of files whose paths are in the data.
 
     Paths may be in a list, an array, a series, the columns of a frame or lazy images.
-    Entries that are not paths, such as text, give None.
+    Entries that are not paths of files, such as other text, give None.
     """
-    found = [_stat_of(path) for path in _paths_in(X)]
-    return found if any(found) else None
+    stats = [_stat_of(path) for path in _paths_in(X)]
+    return stats if any(stats) else None
 
 
 def _paths_in(X: object) -> Iterator[str | PathLike[str]]:
@@ -233,7 +236,7 @@ def _stat_of(path: str | PathLike[str]) -> tuple[int, int] | None:
 
 
 def _read(path: Path, key: dict[str, object]) -> tuple[np.ndarray | None, str]:
-    """Return the features in a file, or the reason why it does not contain them."""
+    """Return the features in a file, or None and the problem (empty if no file)."""
     if not path.exists():
         return None, ""
     try:
@@ -248,10 +251,10 @@ def _read(path: Path, key: dict[str, object]) -> tuple[np.ndarray | None, str]:
 
 
 def _extract(encoder: ViewEncoder, items: Any, part: Path) -> np.ndarray:
-    """Encode items into a file, after the rows of an interrupted extraction."""
+    """Encode items into a file, resuming an interrupted extraction."""
     rows = GrowingArray(sum(encoder.view_widths_), part, dtype="<f4")
     n_rows = rows.count_left() or 0
-    # Keep the same minibatches, since others could change the last bits.
+    # Resume after a complete minibatch, since minibatches affect the last bits.
     n_rows -= n_rows % encoder.batch_size
     if n_rows:
         rows.adopt(min(n_rows, len(items)))
@@ -262,17 +265,17 @@ def _extract(encoder: ViewEncoder, items: Any, part: Path) -> np.ndarray:
 
 @dataclass(eq=False, repr=False)
 class CachedEncoder(TransformerMixin, BaseEstimator):
-    """An image encoder with a cache of features, as a transformer.
+    """A transformer that caches the features of a network encoder.
 
     Parameters
     ----------
-    encoder : TimmEncoder or TorchEncoder
+    encoder : TimmEncoder, TorchEncoder or HiddenStatesEncoder
     folder : path-like
         Folder of the :class:`~sklearn_mdl.encoders.FeatureCache`.
 
     Attributes
     ----------
-    encoder_ : TimmEncoder or TorchEncoder
+    encoder_ : TimmEncoder, TorchEncoder or HiddenStatesEncoder
         The fitted copy.
     """
 
@@ -285,16 +288,16 @@ class CachedEncoder(TransformerMixin, BaseEstimator):
     }
 
     def _sources(self) -> Sources:
-        """Return the folder, which is read and written."""
+        """Return the folder that the cache reads and writes."""
         return Sources(paths=[fspath(self.folder)])
 
     @fit_context
     def fit(self, X: object, y: object = None) -> Self:
-        """Load the model.
+        """Fit a copy of the encoder.
 
         Parameters
         ----------
-        X : images
+        X : images, or other input of the encoder
         y : ignored
 
         Returns
@@ -305,11 +308,11 @@ class CachedEncoder(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: object) -> np.ndarray:
-        """Return the features of images, computing them if they are not in the folder.
+        """Read the features of X from the folder, or compute and store them.
 
         Parameters
         ----------
-        X : images
+        X : images, or other input of the encoder
 
         Returns
         -------
@@ -321,22 +324,23 @@ class CachedEncoder(TransformerMixin, BaseEstimator):
         return FeatureCache(self.folder).features(self.encoder_, X)
 
     def transform_views(self, X: object) -> dict[str, np.ndarray]:
-        """Return the features of each layer and pooling, as maps of one file.
+        """Return the features of each view, memory-mapped from one file.
 
         Parameters
         ----------
-        X : images
+        X : images, or other input of the encoder
 
         Returns
         -------
         features : dict of str to ndarray of shape (N, width)
+            Features keyed by view name.
         """
         features = self.transform(X)
         return self.encoder_.split_views(features)
 
     @property
     def view_slices_(self) -> dict[str, slice]:
-        """Columns of each layer and pooling in the features, by name of the view."""
+        """Columns of each view in the features, keyed by view name."""
         check_is_fitted(self, "encoder_")
         return self.encoder_.view_slices_
 

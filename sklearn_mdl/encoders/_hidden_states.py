@@ -1,4 +1,4 @@
-"""Views of the hidden states of a model, pooled while it runs."""
+"""Views of a model's hidden states, pooled while the model runs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Inputs = Mapping[str, Tensor]
 
 @dataclass(eq=False, repr=False)
 class HiddenStatesEncoder(ViewEncoder):
-    """Layers and positions of a language model, or of any module with tokens.
+    """Hidden states of a language model, or of any module with tokens, as features.
 
     Tokens are pooled while the model runs, so only the views are kept. Wrap the encoder
     in a :class:`~sklearn_mdl.encoders.CachedEncoder` to collect them in one file and to
@@ -49,16 +49,16 @@ class HiddenStatesEncoder(ViewEncoder):
         ``output_hidden_states=True`` if `layers` are numbers.
     tokenizer : callable, default=None
         A tokenizer of transformers, or any function from a list of rows to a mapping of
-        tensors, such as "input_ids" and "attention_mask". None takes rows of token
-        ids, which may differ in length.
+        tensors, such as "input_ids" and "attention_mask". With None, rows are sequences
+        of token ids, which may differ in length.
     layers : sequence of int or str, default=None
-        Numbers count the hidden states of a Hugging Face model: 0 is the embeddings, -1
-        the last layer. Names are inner modules whose output is a tensor (B, tokens,
-        width) or a tuple that begins with one. None is all hidden states.
+        Numbers refer to the hidden states of a Hugging Face model: 0 is the embeddings
+        and -1 is the last layer. Names refer to inner modules whose output is a tensor
+        (B, tokens, width) or a tuple that begins with one. None uses all hidden states.
     positions : str, int or sequence of them, default=("last", "mean")
         As for :func:`~sklearn_mdl.encoders.views_of`.
     batch_size : int, default=16
-        Rows encoded at once. It affects the last bits of features.
+        Number of rows in a minibatch. It affects the last bits of features.
     verbose : int, default=0
         Show a progress bar.
 
@@ -130,8 +130,8 @@ class HiddenStatesEncoder(ViewEncoder):
         Raises
         ------
         ValueError
-            If layers or positions do not exist, or if the output of the model or of the
-            tokenizer cannot be used.
+            If a layer or position does not exist, or if the output of the model or the
+            tokenizer is invalid.
         TypeError
             If the model cannot be called with these inputs.
         """
@@ -146,7 +146,7 @@ class HiddenStatesEncoder(ViewEncoder):
                 check_layers(self.module, list(cast(Sequence[str], self.layers)))
         states, _ = self._states(self._inputs(self._items(X)[:1]))
         names = [view_name(layer, place) for layer in states for place in positions]
-        widths = [own.shape[-1] for own in states.values() for _ in positions]
+        widths = [state.shape[-1] for state in states.values() for _ in positions]
         self._set_views(names, widths)
         return self
 
@@ -161,7 +161,7 @@ class HiddenStatesEncoder(ViewEncoder):
         return rows
 
     def _content(self, items: list[Any]) -> object:
-        """Return the number of rows and a digest of the inputs of the model."""
+        """Return the number of rows and a digest of the model's inputs."""
         digest = hashlib.sha256()
         for start in range(0, len(items), self.batch_size):
             inputs = self._inputs(items[start : start + self.batch_size])
@@ -171,29 +171,29 @@ class HiddenStatesEncoder(ViewEncoder):
         return [len(items), digest.hexdigest()]
 
     def _encode(self, items: list[Any], start: int) -> Iterator[np.ndarray]:
-        """Yield the views of rows by minibatch."""
+        """Yield the features of one minibatch at a time."""
         positions = checked_positions(self.positions)
         for first in range(start, len(items), self.batch_size):
             inputs = self._inputs(items[first : first + self.batch_size])
             states, real = self._states(inputs)
             vectors = [
                 pooled_positions(
-                    own[:, None].float(), real.to(own.device), positions, first
+                    state[:, None].float(), real.to(state.device), positions, first
                 )
-                for own in states.values()  # which may be on several devices
+                for state in states.values()  # layers may be on different devices
             ]
-            rows = torch.cat([own.flatten(1).cpu() for own in vectors], 1)
+            rows = torch.cat([vector.flatten(1).cpu() for vector in vectors], 1)
             check_views(rows, slices_of(self.view_names_, self.view_widths_), first)
             yield rows.numpy()
 
     def fingerprint(self) -> dict[str, object]:
-        """Return everything that the features depend on besides rows; fit first.
+        """Return everything that affects features, except the rows. Call fit first.
 
         Returns
         -------
         fingerprint : dict
-            JSON data with weights, layers and positions, but without versions of
-            libraries and the code of ``forward``.
+            JSON data with the weights, layers and positions, but without the library
+            versions and the code of ``forward``.
         """
         kind = type(self.module)
         return {
@@ -210,7 +210,7 @@ class HiddenStatesEncoder(ViewEncoder):
         return tensors[0].device if tensors else torch.device("cpu")
 
     def _inputs(self, rows: list[Any]) -> Inputs:
-        """Return the inputs of the model for some rows."""
+        """Return the model's inputs for a minibatch of rows."""
         if self.tokenizer is None:
             return _padded(rows)
         options: dict[str, object] = {}
@@ -220,20 +220,20 @@ class HiddenStatesEncoder(ViewEncoder):
         if not inputs or not all(isinstance(v, Tensor) for v in inputs.values()):
             kinds = {name: type(v).__name__ for name, v in inputs.items()}
             cure = 'add return_tensors="pt", or convert with torch.as_tensor'
-            raise invalid("tokenizer", "a function to named tensors", kinds, cure)
+            raise invalid("tokenizer", "one that returns named tensors", kinds, cure)
         return inputs
 
     def _states(self, inputs: Inputs) -> tuple[dict[int | str, Tensor], Tensor]:
-        """Return hidden states (B, tokens, width) by layer, and the mask of tokens."""
+        """Return hidden states (B, tokens, width) of each layer, and a token mask."""
         moved = {name: tensor.to(self._device()) for name, tensor in inputs.items()}
         is_named = self.layers is not None and isinstance(self.layers[0], str)
         names = list(cast(Sequence[str], self.layers)) if is_named else []
-        found: dict[str, Any] = {}
+        outputs: dict[str, Any] = {}
 
         def keep(name: str, output: object) -> None:
             first = output[0] if isinstance(output, tuple) and output else output
             # Later layers may overwrite an output in place.
-            found[name] = first.clone() if isinstance(first, Tensor) else copy(first)
+            outputs[name] = first.clone() if isinstance(first, Tensor) else copy(first)
 
         options = {} if is_named else {"output_hidden_states": True}
         with (
@@ -243,28 +243,28 @@ class HiddenStatesEncoder(ViewEncoder):
             watched_layers(self.module, names, keep),
         ):
             output = self.module(**moved, **options)
-        states: dict[int | str, Any] = {name: found.get(name) for name in names}
+        states: dict[int | str, Any] = {name: outputs.get(name) for name in names}
         if not is_named:
             states = self._numbered(output)
         shape = tuple(next(iter(moved.values())).shape[:2])
-        for name, own in states.items():
-            if not isinstance(own, Tensor) or own.ndim != 3 or own.shape[:2] != shape:
-                given = tuple(getattr(own, "shape", ())) or type(own).__name__
+        for name, out in states.items():
+            if not isinstance(out, Tensor) or out.ndim != 3 or out.shape[:2] != shape:
+                given = tuple(getattr(out, "shape", ())) or type(out).__name__
                 required = f"one tensor of shape {(*shape, 'width')}"
-                cure = "choose a module that returns the states of tokens"
+                cure = "choose a module that returns one vector per token"
                 raise invalid(f"The output of layer {name!r}", required, given, cure)
         mask = moved.get(MASK)
         real = torch.ones(shape, dtype=torch.bool) if mask is None else mask.bool()
         return states, real
 
     def _numbered(self, output: object) -> dict[int | str, Tensor]:
-        """Return the hidden states that a Hugging Face model returns, by number."""
-        found = getattr(output, "hidden_states", None)
-        if found is None:
-            required, given = "one with `hidden_states`", type(output).__name__
-            cure = "name modules in `layers`"
+        """Return the hidden states of a Hugging Face model, keyed by number."""
+        states = getattr(output, "hidden_states", None)
+        if states is None:
+            required, given = "an object with `hidden_states`", type(output).__name__
+            cure = "pass names of modules as `layers`"
             raise invalid("The output of the module", required, given, cure)
-        n = len(found)
+        n = len(states)
         numbers = range(n) if self.layers is None else self.layers
         if not all(isinstance(i, Integral) and -n <= i < n for i in numbers):
             cure = "count from 0 or from the end"
@@ -273,16 +273,16 @@ class HiddenStatesEncoder(ViewEncoder):
         if len(set(places)) < len(places):
             cure = "pass list(dict.fromkeys(layers))"
             raise invalid("layers", "distinct", self.layers, cure)
-        return {i: found[i] for i in places}
+        return {i: states[i] for i in places}
 
 
 def _padded(rows: list[Any]) -> Inputs:
-    """Return token ids padded on the right, and their mask."""
+    """Return token ids padded on the right, and the mask of real tokens."""
     ids = [np.asarray(row) for row in rows]
-    for row, own in zip(rows, ids, strict=True):
-        if own.ndim != 1 or own.dtype.kind not in "iu":
-            required, cure = "rows of token ids", "pass a tokenizer for text"
-            raise invalid("X without a tokenizer", required, row, cure)
+    for row, values in zip(rows, ids, strict=True):
+        if values.ndim != 1 or values.dtype.kind not in "iu":
+            required, cure = "lists of token ids", "pass a tokenizer for text"
+            raise invalid("Rows of X without a tokenizer", required, row, cure)
     longest = max(map(len, ids))
     tokens = np.zeros((len(ids), longest), np.int64)
     mask = np.zeros((len(ids), longest), np.int64)

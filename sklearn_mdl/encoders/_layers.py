@@ -1,4 +1,4 @@
-"""Layers of an encoder, and pooling of their outputs into vectors."""
+"""Layers of an encoder and the pooling of their outputs into vectors."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from sklearn_mdl._core.validation import invalid
 
 POOLS = ("default", "model", "avg", "max", "cls", "flatten")
 LAST = "last"
-Vectors = dict[str, Tensor]  # (N, width) by name of the view
+Vectors = dict[str, Tensor]  # tensors (N, width), keyed by view name
 
 
 class Layout(NamedTuple):
-    """Order of axes and tokens in the outputs of a model's layers."""
+    """Order of axes and tokens in layer outputs."""
 
     channels_last: bool = False  # maps are (N, H, W, C), not (N, C, H, W)
     n_prefix_tokens: int = 0  # tokens before the patches
@@ -37,13 +37,13 @@ class View(NamedTuple):
 
 
 def views_by_name(layers: list[str], pools: list[str]) -> list[View]:
-    """Combine layers and pools.
+    """Combine every layer with every pool.
 
     Raises
     ------
     ValueError
-        If a pool is unknown or not possible for a layer, or if a combination is
-        repeated.
+        If a pool is unknown or impossible for a layer, or if a combination occurs
+        twice.
     """
     views = [_view(layer, pool) for layer in layers for pool in pools]
     if not views or len(set(views)) < len(views):
@@ -58,8 +58,8 @@ def _view(layer: str, pool: str) -> View:
     if pool == "default":
         return View(layer, "model" if layer == LAST else "avg")
     if pool == "model" and layer != LAST:
-        cure = "pass 'avg', 'max', 'cls' or 'flatten'"
-        raise invalid("layer of pool='model'", "the last layer", layer, cure)
+        cure = "pass pool='avg', 'max', 'cls' or 'flatten'"
+        raise invalid("layer with pool='model'", "'last'", layer, cure)
     return View(layer, pool)
 
 
@@ -71,8 +71,8 @@ def pooled(features: Tensor, view: View, layout: Layout) -> Tensor:
     features : Tensor of shape (N, d), (N, L, C), (N, C, H, W) or (N, H, W, C)
         Vectors, tokens, or maps.
     view : View
-        "avg" and "max" pool over the pixels of a map, or over patch tokens. "cls" takes
-        the class token. "flatten" takes all numbers.
+        "avg" and "max" pool over the pixels of a map, or over patch tokens. "cls" keeps
+        the class token. "flatten" keeps all values.
     layout : Layout
 
     Returns
@@ -87,8 +87,8 @@ def pooled(features: Tensor, view: View, layout: Layout) -> Tensor:
     values = features.float()
     if view.pool == "cls":
         if values.ndim != 3 or not layout.has_class_token:
-            required = "one of tokens after a class token"
-            name, given = f"Layer {view.layer!r}", tuple(values.shape)
+            required = "tokens that begin with a class token"
+            name, given = f"The output of {view.layer!r}", tuple(values.shape)
             raise invalid(name, required, given, "pass pool='avg'")
         return values[:, 0]
     if values.ndim == 2 or view.pool == "flatten":
@@ -99,12 +99,12 @@ def pooled(features: Tensor, view: View, layout: Layout) -> Tensor:
     if values.ndim == 4 and view.pool in ("avg", "max"):
         axes = (1, 2) if layout.channels_last else (2, 3)
         return values.mean(axes) if view.pool == "avg" else values.amax(axes)
-    name, cure = f"Layer {view.layer!r}", "pass pool='flatten' or layer='last'"
+    name, cure = f"The output of {view.layer!r}", "pass pool='flatten' or layer='last'"
     raise invalid(name, "vectors, tokens or maps", tuple(values.shape), cure)
 
 
 def check_layers(module: nn.Module, layers: list[str]) -> None:
-    """Raise ValueError if a module has no layer of that name."""
+    """Raise ValueError unless every layer names a module inside the model."""
     names = [name for name, _ in module.named_modules() if name]
     for layer in layers:
         if layer not in names:
@@ -119,32 +119,32 @@ def pooled_outputs(
 ) -> Iterator[Vectors]:
     """Pool the outputs of inner layers while a module runs.
 
-    Outputs are pooled immediately, to keep only the pooled vectors and because later
-    layers, such as in-place rectifiers, may overwrite them.
+    Outputs are pooled immediately. This saves memory. It is also necessary because
+    later layers, such as in-place rectifiers, may overwrite the outputs.
 
     Yields
     ------
-    found : dict of str to Tensor
-        Vectors of shape (N, width) by name of the view, once the module has run.
+    vectors : dict of str to Tensor
+        Vectors of shape (N, width), keyed by view name. Filled while the module runs.
     """
-    found: dict[str, Tensor] = {}
+    vectors: dict[str, Tensor] = {}
 
     def pool(layer: str, output: object) -> None:
         if not isinstance(output, Tensor):
             name, kind = f"The output of {layer!r}", type(output).__name__
-            raise invalid(name, "one tensor", kind, "name a layer inside it")
-        own = [view for view in views if view.layer == layer]
-        found.update({view.name: pooled(output, view, layout) for view in own})
+            raise invalid(name, "one tensor", kind, "choose a layer inside it")
+        inside = [view for view in views if view.layer == layer]
+        vectors.update({view.name: pooled(output, view, layout) for view in inside})
 
     with watched_layers(module, {view.layer for view in views}, pool):
-        yield found
+        yield vectors
 
 
 @contextmanager
 def watched_layers(
     module: nn.Module, names: Iterable[str], watch: Callable[[str, object], None]
 ) -> Iterator[None]:
-    """Call a function with the name and output of some layers while a module runs.
+    """Call a function with each named layer's name and output while a module runs.
 
     Raises
     ------

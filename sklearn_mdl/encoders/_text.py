@@ -1,4 +1,4 @@
-"""Text encoders: any object with a method ``encode``, or n-grams."""
+"""Text encoders: wrapped models with a method ``encode``, and n-grams."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class Encodes(Protocol):
 class TextEncoder(ImageOrTextTransformer):
     """Scikit-learn transformer from texts to embeddings.
 
-    scikit-learn's vectorizers are transformers already and need no wrapper.
+    scikit-learn's vectorizers are already transformers and need no wrapper.
 
     Parameters
     ----------
     model : object with a method ``encode``
-        ``encode`` takes a list of n texts and returns n vectors, as in models of
-        sentence-transformers and model2vec. ``clone`` shares the model.
+        ``encode`` takes a list of n texts and returns n vectors, as models of
+        sentence-transformers and model2vec do. ``clone`` does not copy the model.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class TextEncoder(ImageOrTextTransformer):
 
     @fit_context
     def fit(self, X: object, y: object = None) -> Self:
-        """Encode the first text to determine the width of embeddings.
+        """Encode the first text to determine the width of the embeddings.
 
         Parameters
         ----------
@@ -101,10 +101,10 @@ class TextEncoder(ImageOrTextTransformer):
         return self._vectors(_texts(X))
 
     def _vectors(self, texts: list[str]) -> np.ndarray:
-        found = self.model.encode(texts)
-        if hasattr(found, "detach"):  # a tensor, possibly on another device
-            found = found.detach().cpu().float()
-        vectors = np.asarray(found, dtype=np.float32)
+        embeddings = self.model.encode(texts)
+        if hasattr(embeddings, "detach"):  # a tensor, possibly on another device
+            embeddings = embeddings.detach().cpu().float()
+        vectors = np.asarray(embeddings, dtype=np.float32)
         if vectors.ndim != 2 or len(vectors) != len(texts):
             required = f"a method that returns {len(texts)} vectors"
             cure = "return an array of shape (n_texts, width)"
@@ -114,7 +114,7 @@ class TextEncoder(ImageOrTextTransformer):
 
 def _texts(X: object) -> list[str]:
     if isinstance(X, str) or not hasattr(X, "__len__"):
-        raise invalid("X", "a sequence of texts", X, "pass a list, even for one")
+        raise invalid("X", "a sequence of texts", X, "pass a list of texts")
     texts = list(cast(Sequence[str], X))
     wrong = [number for number, text in enumerate(texts) if not isinstance(text, str)]
     if not texts or wrong:
@@ -127,8 +127,8 @@ def _texts(X: object) -> list[str]:
 def text_baselines(width: int = 128) -> dict[str, Pipeline]:
     """Return three text encoders that need no pre-trained model.
 
-    If a pre-trained encoder does not beat them, it has learned nothing useful for the
-    task.
+    A pre-trained encoder that does not beat these baselines has learned nothing useful
+    for the task.
 
     Parameters
     ----------
@@ -138,9 +138,9 @@ def text_baselines(width: int = 128) -> dict[str, Pipeline]:
     Returns
     -------
     encoders : dict of str to Pipeline
-        Latent semantics of "words" and "characters" (TF-IDF of n-grams, reduced by a
-        singular value decomposition), and 1,024 counts of "hashed words". They do not
-        use labels.
+        "words" and "characters" reduce the TF-IDF of n-grams by a singular value
+        decomposition. "hashed words" hashes words into 1,024 features. No encoder uses
+        labels.
 
     Examples
     --------

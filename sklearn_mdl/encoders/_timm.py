@@ -32,7 +32,7 @@ READ = {"checkpoint_path", "pretrained_cfg", "pretrained_cfg_overlay", "cache_di
 
 
 def sources_of_name(name: str) -> Sources:
-    """Return the files that a model without weights needs, such as its settings."""
+    """Return the folder or hub repository that a model name refers to, if any."""
     kind, colon, rest = name.partition(":")
     if not colon:
         return Sources()
@@ -40,10 +40,10 @@ def sources_of_name(name: str) -> Sources:
 
 
 def check_options(options: Mapping[str, object] | None) -> None:
-    """Raise for options that would make timm read a file or an address."""
+    """Raise ValueError for options that would make timm read files or URLs."""
     for name in sorted(READ & set(options or {})):
         raise ValueError(
-            f"model_options must not contain {name}, which timm would load "
+            f"model_options must not contain {name}, since timm would then load files "
             "unsafely; pass TimmEncoder(..., checkpoint_path=PATH)"
         )
 
@@ -55,37 +55,37 @@ def check_name(timm: ModuleType, name: str) -> None:
     architecture, _, tag = name.partition(".")
     if not timm.is_model(architecture):
         near = get_close_matches(architecture, timm.list_models(), n=3, cutoff=0.0)
-        required = f"a model of timm {timm.__version__}"
+        required = f"the name of a model in timm {timm.__version__}"
         raise invalid("model_name", required, name, f"pass one of {near}")
     known = timm.list_pretrained(f"{architecture}.*")
     if tag and name not in known:
-        required = f"weights of timm {timm.__version__}"
+        required = f"the name of weights in timm {timm.__version__}"
         raise invalid("model_name", required, name, f"choose from {known[:5]}")
 
 
 def source_of(timm: ModuleType, name: str) -> str:
-    """Return the name of the file with timm's weights of a model."""
+    """Name the file that holds timm's weights of a model, for messages."""
     if name.startswith(HUBS):
         return f"model.safetensors from {name}"
     config = timm.get_pretrained_cfg(name)
     hub = getattr(config, "hf_hub_id", None)
     if hub:
-        # timm leaves out the tag if it follows from the name of the model.
+        # timm leaves the tag out of the identifier if the model's name implies it.
         full = hub if "." in hub or not config.tag else f"{hub}.{config.tag}"
         return f"model.safetensors from huggingface.co/{full.removesuffix('/')}"
-    return getattr(config, "url", None) or "a file of weights of this model"
+    return getattr(config, "url", None) or "a weights file of this model"
 
 
 def check_network(timm: ModuleType, name: str) -> None:
     """Raise immediately if weights must be downloaded and their host is unreachable.
 
-    The hub's client would retry for a minute or two.
+    Without this check, the hub's client would retry for a minute or two.
 
     Raises
     ------
     OSError
-        If the weights are not on disk, there is no proxy, and no connection can be
-        opened.
+        If the weights are not on disk, no proxy is configured, and the host cannot be
+        reached.
     """
     hub = needed("huggingface_hub", "TimmEncoder", "images")
     config = None if name.startswith(HUBS) else timm.get_pretrained_cfg(name)
@@ -104,7 +104,7 @@ def check_network(timm: ModuleType, name: str) -> None:
 def data_config(
     timm: ModuleType, model: nn.Module, options: Mapping[str, object]
 ) -> dict[str, object]:
-    """Return the preprocessing of a model, with changes.
+    """Return a model's preprocessing settings, updated by the options.
 
     Raises
     ------
@@ -123,19 +123,19 @@ def data_config(
 def from_file(
     timm: ModuleType, name: str, path: Path, options: Mapping[str, object]
 ) -> nn.Module:
-    """Create a model without classifier and load all its weights from a file.
+    """Create a model without its classifier and load its weights from a file.
 
     Raises
     ------
     FileNotFoundError
-        If there is no such file.
+        If the file does not exist.
     ValueError
         If the file cannot be read or does not contain the weights of the model.
     """
     if not path.is_file():
         raise FileNotFoundError(
             f"checkpoint_path must be a file of weights, got {str(path)!r}; "
-            "name an existing file"
+            "pass the path of an existing file"
         )
     model: nn.Module = timm.create_model(name, pretrained=False, **options)
     if path.suffix in NUMPY_FILES:
@@ -145,17 +145,17 @@ def from_file(
             raise _mismatch(path, f"timm raised {type(error).__name__}") from error
         return model
     try:
-        found = timm.models.load_state_dict(str(path), weights_only=True)
-    except Exception as error:  # unpickling may raise anything, with unsafe advice
+        weights = timm.models.load_state_dict(str(path), weights_only=True)
+    except Exception as error:  # of any type, and torch's message gives unsafe advice
         reason = f"reading it raises {type(error).__name__}"
-        raise damaged(path, "weights", reason, "fetch it again") from error
+        raise damaged(path, "weights", reason, "download it again") from error
     heads = _heads(model)
-    body = {k: v for k, v in found.items() if k.rpartition(".")[0] not in heads}
-    own = {k: v.shape for k, v in model.state_dict().items()}
-    if own == {k: v.shape for k, v in body.items()}:
+    body = {k: v for k, v in weights.items() if k.rpartition(".")[0] not in heads}
+    shapes = {k: v.shape for k, v in model.state_dict().items()}
+    if shapes == {k: v.shape for k, v in body.items()}:
         model.load_state_dict(body)
         return model
-    return _converted(timm, name, path, options, model, found)
+    return _converted(timm, name, path, options, model, weights)
 
 
 def _heads(model: nn.Module) -> tuple[str, ...]:
@@ -169,19 +169,19 @@ def _converted(
     path: Path,
     options: Mapping[str, object],
     body: nn.Module,
-    found: Mapping[str, Tensor],
+    weights: Mapping[str, Tensor],
 ) -> nn.Module:
     """Let timm convert weights from another program or image size."""
-    heads = [found[f"{h}.weight"] for h in _heads(body) if f"{h}.weight" in found]
+    heads = [weights[f"{h}.weight"] for h in _heads(body) if f"{h}.weight" in weights]
     n_classes = heads[0].shape[0] if heads else 0
-    # Pass the loaded state, since timm would read the file again, unsafely.
-    overlay = {"state_dict": found, "num_classes": n_classes}
+    # Pass the loaded weights, since timm would read the file again and unsafely.
+    overlay = {"state_dict": weights, "num_classes": n_classes}
     options = {**options, "num_classes": n_classes, "pretrained_cfg_overlay": overlay}
     try:  # with the file's number of classes, timm does not silently drop weights
         model = timm.create_model(name, pretrained=True, **options)
     except Exception as error:
-        own, given = set(body.state_dict()), set(found)
-        if prefix := _prefix_of(own, given):
+        expected, given = set(body.state_dict()), set(weights)
+        if prefix := _prefix_of(expected, given):
             reason = f"their names begin with {prefix!r}"
             cure = (
                 f"save them without it: weights = timm.models.load_state_dict(path); "
@@ -189,7 +189,7 @@ def _converted(
                 f"weights.items() if k.startswith({prefix!r})}}, 'new.pth')"
             )
             raise damaged(path, "all weights of the model", reason, cure) from error
-        missing, unknown = sorted(own - given), sorted(given - own)
+        missing, unknown = sorted(expected - given), sorted(given - expected)
         text = f"lacks {missing[0]!r}" if missing else "holds different shapes"
         if unknown and missing:
             text += f" and holds {unknown[0]!r}"
@@ -199,11 +199,11 @@ def _converted(
     return cast(nn.Module, model)
 
 
-def _prefix_of(own: Set[str], given: Set[str]) -> str:
-    """Return what to strip from given names to have all of the model's, or nothing."""
-    one = min(own)
-    starts = {name.removesuffix(one) for name in given if name.endswith(one)}
-    return next((s for s in starts if {s + name for name in own} <= given), "")
+def _prefix_of(expected: Set[str], given: Set[str]) -> str:
+    """Return the prefix that all of the model's names have in a file, or ""."""
+    first = min(expected)
+    starts = {name.removesuffix(first) for name in given if name.endswith(first)}
+    return next((s for s in starts if {s + name for name in expected} <= given), "")
 
 
 def _mismatch(path: Path, reason: str) -> ValueError:
@@ -225,23 +225,23 @@ class TimmEncoder(ImageEncoder):
         Name from ``timm.list_models()``, such as "resnet50.a1_in1k" or
         "vit_base_patch16_224.dino".
     layer : str or list of str, default="last"
-        "last", or names of inner modules such as "blocks.3" or "layer2". The outputs of
-        all layers are taken in one pass.
+        "last", or names of inner modules such as "blocks.3" or "layer2". One pass
+        collects the outputs of all layers.
     pool : str or list of str, default="default"
         How each layer becomes one vector. "avg" and "max" pool over pixels or patch
-        tokens, "cls" takes the class token, and "flatten" takes all numbers. "model",
-        for the last layer, pools like the model before its classifier. "default" is
-        "model" for the last layer and "avg" for others. All layers are combined with
-        all pools.
+        tokens, "cls" keeps the class token, and "flatten" keeps all values. "model" is
+        only for the last layer and pools it like the model before its classifier.
+        "default" is "model" for the last layer and "avg" for others. Every layer is
+        combined with every pool.
     device : str, default="auto"
         Torch device. "auto" uses a GPU if there is one.
     batch_size : int, default=64
-        Images encoded at once. It affects the last bits of features.
+        Number of images in a minibatch. It affects the last bits of features.
     amp : bool, default=False
         Run in half precision where torch considers it safe. This is faster on GPUs, but
         changes features in the third digit.
     n_jobs : int, default=None
-        Threads that decode and resize images.
+        Number of threads that decode and preprocess images.
     verbose : int, default=0
         Show a progress bar.
     pretrained : bool, default=True
@@ -257,7 +257,7 @@ class TimmEncoder(ImageEncoder):
         Changes to the preprocessing: ``mean``, ``std``, ``input_size``,
         ``interpolation``, ``crop_pct``, ``crop_mode``.
     random_state : int, RandomState instance or None, default=0
-        Seeds random weights.
+        Seed of random weights.
 
     Attributes
     ----------
@@ -268,14 +268,14 @@ class TimmEncoder(ImageEncoder):
     view_slices_ : dict of str to slice
         Columns of each view, for :func:`~sklearn_mdl.readouts.view_readouts`.
     data_config_ : dict
-        The preprocessing.
+        Settings of the preprocessing.
 
     Notes
     -----
-    Nothing is learned from images or labels, and ``transform`` works without ``fit``. A
-    pickle contains no weights. They are loaded again from the same name, file or seed,
-    and must have the same fingerprint. As in training, the EXIF orientation of images
-    is ignored.
+    ``transform`` works without ``fit``, since nothing is learned from images or labels.
+    A pickle contains no weights. An unpickled encoder reloads its weights from the same
+    name, file or seed, and raises if their fingerprint differs. As in training, the
+    EXIF orientation of images is ignored.
 
     Examples
     --------
@@ -318,8 +318,8 @@ class TimmEncoder(ImageEncoder):
         config = data_config(timm, model, self.data_options or {})
         channels = cast(Sequence[int], config["input_size"])[0]
         if channels not in (1, 3):
-            name, required = f"Model {self.model_name!r}", "one with 1 or 3 channels"
-            raise invalid(name, required, channels, "for example, pass 'resnet18'")
+            name, required = f"Channels of model {self.model_name!r}", "1 or 3"
+            raise invalid(name, required, channels, "pass model_name='resnet18'")
         self.data_config_ = config
         layout = Layout(
             getattr(model, "output_fmt", None) == "NHWC",
@@ -331,11 +331,11 @@ class TimmEncoder(ImageEncoder):
         return Frozen(model, transform, "L" if channels == 1 else "RGB", layout, device)
 
     def _sources(self) -> Sources:
-        """Return what ``fit`` reads besides images."""
-        found = sources_of_name(self.model_name)
+        """Return the paths and network addresses that ``fit`` reads besides images."""
+        reads = sources_of_name(self.model_name)
         if self.checkpoint_path is not None:
-            return found._replace(paths=[*found.paths, fspath(self.checkpoint_path)])
-        return found._replace(network=[self.model_name]) if self.pretrained else found
+            return reads._replace(paths=[*reads.paths, fspath(self.checkpoint_path)])
+        return reads._replace(network=[self.model_name]) if self.pretrained else reads
 
     def _model(self, timm: ModuleType) -> nn.Module:
         name = self.model_name
@@ -347,7 +347,7 @@ class TimmEncoder(ImageEncoder):
         try:
             check_network(timm, name)
             return cast(nn.Module, timm.create_model(name, pretrained=True, **options))
-        except Exception as error:  # the hub's client raises errors of a dozen kinds
+        except Exception as error:  # the hub's client raises many types of errors
             raise OSError(
                 f"Weights of {name!r} could not be loaded ({type(error).__name__}); "
                 f"download {source_of(timm, name)} on another machine and pass its "

@@ -31,31 +31,31 @@ class TorchEncoder(ImageEncoder):
     Parameters
     ----------
     module : torch.nn.Module
-        Module that takes tensors (B, C, H, W). ``fit`` copies it and does not modify
-        it.
+        Module that takes tensors (B, C, H, W). ``fit`` copies the module and leaves the
+        original unchanged.
     preprocess : callable, default=None
         Maps a PIL image to a tensor (C, H, W) of constant shape. None only scales
         pixels to between 0 and 1.
     layer : str or list of str, default="last"
-        "last", for the output of the module, or names of inner modules. The outputs of
-        all layers are taken in one pass.
+        "last", for the output of the module, or names of inner modules. One pass
+        collects the outputs of all layers.
     pool : str or list of str, default="default"
         How each layer becomes one vector. "avg" and "max" pool over pixels or tokens.
-        "cls" takes the first token, which must be a prefix token. "flatten" takes all
-        numbers, and "model" keeps vectors (B, width). "default" is "model" for the last
-        layer and "avg" for others. All layers are combined with all pools.
+        "cls" keeps the first token, which must be a prefix token. "flatten" keeps all
+        values, and "model" keeps vectors (B, width). "default" is "model" for the last
+        layer and "avg" for others. Every layer is combined with every pool.
     device : str, default="auto"
         Torch device. "auto" uses a GPU if there is one.
     batch_size : int, default=64
-        Images encoded at once. It affects the last bits of features.
+        Number of images in a minibatch. It affects the last bits of features.
     amp : bool, default=False
         Run in half precision where torch considers it safe.
     n_jobs : int, default=None
-        Threads that decode and preprocess images.
+        Number of threads that decode and preprocess images.
     verbose : int, default=0
         Show a progress bar.
     mode : {"RGB", "L"}, default="RGB"
-        Whether ``preprocess`` gets colour or grey images.
+        Colour or grey images as input of ``preprocess``.
     channels_last : bool, default=False
         True if maps inside the module are (B, H, W, C).
     n_prefix_tokens : int, default=0
@@ -123,7 +123,7 @@ class TorchEncoder(ImageEncoder):
         if not isinstance(tensor, Tensor):
             raise TypeError(
                 f"preprocess must return a tensor, got "
-                f"{type(tensor).__name__}; end with torchvision.transforms.ToTensor()"
+                f"{type(tensor).__name__}; append torchvision.transforms.ToTensor()"
             )
         return tensor
 
@@ -147,9 +147,9 @@ class TorchEncoder(ImageEncoder):
         }
 
     def _effect(self) -> str:
-        """Return SHA-256 of two test images after preprocessing.
+        """Return the SHA-256 of two test images after preprocessing.
 
-        The code of a callable cannot be compared reliably, but its results can.
+        Unlike the code of a callable, its results can be compared reliably.
         """
         pil = needed("PIL.Image", "TorchEncoder", "images")
         digest = hashlib.sha256()
@@ -163,6 +163,6 @@ class TorchEncoder(ImageEncoder):
 
 
 def to_tensor(image: Image) -> Tensor:
-    """Convert a PIL image to a tensor (C, H, W) of numbers from 0 to 1."""
+    """Convert a PIL image to a tensor (C, H, W) of values from 0 to 1."""
     pixels = np.atleast_3d(np.asarray(image, dtype=np.float32) / 255)
     return torch.from_numpy(pixels.transpose(2, 0, 1).copy())

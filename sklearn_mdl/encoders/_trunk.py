@@ -24,7 +24,7 @@ PLAIN = (str, int, float, list, tuple, dict, PathLike, type(None))
 class EncoderTrunk(nn.Module):
     """The network of an image encoder as a trainable module.
 
-    Its outputs are the features of the encoder, with the same layers and pools.
+    Its outputs are the encoder's features, from the same layers and pools.
 
     Parameters
     ----------
@@ -41,27 +41,27 @@ class EncoderTrunk(nn.Module):
         self.views = list(encoder._views)
 
     def prepare(self, images: Tensor) -> Tensor:
-        """Preprocess uint8 images (n, H, W, C) to a minibatch (n, c, h, w)."""
+        """Preprocess uint8 images (n, H, W, C) into a minibatch (n, c, h, w)."""
         arrays, n = images.cpu().numpy(), len(images)
         (batch,) = prepared(self.about, arrays, range(n), n, self.encoder.n_jobs)
         return batch
 
     def forward(self, batch: Tensor) -> Tensor:
-        """Return features (n, width) of a minibatch."""
+        """Return the features (n, width) of a minibatch."""
         frozen = self.about._replace(module=self.module)
-        found = self.encoder._outputs(frozen, self.views, batch)
-        return torch.cat([found[view.name].float() for view in self.views], 1)
+        vectors = self.encoder._outputs(frozen, self.views, batch)
+        return torch.cat([vectors[view.name].float() for view in self.views], 1)
 
 
 def image_encoder_of(encoder: AnyEncoder) -> ImageEncoder:
-    """Return the fitted encoder inside a cached one, or an image encoder itself."""
+    """Return the fitted encoder of a CachedEncoder, or the image encoder itself."""
     return cast(ImageEncoder, getattr(encoder, "encoder_", encoder))
 
 
 def distinct_encoders(
     encoders: Sequence[AnyEncoder], shapes: Sequence[Shape]
 ) -> list[AnyEncoder]:
-    """Make fitted copies of encoders, which encoders with equal features share.
+    """Return a fitted copy of each encoder, shared by encoders with equal features.
 
     Parameters
     ----------
@@ -73,23 +73,23 @@ def distinct_encoders(
     Returns
     -------
     copies : list
-        One copy for each encoder. Encoders share an object if their shapes are equal,
-        and also their settings or everything that features depend on.
+        One copy for each encoder. Encoders with equal image shapes share a copy if
+        their settings or their fingerprints are equal.
     """
     by_settings: dict[tuple[str, Shape], AnyEncoder] = {}
     by_content: dict[tuple[str, Shape], AnyEncoder] = {}
     keys = [(_settings(e), shape) for e, shape in zip(encoders, shapes, strict=True)]
     for (settings, shape), encoder in zip(keys, encoders, strict=True):
         if (settings, shape) not in by_settings:
-            own = _fitted(encoder, shape)
-            content = json.dumps(image_encoder_of(own).fingerprint(), sort_keys=True)
+            copy = _fitted(encoder, shape)
+            content = json.dumps(image_encoder_of(copy).fingerprint(), sort_keys=True)
             key = type(encoder).__name__ + content, shape
-            by_settings[settings, shape] = by_content.setdefault(key, own)
+            by_settings[settings, shape] = by_content.setdefault(key, copy)
     return [by_settings[key] for key in keys]
 
 
 def _settings(encoder: AnyEncoder) -> str:
-    """Return settings as text, with non-plain objects by identity."""
+    """Return the settings as text, where ids stand for objects that are not plain."""
     params = encoder.get_params(deep=True)
     words = [
         f"{name}={value!r}" if isinstance(value, PLAIN) else f"{name}@{id(value)}"
@@ -100,8 +100,8 @@ def _settings(encoder: AnyEncoder) -> str:
 
 
 def _fitted(encoder: AnyEncoder, shape: Shape) -> AnyEncoder:
-    own = deepcopy(encoder)
-    if not hasattr(image_encoder_of(own), "_frozen"):
-        own.fit(np.zeros((1, *shape), np.uint8))
-    image_encoder_of(own).verbose = 0  # the run over images has its own bar
-    return own
+    fitted = deepcopy(encoder)
+    if not hasattr(image_encoder_of(fitted), "_frozen"):
+        fitted.fit(np.zeros((1, *shape), np.uint8))
+    image_encoder_of(fitted).verbose = 0  # the run over images has its own progress bar
+    return fitted

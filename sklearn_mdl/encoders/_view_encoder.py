@@ -1,4 +1,4 @@
-"""Base class of frozen encoders, whose features are views of columns."""
+"""Base class of frozen encoders, whose feature columns are divided into views."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from sklearn_mdl.encoders._views import slices_of
 
 
 class ImageOrTextTransformer(TransformerMixin, BaseEstimator):
-    """Base class of transformers of images or text that need no fit."""
+    """Base class of transformers of images or text that need no fitting."""
 
     def __sklearn_tags__(self) -> Tags:
-        """Return tags: images or text as input, no labels, no fit."""
+        """Return the tags of a transformer of images or text that needs no fitting."""
         tags = super().__sklearn_tags__()
         tags.requires_fit = False
         tags.no_validation = True
@@ -33,7 +33,7 @@ class ImageOrTextTransformer(TransformerMixin, BaseEstimator):
 
 
 class ViewEncoder(ImageOrTextTransformer):
-    """Base class of transformers whose features are views of columns, such as layers.
+    """Base class of transformers whose columns are divided into views, such as layers.
 
     Subclasses set ``view_names_`` and ``view_widths_`` in ``fit``.
     """
@@ -44,7 +44,7 @@ class ViewEncoder(ImageOrTextTransformer):
 
     @abstractmethod
     def _items(self, X: object) -> Any:
-        """Return the items that rows are computed from, with a length."""
+        """Return the items to encode, one per row, as an object with a length."""
 
     @abstractmethod
     def _content(self, items: Any) -> object:
@@ -52,15 +52,15 @@ class ViewEncoder(ImageOrTextTransformer):
 
     @abstractmethod
     def _encode(self, items: Any, start: int) -> Iterator[np.ndarray]:
-        """Yield float32 features (B, width) by minibatch, starting at a row."""
+        """Yield float32 features (B, width) of minibatches, from row `start` on."""
 
     @abstractmethod
     def fingerprint(self) -> dict[str, object]:
-        """Return everything that affects features besides the items, as JSON."""
+        """Return everything that affects features, except the items, as JSON data."""
 
     @abstractmethod
     def _device(self) -> torch.device:
-        """Return the device that encodes."""
+        """Return the device that the encoder runs on."""
 
     def transform(self, X: object) -> np.ndarray:
         """Encode all rows.
@@ -89,7 +89,7 @@ class ViewEncoder(ImageOrTextTransformer):
         return features
 
     def transform_views(self, X: object) -> dict[str, np.ndarray]:
-        """Encode all rows once, and return the features of each view.
+        """Encode all rows once and return the features of each view.
 
         Parameters
         ----------
@@ -98,13 +98,13 @@ class ViewEncoder(ImageOrTextTransformer):
         Returns
         -------
         features : dict of str to ndarray of shape (N, width)
-            Features by name of the view, so you can rank views like encoders.
+            Features keyed by view name. You can rank views like encoders.
         """
         return self.split_views(self.transform(X))
 
     @property
     def view_slices_(self) -> dict[str, slice]:
-        """Columns of each view in the features, by name of the view."""
+        """Columns of each view in the features, keyed by view name."""
         check_is_fitted(self, "view_names_")
         return slices_of(self.view_names_, self.view_widths_)
 
@@ -115,15 +115,16 @@ class ViewEncoder(ImageOrTextTransformer):
         ----------
         features : ndarray of shape (N, width)
         """
-        return {name: features[:, own] for name, own in self.view_slices_.items()}
+        return {name: features[:, view] for name, view in self.view_slices_.items()}
 
     def batches(self, X: object, start: int = 0) -> Iterator[np.ndarray]:
-        """Encode minibatch by minibatch, starting at a row.
+        """Encode one minibatch after the other.
 
         Parameters
         ----------
         X : images, text or other input of the encoder
         start : int, default=0
+            The first row to encode.
 
         Yields
         ------
@@ -131,7 +132,7 @@ class ViewEncoder(ImageOrTextTransformer):
         """
         self._fit_once(X)
         items = self._items(X)
-        shown = nullcontext()  # even a hidden bar would take tqdm's lock
+        shown = nullcontext()  # even a disabled bar would take tqdm's lock
         if self.verbose:
             name, n_items = type(self).__name__, len(items)
             shown = tqdm(desc=name, unit=self.unit, total=n_items, initial=start)
@@ -144,12 +145,12 @@ class ViewEncoder(ImageOrTextTransformer):
                     bar.update(len(features))
                 yield features
         if start != len(items):
-            required = f"of one vector for each of {len(items)} {self.unit}s"
-            cure = "check what the model does with a batch"
-            raise invalid("Features", required, start, cure)
+            required = f"{len(items)}, one for each {self.unit}"
+            cure = "make the model return one output per input of a batch"
+            raise invalid("The number of feature vectors", required, start, cure)
 
     def get_feature_names_out(self, input_features: object = None) -> np.ndarray:
-        """Name the features, as ``layer|pool|number``.
+        """Return feature names of the form ``layer|pool|number``.
 
         Parameters
         ----------

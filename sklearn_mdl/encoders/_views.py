@@ -1,4 +1,4 @@
-"""Views of activations, with every layer and position as columns of a table."""
+"""Views of activations: a table with columns for each layer and position."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from sklearn_mdl._core.validation import invalid
 AXES = ("example", "layer", "position", "feature")
 POSITIONS = ("first", "last", "mean", "max")
 NUMBERS: dict[str | int, str | int] = {"first": 0, "last": -1}
-READ_AT_ONCE = 2**24  # numbers
+READ_AT_ONCE = 2**24  # values
 Positions = Sequence[str | int] | str | int
 
 
 class Views(NamedTuple):
-    """Views joined in one table, and the columns of each.
+    """Views joined in one table, and the columns of each view.
 
     Attributes
     ----------
     X : ndarray of shape (n_examples, n_views * n_features), float32
         Read-only. It is a memory map if a path was given.
     columns : dict of str to slice
-        Columns by name of the view, such as ``layer 3|last``, for
+        Columns keyed by view name, such as ``layer 3|last``, for
         :func:`~sklearn_mdl.readouts.view_readouts`.
     """
 
@@ -52,7 +52,7 @@ def views_of(
     positions: Positions = ("last", "mean"),
     path: str | PathLike[str] | None = None,
 ) -> Views:
-    """Create a view of every layer and position of activations.
+    """Create a view for each layer and position of activations.
 
     A view is one way to turn an example into a vector, such as the last token of layer
     3 or the mean over all tokens of layer 7.
@@ -60,11 +60,11 @@ def views_of(
     Parameters
     ----------
     activations : array, torch.Tensor, or sequence of arrays
-        Hidden states with the given axes. Memory maps and arrays of h5py are read in
+        Hidden states with the given axes. Memory maps and h5py datasets are read in
         parts. A list contains one array per example, so lengths may differ.
     axes : sequence of str, default=("example", "layer", "position", "feature")
-        What each axis means, in any order. "layer" and "position" may be missing. In a
-        list, each array has these axes without "example".
+        Names of the axes, in the order of `activations`. "layer" and "position" may be
+        missing. In a list, each array has these axes except "example".
     mask : array-like of shape (n_examples, n_positions), default=None
         True or 1 for real tokens, like the attention mask of a tokenizer. Padding may
         be on either side. None uses all tokens.
@@ -72,7 +72,7 @@ def views_of(
         Layers to use, counted from 0, or from the end if negative. None uses all.
     positions : str, int or sequence of them, default=("last", "mean")
         "first", "last", "mean" and "max" refer to the real tokens of an example. An
-        integer counts real tokens, from the end if it is negative.
+        integer is the index of a real token, counted from the end if it is negative.
     path : path-like, default=None
         A new ``.npy`` file for the table, which may then exceed memory. The file is
         written completely or not at all.
@@ -80,18 +80,18 @@ def views_of(
     Returns
     -------
     views : Views
-        ``X`` and ``columns``, layer by layer.
+        The table ``X`` and the ``columns`` of each view, layer by layer.
 
     Raises
     ------
     ValueError
         If axes, mask, layers or positions do not fit the activations, or if an example
-        is too short for a position. Also if a number is not finite, or if the file
-        exists.
+        is too short for a position. Also if a value is not finite, or if the file
+        already exists.
 
     See Also
     --------
-    sklearn_mdl.encoders.HiddenStatesEncoder : Collects views while a model runs.
+    sklearn_mdl.encoders.HiddenStatesEncoder : Collect views while a model runs.
 
     Examples
     --------
@@ -136,17 +136,17 @@ def views_of(
 
 
 def slices_of(names: Sequence[str], widths: Sequence[int]) -> dict[str, slice]:
-    """Return the columns of joined views by name."""
+    """Return the columns of each view in the joined table, keyed by view name."""
     ends = list(accumulate(widths))
     starts = [0, *ends[:-1]]
     return dict(zip(names, map(slice, starts, ends), strict=True))
 
 
 def view_name(layer: int | str | None, position: str | int | None) -> str:
-    """Return the name of a view from its layer and position, if it has both."""
+    """Return the name of a view, which may lack a layer, a position or both."""
     layer = f"layer {layer}" if isinstance(layer, Integral) else layer
-    found = "|".join(str(part) for part in (layer, position) if part is not None)
-    return found or "features"
+    name = "|".join(str(part) for part in (layer, position) if part is not None)
+    return name or "features"
 
 
 def checked_positions(positions: Positions) -> list[str | int]:
@@ -168,10 +168,10 @@ def pooled_positions(
     ----------
     states : Tensor of shape (n, n_layers, n_tokens, width)
     real : Tensor of shape (n, n_tokens), bool
-        True for tokens that count.
+        True for real tokens.
     positions : sequence of str or int
     start : int, default=0
-        Number of the first example, for messages.
+        Number of the first example, used in messages.
 
     Returns
     -------
@@ -184,9 +184,9 @@ def pooled_positions(
     """
     counts = real.sum(1)
     shown = real[:, None, :, None]
-    # Move real tokens first, in order, since padding may be on either side.
+    # Move real tokens to the front, in order, since padding may be on either side.
     order = torch.argsort((~real).to(torch.int8), dim=1, stable=True)
-    found = []
+    vectors = []
     for position in positions:
         number = NUMBERS.get(position, position)
         needed = 1
@@ -196,27 +196,27 @@ def pooled_positions(
             row = int((counts < needed).nonzero()[0])
             raise ValueError(
                 f"Example {start + row} must have at least {needed} tokens for "
-                f"position {position!r}, got {int(counts[row])}; leave it out, or "
-                "check the mask"
+                f"position {position!r}, got {int(counts[row])}; leave the example "
+                "out, or check the mask"
             )
         if not isinstance(number, str):
             places = number if number >= 0 else counts + number
             rows = torch.arange(len(states), device=states.device)
-            found.append(states[rows, :, order[rows, places]])
+            vectors.append(states[rows, :, order[rows, places]])
         elif number == "mean":
             total = states.where(shown, 0.0).sum(2)
-            found.append(total / counts[:, None, None])
+            vectors.append(total / counts[:, None, None])
         else:
-            found.append(states.where(shown, -math.inf).amax(2))
-    return torch.stack(found, 2)
+            vectors.append(states.where(shown, -math.inf).amax(2))
+    return torch.stack(vectors, 2)
 
 
 def check_views(rows: Tensor, columns: dict[str, slice], start: int) -> None:
-    """Raise for rows (n, width) that are not finite, naming example and view."""
+    """Raise ValueError for rows (n, width) that contain a non-finite value."""
     if bool(rows.isfinite().all()):
         return
     row, place = (~rows.isfinite()).nonzero()[0].tolist()
-    name = next(name for name, own in columns.items() if own.start <= place < own.stop)
+    name = next(k for k, view in columns.items() if view.start <= place < view.stop)
     raise ValueError(
         f"Activations must be finite, got {rows[row, place].item()} in example "
         f"{start + row}, view {name!r}; run the model in float32 or bfloat16, or "
@@ -252,15 +252,15 @@ def _is_whole(value: object) -> bool:
 
 
 def _sizes(activations: Any, names: list[str]) -> dict[str, int]:
-    """Return the length of each axis, or 1; for a list, of the first array."""
+    """Return the length of each axis (1 if missing) of the array or a list's first."""
     is_list = isinstance(activations, list | tuple)
     if is_list and not activations:
-        raise invalid("activations", "at least one example", 0, "pass some examples")
-    own = [name for name in names if not (is_list and name == "example")]
-    shape = _shape(activations[0] if is_list else activations, own, "activations")
+        raise invalid("activations", "at least one example", 0, "add an example")
+    axes = [name for name in names if not (is_list and name == "example")]
+    shape = _shape(activations[0] if is_list else activations, axes, "activations")
     return {
         **dict.fromkeys(AXES, 1),
-        **dict(zip(own, shape, strict=True)),
+        **dict(zip(axes, shape, strict=True)),
         **({"example": len(activations)} if is_list else {}),
     }
 
@@ -274,15 +274,15 @@ def _parts(
         if mask is not None:
             cure = "pass each example without padding"
             raise invalid("mask", "None for a list of examples", "a mask", cure)
-        own = [name for name in names if name != "example"]
-        fixed = [name for name in own if name != "position"]
+        axes = [name for name in names if name != "example"]
+        fixed = [name for name in axes if name != "position"]
         for number, example in enumerate(activations):
             what = f"Example {number} of activations"
-            found = dict(zip(own, _shape(example, own, what), strict=True))
-            if any(found[name] != sizes[name] for name in fixed):
+            lengths = dict(zip(axes, _shape(example, axes, what), strict=True))
+            if any(lengths[name] != sizes[name] for name in fixed):
                 required = f"like the first, with {[(k, sizes[k]) for k in fixed]}"
-                raise invalid(what, required, found, "leave it out")
-            states = _in_order(example, own)[None]
+                raise invalid(what, required, lengths, "leave the example out")
+            states = _in_order(example, axes)[None]
             yield states, torch.ones(1, states.shape[2], dtype=torch.bool)
         return
     real = _checked_mask(mask, (n, sizes["position"]))
@@ -297,11 +297,11 @@ def _checked_mask(mask: ArrayLike | None, shape: tuple[int, int]) -> Tensor:
     if mask is None:
         return torch.ones(shape, dtype=torch.bool)
     real = np.asarray(mask)
-    required, cure = f"of shape {shape}, True or 1 where a token is real", "pass zeros"
+    required = f"of shape {shape}, 1 for real tokens and 0 for padding"
     if real.shape != shape:
-        raise invalid("mask", required, real.shape, f"{cure} for the others")
+        raise invalid("mask", required, real.shape, "pass the attention mask")
     if not (known := np.isin(real, (0, 1))).all():
-        raise invalid("mask", required, real[~known][0], f"{cure} for the others")
+        raise invalid("mask", required, real[~known][0], "pass the attention mask")
     return torch.as_tensor(real.astype(bool))
 
 
@@ -309,17 +309,15 @@ def _shape(array: Any, names: Sequence[str], what: str) -> tuple[int, ...]:
     shape = tuple(getattr(array, "shape", ()))
     kind = str(getattr(array, "dtype", ""))
     if len(shape) != len(names) or 0 in shape or "complex" in kind:
-        required = (
-            f"an array of real numbers with the axes {tuple(names)}, none of them empty"
-        )
+        required = f"an array of real numbers with the non-empty axes {tuple(names)}"
         raise invalid(what, required, (*shape, kind), "name its axes in `axes`")
     return shape
 
 
 def _in_order(array: Any, names: Sequence[str]) -> Tensor:
-    """Return float32 with the axes of `AXES`, without "example" if it is missing."""
+    """Return a float32 tensor in the order of `AXES`; "example" may be missing."""
     if not isinstance(array, Tensor):
-        with np.errstate(over="ignore"):  # infinities raise later, by view
+        with np.errstate(over="ignore"):  # check_views raises for infinities
             array = torch.from_numpy(np.array(as_array(array), dtype=np.float32))
     tensor: Tensor = array.detach().cpu().float()
     tensor = tensor.permute([names.index(axis) for axis in AXES if axis in names])

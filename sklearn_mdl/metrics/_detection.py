@@ -1,4 +1,4 @@
-"""Measures of a detector: how well scores separate one class from the other."""
+"""Measures of how well a detector's scores separate two classes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn_mdl.metrics._references import Floats, checked_count
 
 Interval = tuple[float, float]
-FEWEST = 2  # examples of each kind needed to resample
+FEWEST = 2  # examples of each class required for resampling
 
 
 class DetectionMeasures(NamedTuple):
@@ -28,11 +28,11 @@ class DetectionMeasures(NamedTuple):
         Share of the positive examples at or above the threshold.
     recall_interval : (float, float)
     threshold : float
-        The lowest score at which at most ``max_fpr`` of the negative examples are
-        flagged, or infinity if there is none.
+        The lowest observed score at which at most ``max_fpr`` of the negative examples
+        are flagged, or infinity if there is no such score.
     max_fpr : float
-        A share of the negative examples. With fewer negatives than its inverse (100 for
-        1 %), no false positive is allowed.
+        Largest allowed share of flagged negative examples. With fewer than
+        ``1 / max_fpr`` negative examples, no false positive is allowed.
     level : float
         Coverage of each interval.
     """
@@ -50,7 +50,7 @@ class DetectionMeasures(NamedTuple):
     level: float
 
     def __str__(self) -> str:
-        """Return a line for each measure."""
+        """Return a title and one line for each measure."""
         share = f"{self.max_fpr:.2g}"
         rows = [
             ("ROC AUC", self.roc_auc, self.roc_auc_interval),
@@ -77,8 +77,8 @@ def positive_probabilities(
 ) -> Floats:
     """Return the predicted probability of the positive class for each row.
 
-    With two classes the codelength is enough: ``exp(-codelength)`` is the probability
-    of the observed label.
+    The codelength of a row determines this probability if there are two classes, since
+    ``exp(-codelength)`` is the probability of the observed label.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def positive_probabilities(
     Returns
     -------
     probabilities : ndarray of shape (N,)
-        Probability of the positive class, predicted before the label was known.
+        Probabilities of the positive class, predicted before the label was revealed.
 
     Raises
     ------
@@ -116,7 +116,7 @@ def positive_probabilities(
     if len(classes) != 2 or pos_label not in classes:
         raise ValueError(
             f"labels must have two classes, one of them {pos_label!r}, got "
-            f"{classes.tolist()}; name the positive class"
+            f"{classes.tolist()}; pass the positive class as pos_label"
         )
     proba = np.exp(-nats)
     return np.where(y == pos_label, proba, 1 - proba)
@@ -133,21 +133,21 @@ def detection_measures(
 ) -> DetectionMeasures:
     """Measure how well scores detect positive examples, with intervals.
 
-    Pass prequential scores from :func:`positive_probabilities`, each made before its
-    label was known, or held-out scores from ``predict_proba``.
+    Pass prequential scores from :func:`positive_probabilities`, or scores of held-out
+    rows from ``predict_proba``.
 
     Parameters
     ----------
     is_positive : array-like of shape (N,), bool
     scores : array-like of shape (N,)
-        Higher is more suspicious.
+        Higher scores indicate the positive class.
     max_fpr : float, default=0.01
-        Share of the negative examples that may be flagged.
+        Largest allowed share of flagged negative examples.
     level : float, default=0.9
         Coverage of each interval.
     n_resamples : int, default=1000
-        Number of bootstrap resamples. Each one draws positive and negative examples
-        separately and chooses its own threshold.
+        Number of bootstrap resamples. Positive and negative examples are resampled
+        separately, and each resample has its own threshold.
     random_state : int, default=0
 
     Returns
@@ -157,43 +157,43 @@ def detection_measures(
     Raises
     ------
     ValueError
-        If shapes differ, if there are fewer than two examples of a kind, or if a number
-        is out of range.
+        If shapes differ, if a class has fewer than two examples, or if a number is out
+        of range.
 
     Examples
     --------
     >>> from sklearn_mdl.metrics import detection_measures
-    >>> found = detection_measures([0, 0, 0, 1, 1], [0.1, 0.2, 0.6, 0.5, 0.9])
-    >>> round(found.roc_auc, 3), found.recall, found.threshold
+    >>> measures = detection_measures([0, 0, 0, 1, 1], [0.1, 0.2, 0.6, 0.5, 0.9])
+    >>> round(measures.roc_auc, 3), measures.recall, measures.threshold
     (0.833, 0.5, 0.9)
     """
     y, s = np.asarray(is_positive).astype(bool), np.asarray(scores, np.float64)
     n_resamples = checked_count("n_resamples", n_resamples, 1)
     if y.ndim != 1 or y.shape != s.shape or not np.isfinite(s).all():
         raise ValueError(
-            "is_positive and scores must have the same shape (N,), scores finite, got "
-            f"{y.shape} and {s.shape}; give both for each example"
+            "is_positive and finite scores must have the same shape (N,), got "
+            f"{y.shape} and {s.shape}; pass both for each example"
         )
     for name, value in {"max_fpr": max_fpr, "level": level}.items():
         if not 0 < value < 1:
             raise ValueError(
-                f"{name} must be between 0 and 1, got {value}; pass {name}=0.9"
+                f"{name} must be between 0 and 1 exclusive, got {value}; omit {name}"
             )
     positive, negative = np.flatnonzero(y), np.flatnonzero(~y)
     if min(len(positive), len(negative)) < FEWEST:
         raise ValueError(
-            f"is_positive must mark at least {FEWEST} examples of each kind, got "
-            f"{len(positive)} positive and {len(negative)} negative; collect more"
+            f"is_positive must have at least {FEWEST} examples of each class, got "
+            f"{len(positive)} positive and {len(negative)} negative; add examples"
         )
     rng = np.random.default_rng(random_state)
     times = np.ones((1 + n_resamples, len(y)))
-    for own in (positive, negative):
-        chances = np.full(len(own), 1 / len(own))
-        times[1:, own] = rng.multinomial(len(own), chances, n_resamples)
-    found = _measured(y, s, times, max_fpr)
-    area, precision, recall, threshold = found[0].tolist()
+    for rows in (positive, negative):
+        chances = np.full(len(rows), 1 / len(rows))
+        times[1:, rows] = rng.multinomial(len(rows), chances, n_resamples)
+    measured = _measured(y, s, times, max_fpr)
+    area, precision, recall, threshold = measured[0].tolist()
     tails = [(1 - level) / 2, (1 + level) / 2]
-    bounds = np.quantile(found[1:, :3], tails, axis=0)
+    bounds = np.quantile(measured[1:, :3], tails, axis=0)
     around_area, around_precision, around_recall = map(tuple, bounds.T.tolist())
     return DetectionMeasures(
         *(len(positive), len(negative), area, around_area),
@@ -205,15 +205,15 @@ def detection_measures(
 def _measured(
     y: NDArray[np.bool_], scores: Floats, times: Floats, most: float
 ) -> Floats:
-    """Return ROC AUC, average precision, recall and its threshold, (R, 4).
+    """Return ROC AUC, average precision, recall and its threshold as an array (R, 4).
 
     Parameters
     ----------
     y, scores : ndarray of shape (n,)
     times : ndarray of shape (R, n)
-        How often each example counts.
+        Number of times that each resample contains each example.
     most : float
-        Share of false positives.
+        Largest allowed share of flagged negative examples.
     """
     order = np.argsort(-scores, kind="stable")
     ends = np.flatnonzero(np.diff(scores[order], append=-np.inf))  # of equal scores

@@ -1,4 +1,4 @@
-"""Escape code for the first rows of unnamed classes, and codes without features."""
+"""Escape code for rows that introduce new classes, and codes without features."""
 
 from __future__ import annotations
 
@@ -13,21 +13,23 @@ from sklearn_mdl.metrics._references import Floats, encoded
 
 
 class EscapeCode:
-    """Code for which rows of a stream introduce a class that is not known yet.
+    """Code that tells for each row of a stream whether it introduces a new class.
 
-    Classes are integers, named ones first and then new ones in order of appearance. For
-    the probabilities see :func:`escape_codelengths`.
+    Classes are integers. Named classes come first, and new classes follow in order of
+    appearance. :func:`escape_codelengths` defines the probabilities.
 
     Parameters
     ----------
     n_named : int
-        Number of classes known before the first row. If it is zero, the first row has
-        class 0 with certainty.
+        Number of classes known before the first row. If it is 0, the first row must
+        have class 0 and costs nothing.
 
     Attributes
     ----------
-    n_named, n_classes : int
-        Number of classes named at first, and number known so far (at least one).
+    n_named : int
+        Number of classes known before the first row.
+    n_classes : int
+        Number of classes known so far, at least 1.
     probabilities : list of float
         Probability of an escape at each row so far.
     """
@@ -40,14 +42,14 @@ class EscapeCode:
 
     @property
     def probability(self) -> float:
-        """Probability that the next row has a class that is not known."""
+        """Probability that the next row introduces a new class."""
         n_rows = len(self.probabilities)
         if not n_rows:
             return 0.5 if self.n_named else 0.0
         return (len(self._seen) - 0.5) / n_rows
 
     def observe(self, label: int) -> float:
-        """Return the cost in nats of whether a row escapes, and learn its class."""
+        """Learn a row's class, and return the cost of coding whether it is new."""
         probability, is_new = self.probability, label >= self.n_classes
         self.probabilities.append(probability)
         self._seen.add(label)
@@ -55,9 +57,10 @@ class EscapeCode:
         return 0.0 - math.log(probability if is_new else 1.0 - probability)
 
     def coded(self, proba: Floats, start: int) -> Floats:
-        """Append an escape's probability to those of known classes, (n, C + 1).
+        """Return probabilities (n, C + 1) of known classes and of an escape.
 
-        The first row is row ``start``. All rows must have been observed.
+        The given probabilities are for rows from number ``start`` on. Observe all rows
+        first.
         """
         escapes = np.array(self.probabilities[start : start + len(proba)])[:, None]
         return np.hstack([proba * (1.0 - escapes), escapes])
@@ -72,11 +75,11 @@ def escape_codelengths(y: ArrayLike, classes: ArrayLike = ()) -> Floats:
 
         e_t = \frac{m - 1/2}{t - 1} ,
 
-    where ``m`` is the number of classes among the rows before it. This is the
+    where ``m`` is the number of classes among the previous rows. This is the
     Krichevsky-Trofimov estimate from all previous rows except the first, whose class is
-    always new. It is a probability, as :math:`1/2 \le (t - 1) e_t \le t - 3/2`. The
-    first row has probability 1/2 if classes were named, and 1 otherwise. The cost of
-    naming a known or new class is not included.
+    always new. It is a valid probability, since :math:`1/2 \le (t - 1) e_t \le t -
+    3/2`. For the first row, the probability is 1/2 if classes were named, and 1
+    otherwise. The cost of naming the class itself is not included.
 
     Parameters
     ----------
@@ -88,8 +91,8 @@ def escape_codelengths(y: ArrayLike, classes: ArrayLike = ()) -> Floats:
     Returns
     -------
     codelengths : ndarray of shape (N,)
-        In nats: :math:`-\log e_t` for rows with a class that was neither named nor seen
-        before, and :math:`-\log(1 - e_t)` for all other rows.
+        In nats: :math:`-\log e_t` for each row with a class that is neither named nor
+        among the previous rows, and :math:`-\log(1 - e_t)` for each other row.
 
     References
     ----------
@@ -112,26 +115,26 @@ def escape_codelengths(y: ArrayLike, classes: ArrayLike = ()) -> Floats:
 
 
 def blind_codelengths(labels: NDArray[np.intp], n_named: int) -> Floats:
-    """Return the costs of labels under codes without features that learn new classes.
+    """Return each label's cost under three codes that ignore features.
 
     Parameters
     ----------
     labels : ndarray of shape (N,)
-        Classes as integers, unnamed ones in order of appearance.
+        Classes as integers. Unnamed classes are numbered in order of appearance.
     n_named : int
         As for :class:`EscapeCode`.
 
     Returns
     -------
     codelengths : ndarray of shape (N, 3)
-        In nats, from frequencies, recent frequencies and transitions, including
-        escapes.
+        Costs in nats under label frequencies, recent label frequencies and label
+        transitions. Each includes the cost of escapes.
     """
     escape, n_classes = EscapeCode(n_named), max(n_named, 1)
     given: Sequence[int] = labels.tolist()
     escapes = np.array([escape.observe(label) for label in given])
     counts, recent = LabelCounts(n_classes), LabelCounts(n_classes, 100.0)
     codes = counts, recent, LabelTransitions(n_classes)
-    found: Floats = np.stack([costs_of(given, code) for code in codes], 1)
-    found += escapes[:, np.newaxis]
-    return found
+    costs: Floats = np.stack([costs_of(given, code) for code in codes], 1)
+    costs += escapes[:, np.newaxis]
+    return costs

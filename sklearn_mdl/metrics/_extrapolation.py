@@ -1,17 +1,19 @@
-"""Extrapolated codelengths from many laws of the loss, weighted by their fit.
+"""Codelengths extrapolated by many laws of the loss, weighted by their fit.
 
-The expected loss after ``t`` of ``N`` labels is ``f + (1 - f) g(t / N)`` times a level.
-The floor ``f`` is between 0 and 1. With ``f = 1`` the curve is flat. ``g`` is an
-exponential, or a power law that starts to fall at a knee,
-``(1 + (t / knee)^k)^(-power / k)``. All laws are on a grid. Mean losses over intervals
-of geometrically growing length give their posterior probabilities. If a falling law
-fits no better than the flat one, the interval contains the predictions of both.
+A law says that the expected loss after ``t`` of ``N`` labels is a level times ``f + (1
+- f) g(t / N)``. The floor ``f`` is between 0 and 1, and with ``f = 1`` the curve is
+flat. ``g`` is an exponential, or a power law that starts to fall at a knee,
+``(1 + (t / knee)^k)^(-power / k)``. The parameters of the laws form a grid. The
+posterior probabilities of the laws depend on mean losses over intervals of
+geometrically growing length. If a falling law fits no better than the flat law, the
+prediction interval covers the predictions of both.
 
-An interval covers three uncertainties: the law, its level, and the noise of future
-losses. Future losses are assumed to vary like those of the later half of the curve.
-Curves over the same rows share the noise, so it cancels in their differences. Laws are
-drawn separately for each curve. Power laws of learning curves: Hestness et al., 2017,
-arXiv:1712.00409. With knees: Caballero et al., 2023, arXiv:2210.14891.
+A prediction interval covers three uncertainties: the law, its level, and the noise of
+future losses. The method assumes that future losses vary like the losses of the later
+half of the curve. Curves over the same rows share the noise, so the noise cancels in
+differences of curves. Laws are drawn separately for each curve. Hestness et al., 2017,
+arXiv:1712.00409, describe power laws of learning curves. Caballero et al., 2023,
+arXiv:2210.14891, add knees.
 """
 
 from __future__ import annotations
@@ -26,10 +28,10 @@ from sklearn_mdl.metrics._learning_curves import check_losses
 from sklearn_mdl.metrics._references import Floats, Integers, checked_count, invalid
 
 LEAST_LABELS = 40
-START = 0.05  # share of the curve whose losses are left out
+START = 0.05  # share of the curve, at its beginning, that is ignored
 N_INTERVALS = 12
 FLOORS = np.arange(40)[:, None] / 40  # as shares of the last loss
-# Power, knee in lengths of the curve, and sharpness of the knee.
+# Laws have a power, a knee as a multiple of the curve's length, and its sharpness.
 KNEES = (
     *((knee, 1.0) for knee in (0.0, 0.02, 0.05, 0.1, 0.2)),
     *product((0.3, 0.6, 1.0, 3.0), (1.0, 2.0, 4.0)),
@@ -39,37 +41,38 @@ LAWS = (
     *((np.inf, knee, 1.0) for knee in (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0)),
 )
 FLAT = 0.15  # prior probability of the flat law; the other laws share the rest
-NEIGHBOURS = 4  # intervals on either side assumed to have the same variance
-# No law is exact; this is the standard deviation of a mean, as a share of it.
+NEIGHBOURS = 4  # number of intervals on either side with equal variance, by assumption
+# No law is exact. This is the standard deviation of its error, as a share of the loss.
 MISFIT = 0.02
-# Factor on the standard deviation of noise, because the rows learned so far affect all
-# losses. Measured on draws from three datasets (``model_selection``).
+# The rows learned so far affect all losses. So the standard deviation of the noise is
+# multiplied by this factor, measured on draws from three datasets.
 TRAINING = 1.35
 N_DRAWS = 400
-MOST_CELLS = 1000  # intervals of future labels over which laws are averaged
+MOST_CELLS = 1000  # largest number of intervals in the sum over future labels
 WIDEST = 0.1  # largest informative half-width, as a share of the codelength
 
 
 def is_narrow(values: Floats, lower: Floats, upper: Floats) -> NDArray[np.bool_]:
-    """Return True where intervals of codelengths are narrow enough to be useful."""
+    """Return True where codelength intervals are narrow enough to be useful."""
     return (upper - lower) / 2 <= WIDEST * values
 
 
 class Extrapolation(NamedTuple):
-    """Predicted codelengths of more labels than have been seen.
+    """Codelengths predicted for a larger number of labels.
 
     Attributes
     ----------
     n : int
-        Number of labels, including those seen.
+        Total number of labels, including the labels of the curves.
     values : ndarray of shape (n_curves,)
-        Codelengths of that many labels, in nats.
+        Predicted codelengths of ``n`` labels, in nats.
     lower, upper : ndarray of shape (n_curves,)
-        Bounds of the intervals.
+        Bounds of the prediction intervals.
     level : float
         Level of each interval.
     draws : ndarray of shape (n_draws, n_curves)
-        Draws of the codelengths. Columns are paired, so take differences of columns.
+        Draws of the codelengths. The curves share each draw's noise, so you can
+        subtract columns.
     """
 
     n: int
@@ -81,16 +84,16 @@ class Extrapolation(NamedTuple):
 
     @property
     def is_precise(self) -> NDArray[np.bool_]:
-        """True where an interval is at most 10 % of the codelength to either side."""
+        """True where half the interval's width is at most 10 % of the codelength."""
         return is_narrow(self.values, self.lower, self.upper)
 
     def difference(self, i: int, j: int) -> tuple[float, float, float]:
-        """Return codelength ``i`` minus codelength ``j``, and its interval.
+        """Return the difference of codelengths ``i`` and ``j``, and its interval.
 
         Parameters
         ----------
         i, j : int
-            Numbers of the curves.
+            Indices of the curves.
         """
         lower, upper = _interval(self.draws[:, i] - self.draws[:, j], self.level)
         return float(self.values[i] - self.values[j]), float(lower), float(upper)
@@ -103,17 +106,17 @@ def extrapolate(curves: ArrayLike, n: int, *, level: float = 0.9) -> Extrapolati
     ----------
     curves : array-like of shape (N,), (n_curves, N) or (n_curves, n_orders, N)
         Cost of each label in the order of the run, in nats, for one run or for several
-        runs over the same rows in the same orders. At least 40 labels.
+        runs over the same rows in the same orders. At least 40 labels are required.
     n : int
-        Number of labels to predict for, more than N.
+        Total number of labels to predict for, larger than N.
     level : float, default=0.9
         Level of the intervals, between 0 and 1 exclusive.
 
     Returns
     -------
-    found : Extrapolation
-        Predictions for the same source of rows. The intervals cover the noise of unseen
-        rows, but not a change of the law itself.
+    extrapolation : Extrapolation
+        Predictions for more rows from the same source. The intervals cover the noise of
+        these rows, but not a change of the law itself.
 
     Raises
     ------
@@ -125,8 +128,8 @@ def extrapolate(curves: ArrayLike, n: int, *, level: float = 0.9) -> Extrapolati
     --------
     >>> import numpy as np
     >>> losses = 0.3 + np.arange(1, 501) ** -0.5
-    >>> found = extrapolate(losses, 1000)
-    >>> found.values.round(1)  # the sum of 0.3 + t ** -0.5 up to 1,000 is 361.8
+    >>> extrapolation = extrapolate(losses, 1000)
+    >>> extrapolation.values.round(1)  # 0.3 + t ** -0.5 sums to 361.8 up to t = 1,000
     array([360.9])
     """
     costs = np.asarray(curves, dtype=np.float64)
@@ -134,7 +137,7 @@ def extrapolate(curves: ArrayLike, n: int, *, level: float = 0.9) -> Extrapolati
         raise ValueError(
             "`curves` must have shape (n_labels,), (n_curves, n_labels) or (n_curves, "
             f"n_orders, n_labels) with at least {LEAST_LABELS} labels, got "
-            f"{costs.shape}; give one cost per label."
+            f"{costs.shape}; pass one cost per label."
         )
     check_losses("curves", costs)
     if costs.ndim < 3:
@@ -151,12 +154,12 @@ def _extrapolated(costs: Floats, n: int, level: float) -> Extrapolation:
     first = max(int(START * n_seen), 1)
     edges = np.rint(np.geomspace(first, n_seen, N_INTERVALS + 1)).astype(np.int64)
     edges = np.unique(edges)
-    # Differences of successive losses have no trend; their variance is twice the noise.
+    # Differences of successive losses have no trend, and twice the noise's variance.
     noise = np.diff(costs[:, :, first - 1 :]) / np.sqrt(2)
     late = (noise[:, :, -(n_seen // 2) :] ** 2).mean((1, 2))
     curves = costs.mean(1)
-    # Each order has a different example at a position, so noise averages out over
-    # orders. Future rows are new to all orders, so their noise does not.
+    # Orders have different examples at a position, so the noise averages out over
+    # orders. Future rows are new to all orders, so their noise does not average out.
     counts = np.diff(edges)
     means = np.add.reduceat(curves[:, :n_seen], edges[:-1], axis=1) / counts
     squares = np.add.reduceat(noise.mean(1) ** 2, edges[:-1] - first, axis=1)
@@ -180,7 +183,7 @@ def _extrapolated(costs: Floats, n: int, level: float) -> Extrapolation:
 
 
 def _normal(rng: np.random.Generator, noise: Floats) -> Floats:
-    """Draw standard normals (n_draws, n_curves), correlated like the noise."""
+    """Draw standard normals (n_draws, n_curves) with the correlations of the noise."""
     flat = noise.reshape(len(noise), -1)
     norms = np.linalg.norm(flat, axis=1, keepdims=True)
     flat = flat / np.maximum(norms, 1e-300)
@@ -193,7 +196,7 @@ def _normal(rng: np.random.Generator, noise: Floats) -> Floats:
 def _posterior(
     means: Floats, weights: Floats, edges: Integers, n: int
 ) -> tuple[Floats, Floats, Floats, Floats]:
-    """Weigh all laws by the mean losses of intervals.
+    """Weight all laws by their fit to the mean losses of intervals.
 
     Parameters
     ----------
@@ -214,8 +217,8 @@ def _posterior(
     laws, future, prior = _laws(edges, n)
     information = weights @ (laws**2).T
     scale = (weights * means) @ laws.T / information
-    fit = scale**2 * information  # sum of squares, the same for all laws
-    # The level has a flat prior in its logarithm and is integrated out.
+    fit = scale**2 * information  # explained part of the sum of squares
+    # The log of the level has a flat prior. The level is integrated out.
     log = np.log(prior) - np.log(information) / 2 - np.log(scale + 1e-300) + fit / 2
     probability = np.exp(log - log.max(1, keepdims=True))
     probability /= probability.sum(1, keepdims=True)
@@ -223,9 +226,9 @@ def _posterior(
 
 
 def _laws(edges: Integers, n: int) -> tuple[Floats, Floats, Floats]:
-    """Return means over intervals (n_laws, M), sums of future losses, and a prior.
+    """Return the laws' means over intervals (n_laws, M), future sums, and a prior.
 
-    All laws equal 1 at the last label seen.
+    All laws equal 1 at the last label of the curves.
     """
     n_seen, counts = int(edges[-1]), np.diff(edges)
     n_more = n - n_seen
@@ -239,14 +242,14 @@ def _laws(edges: Integers, n: int) -> tuple[Floats, Floats, Floats]:
         laws.append(FLOORS + (1 - FLOORS) * mean)
         share = later.mean() / past[-1]
         future.append(n_more * (FLOORS[:, 0] * (1 - share) + share))
-    found, sums = np.concatenate(laws), np.concatenate(future)
-    prior = np.full(len(found), (1 - FLAT) / (len(found) - 1))
+    means, sums = np.concatenate(laws), np.concatenate(future)
+    prior = np.full(len(means), (1 - FLAT) / (len(means) - 1))
     prior[0] = FLAT
-    return found, sums, prior
+    return means, sums, prior
 
 
 def _falling(times: Floats, power: float, knee: float, sharpness: float) -> Floats:
-    """Return a law without a floor at ``times``, in units of the curve's length."""
+    """Return a law's values without a floor. Times are in units of curve lengths."""
     if knee == 0:
         return times**-power
     if np.isinf(power):

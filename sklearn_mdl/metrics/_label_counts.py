@@ -1,9 +1,9 @@
-"""Codes of labels from counts only: all labels, recent labels or pairs of labels.
+"""Codes of labels from counts of all labels, recent labels or pairs of labels.
 
-If labels of a stream repeat, a code that only looks at the last labels is short,
-whatever the features. Compare readouts with these codes, because only the saving
-relative to them is due to the representation (Zhang et al., 2023, Rapid adaptation in
-online continual learning: are we evaluating it right?, ICCV).
+If a stream tends to repeat labels, a code that uses only the last labels is short,
+whatever the features are. Compare readouts with these codes, because only the saving
+relative to these codes is due to the representation (Zhang et al., 2023, Rapid
+adaptation in online continual learning: are we evaluating it right?, ICCV).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sklearn_mdl.metrics._references import Floats, encoded, invalid
 
 
 class LabelCounts:
-    """Decaying counts of labels, which halve every ``half_life`` labels.
+    """Label counts that halve every ``half_life`` labels.
 
     Parameters
     ----------
@@ -37,12 +37,12 @@ class LabelCounts:
         return len(self.counts)
 
     def log_proba(self) -> Floats:
-        """Return log-probabilities (C,) of the next label."""
-        found: Floats = np.log(self.counts / self.counts.sum())
-        return found
+        """Return the log-probabilities (C,) of the next label."""
+        logs: Floats = np.log(self.counts / self.counts.sum())
+        return logs
 
     def add_classes(self, n: int) -> None:
-        """Add classes, none of which was seen."""
+        """Add classes that have not occurred yet."""
         self.counts = np.append(self.counts, np.full(n, 0.5))
 
     def observe(self, label: int) -> None:
@@ -53,7 +53,7 @@ class LabelCounts:
 
 
 class LabelTransitions:
-    """Counts of labels for each previous label.
+    """Label counts for each value of the previous label.
 
     Parameters
     ----------
@@ -66,15 +66,15 @@ class LabelTransitions:
         self.last = -1  # before the first label
 
     def log_proba(self) -> Floats:
-        """Return log-probabilities (C,) of the next label."""
+        """Return the log-probabilities (C,) of the next label."""
         counts = np.full(self.n_classes, 0.5)
         if seen := self.after.get(self.last):
             counts[list(seen)] += list(seen.values())
-        found: Floats = np.log(counts / counts.sum())
-        return found
+        logs: Floats = np.log(counts / counts.sum())
+        return logs
 
     def add_classes(self, n: int) -> None:
-        """Add classes, none of which was seen."""
+        """Add classes that have not occurred yet."""
         self.n_classes += n
 
     def observe(self, label: int) -> None:
@@ -87,10 +87,10 @@ class LabelTransitions:
 def decayed_frequency_codelengths(
     y: ArrayLike, n_classes: int | None = None, *, half_life: float = 100.0
 ) -> Floats:
-    """Return the cost of each label under decaying counts of labels, in nats.
+    """Return the cost of each label under decaying label counts, in nats.
 
-    Label ``t`` is predicted from decaying counts, in which past labels count half after
-    every ``half_life`` labels::
+    Label ``t`` is predicted from counts of past labels. The weight of a past label
+    halves every ``half_life`` labels::
 
         p(y_t = c | y_{<t}) ~ 1/2 + sum_{i < t, y_i = c} 2^{-(t - 1 - i) / half_life} .
 
@@ -101,7 +101,8 @@ def decayed_frequency_codelengths(
     n_classes : int, optional
         As for :func:`frequency_codelength`.
     half_life : float, default=100
-        In labels. Infinity is the Krichevsky-Trofimov code.
+        Number of labels after which a label's weight halves. Infinity gives the
+        Krichevsky-Trofimov code.
 
     Returns
     -------
@@ -111,7 +112,8 @@ def decayed_frequency_codelengths(
     Raises
     ------
     ValueError
-        If `half_life` is not positive, or as for :func:`frequency_codelength`.
+        If `half_life` is not positive, or for the reasons given in
+        :func:`frequency_codelength`.
 
     Examples
     --------
@@ -128,9 +130,10 @@ def decayed_frequency_codelengths(
 def transition_codelengths(y: ArrayLike, n_classes: int | None = None) -> Floats:
     """Return the cost of each label given the previous label, in nats.
 
-    The code is a first-order Markov chain: the Krichevsky-Trofimov code predicts label
-    ``t`` from the labels that have followed ``y_{t-1}`` so far. The first label is
-    uniform. If labels tend to repeat, this code is far shorter than the frequency code.
+    The code is a first-order Markov chain. The Krichevsky-Trofimov code predicts label
+    ``t`` from the labels that followed earlier labels equal to ``y_{t-1}``. The first
+    label has uniform probabilities. If labels tend to repeat, this code is far shorter
+    than the frequency code.
 
     Parameters
     ----------
@@ -147,7 +150,7 @@ def transition_codelengths(y: ArrayLike, n_classes: int | None = None) -> Floats
     Raises
     ------
     ValueError
-        As :func:`frequency_codelength`.
+        For the reasons given in :func:`frequency_codelength`.
 
     Examples
     --------
@@ -159,7 +162,7 @@ def transition_codelengths(y: ArrayLike, n_classes: int | None = None) -> Floats
 
 
 def costs_of(labels: Sequence[int], code: LabelCounts | LabelTransitions) -> Floats:
-    """Return the cost of each label (N,) in nats, zero where a class is new."""
+    """Return the cost (N,) of each label in nats, which is zero for a new class."""
     costs = np.zeros(len(labels))
     for t, label in enumerate(labels):
         if label < code.n_classes:

@@ -1,8 +1,8 @@
-"""The loss-data curve of a prequential run, and numbers derived from it.
+"""The loss-data curve of a prequential run, and numbers derived from the curve.
 
 A loss-data curve is the expected loss of a prediction as a function of the number of
 labels learned. It shows how many labels are needed to reach a target loss ``epsilon``,
-and the cost on the way (Whitney et al., 2020, Evaluating representations by the
+and how much these labels cost (Whitney et al., 2020, Evaluating representations by the
 complexity of learning low-loss predictors, arXiv:2009.07368).
 """
 
@@ -18,15 +18,15 @@ from sklearn_mdl.metrics._references import Floats, Integers, checked_count, inv
 
 
 class LossDataCurve(NamedTuple):
-    """Mean next-step loss against the number of examples learned, by interval.
+    """Mean loss of predictions over intervals of the number of learned labels.
 
     Attributes
     ----------
     starts, stops : ndarray of shape (M,)
-        Interval ``i`` consists of the predictions made after ``starts[i]`` to
+        Interval ``i`` contains the predictions made after ``starts[i]`` to
         ``stops[i] - 1`` labels. Together the intervals cover the run.
     losses : ndarray of shape (M,)
-        Mean cost of a label in each interval, in nats.
+        Mean cost per label in each interval, in nats.
     """
 
     starts: Integers
@@ -40,8 +40,8 @@ def loss_data_curve(codelengths: ArrayLike, *, n_intervals: int = 20) -> LossDat
     Parameters
     ----------
     codelengths : array-like of shape (N,) or (n_orders, N)
-        Cost of each label in the order of the run, in nats. Several orders are averaged
-        first, which reduces the variance of the curve.
+        Cost of each label in the order of the run, in nats. If there are several
+        orders, their costs are averaged, which reduces the variance of the curve.
     n_intervals : int, default=20
         Largest number of intervals, at least 2. Early intervals have one label each.
 
@@ -81,7 +81,7 @@ class CurveReading(NamedTuple):
     ----------
     value : float
     is_bound : bool
-        True if the curve ends too early, so that the number is at least `value`.
+        True if the curve ends too early, so that `value` is only a lower bound.
     """
 
     value: float
@@ -95,11 +95,11 @@ def surplus_description_length(
     sizes: ArrayLike | None = None,
     n_intervals: int = 20,
 ) -> CurveReading:
-    """Sum the nats above ``epsilon`` per label until predictions reach that loss.
+    """Sum the nats per label above a target loss until predictions reach this target.
 
     Let ``L(n)`` be the expected loss after ``n`` labels. The surplus is ``sum_n max(0,
-    L(n) - epsilon)``, the part of the codelength that is due to learning. Examples
-    after the target loss is reached add nothing.
+    L(n) - epsilon)``, the part of the codelength that is due to learning. Labels add
+    nothing while the expected loss is at most ``epsilon``.
 
     Parameters
     ----------
@@ -110,17 +110,17 @@ def surplus_description_length(
         The target loss, in nats per label. No prediction can reach a target below the
         entropy of the labels given the features.
     sizes : array-like of int of shape (M,), optional
-        Increasing numbers of labels learned before each loss, M at least 2. Every loss
-        counts up to the next size: a left Riemann sum, which is an upper bound for a
-        falling curve.
+        Increasing numbers of labels learned before each loss, M at least 2. Each loss
+        is used up to the next size. This left Riemann sum is an upper bound if the
+        curve falls.
     n_intervals : int, default=20
         Passed to `loss_data_curve`.
 
     Returns
     -------
     surplus : CurveReading
-        In nats. It is a lower bound if the last loss exceeds ``epsilon / 2`` or the
-        smallest size is larger than one.
+        Surplus in nats. It is a lower bound if the last loss exceeds ``epsilon / 2`` or
+        the smallest size exceeds 1.
 
     Raises
     ------
@@ -152,31 +152,31 @@ def surplus_description_length(
 def excess_description_length(
     losses: ArrayLike, final_loss: float | None = None, *, tail: float = 0.1
 ) -> float:
-    """Return the part of a codelength, in nats, that was spent on learning.
+    """Return the part of a codelength that was spent on learning, in nats.
 
     The excess ``sum_t l_t - N l`` is the area between the loss curve and ``l``. If
-    ``l`` is the loss of the final predictor on other rows, it is the excess description
-    length. This is the information that training wrote into the predictor. If ``l`` is
-    the loss at the end of the run, it is the prequential estimate of epiplexity for
-    this predictor (not for the best one with the same compute). ``N l`` estimates
-    time-bounded entropy. Only use the training loss of the final predictor if it has
-    seen each label once and has memorised none.
+    ``l`` is the final predictor's loss on other rows, the excess is the excess
+    description length: the information that training stored in the predictor. If ``l``
+    is the loss at the end of the run, the excess is the prequential estimate of this
+    predictor's epiplexity, not of the best predictor's with the same compute. ``N l``
+    then estimates the time-bounded entropy. Only pass the final predictor's training
+    loss if the predictor has learned from each label once and memorised none.
 
     Parameters
     ----------
     losses : array-like of shape (N,) or (n_orders, N)
         Cost of each label of a run, in nats.
     final_loss : float, default=None
-        Loss of the final predictor in nats per label. None uses the mean of the last
-        losses of the run.
+        Loss of the final predictor in nats per label. None uses the mean loss at the
+        end of the run.
     tail : float, default=0.1
-        Share of the run, at its end, over which losses are averaged.
+        Share of the run that counts as its end.
 
     Returns
     -------
     excess : float
-        In nats (negative if predictions became worse). Close to zero if nothing can be
-        learned from the features, or if nothing is left to learn.
+        Excess in nats. It is close to 0 if nothing can be learned from the features, or
+        if nothing is left to learn. It is negative if predictions become worse.
 
     Raises
     ------
@@ -212,7 +212,7 @@ def sample_complexity(
     sizes: ArrayLike | None = None,
     n_intervals: int = 20,
 ) -> CurveReading:
-    """Count the labels after which a prediction costs at most ``epsilon`` nats.
+    """Count the labels needed until predictions cost at most ``epsilon`` nats.
 
     Parameters
     ----------
@@ -225,10 +225,10 @@ def sample_complexity(
     Returns
     -------
     complexity : CurveReading
-        For a run, the end of the first interval after which no mean exceeds `epsilon`.
-        So a few lucky predictions do not count. With `sizes`, the first size after
-        which no loss exceeds it. If there is none, the number of labels learned at the
-        end, as a lower bound.
+        For a run, the end of the first interval such that its mean and all later means
+        are at most `epsilon`. So a few lucky predictions have no effect. With `sizes`,
+        the first size such that its loss and all later losses are at most `epsilon`. If
+        there is none, the number of labels learned at the end, as a lower bound.
 
     Raises
     ------
@@ -258,16 +258,16 @@ def sample_complexity(
 
 
 def _measured(losses: ArrayLike, sizes: ArrayLike) -> tuple[Floats, Integers]:
-    """Check and return losses and the numbers of labels learned before them."""
+    """Return checked losses and the numbers of labels learned before each loss."""
     measured, at = np.asarray(losses, dtype=np.float64), np.asarray(sizes)
     whole = at.dtype.kind in "iu" and at.ndim == 1 and at.size > 1
     if not whole or at.min() < 0 or (at[1:] <= at[:-1]).any():
         required = "two or more increasing integers of at least 0"
-        cure = "give the number of labels learned before each loss"
+        cure = "pass the number of labels learned before each loss"
         raise invalid("sizes", required, sizes, cure)
     if measured.shape != at.shape:
         required = f"of the shape of `sizes`, {at.shape}"
-        raise invalid("losses", required, measured.shape, "give one loss for each size")
+        raise invalid("losses", required, measured.shape, "pass one loss for each size")
     check_losses("losses", measured)
     return measured, at
 
@@ -277,7 +277,7 @@ def checked_costs(name: str, losses: ArrayLike) -> Floats:
     costs = np.asarray(losses, dtype=np.float64)
     if costs.ndim not in (1, 2) or not costs.size:
         required = "of shape (n_samples,) or (n_orders, n_samples)"
-        raise invalid(name, required, costs.shape, "give one cost per label")
+        raise invalid(name, required, costs.shape, "pass one cost per label")
     costs = costs if costs.ndim == 1 else costs.mean(axis=0)
     check_losses(name, costs)
     return costs
@@ -286,13 +286,13 @@ def checked_costs(name: str, losses: ArrayLike) -> Floats:
 def check_losses(name: str, losses: Floats) -> None:
     """Raise ValueError if a loss is NaN, or negative by more than a rounding error."""
     if np.isnan(losses).any() or losses.min() < -1e-9:
-        cure = "give minus log-probabilities, in nats"
+        cure = "pass minus log-probabilities, in nats"
         raise invalid(name, "at least 0 and not NaN", float(losses.min()), cure)
 
 
 def _checked_loss(epsilon: float, name: str = "epsilon") -> float:
-    """Return a loss as a float if it is finite and not negative."""
+    """Return a loss as a float, or raise unless it is finite and not negative."""
     if not 0 <= epsilon < math.inf:
         required = "a finite loss of at least 0 nats"
-        raise invalid(name, required, epsilon, "give the target loss of a prediction")
+        raise invalid(name, required, epsilon, f"for example, pass {name}=0.1")
     return float(epsilon)

@@ -1,9 +1,9 @@
 """Accuracy, Brier score and calibration of a prequential run.
 
-Every prediction of a run is made before its label is seen, so measures of held-out
-predictions apply to all of them. Each mixture stores three numbers per prediction: the
-most probable class, its probability, and the sum of the squared probabilities. The
-codelength gives the probability of the true label.
+Every prediction of a run is made before its label is revealed, so measures for held-out
+predictions apply to all predictions. Each mixture stores three numbers per prediction:
+the most probable class, its probability, and the sum of the squared probabilities. The
+codelength gives the probability of the observed label.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PREDICTED, CONFIDENCE, SQUARES = range(3)  # columns of `summarise`
 
 
 def summarise(proba: Floats) -> Floats:
-    """Summarise predictions by the three numbers that measures need.
+    """Summarise each prediction by the three numbers that the measures need.
 
     Parameters
     ----------
@@ -35,8 +35,8 @@ def summarise(proba: Floats) -> Floats:
     Returns
     -------
     summaries : ndarray of shape (n, 3)
-        The most probable class (the first one if there are ties), its probability, and
-        the sum of the squared probabilities.
+        The most probable class (the first class in a tie), its probability, and the sum
+        of the squared probabilities.
     """
     predicted = proba.argmax(1)
     return np.column_stack(
@@ -45,27 +45,28 @@ def summarise(proba: Floats) -> Floats:
 
 
 class PrequentialMeasures(NamedTuple):
-    """Measures of the predictions of a prequential run, each made before its label.
+    """Measures of a prequential run, where each prediction is made before its label.
 
     Attributes
     ----------
     n_samples, n_classes : int
     codelength : float
-        Nats for all labels.
+        Codelength of all labels, in nats.
     uniform_codelength : float
         Codelength of the uniform code, ``N log C`` nats.
     frequency_codelength : float
-        Codelength of :func:`~sklearn_mdl.frequency_codelength` in nats. That code
-        learns the frequency of each class and uses no features. If unnamed classes may
-        appear, it learns them as they appear.
+        Codelength of :func:`~sklearn_mdl.frequency_codelength`, in nats. That code
+        learns the frequency of each class and ignores the features. If new classes may
+        appear, the code learns each class when it appears.
     accuracy : float
-        Share of examples whose label was the most probable class. The first one counts
-        among equally probable classes, as before the first minibatch is learned.
+        Share of examples whose label was the most probable class. If several classes
+        are equally probable, as before the first minibatch is learned, the first of
+        these classes counts.
     balanced_accuracy : float
         Mean recall of the observed classes.
     brier_score : float
         Mean of ``sum_c (p_c - [c = y])^2``, between 0 and 2 (Brier, 1950). For two
-        classes some libraries report half this value.
+        classes, some libraries report half this value.
     expected_calibration_error : float
         See :func:`~sklearn_mdl.metrics.expected_calibration_error`.
 
@@ -93,12 +94,12 @@ class PrequentialMeasures(NamedTuple):
 
     @property
     def savings_over_uniform(self) -> float:
-        """Nats saved relative to the uniform code, negative if that code is shorter."""
+        """Nats saved relative to the uniform code (negative if it is shorter)."""
         return self.uniform_codelength - self.codelength
 
     @property
     def savings_over_frequency(self) -> float:
-        """Nats that the features save relative to the frequency code."""
+        """Nats saved relative to the frequency code, which ignores the features."""
         return self.frequency_codelength - self.codelength
 
 
@@ -111,23 +112,23 @@ def measure(
     n_bins: int,
     n_named: int | None = None,
 ) -> PrequentialMeasures:
-    """Measure predictions, each made before its label was seen.
+    """Measure predictions that were each made before the label was revealed.
 
     Parameters
     ----------
     summaries : ndarray of shape (N, 3)
         As returned by :func:`summarise`.
     codelengths : ndarray of shape (N,)
-        Minus log probability of the observed label, in nats.
+        Minus log-probabilities of the observed labels, in nats.
     labels : ndarray of shape (N,)
         Encoded labels, ``0, ..., C - 1``.
     n_classes : int
     n_bins : int
-        Bins of the calibration error.
+        Number of bins of the calibration error.
     n_named : int or None
-        Number of classes known before the first row, if others may appear. An unknown
-        class then counts as one more class that can be predicted. None means that all
-        classes are known.
+        Number of classes known before the first row, if new classes may appear. "A new
+        class" is then one more class that can be predicted. None means that all classes
+        are known.
 
     Returns
     -------
@@ -155,21 +156,25 @@ def measure(
 
 
 class RegressionMeasures(NamedTuple):
-    """Measures of the predictions of a regression run, each made before its label.
+    """Measures of a regression run, where each prediction is made before its label.
 
-    Errors of the mixture's mean are over the ``n_measured`` examples after the first
-    minibatch, which a fixed density predicts. They are NaN without such examples.
+    Errors are differences between labels and the mixture's means. They leave out the
+    first minibatch, which a fixed density predicts, and are NaN if no other examples
+    exist.
 
     Attributes
     ----------
-    n_samples, n_measured : int
+    n_samples : int
+        Number of examples.
+    n_measured : int
+        Number of examples after the first minibatch.
     codelength : float
-        Nats for all labels.
+        Codelength of all labels, in nats.
     reference_codelength : float
-        Sum of :func:`~sklearn_mdl.metrics.gaussian_codelengths` in nats. That code uses
-        no features.
+        Sum of :func:`~sklearn_mdl.metrics.gaussian_codelengths`, in nats. That code
+        ignores the features.
     root_mean_squared_error, mean_absolute_error : float
-        In the units of the labels.
+        Errors in the units of the labels.
     r2 : float
         One minus the ratio of the mean squared error to the labels' variance.
     """
@@ -189,29 +194,29 @@ class RegressionMeasures(NamedTuple):
 
     @property
     def savings_over_reference(self) -> float:
-        """Nats that the features save relative to the reference."""
+        """Nats saved relative to the reference, which ignores the features."""
         return self.reference_codelength - self.codelength
 
 
 def measure_regression(
     means: Floats, labels: Floats, codelength: float, reference: float, n_first: int
 ) -> RegressionMeasures:
-    """Measure the means (N,) of predictions, each made before its label (N,).
+    """Measure predicted means (N,) of labels (N,).
 
-    Errors leave out the first ``n_first`` predictions.
+    The errors leave out the first ``n_first`` predictions.
     """
     errors, seen = (labels - means)[n_first:], labels[n_first:]
-    found = [float("nan")] * 3
+    scores = [float("nan")] * 3
     if len(seen):
         squared, variance = float(np.square(errors).mean()), float(seen.var())
         r2 = 1 - squared / variance if variance > 0 else float("nan")
-        found = [squared**0.5, float(np.abs(errors).mean()), r2]
-    return RegressionMeasures(len(labels), len(seen), codelength, reference, *found)
+        scores = [squared**0.5, float(np.abs(errors).mean()), r2]
+    return RegressionMeasures(len(labels), len(seen), codelength, reference, *scores)
 
 
 def _mean_recall(correct: NDArray[np.bool_], labels: NDArray[np.intp]) -> float:
-    # scikit-learn's score warns if a predicted class was never observed, which is
-    # normal in a short stream.
+    # scikit-learn's score would warn if a predicted class was never observed, but this
+    # is normal in a short stream.
     counts = np.bincount(labels)
     hits = np.bincount(labels, weights=correct)
     return float((hits[counts > 0] / counts[counts > 0]).mean())
@@ -222,17 +227,17 @@ def expected_calibration_error(
 ) -> float:
     r"""Return the mean difference between confidence and accuracy over bins.
 
+    Confidences are divided into bins of equal width, ``(0, 1/n_bins], ...,
+    (1 - 1/n_bins, 1]``. The error is
+
     .. math::
 
-        \sum_b \frac{n_b}{N} \bigl| \mathrm{accuracy}_b - \mathrm{confidence}_b \bigr|
-
-    over bins of equal width, ``(0, 1/n_bins], ..., (1 - 1/n_bins, 1]``, of the
-    confidence.
+        \sum_b \frac{n_b}{N} \bigl| \mathrm{accuracy}_b - \mathrm{confidence}_b \bigr| .
 
     Parameters
     ----------
     confidence : array-like of shape (N,)
-        Probability of the predicted class.
+        Probabilities of the predicted classes.
     correct : array-like of shape (N,)
         True where the predicted class was observed.
     n_bins : int, default=15
@@ -245,8 +250,8 @@ def expected_calibration_error(
     Raises
     ------
     ValueError
-        If the shapes are not the same (N,) with N of at least 1, if a confidence is not
-        a probability, or if `n_bins` is not a positive integer.
+        If the shapes differ or are not (N,) with N at least 1, if a confidence is not a
+        probability, or if `n_bins` is not a positive integer.
 
     References
     ----------
@@ -263,10 +268,10 @@ def expected_calibration_error(
     sure, hits = np.asarray(confidence, np.float64), np.asarray(correct, np.float64)
     if sure.ndim != 1 or sure.shape != hits.shape or not len(sure):
         raise ValueError(
-            "`confidence` and `correct` must have one shape (n_samples,) with at least "
-            f"one sample, got {sure.shape} and {hits.shape}; give both for each sample"
+            "`confidence` and `correct` must have the same shape (n_samples,), not "
+            f"empty, got {sure.shape} and {hits.shape}; pass both for each sample"
         )
-    # Sums of probabilities may exceed one by rounding.
+    # Rounding errors may make a sum of probabilities exceed 1.
     if not (np.all(sure >= 0) and np.all(sure <= 1 + 1e-9)):
         raise ValueError(
             "`confidence` must hold probabilities between 0 and 1, got "

@@ -1,14 +1,14 @@
 """Reference codes for labels, and the difference between two codes.
 
-A codelength means little on its own. Two codes that use no features serve as
-references. The uniform code costs ``log C`` nats per label. The frequency code learns
-the frequency of each class. What a readout saves relative to them is due to the
-representation. For real labels the reference is a Gaussian that learns the mean and
-variance of the labels. All codelengths are in nats.
+A codelength means little by itself, so compare it with two reference codes that ignore
+the features. The uniform code costs ``log C`` nats per label. The frequency code learns
+the frequency of each class. Only the saving relative to these codes is due to the
+representation. For real labels, the reference is a Gaussian that learns the labels'
+mean and variance. All codelengths are in nats.
 
-The regret of one code against another is the running difference of their codelengths,
-as in the figures of the paper (Li, Bornschein and Hutter, 2023, Evaluating
-Representations with Readout Model Switching, ICLR).
+A code's regret against another code is the running difference of their codelengths, as
+in the figures of the paper (Li, Bornschein and Hutter, 2023, Evaluating Representations
+with Readout Model Switching, ICLR).
 """
 
 from __future__ import annotations
@@ -61,37 +61,38 @@ def uniform_codelength(n_samples: int, n_classes: int) -> float:
 def frequency_codelength(y: ArrayLike, n_classes: int | None = None) -> float:
     """Return the cost of labels under the adaptive Krichevsky-Trofimov code, in nats.
 
-    Label ``t`` is predicted from the counts ``n_c`` of the classes before it::
+    Label ``t`` is predicted from the counts ``n_c`` of each class among the previous
+    labels::
 
-        p(y_t = c | y_{<t}) = (n_c + 1/2) / (t - 1 + C/2) ,
+        p(y_t = c | y_{<t}) = (n_c + 1/2) / (t - 1 + C/2) .
 
-    and the codelength is the sum of ``-log p(y_t | y_{<t})``. It depends on the counts
-    of the labels but not on their order.
+    The codelength is the sum of ``-log p(y_t | y_{<t})``. It does not depend on the
+    order of the labels.
 
     Parameters
     ----------
     y : array-like of shape (n_samples,)
         Labels of any sortable type.
     n_classes : int, optional
-        Number of classes ``C``, at least the number of distinct labels. By default it
-        equals that number, which the code then assumes to be known.
+        Number of classes ``C``, at least the number of distinct labels. By default, the
+        code uses the number of distinct labels and assumes that it is known beforehand.
 
     Returns
     -------
     codelength : float
-        Codelength in nats, or 0 for no labels and for a single class.
+        Codelength in nats, which is 0 without labels or with a single class.
 
     Raises
     ------
     ValueError
-        If `y` is not one-dimensional or has missing labels, or if `n_classes` is not an
-        integer, or is smaller than the number of distinct labels.
+        If `y` is not one-dimensional or has missing labels. Also if `n_classes` is not
+        an integer or is smaller than the number of distinct labels.
 
     References
     ----------
     Krichevsky and Trofimov, 1981, The performance of universal encoding, IEEE
-    Transactions on Information Theory 27. It is a prequential code in the sense of Li,
-    Bornschein and Hutter, 2023, Section 2.
+    Transactions on Information Theory 27. Li, Bornschein and Hutter, 2023, Section 2
+    (prequential codes).
 
     Examples
     --------
@@ -99,7 +100,7 @@ def frequency_codelength(y: ArrayLike, n_classes: int | None = None) -> float:
     2.77...
     """
     _, counts, n_classes = _labels(y, n_classes)
-    # Whatever the order, class c occurs after n_c = 0, 1, ... earlier examples of it.
+    # In any order, the examples of a class occur after 0, 1, ... examples of the class.
     numerators = sum(float(np.log(np.arange(n) + 0.5).sum()) for n in counts)
     denominators = np.log(np.arange(counts.sum()) + n_classes / 2)
     return float(denominators.sum()) - numerators
@@ -113,7 +114,7 @@ def frequency_codelengths(y: ArrayLike, n_classes: int | None = None) -> Floats:
     y : array-like of shape (N,)
         Labels of any sortable type, in the order in which they are coded.
     n_classes : int, optional
-        As for :func:`frequency_codelength`, which is the sum.
+        As for :func:`frequency_codelength`, which returns the sum of the costs.
 
     Returns
     -------
@@ -123,7 +124,7 @@ def frequency_codelengths(y: ArrayLike, n_classes: int | None = None) -> Floats:
     Raises
     ------
     ValueError
-        As :func:`frequency_codelength`.
+        For the reasons given in :func:`frequency_codelength`.
 
     Examples
     --------
@@ -145,54 +146,52 @@ def regret(codelengths: ArrayLike, reference: ArrayLike) -> Floats:
     Parameters
     ----------
     codelengths : array-like of shape (N,)
-        Cost of each label under the code in question, in nats. Plus infinity is
-        allowed.
+        Cost of each label under the first code, in nats. Plus infinity is allowed.
     reference : array-like of shape (N,)
-        Cost of each label under the code to compare with, in nats. It must be finite.
+        Cost of each label under the reference code, in nats. Costs must be finite.
 
     Returns
     -------
     regret : ndarray of shape (N,)
-        ``regret[i] = sum_{j <= i} (codelengths[j] - reference[j])``, in nats. It is
-        negative where the reference has cost more so far.
+        ``regret[i] = sum_{j <= i} (codelengths[j] - reference[j])``, in nats. Negative
+        values mean that the reference code is longer so far.
 
     Raises
     ------
     ValueError
-        If the shapes are not the same (N,), or a value is out of range.
+        If the shapes differ or are not (N,), or if a value is out of range.
 
     References
     ----------
-    Li, Bornschein and Hutter, 2023, Appendix A.6 (regret of one switching prior against
-    another).
+    Li, Bornschein and Hutter, 2023, Appendix A.6 (regret between two switching priors).
 
     Examples
     --------
     >>> regret([1.0, 0.5, 0.25], [0.5, 0.5, 0.5])
     array([0.5 , 0.5 , 0.25])
     """
-    own = np.asarray(codelengths, dtype=np.float64)
-    other = np.asarray(reference, dtype=np.float64)
-    if own.ndim != 1 or own.shape != other.shape:
+    nats = np.asarray(codelengths, dtype=np.float64)
+    base = np.asarray(reference, dtype=np.float64)
+    if nats.ndim != 1 or nats.shape != base.shape:
         raise ValueError(
             "`codelengths` and `reference` must both have shape (n_samples,), got "
-            f"{own.shape} and {other.shape}; pass codelengths_ of both codes."
+            f"{nats.shape} and {base.shape}; pass codelengths_ of both codes."
         )
-    if np.isnan(own).any() or np.isneginf(own).any() or not np.isfinite(other).all():
+    if np.isnan(nats).any() or np.isneginf(nats).any() or not np.isfinite(base).all():
         raise ValueError(
             "`codelengths` must be finite or plus infinity and `reference` finite, got "
-            "NaN or another infinity; pass the codelengths_ of a code without NaN."
+            "other values; pass codelengths_ of a run without NaN."
         )
-    return np.cumsum(own - other)
+    return np.cumsum(nats - base)
 
 
 def _labels(
     y: ArrayLike, n_classes: int | None
 ) -> tuple[NDArray[np.intp], NDArray[np.intp], int]:
-    """Return labels as numbers from zero, their counts, and the number of classes."""
+    """Return labels encoded from 0, the class counts, and the number of classes."""
     labels = np.asarray(y)
     if labels.ndim != 1:
-        cure = "pass y.ravel() for one column, y.argmax(1) for one-hot labels"
+        cure = "pass y.ravel() for one column, or y.argmax(1) for one-hot labels"
         raise invalid("y", "of shape (n_samples,)", labels.shape, cure)
     if labels.dtype.kind == "f" and np.isnan(labels).any():
         raise invalid("y", "free of missing labels", np.nan, "pass y[~np.isnan(y)]")
@@ -203,14 +202,14 @@ def _labels(
 
 
 def encoded(y: ArrayLike, n_classes: int | None) -> tuple[list[int], int]:
-    """Return labels as numbers from zero, and the number of classes of the code."""
+    """Return labels encoded from 0, and the code's number of classes."""
     codes, _, n_classes = _labels(y, n_classes)
-    found: list[int] = codes.tolist()
-    return found, n_classes
+    labels: list[int] = codes.tolist()
+    return labels, n_classes
 
 
 def checked_count(name: str, value: int, least: int) -> int:
-    """Return `value` as an int if it is an integer of at least `least`."""
+    """Return `value` as an int, or raise unless it is an integer >= `least`."""
     if not isinstance(value, Integral) or value < least:
         required = f"an integer of at least {least}"
         raise invalid(name, required, value, f"for example, pass {name}={least}")
@@ -218,43 +217,44 @@ def checked_count(name: str, value: int, least: int) -> int:
 
 
 def invalid(name: str, required: str, given: object, cure: str) -> ValueError:
-    """Return the error of an argument that is out of range."""
+    """Return the error for an argument that is out of range."""
     return ValueError(f"`{name}` must be {required}, got {given!r}; {cure}.")
 
 
 def gaussian_codelengths(
     y: ArrayLike, *, n_first: int = 32, location: float = 0.0, scale: float = 1.0
 ) -> Floats:
-    r"""Return the cost of every label under a Gaussian that learns online, in nats.
+    r"""Return the cost of each label under a Gaussian that learns online, in nats.
 
     A fixed Student-t with one degree of freedom predicts the first ``n_first`` labels.
-    Later labels are predicted from all previous ones by a Gaussian of unknown mean and
-    variance under Jeffreys' prior :math:`p(\mu, \sigma^2) \propto \sigma^{-2}`. For
-    label ``t``, with ``n = t - 1``, the prediction is a Student-t about the mean of the
-    previous labels with ``n - 1`` degrees of freedom and scale
+    Each later label is predicted from all previous labels by a Gaussian of unknown mean
+    and variance, with Jeffreys' prior :math:`p(\mu, \sigma^2) \propto \sigma^{-2}`. For
+    label ``t``, with ``n = t - 1``, the prediction is a Student-t around the mean of
+    the previous labels, with ``n - 1`` degrees of freedom and scale
 
     .. math::
 
         s_n \sqrt{1 + 1 / n}, \qquad
         s_n^2 = \frac{1}{n - 1} \sum_{i \le n} (y_i - \bar y_n)^2 .
 
-    Costs are minus log densities in the units of the labels, and may be negative. After
-    the first labels, the costs of ``a y + b`` are :math:`\log |a|` higher.
+    Costs are minus log densities in the units of the labels, so they may be negative.
+    If you replace ``y`` by ``a y + b``, each cost after the first ``n_first`` labels
+    increases by :math:`\log |a|`.
 
     Parameters
     ----------
     y : array-like of shape (n_samples,)
     n_first : int, default=32
         Number of labels that the fixed density predicts, like the first minibatch of
-        :class:`~sklearn_mdl.MDLReadoutSwitcherRegressor`. It also predicts later labels
-        while all labels so far are equal.
+        :class:`~sklearn_mdl.MDLReadoutSwitcherRegressor`. The fixed density also
+        predicts later labels as long as all previous labels are equal.
     location, scale : float, default=0.0, 1.0
         Location and scale of the fixed Student-t, in the units of the labels.
 
     Returns
     -------
     codelengths : ndarray of shape (n_samples,)
-        In nats.
+        Costs in nats.
 
     Raises
     ------
@@ -286,8 +286,8 @@ def gaussian_codelengths(
             "`n_first` must be at least 1 and `scale` positive, got "
             f"{n_first=} and {scale=}; for example, pass n_first=32, scale=1.0"
         )
-    found = _student_t_losses(labels, 1.0, location, scale)
-    # Scaling by a power of two is exact and keeps squares from overflowing.
+    costs = _student_t_losses(labels, 1.0, location, scale)
+    # Division by a power of two is exact and prevents squares from overflowing.
     unit = 2.0 ** min(math.frexp(np.abs(labels).max(initial=0.0))[1], 1023)
     means, squares = _running_moments(labels / unit)
     counts = np.arange(len(labels))
@@ -295,12 +295,15 @@ def gaussian_codelengths(
     n = counts[learned].astype(np.float64)
     scales = unit * np.sqrt(squares[learned] / (n - 1) * (1 + 1 / n))
     centres = unit * means[learned]
-    found[learned] = _student_t_losses(labels[learned], n - 1, centres, scales)
-    return found
+    costs[learned] = _student_t_losses(labels[learned], n - 1, centres, scales)
+    return costs
 
 
 def _running_moments(labels: Floats) -> tuple[Floats, Floats]:
-    """Return mean and squared deviations of the labels before each one (Welford)."""
+    """Return the mean and squared deviations of the labels before each label.
+
+    The moments are updated by Welford's method.
+    """
     means, squares = np.zeros(len(labels)), np.zeros(len(labels))
     mean = total = 0.0
     for t, label in enumerate(labels.tolist()):

@@ -1,20 +1,20 @@
 """Statistics of ranks over datasets.
 
-Codelengths of different tasks are not comparable, because tasks differ in their numbers
-of classes and examples. So encoders are ranked on each dataset and their ranks are
-averaged. Two averages differ significantly if their difference exceeds the critical
-difference of the Nemenyi test (Li, Bornschein and Hutter, 2023, Evaluating
-Representations with Readout Model Switching, ICLR, Section 4). The method follows
-Demsar, 2006, Statistical Comparisons of Classifiers over Multiple Data Sets, Journal of
-Machine Learning Research 7.
+Codelengths are not comparable between tasks with different numbers of classes or
+examples. So encoders are ranked on each dataset and their ranks are averaged. Two
+average ranks differ significantly if their difference exceeds the critical difference
+of the Nemenyi test (Li, Bornschein and Hutter, 2023, Evaluating Representations with
+Readout Model Switching, ICLR, Section 4). The method follows Demsar, 2006, Statistical
+Comparisons of Classifiers over Multiple Data Sets, Journal of Machine Learning
+Research 7.
 
-The constant of the test depends on the number of encoders compared. The paper always
-uses q = 3.12, which is the constant for 14 encoders. This package computes the constant
-for the actual number of encoders.
+The constant of the Nemenyi test depends on the number of compared encoders. The paper
+always uses q = 3.12, which is the constant for 14 encoders. This package computes the
+constant for the actual number of encoders.
 
 Tables have shape (n_datasets, n_encoders). Each cell is a score averaged over orders.
 Lower is better. Pairwise tests use log ratios of codelengths, which are comparable
-across tasks. Unlike average ranks, their results do not depend on other encoders.
+across tasks. Unlike average ranks, these log ratios do not depend on other encoders.
 """
 
 from sklearn_mdl.ranking._anytime import (

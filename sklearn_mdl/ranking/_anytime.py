@@ -1,13 +1,12 @@
 """Tests of loss differences that you may check after every label.
 
-There are two processes. Each tests all pairs of encoders at once. The exact process
-needs bounded losses and makes no assumption about the labels (Choe and Ramdas, 2021,
-Comparing Sequential Forecasters, arXiv 2110.00115). Its bound is from Howard, Ramdas,
-McAuliffe and Sekhon, 2021, Time-uniform, nonparametric, nonasymptotic confidence
-sequences, Annals of Statistics 49. The asymptotic process accepts any losses and needs
-about half as many labels (Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas, 2021,
-Time-uniform central limit theory, arXiv 2103.06476). :class:`LossRace` removes encoders
-with either process.
+Two processes test all pairs of encoders. The exact process needs bounded losses and
+makes no assumption about the labels (Choe and Ramdas, 2021, Comparing Sequential
+Forecasters, arXiv 2110.00115). Its bound is from Howard, Ramdas, McAuliffe and Sekhon,
+2021, Time-uniform, nonparametric, nonasymptotic confidence sequences, Annals of
+Statistics 49. The asymptotic process accepts any losses and needs about half as many
+labels (Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas, 2021, Time-uniform central
+limit theory, arXiv 2103.06476). :class:`LossRace` removes encoders with either process.
 """
 
 from __future__ import annotations
@@ -24,52 +23,53 @@ from sklearn_mdl.ranking._pairs import Floats, as_floats
 CLIPPING = 0.1  # weight of the uniform prediction in clipped losses
 LAMBDAS = 0.9 * 0.5 ** np.arange(9)
 COSTS = -np.log1p(-LAMBDAS) - LAMBDAS
-# The asymptotic process is tuned for the first number of labels. It uses the normal
-# approximation from the second number on.
+# The asymptotic process is tuned to be tightest after TUNED_FOR labels. It gives no
+# evidence before LEAST labels, where the normal approximation is poor.
 TUNED_FOR, LEAST = 200, 30
-# Races on real features take this many times as many labels as simulated from past
-# losses, because encoders become more similar as they learn.
+# Encoders become more similar as they learn, so a race on real features needs SLOWER
+# times as many labels as a simulation from past losses.
 SLOWER = 2.0
 
 
 def clipped_losses(losses: Floats, n_classes: int) -> Floats:
-    """Return losses of predictions mixed with the uniform prediction.
+    """Return the losses after mixing the predictions with the uniform prediction.
 
     Parameters
     ----------
     losses : ndarray
-        Nats.
+        In nats.
     n_classes : int
 
     Returns
     -------
     clipped : ndarray
-        Nats, at most ``log(10 n_classes)``.
+        In nats, at most ``log(10 n_classes)``.
     """
     uniform = CLIPPING / n_classes
     return -np.log((1 - CLIPPING) * np.exp(-losses) + uniform)
 
 
 def exact_log_values(totals: Floats, squares: Floats) -> Floats:
-    """Return logs of exact e-values.
+    """Return the logs of exact e-values.
 
     Parameters
     ----------
     totals : ndarray
-        Sums of differences between -1/2 and 1/2.
+        Sums of loss differences, each scaled to between -1/2 and 1/2.
     squares : ndarray
-        Sums of squared distances, each from the mean of the previous differences.
+        Sums of squared distances between each difference and the mean of the previous
+        differences.
     """
     exponents = LAMBDAS * totals[..., None] - COSTS * squares[..., None]
-    found: Floats = logsumexp(exponents, axis=-1) - np.log(len(LAMBDAS))
-    return found
+    logs: Floats = logsumexp(exponents, axis=-1) - np.log(len(LAMBDAS))
+    return logs
 
 
 def exact_half_widths(squares: Floats, level: float) -> Floats:
     """Return how far totals may exceed their expectations at a one-sided level.
 
-    At these totals the e-value is ``1 / level``. The log of an e-value is convex in the
-    total, so Newton's method converges from the right.
+    At the returned totals the e-value is ``1 / level``. The log of the e-value is
+    convex in the total, so Newton's method converges if it starts above the root.
     """
     wanted = -np.log(level)
     ends = (wanted + np.log(len(LAMBDAS)) + COSTS * squares[..., None]) / LAMBDAS
@@ -86,7 +86,10 @@ def exact_half_widths(squares: Floats, level: float) -> Floats:
 
 
 def asymptotic_log_values(n: Floats, totals: Floats, variances: Floats) -> Floats:
-    """Return logs of asymptotic e-values, without evidence before the 30th difference.
+    """Return the logs of asymptotic e-values.
+
+    The log is minus infinity for fewer than 30 differences or zero variance, where the
+    normal approximation gives no evidence.
 
     Parameters
     ----------
@@ -95,8 +98,7 @@ def asymptotic_log_values(n: Floats, totals: Floats, variances: Floats) -> Float
     totals : ndarray
         Sums of the differences.
     variances : ndarray
-        Variances of the differences (``ddof=0``). With zero variance the approximation
-        gives no evidence.
+        Variances of the differences (``ddof=0``).
     """
     ratio = n / TUNED_FOR
     known = (n >= LEAST) & (variances > 0)
@@ -107,7 +109,7 @@ def asymptotic_log_values(n: Floats, totals: Floats, variances: Floats) -> Float
 
 
 def asymptotic_half_widths(n: Floats, variances: Floats, level: float) -> Floats:
-    """Return how far means may exceed their expectation at a one-sided level."""
+    """Return how far means may exceed their expectations at a one-sided level."""
     counted = np.maximum(n, 1)
     ratio = counted / TUNED_FOR
     log = np.log1p(np.sqrt(1 + ratio) / (2 * level))
@@ -125,11 +127,15 @@ class PairSums:
 
     Attributes
     ----------
-    n, totals, squares, moments : ndarray of shape (*shape, n_encoders)
-        A difference is the loss of the encoder minus the loss of the rival. For each
-        encoder and rival, this holds the number and the sum of differences. It also
-        holds the sums of their squared distances from the mean of previous differences
-        and from the mean of all differences.
+    n, totals : ndarray of shape (*shape, n_encoders)
+        Number and sum of the differences between each encoder's loss and each rival's
+        loss. The last axis is the rivals.
+    squares : ndarray of shape (*shape, n_encoders)
+        Sums of squared distances between each difference and the mean of the previous
+        differences.
+    moments : ndarray of shape (*shape, n_encoders)
+        Sums of squared distances between each difference and the mean of all
+        differences.
     """
 
     def __init__(self, shape: tuple[int, ...]) -> None:
@@ -138,7 +144,7 @@ class PairSums:
         self.squares, self.moments = zeros.copy(), zeros.copy()
 
     def add(self, losses: Floats) -> None:
-        """Add the losses at a label, (*shape,). Removed encoders have NaN."""
+        """Add the losses (*shape,) at a label, which are NaN for removed encoders."""
         differences = losses[..., :, None] - losses[..., None, :]
         counts = np.isfinite(differences)
         differences = np.where(counts, differences, 0.0)
@@ -161,11 +167,12 @@ class PairSums:
 
 
 class LossRace:
-    """A race between encoders, label by label.
+    """A race that removes encoders label by label.
 
-    An encoder is removed once the e-value for being behind some rival reaches
-    ``(n_encoders - 1) / alpha``. With `within` the threshold is doubled, and the other
-    half of `alpha` is spent on the bounds that stop the race.
+    Each e-value measures the evidence that an encoder is worse than a rival. An encoder
+    is removed once one of its e-values reaches ``(n_encoders - 1) / alpha``. With
+    `within`, this threshold is doubled, so that half of `alpha` remains for the bounds
+    that stop the race.
 
     Parameters
     ----------
@@ -173,28 +180,32 @@ class LossRace:
         Shape of the losses at a label. The last axis is the encoders, and each index of
         the other axes is a separate race.
     n_classes : int or None
-        None for real labels, which only the asymptotic process can compare.
+        None for real labels, which only the asymptotic process accepts.
     alpha : float
+        Largest error probability of the race.
     within : float or None
-        Nats per label that the leader may be behind when the race stops.
+        The race may stop once the leader is shown to be at most this many nats per
+        label worse than any remaining encoder. With None, it only stops when one
+        encoder is left.
     method : {"asymptotic", "exact"}
         The process that removes encoders and stops the race.
     start : int
-        Number of labels, at the beginning, that do not count.
+        Number of labels at the beginning that are ignored.
 
     Attributes
     ----------
     n_labels : int
+        Number of labels so far, including ignored ones.
     alive : ndarray of shape (*shape,), bool
+        True for the remaining encoders.
     out_at : ndarray of shape (*shape,), int
-        Number of labels after which an encoder was removed, or 0 if it still takes
-        part.
+        Number of labels after which an encoder was removed, or 0 if it remains.
     certified : ndarray of shape (*shape,), bool
-        True for encoders that the exact process has shown to be behind.
+        True for encoders that the exact process has shown to be worse than a rival.
     stopped_at : ndarray of shape shape[:-1], int
         Number of labels after which the race could first stop, or 0 if it cannot yet.
     leader_at_stop : ndarray of shape shape[:-1], int
-        The leader at that time.
+        The leader after `stopped_at` labels.
     """
 
     def __init__(
@@ -217,7 +228,7 @@ class LossRace:
         self.begin(shape)
 
     def begin(self, shape: tuple[int, ...]) -> None:
-        """Let all encoders take part."""
+        """Reset the race so that all encoders take part."""
         self.alive = np.ones(shape, dtype=bool)
         self.certified = np.zeros(shape, dtype=bool)
         self.out_at = np.zeros(shape, dtype=np.intp)
@@ -246,26 +257,26 @@ class LossRace:
         self.leader_at_stop = np.where(now, self.leader, self.leader_at_stop)
 
     def log_values(self, method: str | None = None) -> Floats:
-        """Return logs of e-values, (*shape, n_encoders): encoder behind rival."""
+        """Return the logs of e-values (*shape, n_encoders) for encoder and rival."""
         sums, scale = self._of(method)
         if scale is None:
             return asymptotic_log_values(sums.n, sums.totals, sums.variances)
         return exact_log_values(sums.totals / scale, sums.squares / scale**2)
 
     def half_widths(self, method: str | None = None) -> Floats:
-        """Return half widths of the bounds of all pairs, in nats per label."""
+        """Return the half-widths of all pairs' bounds, in nats per label."""
         sums, scale = self._of(method)
         if scale is None:
             return asymptotic_half_widths(sums.n, sums.variances, self.level)
         totals = exact_half_widths(sums.squares / scale**2, self.level) * scale
         with np.errstate(divide="ignore"):
-            found: Floats = totals / sums.n
-        return found
+            widths: Floats = totals / sums.n
+        return widths
 
     @property
     def leader(self) -> NDArray[np.intp]:
         """The remaining encoder with the smallest mean loss."""
-        # All remaining encoders have been compared with the first of them.
+        # Every remaining encoder has been compared with the first remaining encoder.
         first = self.alive.argmax(-1)[..., None, None]
         means = np.take_along_axis(self._of()[0].means, first, axis=-1)[..., 0]
         return np.asarray(np.where(self.alive, means, np.inf).argmin(-1))
@@ -284,22 +295,22 @@ class LossRace:
         return means - widths, means + widths
 
     def could_stop(self, method: str | None = None) -> NDArray[np.bool_]:
-        """Return True if one encoder is left or the leader is close enough to all."""
+        """Return True if one encoder is left or the leader is good enough."""
         alone = self.alive.sum(-1) == 1
         if self.within is None:
             return np.asarray(alone)
-        behind = np.where(self.alive, -self.bounds(method)[0], -np.inf).max(-1)
-        return np.asarray(alone | (behind <= self.within))
+        gaps = np.where(self.alive, -self.bounds(method)[0], -np.inf).max(-1)
+        return np.asarray(alone | (gaps <= self.within))
 
     def is_certified(self) -> NDArray[np.bool_]:
-        """Return True if the exact process on its own allows the race to stop."""
+        """Return True if the exact process by itself allows the race to stop."""
         if self.clipped is None:
             return np.zeros(self.alive.shape[:-1], dtype=bool)
         shown = (self.alive | self.certified).all(-1)
         return np.asarray(shown & self.could_stop("exact"))
 
     def _of(self, method: str | None = None) -> tuple[PairSums, float | None]:
-        """Return the sums of a process, and the divisor of exact sums."""
+        """Return the sums of a process, and the scale of the exact process or None."""
         if (method or self.method) == "asymptotic":
             return self.sums, None
         assert self.clipped is not None  # the exact process requires it
@@ -308,25 +319,25 @@ class LossRace:
 
     def copy(self) -> LossRace:
         """Return an independent copy (arrays are replaced, never changed in place)."""
-        other = copy.copy(self)
-        other.sums, other.clipped = copy.copy(self.sums), copy.copy(self.clipped)
-        return other
+        race = copy.copy(self)
+        race.sums, race.clipped = copy.copy(self.sums), copy.copy(self.clipped)
+        return race
 
     def repeated(self, n_copies: int) -> LossRace:
-        """Return copies of the race among the remaining encoders.
+        """Return copies of the race, reduced to the remaining encoders.
 
-        Copies keep the mean losses so far and share the level of a pair. They leave out
-        the exact process unless it stops the race.
+        Copies keep the sums so far and the level of each pair. They drop the exact
+        process unless that process decides the race.
         """
-        kept, other = np.flatnonzero(self.alive), self.copy()
+        kept, race = np.flatnonzero(self.alive), self.copy()
         if self.method == "asymptotic":
-            other.clipped = None
-        for sums in (other.sums, other.clipped):
+            race.clipped = None
+        for sums in (race.sums, race.clipped):
             for name, table in ({} if sums is None else vars(sums)).items():
                 square = table[np.ix_(kept, kept)]
                 setattr(sums, name, np.repeat(square[None], n_copies, axis=0))
-        other.begin((n_copies, len(kept)))
-        return other
+        race.begin((n_copies, len(kept)))
+        return race
 
 
 def forecast_stop(
@@ -337,17 +348,17 @@ def forecast_stop(
     n_draws: int = 64,
     random_state: int = 0,
 ) -> Floats:
-    """Simulate how many more labels a race takes if losses do not change.
+    """Simulate how many more labels a race takes if losses keep their distribution.
 
-    Future labels are drawn from the second half of the labels that count. Each draw
-    first resamples that half, because its means are uncertain too.
+    Future losses are drawn from the second half of the counted labels. To include the
+    uncertainty of that half's means, each draw first resamples the half itself.
 
     Parameters
     ----------
     race : LossRace
         A single race, which is not modified.
     losses : ndarray of shape (n_labels, n_encoders)
-        In nats.
+        Losses so far, in nats.
     most : int
         Number of labels to look ahead.
     n_draws : int
@@ -356,7 +367,7 @@ def forecast_stop(
     Returns
     -------
     labels : ndarray of shape (n_draws,)
-        In ascending order, or infinity where `most` labels do not suffice.
+        Numbers of labels in ascending order, infinite where `most` do not suffice.
     """
     copies, rng = race.repeated(n_draws), np.random.default_rng(random_state)
     recent = losses[(race.start + len(losses)) // 2 :, race.alive]
@@ -373,10 +384,10 @@ def forecast_stop(
 def forecast_interval(
     race: LossRace, losses: Floats, *, most: int
 ) -> tuple[float, float, float]:
-    """Forecast how many more labels a race takes: low end, median and high end.
+    """Forecast how many more labels a race takes, as an 80 % interval and a median.
 
-    Draws of :func:`forecast_stop` are too optimistic for real streams, so their median
-    and high end are multiplied by ``SLOWER``. The interval is designed to cover 80 %.
+    The draws of :func:`forecast_stop` are too optimistic for real streams. So their
+    median and 90 % quantile are multiplied by ``SLOWER``.
 
     Parameters
     ----------
@@ -386,7 +397,7 @@ def forecast_interval(
     Returns
     -------
     low, median, high : float
-        Infinity beyond `most`.
+        Numbers of labels. Values above `most` are replaced by infinity.
     """
     drawn = forecast_stop(race, losses, most=most)
     ends = np.quantile(drawn, (0.1, 0.5, 0.9), method="inverted_cdf")
@@ -396,24 +407,25 @@ def forecast_interval(
 
 
 def combined_e_values(e_values: ArrayLike, claim: str) -> Floats:
-    """Combine exact e-values of a comparison over several datasets.
+    """Combine exact e-values from several datasets.
 
     Parameters
     ----------
     e_values : array-like of shape (n_datasets, ...)
-        One exact e-value for each dataset, each from a separate race. Values of the
-        asymptotic process are not e-values and must not be combined.
+        One exact e-value for each dataset, each from a separate race. Do not pass
+        values of the asymptotic process, which are not e-values.
     claim : {"on at least one", "on every one"}
-        "on at least one" multiplies the e-values. A single dataset can be decisive, so
-        each of two encoders may turn out to be better on some dataset. "on every one"
-        takes the smallest e-value. For "better on average over all rows", run one race
-        over the rows of all datasets in an order fixed beforehand.
+        Whether an encoder is better on at least one dataset or on every dataset. "on at
+        least one" multiplies the e-values, so a single dataset can decide. This claim
+        may be true of both encoders of a pair. "on every one" takes the smallest
+        e-value. For "better on average over all rows", run one race over the rows of
+        all datasets in an order fixed beforehand.
 
     Returns
     -------
     combined : ndarray
-        An e-value. If the claim is false, the probability that it ever reaches ``1 /
-        alpha`` is at most ``alpha``.
+        Combined e-values. If the claim is false, the probability that such a value ever
+        reaches ``1 / alpha`` is at most ``alpha``.
 
     Raises
     ------
@@ -432,11 +444,11 @@ def combined_e_values(e_values: ArrayLike, claim: str) -> Floats:
     claims: Sequence[str] = ("on at least one", "on every one")
     if claim not in claims:
         raise ValueError(
-            f"claim must be one of {list(claims)}, got {claim!r}; pass one of them"
+            f"claim must be one of {list(claims)}, got {claim!r}; pass {claims[0]!r}"
         )
     if values.ndim == 0 or not len(values) or not (values >= 0).all():
         raise ValueError(
-            "e_values must be at least 0, one for each dataset, got "
-            f"{values.tolist()!r}; pass np.exp(log_e_values)"
+            "e_values must hold one number of at least 0 for each dataset, got "
+            f"{values.tolist()!r}; if these are logs, pass np.exp(e_values)"
         )
     return np.asarray(values.prod(0) if claim == claims[0] else values.min(0))

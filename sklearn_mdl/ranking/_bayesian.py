@@ -1,4 +1,4 @@
-"""The Bayesian signed-rank test of pairs of encoders, with practical equivalence."""
+"""The Bayesian signed-rank test for pairs of encoders, with practical equivalence."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from numpy.typing import ArrayLike
 from sklearn_mdl.ranking import _pairs
 from sklearn_mdl.ranking._results import NamedResult, Pairs
 
-# Numbers in a block, large enough for fast matrix products but small in memory.
+# Values in a block: large enough for fast matrix products, small enough for memory.
 _BLOCK = 2**21
 
-# Weights of regions are rounded sums; smaller differences count as equal.
+# Weights of regions are rounded sums, so weights that differ by less than this tie.
 _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class BayesianSignedRank(NamedResult):
-    """Pairs of encoders under the Bayesian signed-rank test.
+    """Results of the Bayesian signed-rank test for pairs of encoders.
 
     Attributes
     ----------
@@ -30,7 +30,7 @@ class BayesianSignedRank(NamedResult):
     p_first : ndarray of shape (n_pairs,)
         Posterior probability that the first encoder's code is practically shorter.
     p_equivalent : ndarray of shape (n_pairs,)
-        Posterior probability that the two are practically equivalent.
+        Posterior probability that the two codes are practically equivalent.
     p_second : ndarray of shape (n_pairs,)
         Posterior probability that the second encoder's code is practically shorter.
     rope : float
@@ -61,41 +61,42 @@ def bayesian_signed_rank(
     n_draws: int = 50_000,
     random_state: int | np.random.Generator | None = 0,
 ) -> BayesianSignedRank:
-    """Compute posterior probabilities that either code is shorter, or neither.
+    """Compute the probabilities that the first, second or neither code is shorter.
 
     A significance test cannot show that two encoders are equally good, but this test
     can. Its data are the log ratios ``z_1, ..., z_n`` of a pair's codelengths, one per
-    dataset, and a pseudo-observation ``z_0 = 0`` from the prior. Their distribution
-    over datasets is a Dirichlet process, with weights ``w`` from a Dirichlet
-    distribution with parameters ``(s, 1, ..., 1)``. Each draw of weights gives three
-    regions::
+    dataset, and a pseudo-observation ``z_0 = 0`` from the prior. The distribution of
+    log ratios over datasets is a Dirichlet process. Its posterior puts weights ``w`` on
+    the data, drawn from a Dirichlet distribution with parameters ``(s, 1, ..., 1)``.
+    Each draw of weights gives three regions::
 
         first      sum of w_i w_j over i, j with z_i + z_j < -2 log(1 + rope)
         second     sum of w_i w_j over i, j with z_i + z_j > +2 log(1 + rope)
-        equivalent the rest,
+        equivalent the rest .
 
-    If a sum equals a bound, half of it counts on either side. The largest region wins
-    the draw, and equally large regions share it. The probabilities are the shares of
-    draws won.
+    If ``z_i + z_j`` equals a bound, half of ``w_i w_j`` counts on either side. The
+    largest region wins the draw, and equally large regions share the draw. The
+    posterior probability of a region is the share of draws that it wins.
 
     Parameters
     ----------
     codelengths : array-like of shape (n_datasets, n_encoders)
         Positive codelengths, in the same unit within each row.
     rope : float, default=0.01
-        Region of practical equivalence. Codelengths are equivalent if their ratio is at
-        most ``1 + rope``. By default they may differ by one per cent. With 0, no two
-        different codelengths are equivalent.
+        Region of practical equivalence. Two codelengths are equivalent if the ratio of
+        the longer to the shorter is at most ``1 + rope``, by default 1 %. With 0, only
+        equal codelengths are equivalent.
     pairs : array-like of int of shape (n_pairs, 2), optional
-        The pairs to compare, as columns (by default all, of at most 40 encoders).
+        The pairs to compare, given as column numbers. By default all pairs are
+        compared, for at most 40 encoders.
     top_k : int, optional
         Only compare the `top_k` encoders with the best average ranks. Ties go to the
         first columns.
     prior_strength : float, default=0.5
-        Weight ``s`` of the prior as a number of datasets, positive.
+        Weight ``s`` of the prior, as a positive number of datasets.
     n_draws : int, default=50000
-        Number of draws from the posterior. All pairs share the draws, so the
-        probabilities of a pair depend neither on other encoders nor on its position.
+        Number of draws from the posterior. All pairs share the draws, so a pair's
+        probabilities depend neither on other encoders nor on the pair's position.
     random_state : int, Generator or None, default=0
         Seed of the draws.
 
@@ -115,7 +116,7 @@ def bayesian_signed_rank(
     -----
     With few datasets the result depends on the prior, which is weak by default. A
     single dataset on which the first code is shorter by more than twice the region of
-    equivalence already gives a probability of 0.84.
+    equivalence already gives `p_first` of 0.84.
 
     The test takes O(n_draws n_pairs n^2) operations, in one matrix product per draw.
 
@@ -151,7 +152,7 @@ def bayesian_signed_rank(
 def _shares_of_draws(
     weights: _pairs.Floats, ratios: _pairs.Floats, margin: float
 ) -> tuple[_pairs.Floats, _pairs.Floats, _pairs.Floats]:
-    """Return the share of draws that each region of each pair of encoders wins."""
+    """Return the share of draws won by each of a pair's three regions."""
     i, j = np.triu_indices(weights.shape[1])
     doubled = np.where(i == j, 1.0, 2.0)
     wins = np.zeros((3, len(ratios)))
@@ -168,7 +169,7 @@ def _shares_of_draws(
 
 
 def _blocks(length: int, width: int) -> Iterator[slice]:
-    """Cut rows into blocks."""
+    """Yield slices that cut rows of a given width into blocks."""
     n_rows = max(1, _BLOCK // width)
     for start in range(0, length, n_rows):
         yield slice(start, start + n_rows)
@@ -180,7 +181,7 @@ def _beyond(sums: _pairs.Floats, bound: float) -> _pairs.Floats:
 
 
 def _won(*regions: _pairs.Floats) -> _pairs.Floats:
-    """Return the draws that each region wins, of shape (3, n_pairs)."""
+    """Return the number of draws (3, n_pairs) that each region wins."""
     threshold = np.maximum(np.maximum(regions[0], regions[1]), regions[2]) - _ROUNDING
     largest = np.stack([region >= threshold for region in regions])
     wins: _pairs.Floats = (largest / largest.sum(axis=0)).sum(axis=1)

@@ -1,4 +1,4 @@
-"""Tables of scores and pairs of encoders: checks, average ranks, wins, log ratios."""
+"""Score tables and encoder pairs: checks, average ranks, wins and log ratios."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from sklearn_mdl.ranking._results import NamedResult, Pairs
 
 Floats = NDArray[np.float64]
 
-# With more encoders you must choose pairs, since 40 encoders already make 780 tests.
+# With more encoders you must choose pairs: 40 encoders already require 780 tests.
 MOST_ENCODERS = 40
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class WinTable(NamedResult):
-    """Wins, ties and losses of every encoder against every other.
+    """Wins, ties and losses of every encoder against every other encoder.
 
     Attributes
     ----------
@@ -29,8 +29,8 @@ class WinTable(NamedResult):
         Number of datasets on which the row's encoder has a shorter code than the
         column's.
     ties : ndarray of int of shape (n_encoders, n_encoders)
-        Number of datasets on which neither code is shorter. On the diagonal, the number
-        of datasets.
+        Number of datasets on which neither code is shorter. The diagonal holds the
+        total number of datasets.
     """
 
     wins: NDArray[np.intp]
@@ -58,8 +58,8 @@ def win_table(codelengths: ArrayLike, *, rope: float = 0.0) -> WinTable:
     codelengths : array-like of shape (n_datasets, n_encoders)
         Positive codelengths, in the same unit within each row.
     rope : float, default=0
-        Codelengths tie if their ratio is at most ``1 + rope``, such as 0.01 for one per
-        cent.
+        Codelengths tie if the ratio of the longer to the shorter is at most
+        ``1 + rope``. For example, 0.01 allows 1 %.
 
     Returns
     -------
@@ -82,22 +82,22 @@ def win_table(codelengths: ArrayLike, *, rope: float = 0.0) -> WinTable:
     table, margin = checked_codelengths(codelengths), log_margin(rope)
     n_datasets, n_encoders = table.shape
     wins = np.zeros((n_encoders, n_encoders), dtype=np.intp)
-    # Without a margin, compare the codelengths, since their logarithms may tie.
+    # Without a margin, compare codelengths, since the logs of unequal ones may tie.
     for row in np.log(table) if margin > 0 else table:
         wins += row[:, None] < row - margin
     return WinTable(wins=wins, ties=n_datasets - wins - wins.T)
 
 
 def checked_pairs(table: Floats, pairs: ArrayLike | None, top_k: int | None) -> Pairs:
-    """Return the pairs to compare, as columns of the table, of shape (n_pairs, 2)."""
+    """Return the column numbers (n_pairs, 2) of the pairs to compare."""
     n_encoders = table.shape[1]
     if n_encoders < 2:
         raise ValueError(
-            "Pairs need at least 2 encoders, got 1; add a column to the table."
+            "The table must have at least 2 encoders to compare, got 1; add a column."
         )
     if pairs is not None and top_k is not None:
         raise ValueError(
-            f"Pass either `pairs` or `top_k`, got both, with top_k={top_k!r}; omit one."
+            f"Pass either `pairs` or `top_k`, got both; omit top_k={top_k!r}."
         )
     if pairs is not None:
         return _checked(pairs, n_encoders)
@@ -105,8 +105,8 @@ def checked_pairs(table: Floats, pairs: ArrayLike | None, top_k: int | None) -> 
         return _all_of(_best(table, top_k))
     if n_encoders > MOST_ENCODERS:
         raise ValueError(
-            f"All pairs are compared for at most {MOST_ENCODERS} encoders, got "
-            f"{n_encoders}; name the pairs in `pairs`, or pass top_k={MOST_ENCODERS}."
+            f"Without `pairs` there must be at most {MOST_ENCODERS} encoders, got "
+            f"{n_encoders}; pass `pairs`, or pass top_k={MOST_ENCODERS}."
         )
     return _all_of(np.arange(n_encoders))
 
@@ -116,7 +116,7 @@ def _all_of(encoders: NDArray[np.intp]) -> Pairs:
 
 
 def _best(table: Floats, top_k: int) -> NDArray[np.intp]:
-    """Return the columns with the best average ranks, in the order of the table."""
+    """Return the columns with the best average ranks, in the table's order."""
     check_count("top_k", top_k, 2, "pass top_k=2 to compare the best two")
     if top_k > table.shape[1]:
         limit = f"at most the number of encoders, {table.shape[1]}"
@@ -125,13 +125,13 @@ def _best(table: Floats, top_k: int) -> NDArray[np.intp]:
 
 
 def _checked(pairs: ArrayLike, n_encoders: int) -> Pairs:
-    """Return the pairs; raise if a pair is repeated or does not name two encoders."""
+    """Return the pairs, or raise if one is repeated or does not name two encoders."""
     array = np.asarray(pairs)
     shaped = array.ndim == 2 and array.shape[1] == 2 and len(array) > 0
     if not shaped or not np.issubdtype(array.dtype, np.integer):
         raise ValueError(
             "`pairs` must be integers of shape (n_pairs, 2), n_pairs > 0, got shape "
-            f"{array.shape} of {array.dtype}; give two columns of the table per pair."
+            f"{array.shape} of {array.dtype}; for example, pass pairs=[(0, 1)]."
         )
     array = array.astype(np.intp)
     if array.min() < 0 or array.max() >= n_encoders:
@@ -143,24 +143,24 @@ def _checked(pairs: ArrayLike, n_encoders: int) -> Pairs:
     if len(distinct) < len(array) or (array[:, 0] == array[:, 1]).any():
         raise ValueError(
             "`pairs` must be distinct pairs of two encoders each, got "
-            f"{array.tolist()!r}; leave out repeated ones."
+            f"{array.tolist()!r}; leave out repeated pairs."
         )
     return array
 
 
 def log_ratios(table: Floats, pairs: Pairs) -> Floats:
-    """Return log(first / second) of each pair, of shape (n_pairs, n_datasets)."""
+    """Return log(first / second) for each pair, of shape (n_pairs, n_datasets)."""
     logs = np.log(table).T
     return logs[pairs[:, 0]] - logs[pairs[:, 1]]
 
 
 def as_floats(name: str, values: ArrayLike) -> Floats:
-    """Return an array of numbers; raise for text and for rows of unequal length."""
+    """Return an array of numbers, or raise for text and rows of unequal length."""
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
         required = f"`{name}` must be numbers, in rows of equal length"
-        cure = "leave out names, and rows with gaps"
+        cure = "leave out names and incomplete rows"
         raise ValueError(f"{required}, got {shortened(values)}; {cure}.") from error
 
 
@@ -170,7 +170,7 @@ def checked_scores(scores: ArrayLike, name: str = "scores") -> Floats:
     if table.ndim != 2 or table.size == 0:
         raise ValueError(
             f"`{name}` must have shape (n_datasets, n_encoders) and not be empty, got "
-            f"{table.shape}; give a row per dataset and average over orders first."
+            f"{table.shape}; pass a row per dataset, and average over orders first."
         )
     if not np.isfinite(table).all():
         cure = "leave out datasets or encoders without a score"
@@ -183,7 +183,7 @@ def checked_codelengths(codelengths: ArrayLike) -> Floats:
     table = checked_scores(codelengths, "codelengths")
     if not (table > 0).all():
         required = "positive, since their ratios are compared"
-        cure = "give codelengths in nats that are not rounded to zero"
+        cure = "pass codelengths in nats that are not rounded to zero"
         raise _misplaced("codelengths", required, table, table <= 0, cure)
     return table
 
@@ -191,14 +191,14 @@ def checked_codelengths(codelengths: ArrayLike) -> Floats:
 def _misplaced(
     name: str, required: str, table: Floats, faults: NDArray[np.bool_], cure: str
 ) -> ValueError:
-    """Return the error of the first entry of a table that is out of range."""
+    """Return the error for a table's first entry that is out of range."""
     row, column = np.argwhere(faults)[0].tolist()
     where = f"{table[row, column]} in row {row}, column {column}"
     return ValueError(f"`{name}` must be {required}, got {where}; {cure}.")
 
 
 def check_repeats(table: Floats, purpose: str) -> None:
-    """Raise ValueError for a table of one dataset, or of one encoder."""
+    """Raise ValueError for a table with a single dataset or encoder."""
     if min(table.shape) < 2:
         raise ValueError(
             f"{purpose} needs at least 2 datasets and 2 encoders, got {table.shape[0]} "
@@ -207,7 +207,7 @@ def check_repeats(table: Floats, purpose: str) -> None:
 
 
 def invalid(name: str, required: str, given: object, cure: str) -> ValueError:
-    """Return the error of an argument that is out of range."""
+    """Return the error for an argument that is out of range."""
     return ValueError(f"`{name}` must be {required}, got {name}={given!r}; {cure}.")
 
 
@@ -232,19 +232,19 @@ def log_margin(rope: float) -> float:
 
 
 def average_ranks(scores: ArrayLike) -> NDArray[np.float64]:
-    """Average rank of each encoder over datasets. Lower scores rank first.
+    """Average each encoder's rank over datasets. Lower scores rank first.
 
     Parameters
     ----------
     scores : array-like of shape (n_datasets, n_encoders)
-        One finite score per dataset and encoder, such as a codelength, in the same unit
-        within each row. Lower is better.
+        One finite score per dataset and encoder, such as a codelength. Lower is better.
+        Only the scores of the same row need the same unit.
 
     Returns
     -------
     ranks : ndarray of shape (n_encoders,)
-        Mean over datasets of the rank within the dataset, between 1 and n_encoders.
-        Tied encoders share the mean of the ranks they occupy.
+        Average ranks between 1 and n_encoders. Encoders that tie on a dataset share the
+        mean of their ranks.
 
     Raises
     ------

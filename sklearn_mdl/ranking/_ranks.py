@@ -14,13 +14,13 @@ from scipy.stats import chi2, f, rankdata, studentized_range
 from sklearn_mdl.ranking import _pairs
 from sklearn_mdl.ranking._results import NamedResult
 
-_COUNT = "pass the number of columns or rows of the table of scores"
+_COUNT = "pass the table's number of columns (encoders) or rows (datasets)"
 
 
 def nemenyi_critical_difference(
     n_encoders: int, n_datasets: int, alpha: float = 0.1
 ) -> float:
-    """Return the smallest difference of average ranks that a Nemenyi test detects.
+    """Return the smallest difference in average rank that a Nemenyi test detects.
 
     With ``r`` encoders and ``N`` datasets the critical difference is::
 
@@ -32,16 +32,16 @@ def nemenyi_critical_difference(
     Parameters
     ----------
     n_encoders : int
-        Number ``r`` of encoders compared, at least 2.
+        Number ``r`` of compared encoders, at least 2.
     n_datasets : int
-        Number of datasets ``N``, at least 1.
+        Number ``N`` of datasets, at least 1.
     alpha : float, default=0.1
         Probability of a false alarm over all pairs, between 0 and 1 exclusive.
 
     Returns
     -------
     critical_difference : float
-        In ranks.
+        Critical difference in ranks.
 
     Raises
     ------
@@ -50,8 +50,8 @@ def nemenyi_critical_difference(
 
     Notes
     -----
-    For 6 encoders and 19 datasets this is 1.571. The paper prints 1.894 because it uses
-    the constant for 14 encoders.
+    For 6 encoders and 19 datasets the result is 1.571. The paper prints 1.894 because
+    it uses the constant for 14 encoders.
 
     References
     ----------
@@ -70,21 +70,21 @@ def nemenyi_critical_difference(
 def nemenyi_p_values(
     differences: ArrayLike, n_encoders: int, n_datasets: int
 ) -> NDArray[np.float64]:
-    """Return p-values of differences of average ranks, corrected for all pairs.
+    """Return p-values of differences in average rank, corrected for all pairs.
 
     Parameters
     ----------
     differences : array-like
-        Differences of two average ranks, of either sign.
+        Differences between two average ranks, of either sign.
     n_encoders : int
-        Number of encoders ranked, at least 2.
+        Number of ranked encoders, at least 2.
     n_datasets : int
         Number of datasets, at least 1.
 
     Returns
     -------
     p_values : ndarray of the shape of `differences`
-        P-values, corrected for all pairs. Values below 1e-9 are rounding errors.
+        P-values, corrected for all pairs. Values below 1e-9 are inaccurate.
 
     Raises
     ------
@@ -103,7 +103,7 @@ def nemenyi_p_values(
     scale = _scale(n_encoders, n_datasets)
     sizes = np.abs(_pairs.as_floats("differences", differences))
     if not np.isfinite(sizes).all():
-        cure = "subtract average ranks of a table without gaps"
+        cure = "compute the average ranks from scores without NaN"
         raise _pairs.invalid("differences", "finite", differences, cure)
     p_values: _pairs.Floats = studentized_range.sf(sizes / scale, n_encoders, np.inf)
     return p_values
@@ -112,10 +112,10 @@ def nemenyi_p_values(
 def rank_groups(
     average_ranks: ArrayLike, critical_difference: float
 ) -> list[tuple[int, ...]]:
-    """Return the maximal groups of encoders whose average ranks do not differ.
+    """Return the maximal groups of encoders without a significant rank difference.
 
     Any two encoders of a group differ by less than the critical difference, and no
-    other encoder could join the group. Single encoders are left out. Groups are the
+    other encoder could join the group. Single encoders are left out. The groups are the
     bars of Demsar's diagram.
 
     Parameters
@@ -150,7 +150,7 @@ def rank_groups(
         cure = "pass one rank per encoder"
         raise _pairs.invalid("average_ranks", required, given.tolist(), cure)
     if not critical_difference > 0:
-        cure = "take it from nemenyi_critical_difference(...)"
+        cure = "pass nemenyi_critical_difference(n_encoders, n_datasets)"
         raise _pairs.invalid(
             "critical_difference", "positive", critical_difference, cure
         )
@@ -158,8 +158,8 @@ def rank_groups(
     ranks, end = given[order], 0
     groups: list[tuple[int, ...]] = []
     for start, rank in enumerate(ranks):
-        # Sorted by rank, a group is contiguous. A group that ends no later than the
-        # previous group is part of it.
+        # Sorted by rank, a group is contiguous. If a group ends no later than the
+        # previous group, the previous group contains it.
         stop = int(np.searchsorted(ranks - rank, critical_difference))
         if stop > max(end, start + 1):
             groups.append(tuple(order[start:stop].tolist()))
@@ -176,20 +176,20 @@ def _scale(n_encoders: int, n_datasets: int) -> float:
 
 @dataclass(frozen=True)
 class FriedmanTest:
-    """Result of a test that encoders do not differ over datasets.
+    """Result of Friedman's test of the hypothesis that no encoders differ.
 
     Attributes
     ----------
     statistic : float
         Friedman's chi-square, corrected for ties.
     p_value : float
-        Approximate p-value with ``r - 1`` degrees of freedom, conservative with few
-        datasets.
+        Approximate p-value of `statistic` with ``r - 1`` degrees of freedom. It is
+        conservative with few datasets.
     f_statistic : float
         Iman and Davenport's F (infinite if all datasets give the same ranking).
     f_p_value : float
-        P-value with ``r - 1`` and ``(r - 1) (N - 1)`` degrees of freedom. Exact if all
-        datasets rank the encoders in the same order.
+        Approximate p-value of `f_statistic` with ``r - 1`` and ``(r - 1) (N - 1)``
+        degrees of freedom. It is exact if all datasets give the same ranking.
     n_datasets : int
         Number of datasets ``N``.
     n_encoders : int
@@ -221,8 +221,8 @@ def friedman_test(scores: ArrayLike) -> FriedmanTest:
     Parameters
     ----------
     scores : array-like of shape (n_datasets, n_encoders)
-        One finite score per dataset and encoder, lower is better. At least 2 datasets
-        and 2 encoders.
+        One finite score per dataset and encoder. Lower is better. At least 2 datasets
+        and 2 encoders are required.
 
     Returns
     -------
@@ -232,19 +232,19 @@ def friedman_test(scores: ArrayLike) -> FriedmanTest:
     Raises
     ------
     ValueError
-        If `scores` is not a table of finite numbers, or has one row or one column. One
-        dataset cannot show that a difference is not due to chance.
+        If `scores` is not a table of finite numbers, or has a single row or column. A
+        single dataset cannot show that a difference is not due to chance.
 
     Notes
     -----
     If all datasets give the same ranking, ``chi2`` has its largest value and ``F`` is
-    infinite. The p-value of ``F`` is then the probability of that agreement, ``(1 /
-    r!)^(N - 1)`` without ties. If all encoders tie on all datasets, both statistics are
-    0 and both p-values are 1.
+    infinite. The p-value of ``F`` is then the probability that all datasets agree by
+    chance, ``(1 / r!)^(N - 1)`` without ties. If all encoders tie on all datasets, both
+    statistics are 0 and both p-values are 1.
 
     References
     ----------
-    Demsar, 2006, Section 3.2.2, without ties. Conover, 1999, Practical Nonparametric
+    Demsar, 2006, Section 3.2.2 (no ties). Conover, 1999, Practical Nonparametric
     Statistics, 3rd ed., Section 5.8 (ties and full agreement).
 
     Examples
@@ -280,7 +280,7 @@ def friedman_test(scores: ArrayLike) -> FriedmanTest:
 
 
 def _chance_of_agreement(ranks: _pairs.Floats, n_datasets: int) -> float:
-    """Return the probability that all datasets agree with the first ranking."""
+    """Return the probability that all datasets give the first ranking by chance."""
     sizes = np.unique(ranks, return_counts=True)[1]
     log_orders = gammaln(len(ranks) + 1) - gammaln(sizes + 1).sum()
     return math.exp(-(n_datasets - 1) * log_orders)
@@ -293,12 +293,12 @@ class RankIntervals(NamedResult):
     Attributes
     ----------
     average_ranks : ndarray of shape (n_encoders,)
-        Average rank of each encoder over the datasets given.
+        Average rank of each encoder over the original datasets.
     lower, upper : ndarray of shape (n_encoders,)
-        Bounds of the percentile interval.
+        Bounds of each percentile interval.
     p_best : ndarray of shape (n_encoders,)
-        Share of the resamples in which the encoder has the best average rank. Tied
-        encoders share a resample.
+        Share of the resamples in which the encoder has the best average rank. If k
+        encoders tie for the best, each gets 1/k of the resample.
     level : float
         Share of the resamples between the bounds.
     n_resamples : int
@@ -327,17 +327,17 @@ def rank_intervals(
     n_resamples: int = 1000,
     random_state: int | np.random.Generator | None = 0,
 ) -> RankIntervals:
-    """Bootstrap intervals of average ranks from resampled datasets.
+    """Bootstrap intervals of average ranks by resampling datasets.
 
     The datasets are treated as a sample of tasks. Each resample draws as many datasets
-    with replacement, for all encoders together. Orders of the same data are not a
-    sample of tasks, so average over orders first.
+    as there are, with replacement, and uses the same draw for all encoders. Orders of
+    the same data are not a sample of tasks, so average over orders first.
 
     Parameters
     ----------
     scores : array-like of shape (n_datasets, n_encoders)
         One finite score per dataset and encoder, averaged over orders. Lower is better.
-        At least 2 datasets and 2 encoders.
+        At least 2 datasets and 2 encoders are required.
     level : float, default=0.9
         Level of the intervals, between 0 and 1 exclusive.
     n_resamples : int, default=1000
@@ -348,12 +348,12 @@ def rank_intervals(
     Returns
     -------
     intervals : RankIntervals
-        Average ranks, bounds and the share of resamples in which each encoder is best.
+        Average ranks, interval bounds, and the share of resamples each encoder wins.
 
     Raises
     ------
     ValueError
-        If `scores` is not a table of finite numbers or has one row or one column, or
+        If `scores` is not a table of finite numbers, has a single row or column, or if
         another argument is out of range.
 
     Notes
@@ -362,8 +362,8 @@ def rank_intervals(
     still differ significantly, since they are compared on the same datasets. Percentile
     intervals are too short with few datasets, and hardly informative with 2 or 3.
 
-    Ranks within a dataset are the same in all resamples, so one matrix product computes
-    all resamples.
+    The ranks within a dataset are the same in all resamples, so one matrix product
+    gives the average ranks of all resamples.
 
     References
     ----------
@@ -394,7 +394,7 @@ def rank_intervals(
 
 
 def shares_best(scores: _pairs.Floats) -> _pairs.Floats:
-    """Return how often each column has the lowest score of a row (ties share)."""
+    """Return each column's share of rows in which it is lowest. Ties share a row."""
     best = scores == scores.min(axis=1, keepdims=True)
     shares: _pairs.Floats = (best / best.sum(axis=1, keepdims=True)).mean(axis=0)
     return shares

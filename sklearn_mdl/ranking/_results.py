@@ -26,8 +26,7 @@ class NamedResult(ABC):
     Attributes
     ----------
     encoder_names, dataset_names : sequence of str
-        Names of the columns and rows of the table of scores, or numbers if there are no
-        names.
+        Names of the columns and rows of the score table. If empty, numbers are shown.
     """
 
     encoder_names: Sequence[str] = ()
@@ -38,7 +37,7 @@ class NamedResult(ABC):
         """Return the columns of the table, all of the same length."""
 
     def named(self, encoders: Sequence[str], datasets: Sequence[str]) -> Self:
-        """Return a copy with names.
+        """Return a copy with the names of encoders and datasets.
 
         Parameters
         ----------
@@ -58,7 +57,7 @@ class NamedResult(ABC):
             from pandas import DataFrame
         except ImportError as error:
             raise ImportError(
-                "pandas is required for frames, but it is not installed: run pip "
+                "to_frame requires pandas, which is not installed; run pip "
                 'install "sklearn_mdl[plot]".'
             ) from error
         return DataFrame(dict(self._columns()))
@@ -76,7 +75,7 @@ class NamedResult(ABC):
             padded = [_pad(x, width) for x, width in zip(row, widths, strict=True)]
             lines.append("  ".join(["", *padded]).rstrip())
         if len(rows) > MOST_ROWS:
-            lines.append(f"  and {len(rows) - MOST_ROWS} more rows: to_frame()")
+            lines.append(f"  and {len(rows) - MOST_ROWS} more rows: call to_frame()")
         return "\n".join(lines)
 
     def _encoders(self, places: Sequence[int] | Pairs) -> list[object]:
@@ -86,17 +85,17 @@ class NamedResult(ABC):
         return [self.dataset_names[i] if self.dataset_names else int(i) for i in places]
 
     def _values(self, *names: str) -> dict[str, list[object]]:
-        """Return attributes as columns; tables are flattened row by row."""
+        """Return attributes as columns, flattening tables row by row."""
         return {name: np.ravel(getattr(self, name)).tolist() for name in names}
 
     def _by_pair(self, pairs: Pairs, *names: str) -> dict[str, list[object]]:
-        """Return columns of encoder pairs and of attributes with one value per pair."""
+        """Return the two encoders of each pair and per-pair attributes as columns."""
         ends = {"first": pairs[:, 0], "second": pairs[:, 1]}
         columns = {name: self._encoders(places) for name, places in ends.items()}
         return {**columns, **self._values(*names)}
 
     def _by_cell(self, *names: str) -> dict[str, list[object]]:
-        """Return columns of attributes of shape (n_datasets, n_encoders)."""
+        """Return the dataset, encoder and attributes of each table cell as columns."""
         datasets, encoders = np.indices(getattr(self, names[0]).shape).reshape(2, -1)
         return {
             "dataset": self._datasets(datasets),

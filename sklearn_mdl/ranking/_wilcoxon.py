@@ -1,4 +1,4 @@
-"""Wilcoxon's signed-rank test of pairs of encoders, with Holm's correction."""
+"""Wilcoxon's signed-rank test for pairs of encoders, with Holm's correction."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from scipy.stats import norm, rankdata
 from sklearn_mdl.ranking import _pairs
 from sklearn_mdl.ranking._results import NamedResult, Pairs
 
-# P-values are exact up to this number of datasets.
+# Up to this number of datasets, p-values are exact.
 EXACT_DATASETS = 100
 
-# Logarithms are rounded; log ratios that differ by less are tied.
+# Logarithms are rounded, so log ratios that differ by less than this are tied.
 _ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PairwiseWilcoxon(NamedResult):
-    """Pairs of encoders under Wilcoxon's signed-rank test.
+    """Results of Wilcoxon's signed-rank test for pairs of encoders.
 
     Attributes
     ----------
     pairs : ndarray of shape (n_pairs, 2)
         First and second encoder of each pair, as columns of the table.
     median_log_ratios : ndarray of shape (n_pairs,)
-        Median over datasets of ``log(first / second)``. If negative, the first
-        encoder's code is shorter by about this share.
+        Median over datasets of ``log(first / second)``. For example, -0.02 means that
+        the first encoder's code is typically about 2 % shorter.
     rank_sums : ndarray of shape (n_pairs, 2)
         For each of the two encoders, the sum of the ranks of the datasets on which its
         code is shorter.
     p_values : ndarray of shape (n_pairs,)
-        Two-sided, not corrected for the other pairs.
+        Two-sided p-values, not corrected for the other pairs.
     adjusted_p_values : ndarray of shape (n_pairs,)
-        P-values after Holm's correction. If you call all pairs below ``alpha``
-        different, the probability of any false claim is at most ``alpha``.
+        P-values after Holm's correction. If you claim a difference for all pairs with
+        values below ``alpha``, the probability of any false claim is at most ``alpha``.
     """
 
     pairs: Pairs
@@ -58,22 +58,23 @@ def pairwise_wilcoxon(
 ) -> PairwiseWilcoxon:
     """Test pairs of encoders by the signed ranks of their log codelength ratios.
 
-    The test ranks the differences of a pair across datasets, so they must have the same
-    scale. Differences of codelengths do not, since tasks differ in classes and length.
-    Ratios do, so this test ranks ``log(first / second)``. Unlike in the Nemenyi test,
-    other encoders only affect the result of a pair through the number of pairs in
-    Holm's correction.
+    A signed-rank test ranks a pair's differences across datasets, so the differences
+    need a common scale. Codelength differences have none, since tasks differ in their
+    numbers of classes and examples. So this test ranks ``log(first / second)``, which
+    is comparable. Unlike in the Nemenyi test, other encoders affect the result of a
+    pair only through Holm's correction.
 
     Parameters
     ----------
     codelengths : array-like of shape (n_datasets, n_encoders)
         Positive codelengths, in the same unit within each row.
     pairs : array-like of int of shape (n_pairs, 2), optional
-        The pairs to compare, as columns (by default all, of at most 40 encoders).
+        The pairs to compare, given as column numbers. By default all pairs are
+        compared, for at most 40 encoders.
     top_k : int, optional
         Only compare the `top_k` encoders with the best average ranks. Ties go to the
-        first columns. The correction only counts pairs of these encoders and does not
-        account for this selection.
+        first columns. Holm's correction only counts pairs of these encoders and does
+        not account for their selection.
 
     Returns
     -------
@@ -89,25 +90,25 @@ def pairwise_wilcoxon(
     Notes
     -----
     Ties share the mean of their ranks. Log ratios within 1e-12 are ties. Datasets on
-    which both codes are equally long are ranked but count for neither side (Pratt,
+    which both codes are equally long are ranked but count for neither encoder (Pratt,
     1959).
 
-    Up to 100 datasets the p-value is exact, even with ties and zeros. Given the ranks,
-    all ``2^n`` combinations of signs of the ``n`` nonzero differences are equally
-    likely. Splitting the ranks of zeros evenly between the sides (Demsar, 2006) would
-    give the same p-value. With more datasets, this distribution is approximated by a
-    normal distribution.
+    Up to 100 datasets the p-value is exact, even with ties and zeros. Under the null
+    hypothesis, all ``2^n`` combinations of signs of the ``n`` nonzero differences are
+    equally likely given the ranks. Splitting the ranks of zeros evenly between the two
+    encoders (Demsar, 2006) would give the same p-value. For more datasets, a normal
+    distribution approximates the distribution of the rank sum.
 
     The smallest possible p-value is ``2^(1 - n)``. With 4 datasets it is 0.125, so no
-    pair can differ significantly at 0.1. With 15 pairs and Holm's correction at least 9
-    datasets are needed.
+    pair can differ significantly at level 0.1. With 15 pairs and Holm's correction, at
+    least 9 datasets are needed.
 
     References
     ----------
     Wilcoxon, 1945; Pratt, 1959, Remarks on Zeros and Ties in the Wilcoxon Signed Rank
     Procedures, JASA 54; Holm, 1979. Demsar, 2006, Section 3.1.3. Benavoli, Corani and
     Mangili, 2016, Should We Really Use Post-Hoc Tests Based on Mean-Ranks?, JMLR 17
-    (why to compare pairs separately).
+    (on why pairs should be compared separately).
 
     Examples
     --------
@@ -137,7 +138,7 @@ def holm_adjusted(p_values: ArrayLike) -> _pairs.Floats:
     """Adjust the p-values of several tests by Holm's method.
 
     The smallest of ``m`` p-values is multiplied by ``m``, the next by ``m - 1`` and so
-    on. Adjusted p-values keep the order and never exceed 1.
+    on. Adjusted p-values never decrease in this order and never exceed 1.
 
     Parameters
     ----------
@@ -147,8 +148,8 @@ def holm_adjusted(p_values: ArrayLike) -> _pairs.Floats:
     Returns
     -------
     adjusted : ndarray of shape (n_tests,)
-        In the same order. If you reject hypotheses below ``alpha``, the probability of
-        any false alarm is at most ``alpha``.
+        Adjusted p-values in the order of `p_values`. If you reject all hypotheses with
+        values below ``alpha``, the probability of any false alarm is at most ``alpha``.
 
     Raises
     ------
@@ -167,7 +168,7 @@ def holm_adjusted(p_values: ArrayLike) -> _pairs.Floats:
     """
     given = _pairs.as_floats("p_values", p_values)
     if given.ndim != 1 or not ((given >= 0) & (given <= 1)).all():
-        required, cure = ("probabilities of shape (n_tests,)", "pass one per test")
+        required, cure = "probabilities of shape (n_tests,)", "pass one per test"
         raise _pairs.invalid("p_values", required, given.tolist(), cure)
     order = np.argsort(given)
     steps = np.arange(len(given), 0, -1) * given[order]
@@ -177,7 +178,7 @@ def holm_adjusted(p_values: ArrayLike) -> _pairs.Floats:
 
 
 def _ranks_of_sizes(ratios: _pairs.Floats) -> _pairs.Floats:
-    """Rank absolute log ratios in each row; ties are averaged, zeros get rank 0."""
+    """Rank each row's absolute log ratios. Ties share mean ranks, and zeros get 0."""
     sizes = np.abs(ratios)
     order = np.argsort(sizes, axis=1)
     steps = np.diff(np.take_along_axis(sizes, order, axis=1), axis=1, prepend=0.0)
@@ -187,7 +188,7 @@ def _ranks_of_sizes(ratios: _pairs.Floats) -> _pairs.Floats:
 
 
 def _exact(ranks: _pairs.Floats, rank_sums: _pairs.Floats) -> _pairs.Floats:
-    """Return two-sided p-values from all possible signs of the ranks."""
+    """Return two-sided p-values from all possible combinations of signs."""
     # Twice an average rank is an integer.
     doubled = np.sort(np.rint(2 * ranks).astype(np.intp), axis=1)
     smaller = np.rint(2 * rank_sums.min(axis=1)).astype(np.intp)
@@ -201,7 +202,7 @@ def _exact(ranks: _pairs.Floats, rank_sums: _pairs.Floats) -> _pairs.Floats:
 
 @lru_cache(maxsize=1024)
 def _sum_distribution(ranks: tuple[int, ...]) -> NDArray[np.float64]:
-    """Return the distribution of the sum of ranks whose random signs are positive."""
+    """Return the cumulative distribution of the sum of ranks with a positive sign."""
     mass: _pairs.Floats = np.ones(1)
     for rank in ranks:
         mass = 0.5 * (np.pad(mass, (0, rank)) + np.pad(mass, (rank, 0)))
@@ -209,7 +210,7 @@ def _sum_distribution(ranks: tuple[int, ...]) -> NDArray[np.float64]:
 
 
 def _approximate(ranks: _pairs.Floats, rank_sums: _pairs.Floats) -> _pairs.Floats:
-    """Return two-sided p-values from a normal distribution with the same variance."""
+    """Return two-sided p-values from a normal approximation of the rank sum."""
     deviation = np.sqrt((ranks**2).sum(axis=1))
     gap = np.abs(rank_sums[:, 0] - rank_sums[:, 1])
     # Nonzero ranks are at least 1. If all ranks are 0, the gap is also 0.

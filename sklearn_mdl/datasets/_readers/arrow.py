@@ -1,7 +1,8 @@
 """Parquet files and folders of Hugging Face datasets.
 
-A column of lists is an encoder, and a column of scalars holds labels. Reading a folder
-saved by ``datasets`` only needs pyarrow, which memory-maps its Arrow files.
+A column of lists holds the embeddings of an encoder, and a column of scalars holds the
+labels. Reading a folder saved by ``datasets`` only needs pyarrow, which memory-maps the
+folder's Arrow files.
 """
 
 from __future__ import annotations
@@ -23,30 +24,30 @@ from sklearn_mdl.datasets._readers import parts
 
 STATE, SPLITS = "state.json", "dataset_dict.json"
 _NEEDS = "pyarrow", "load_representations", "readers"
-# Names of splits and of their shards.
+# Matches file names of splits and of their shards.
 _SPLIT = re.compile(
     r"(train|validation|valid|val|dev|test)(-\d+-of-\d+)?|.*-\d+-of-\d+"
 )
 
 
-# Where the tables are
+# Finding and reading tables
 
 
 def read_saved(folder: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
-    """Read a folder written by ``save_to_disk`` of ``datasets``."""
+    """Read a folder written by ``save_to_disk`` of Hugging Face ``datasets``."""
     folders = {"": folder}
     if (folder / SPLITS).is_file():
         with _written(folder / SPLITS):
-            there = json.loads((folder / SPLITS).read_text(encoding="utf-8"))["splits"]
-            there = [str(name) for name in there]
-        chosen = parts.chosen_splits(there, wanted, folder)
+            names = json.loads((folder / SPLITS).read_text(encoding="utf-8"))["splits"]
+            names = [str(name) for name in names]
+        chosen = parts.chosen_splits(names, wanted, folder)
         folders = {split: parts.named_in(folder, split) for split in chosen}
-    tables = {split: _read_arrow(own) for split, own in folders.items()}
+    tables = {split: _read_arrow(place) for split, place in folders.items()}
     return _parts(folder.name, tables, wanted, folder)
 
 
 def _read_arrow(folder: Path) -> Any:
-    """Map the Arrow files of one split."""
+    """Memory-map the Arrow files of one split."""
     pa = needed(*_NEEDS)
     with _written(folder):
         state = json.loads((folder / STATE).read_text(encoding="utf-8"))
@@ -61,20 +62,20 @@ def _read_arrow(folder: Path) -> Any:
             [pa.ipc.open_stream(pa.memory_map(str(name))).read_all() for name in names]
         )
         n_bytes = sum(name.stat().st_size for name in names)
-        if table.num_rows > MOST_TO_ONE * n_bytes:  # of columns without any bytes
+        if table.num_rows > MOST_TO_ONE * n_bytes:  # some columns take no bytes
             raise ValueError(f"{table.num_rows} rows in {n_bytes} bytes")
-        table.validate(full=True)  # pyarrow would read beyond the ends of buffers
+        table.validate(full=True)  # else pyarrow may read beyond the ends of buffers
     return table
 
 
 @contextmanager
 def _written(path: Path, required: str = "what save_to_disk wrote") -> Iterator[None]:
-    """Name the file or folder in errors of json and pyarrow."""
+    """Name the file or folder in errors raised by json and pyarrow."""
     pa = needed(*_NEEDS)
     errors = ValueError, LookupError, TypeError, AttributeError, OSError, MemoryError
     others = pa.ArrowException, RecursionError, OverflowError
     try:
-        with readable(path, required, "save again", *errors, *others):
+        with readable(path, required, "save it again", *errors, *others):
             yield
     except FileNotFoundError as error:
         raise FileNotFoundError(
@@ -84,12 +85,12 @@ def _written(path: Path, required: str = "what save_to_disk wrote") -> Iterator[
 
 
 def read_parquet(path: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
-    """Read a parquet file: a dataset."""
+    """Read a parquet file as one dataset."""
     return _parts(path.stem, {"": _read_table(path)}, wanted, path)
 
 
 def read_parquet_folder(folder: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
-    """Read parquet files: splits and shards of one dataset, or one dataset each."""
+    """Read parquet files as shards and splits of one dataset, or one dataset each."""
     pa = needed(*_NEEDS)
     files = sorted(folder.glob("*.parquet"))
     if not all(_SPLIT.fullmatch(file.stem) for file in files):
@@ -119,7 +120,7 @@ def _read_table(path: Path) -> Any:
 
 
 def check_size(file: Any, path: Path) -> None:
-    """Raise for a parquet file that declares more than its bytes can hold."""
+    """Raise ValueError if a parquet file declares more data than its bytes can hold."""
     for group in range(file.num_row_groups):  # raises where `column` below would abort
         next(file.iter_batches(1, row_groups=[group]), None)
     groups = map(file.metadata.row_group, range(file.num_row_groups))
@@ -132,21 +133,21 @@ def check_size(file: Any, path: Path) -> None:
         raise ValueError(f"{n_bytes} bytes in {path.stat().st_size}")
 
 
-# What they hold
+# Contents of tables
 
 
 def _parts(
     dataset: str, tables: dict[str, Any], wanted: parts.ReadRequest, place: Path
 ) -> list[parts.Part]:
-    """Turn the tables of all splits into a part for each column of lists."""
+    """Return a part with all splits for each column of lists."""
     pa = needed(*_NEEDS)
     with _written(place, "tables with the same columns"):
         schema = next(iter(tables.values())).schema
         encoders = [field.name for field in schema if is_vector(pa, field.type)]
         if not encoders:
             types = {field.name: str(field.type) for field in schema}
-            required, found = "a column of lists of numbers", f"it holds {types}"
-            raise damaged(place, required, found, "store one list per row")
+            required, fault = "a column of lists of numbers", f"it holds {types}"
+            raise damaged(place, required, fault, "store one list per row")
         scalars = [f.name for f in schema if not pa.types.is_nested(f.type)]
         key, column = parts.id_and_label(scalars, wanted, place)
         columns = {
@@ -157,7 +158,7 @@ def _parts(
         labels, known = parts.labels_of(_named(schema, column, columns[column]))
         groups = parts.groups_in(columns, wanted, place)
         ids = None if key is None else parts.texts_of(columns[key], "ids")
-        counts = ", ".join(f"{name} {len(own)}" for name, own in tables.items() if name)
+        counts = ", ".join(f"{k} {len(v)}" for k, v in tables.items() if k)
         splits = f"; splits: {counts}" if counts else ""
         note = f"labels are column {column!r}{splits}"
         rest = labels, known, ids, note, groups
@@ -168,7 +169,7 @@ def _parts(
 
 
 def is_vector(pa: Any, kind: Any) -> bool:
-    """Return True for lists of numbers."""
+    """Return True if a column type is a list of numbers."""
     is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
     if not (is_list or pa.types.is_fixed_size_list(kind)):
         return False
@@ -177,7 +178,7 @@ def is_vector(pa: Any, kind: Any) -> bool:
 
 
 def _named(schema: Any, column: str, labels: list[Any]) -> Sequence[object]:
-    """Replace the integers of a ``ClassLabel`` by names, where -1 is missing."""
+    """Replace the integers of a ``ClassLabel`` by names, and -1 by None."""
     about = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
     feature = about.get("info", {}).get("features", {}).get(column, {})
     if feature.get("_type") != "ClassLabel":
@@ -197,11 +198,11 @@ def _vectors(tables: dict[str, Any], column: str, place: Path) -> np.ndarray:
 
 
 def block_of(chunk: Any, width: int, column: str, place: Path) -> np.ndarray:
-    """Return a chunk of lists of one width as an array (n, width)."""
+    """Return a chunk of lists as an array (n, width), or raise if widths differ."""
     lengths = np.asarray(chunk.value_lengths().fill_null(0))
     if np.any(lengths != width):
         row = int(np.argmax(lengths != width))
-        found = np.empty(lengths[row])
-        parts.check_vector(found, width, f"a row of column {column!r}", place)
+        vector = np.empty(lengths[row])
+        parts.check_vector(vector, width, f"a row of column {column!r}", place)
     numbers: np.ndarray = chunk.flatten().to_numpy(zero_copy_only=False)
     return numbers.reshape(len(chunk), width)

@@ -1,8 +1,9 @@
 """Embeddings written by kaiko's eva: ``manifest.csv`` and a ``.pt`` file per sample.
 
-The table has the columns ``origin``, ``embeddings`` (path of a file), ``target`` and
-``split``, followed by optional metadata. A file contains a tensor of shape (d,) or (1,
-d), or a list with one such tensor (``eva.core.callbacks.writers.embeddings``).
+The manifest has the columns ``origin``, ``embeddings`` (path of a ``.pt`` file),
+``target`` and ``split``, followed by optional metadata. A ``.pt`` file contains a
+tensor of shape (d,) or (1, d), or a list with one such tensor. The writer is
+``eva.core.callbacks.writers.embeddings``.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from sklearn_mdl.datasets._readers.text_tables import read_csv
 MANIFEST = "manifest.csv"
 _OWN = ("origin", "embeddings", "split")
 _MODULES = ("torch", "torch._utils", "collections")
-# Raised by torch for damaged files and tensors that are not plain.
+# torch raises these for damaged files and tensors that are not plain.
 _UNREADABLE = (
     *(RuntimeError, EOFError, pickle.UnpicklingError, ValueError, TypeError),
     *(LookupError, AttributeError, OverflowError, MemoryError, AssertionError),
@@ -34,13 +35,13 @@ _UNREADABLE = (
 
 
 def read_manifest(folder: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
-    """Read the samples of a manifest, which are one encoder on one dataset."""
+    """Read the samples of a manifest as the part of one encoder on one dataset."""
     path = folder / MANIFEST
     table = read_csv(path)
     if not {"origin", "embeddings"} <= set(table):
         cure = "predict with eva's ClassificationEmbeddingsWriter"
-        found = f"it holds {list(table)}"
-        raise damaged(path, "the columns origin and embeddings", found, cure)
+        fault = f"it holds {list(table)}"
+        raise damaged(path, "the columns origin and embeddings", fault, cure)
     candidates = [name for name in table if name not in _OWN]
     column = parts.label_column(candidates, wanted, path)
     splits = table.get("split", [""] * len(table["origin"]))
@@ -49,8 +50,8 @@ def read_manifest(folder: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
     table = {name: [cells[row] for row in rows] for name, cells in table.items()}
     origins = Counter(table["origin"])
     if len(origins) < len(rows):
-        found = f"{origins.most_common(1)[0][0]!r} occurs twice"
-        raise damaged(path, "each origin once", found, "keep one row for each")
+        fault = f"{origins.most_common(1)[0][0]!r} occurs twice"
+        raise damaged(path, "each origin once", fault, "keep one row for each origin")
     labels, known = parts.labels_of(parts.parsed(table[column]))
     files = [parts.named_in(folder, file) for file in table["embeddings"]]
     features = _read_vectors(files)
@@ -72,11 +73,12 @@ def _read_vectors(files: list[Path]) -> np.ndarray:
 
 
 def _check_archive(path: Path) -> None:
-    """Raise for a file for which torch would allocate more than its size.
+    """Raise ValueError if torch would allocate more memory than a file's size.
 
-    The two libraries agree on the archive if it begins at the first byte.
+    An archive must begin at the first byte. Otherwise zipfile and torch might read
+    different archives in the same file.
     """
-    with zipfile.ZipFile(path) as archive:  # torch's older format is no longer written
+    with zipfile.ZipFile(path) as archive:  # torch no longer writes its older format
         entries = archive.infolist()
         kinds = {entry.compress_type for entry in entries}
         n_bytes = sum(entry.file_size for entry in entries)
@@ -89,7 +91,7 @@ def _check_archive(path: Path) -> None:
 
 
 def _check_pickle(content: bytes) -> None:
-    """Raise for objects other than tensors, such as arrays of a size that it names."""
+    """Raise ValueError if a pickle creates objects other than tensors."""
     for opcode, argument, _ in pickletools.genops(content):
         if opcode.name in ("GLOBAL", "INST", "STACK_GLOBAL"):
             module, _, name = str(argument).partition(" ")
@@ -98,10 +100,10 @@ def _check_pickle(content: bytes) -> None:
 
 
 def _read_vector(path: Path) -> np.ndarray:
-    """Read the vector of a sample from a pickle of tensors and lists only."""
+    """Read a sample's vector from a pickle that may only hold tensors and lists."""
     if not path.is_file():
         raise FileNotFoundError(
-            f"{path} must exist, since manifest.csv names it; move .pt files with it"
+            f"{path} must exist, since manifest.csv names it; copy the .pt files there"
         )
     required = "only tensors, since a pickle of anything else could run code"
     with (
@@ -109,12 +111,12 @@ def _read_vector(path: Path) -> np.ndarray:
         warnings.catch_warnings(),
     ):
         _check_archive(path)
-        warnings.simplefilter("ignore")  # from tensors that raise an error below
+        warnings.simplefilter("ignore")  # such tensors raise an error below
         content = torch.load(path, map_location="cpu", weights_only=True)
     tensors = content if isinstance(content, list) else [content]
     if len(tensors) != 1 or not isinstance(tensors[0], torch.Tensor):
-        found = f"it holds {sorted({type(tensor).__name__ for tensor in tensors})}"
-        raise damaged(path, "one tensor", found, "average over the patches of a slide")
+        fault = f"it holds {sorted({type(tensor).__name__ for tensor in tensors})}"
+        raise damaged(path, "one tensor", fault, "average over the patches of a slide")
     with readable(path, "a plain tensor", "save tensor.contiguous()", *_UNREADABLE):
         tensor = tensors[0].detach()
         if tensor.numel() * tensor.element_size() > path.stat().st_size:
@@ -123,6 +125,6 @@ def _read_vector(path: Path) -> np.ndarray:
         array: np.ndarray = tensor.numpy()
     array = array[0] if array.ndim == 2 and len(array) == 1 else array
     if array.ndim != 1:
-        found = f"its shape is {array.shape}"
-        raise damaged(path, "one vector", found, "average over patches first")
+        fault = f"its shape is {array.shape}"
+        raise damaged(path, "one vector", fault, "average over patches first")
     return array

@@ -1,8 +1,8 @@
 """HDF5 files with embeddings by id and a table of labels, and AnnData files.
 
-Protein tools write one HDF5 dataset of shape (d,) for each sequence, under its id or
-under a hash with the attribute ``original_id``. AnnData writes ``obsm`` (one array for
-each encoder) and ``obs`` (columns, including one of labels).
+Protein tools write one HDF5 dataset of shape (d,) for each sequence. Its key is the
+sequence's id, or a hash if the attribute ``original_id`` has the id. AnnData writes
+``obsm`` (one array for each encoder) and ``obs`` (columns, including labels).
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     import h5py
 
 SUFFIXES = (".h5", ".hdf5")
-HEAP = b"GCOL\1\0\0\0"  # where strings are stored
+HEAP = b"GCOL\1\0\0\0"  # signature of a heap, which stores strings
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[h5py.File]:
-    """Open an HDF5 file, and name it in errors of h5py and numpy while it is read."""
+    """Open an HDF5 file, and name it in errors raised while it is read."""
     library = needed("h5py", "load_representations", "readers")
     errors = OSError, RuntimeError, LookupError, TypeError, AttributeError
     others = OverflowError, MemoryError, UnicodeError, NotImplementedError
@@ -48,15 +48,15 @@ def opened(path: Path) -> Iterator[h5py.File]:
 
 
 def _check_links(file: h5py.File, folder: Path, known: list[Path]) -> None:
-    """Raise for links to files outside the folder, also in linked files."""
-    library, found = needed("h5py", "load_representations", "readers"), []
+    """Raise for links to files outside the folder, including links in linked files."""
+    library, names = needed("h5py", "load_representations", "readers"), []
 
     def note(name: bytes, info: Any) -> None:
         if info.type == library.h5l.TYPE_EXTERNAL:
-            found.append(name)
+            names.append(name)
 
     file.id.links.visit(note, info=True)
-    for name in found:
+    for name in names:
         path = parts.named_in(folder, file.get(name, getlink=True).filename)
         if not path.is_file():  # libhdf5 would look for it in the working directory
             raise FileNotFoundError(
@@ -68,7 +68,7 @@ def _check_links(file: h5py.File, folder: Path, known: list[Path]) -> None:
 
 
 def _check_heaps(path: Path) -> None:
-    """Raise for a heap entry of zero bytes, on which libhdf5 loops forever."""
+    """Raise ValueError for a heap entry of 0 bytes, on which libhdf5 loops forever."""
     with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
         start = content.find(HEAP)
         while 0 <= start <= len(content) - 16:
@@ -76,7 +76,7 @@ def _check_heaps(path: Path) -> None:
             end = min(start + unpack_from("<Q", content, start + 8)[0], len(content))
             while place + 16 <= end:
                 index, size = unpack_from("<H6xQ", content, place)
-                # Index 0 is free space, whose size includes its own 16 bytes.
+                # Index 0 marks free space, whose size includes the 16 bytes read here.
                 step = (16 + (size + 7) // 8 * 8) % 2**64 if index else size
                 if not step:
                     raise ValueError(f"a heap entry of 0 bytes at byte {place}")
@@ -85,7 +85,7 @@ def _check_heaps(path: Path) -> None:
 
 
 def _read(item: h5py.Dataset) -> np.ndarray:
-    """Read an array; raise if it is larger than its files."""
+    """Read an array, or raise if it is larger than its file allows."""
     _check_size(item)
     array: np.ndarray = item.asstr()[()] if item.dtype.kind == "O" else item[()]
     return array
@@ -94,20 +94,20 @@ def _read(item: h5py.Dataset) -> np.ndarray:
 def _check_size(item: h5py.Dataset) -> None:
     home = Path(item.file.filename)
     if item.is_virtual or item.external:
-        found, cure = f"{item.name} is in other files", "copy it into this one"
-        raise damaged(home, "the arrays that it names", found, cure)
+        fault, cure = f"{item.name} is in other files", "copy it into this file"
+        raise damaged(home, "the arrays that it names", fault, cure)
     stored = min(item.id.get_storage_size(), home.stat().st_size)
     n_bytes = item.size * item.dtype.itemsize
     if n_bytes > MOST_TO_ONE * stored:
-        found = f"{item.name} needs {n_bytes} bytes and has {stored}"
-        raise damaged(home, "the arrays that it names", found, "write it again")
+        fault = f"{item.name} needs {n_bytes} bytes and has {stored}"
+        raise damaged(home, "the arrays that it names", fault, "write it again")
 
 
 # Embeddings by id
 
 
 def read_by_id(path: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
-    """Read embeddings by id from a file or all files in a folder, with labels."""
+    """Read embeddings by id and their labels from a file or all files in a folder."""
     folder = path if path.is_dir() else path.parent
     files = [path]
     if path.is_dir():
@@ -121,8 +121,8 @@ def read_by_id(path: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
     if wanted.groups is not None:
         groups = dict(zip(columns[key], columns[wanted.groups], strict=True))
     if len(labels) < len(columns[key]):
-        found = f"{len(columns[key]) - len(labels)} ids occur again"
-        raise damaged(table, f"distinct ids in {key!r}", found, "keep one row for each")
+        fault = f"{len(columns[key]) - len(labels)} rows repeat an id"
+        raise damaged(table, f"distinct ids in {key!r}", fault, "keep one row per id")
     dataset = path.name if path.is_dir() else table.stem
     return [_labelled(dataset, file, labels, groups, table) for file in files]
 
@@ -134,7 +134,7 @@ def _labels_file(path: Path, folder: Path) -> Path:
     if not tables or (len(tables) > 1 and tables[0] not in named):
         raise FileNotFoundError(
             f"{folder} must hold {named[0].name} or labels.csv, with columns id and "
-            f"label, but holds {[file.name for file in tables]}; store labels there"
+            f"label, but holds {[file.name for file in tables]}; save such a table"
         )
     return tables[0]
 
@@ -147,26 +147,26 @@ def _labelled(
     table: Path,
 ) -> parts.Part:
     ids, features = _read_vectors(path)
-    found, known = parts.labels_of([labels.get(name) for name in ids])
+    values, known = parts.labels_of([labels.get(name) for name in ids])
     n_unused = len(labels.keys() - set(ids))
     note = f"{n_unused} ids of {table.name} have no embedding in {path.name}"
-    # An id without a label raises an error or is left out, so its group is unused.
+    # An id without a label raises an error or is dropped, so its group is not used.
     named = None
     if groups is not None:
-        own = [groups.get(name, f"without a label: {name}") for name in ids]
-        named = parts.groups_of(own, table)
-    rest = found, known, parts.texts_of(ids, "ids"), note if n_unused else "", named
+        texts = [groups.get(name, f"without a label: {name}") for name in ids]
+        named = parts.groups_of(texts, table)
+    rest = values, known, parts.texts_of(ids, "ids"), note if n_unused else "", named
     return parts.Part(dataset, path.stem, features, *rest)
 
 
 def _read_vectors(path: Path) -> tuple[list[str], np.ndarray]:
-    """Return ids and their embeddings in the order of the file."""
+    """Return ids and their embeddings, in the order of the file."""
     with opened(path) as file:
         entries = {key: item for key, item in file.items() if hasattr(item, "shape")}
         if not entries:
             cure = "store each embedding as file[id] = vector"
-            found = f"it holds {list(file)[:5]}"
-            raise damaged(path, "an HDF5 dataset for each id", found, cure)
+            fault = f"it holds {list(file)[:5]}"
+            raise damaged(path, "an HDF5 dataset for each id", fault, cure)
         first = next(iter(entries.values()))
         width = first.shape[-1] if first.shape else 0
         for key, item in entries.items():
@@ -180,7 +180,7 @@ def _read_vectors(path: Path) -> tuple[list[str], np.ndarray]:
 
 
 def _attribute(item: Any, name: str, default: str) -> str:
-    """Return an attribute as text. Reading an attribute of a list type may crash."""
+    """Return an attribute as text, or raise for lists, which may crash h5py."""
     if name not in item.attrs:
         return default
     kind = item.attrs.get_id(name).dtype
@@ -198,8 +198,8 @@ def read_h5ad(path: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
     """Read the arrays in ``obsm`` and a column of ``obs``."""
     with opened(path) as file:
         if not all(hasattr(file.get(name), "keys") for name in ("obs", "obsm")):
-            found, cure = f"it holds {list(file)}", "write it with AnnData.write_h5ad"
-            raise damaged(path, "obs and obsm of an AnnData", found, cure)
+            fault, cure = f"it holds {list(file)}", "write it with AnnData.write_h5ad"
+            raise damaged(path, "obs and obsm of an AnnData", fault, cure)
         obs, obsm = file["obs"], file["obsm"]
         index = _attribute(obs, "_index", "_index")
         names = [n for n in obs if n not in (index, "__categories", "_index")]
@@ -223,14 +223,14 @@ def encoders_of(
     place: str,
     **fields: Any,
 ) -> list[parts.Part]:
-    """Return a part for every array (n_cells, width), with these other fields."""
+    """Return a part for each array (n_cells, width), all with the same other fields."""
     if not arrays:
-        found = f"it holds {skipped or 'none'}"
+        fault = f"it holds {skipped or 'none'}"
         required = "dense arrays (n_cells, width)"
-        raise damaged(place, required, found, "store one for each encoder")
+        raise damaged(place, required, fault, "add one array for each encoder")
     note = f"labels are obs[{column!r}]"
     if skipped:
-        note += f"; not read, since they are not dense tables: {skipped}"
+        note += f"; skipped, since they are not dense tables: {skipped}"
     return [
         parts.Part(encoder=encoder, features=X, note=note, **fields)
         for encoder, X in arrays.items()
@@ -245,7 +245,7 @@ def is_table(item: Any) -> bool:
 def mapped(item: h5py.Dataset, path: Path) -> np.ndarray:
     """Memory-map a contiguous array, like AnnData's, and read other arrays."""
     offset = item.id.get_offset()
-    # A link points to a dataset in another file.
+    # The dataset may be a link into another file.
     elsewhere = item.is_virtual or item.external or Path(item.file.filename) != path
     if offset is None or elsewhere or item.file.userblock_size:
         return _read(item)
@@ -253,7 +253,7 @@ def mapped(item: h5py.Dataset, path: Path) -> np.ndarray:
 
 
 def _obs_column(obs: h5py.Group, column: str) -> tuple[np.ndarray, np.ndarray]:
-    """Decode a column of obs: categories, strings, numbers, or numbers with a mask."""
+    """Return the values and known mask of an obs column with any AnnData encoding."""
     item = obs[column]
     if hasattr(item, "keys") and "codes" not in item:  # nullable numbers and strings
         return _plain(item["values"]), ~_read(item["mask"]).astype(bool)

@@ -1,8 +1,8 @@
 """Embeddings written by HEAR's kit, in folders MODEL/TASK.
 
-A task has ``task_metadata.json``. Every split has three files
-(``heareval.embeddings.task_embeddings``). ``SPLIT.embeddings.npy`` is raw float32 data,
-despite its name. ``SPLIT.embedding-dimensions.json`` has its shape, and
+A task has a file ``task_metadata.json`` and three files per split, written by
+``heareval.embeddings.task_embeddings``. ``SPLIT.embeddings.npy`` is raw float32 data,
+despite its name. ``SPLIT.embedding-dimensions.json`` has the shape of this data, and
 ``SPLIT.target-labels.pkl`` has the labels.
 """
 
@@ -34,47 +34,47 @@ _CURE = "run heareval.embeddings.runner again"
 
 
 class _PlainUnpickler(pickle.Unpickler):
-    """Unpickler of lists, dicts, text and numbers; raises for classes and functions."""
+    """Unpickler that only accepts lists, dicts, text and numbers."""
 
     def find_class(self, module: str, name: str, /) -> NoReturn:
         raise pickle.UnpicklingError(f"it names {module}.{name}")
 
 
 def _check_places(content: bytes) -> None:
-    """Raise for a memo index beyond the pickle's size, which would be allocated."""
+    """Raise for memo indices beyond the pickle's size, which would waste memory."""
     for code, place, _ in pickletools.genops(content):
         if "PUT" in code.name and int(place or 0) > len(content):
             raise pickle.UnpicklingError(f"it names place {place} of its memo")
 
 
 def read_task(folder: Path, wanted: ReadRequest) -> list[Part]:
-    """Read all splits of a task, which are one encoder on one dataset."""
+    """Read all splits of a task as the part of one encoder on one dataset."""
     if wanted.groups is not None:
         cure = "write DATASET/ENCODER.npy, DATASET/labels.npy and DATASET/groups.npy"
         raise invalid("groups", "None for HEAR files", wanted.groups, cure)
     metadata = _read_json(folder / METADATA)
     kind = metadata.get("embedding_type") if isinstance(metadata, dict) else None
     if kind != "scene":
-        cure = "average over time and write .npy"
-        found = f"its embeddings are of type {kind!r}"
-        raise damaged(folder, "one embedding per sound ('scene')", found, cure)
+        cure = "average over time and save .npy files"
+        fault = f"its embeddings are of type {kind!r}"
+        raise damaged(folder, "one embedding per sound ('scene')", fault, cure)
     files = folder.glob("*" + _EMBEDDINGS)
-    there = [file.name.removesuffix(_EMBEDDINGS) for file in files]
-    listed = [name for name in metadata.get("splits") or [] if name in there]
-    splits = chosen_splits(listed or sorted(there), wanted, folder)
+    saved = [file.name.removesuffix(_EMBEDDINGS) for file in files]
+    listed = [name for name in metadata.get("splits") or [] if name in saved]
+    splits = chosen_splits(listed or sorted(saved), wanted, folder)
     if not splits:
         raise damaged(folder, f"a file SPLIT{_EMBEDDINGS}", "it has none", _CURE)
     blocks = [_read_block(folder, split) for split in splits]
-    own_labels = [_read_labels(folder, split) for split in splits]
-    for split, block, own in zip(splits, blocks, own_labels, strict=True):
-        if len(block) != len(own) or block.shape[1] != blocks[0].shape[1]:
-            found = f"{split!r} has shape {block.shape} for {len(own)} labels"
+    split_labels = [_read_labels(folder, split) for split in splits]
+    for split, block, rows in zip(splits, blocks, split_labels, strict=True):
+        if len(block) != len(rows) or block.shape[1] != blocks[0].shape[1]:
+            fault = f"{split!r} has shape {block.shape} for {len(rows)} labels"
             required = "embeddings of equal length, each with a label"
-            raise damaged(folder, required, found, _CURE)
+            raise damaged(folder, required, fault, _CURE)
     features = blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
-    labels, known = labels_of([label for own in own_labels for label in own])
-    sizes = zip(splits, own_labels, strict=True)
-    counts = ", ".join(f"{split} {len(own)}" for split, own in sizes)
+    labels, known = labels_of([label for rows in split_labels for label in rows])
+    sizes = zip(splits, split_labels, strict=True)
+    counts = ", ".join(f"{split} {len(rows)}" for split, rows in sizes)
     names = folder.name, folder.parent.name
     return [Part(*names, features, labels, known, note=f"splits: {counts}")]
 
@@ -85,7 +85,7 @@ def _read_json(path: Path) -> Any:
 
 
 def _read_block(folder: Path, split: str) -> np.ndarray:
-    """Map the embeddings of a split."""
+    """Memory-map the embeddings of a split."""
     path = folder / f"{split}{_EMBEDDINGS}"
     with path.open("rb") as file:
         is_npy = file.read(6) == b"\x93NUMPY"
@@ -95,8 +95,8 @@ def _read_block(folder: Path, split: str) -> np.ndarray:
     is_shape = isinstance(shape, list) and len(shape) == 2
     is_shape = is_shape and all(type(n) is int and n > 0 for n in shape)
     if not is_shape or 4 * math.prod(shape) != path.stat().st_size:
-        found = f"it has {path.stat().st_size} bytes"
-        raise damaged(path, f"float32 numbers of shape {shape}", found, _CURE)
+        fault = f"it has {path.stat().st_size} bytes"
+        raise damaged(path, f"float32 numbers of shape {shape}", fault, _CURE)
     return np.memmap(path, np.float32, "r", shape=tuple(shape))
 
 
@@ -104,7 +104,7 @@ def _read_labels(folder: Path, split: str) -> list[object]:
     """Read one label per row from a pickle that cannot run code."""
     path = folder / f"{split}.target-labels.pkl"
     required = "only lists, text and numbers, since other pickles could run code"
-    # Raised by an unpickler for invalid sequences of instructions.
+    # An unpickler raises these for invalid sequences of instructions.
     errors = pickle.UnpicklingError, EOFError, ValueError, MemoryError, TypeError
     others = AttributeError, LookupError, OverflowError, RecursionError
     content = path.read_bytes()
@@ -112,11 +112,11 @@ def _read_labels(folder: Path, split: str) -> list[object]:
         _check_places(content)
         rows = _PlainUnpickler(io.BytesIO(content)).load()
     if not isinstance(rows, list):
-        found = f"it holds a {type(rows).__name__}"
-        raise damaged(path, "a list with an entry for each sound", found, _CURE)
+        fault = f"it holds a {type(rows).__name__}"
+        raise damaged(path, "a list with an entry for each sound", fault, _CURE)
     labels = [row if isinstance(row, list) else [row] for row in rows]
     several = [len(row) for row in labels if len(row) != 1]
     if several:
-        found = f"{len(several)} sounds have others, such as {several[0]} labels"
-        raise damaged(path, "one label per sound", found, "use a MultiOutputSwitcher")
+        fault = f"{len(several)} sounds have another number, such as {several[0]}"
+        raise damaged(path, "one label per sound", fault, "use a MultiOutputSwitcher")
     return [row[0] for row in labels]

@@ -27,7 +27,7 @@ Finder = Callable[[Path], list[Path]]
 
 
 class Reader(NamedTuple):
-    """A format: its name, how to find its files at a path, and how to read them."""
+    """A format: its name, and functions that find and read its files at a path."""
 
     kind: str
     find: Finder
@@ -45,7 +45,7 @@ def _files_in(*suffixes: str) -> Finder:
 
 
 def _folder_of(*suffixes: str) -> Finder:
-    """Find a folder to read as a whole."""
+    """Return a finder of a folder that is read as a whole."""
     return lambda path: [path] if _files_in(*suffixes)(path) else []
 
 
@@ -55,7 +55,7 @@ def _saved(path: Path) -> list[Path]:
 
 
 def _marked(name: str) -> Finder:
-    """Find the folders with a file of this name, at MODEL/DATASET or above."""
+    """Return a finder of folders with a file of this name, up to two levels below."""
 
     def find(path: Path) -> list[Path]:
         for pattern in (name, f"*/{name}", f"*/*/{name}"):
@@ -98,7 +98,7 @@ def load_representations(
     """Read embeddings and labels from the files of other programs.
 
     The format is detected automatically. Reading never runs code from a file. You can
-    read any of these, or a folder of such files:
+    read any of these formats, and folders of such files:
 
     * an AnnData file ``.h5ad``, where ``obsm`` holds the encoders and a column of
       ``obs`` holds the labels
@@ -113,34 +113,34 @@ def load_representations(
     ----------
     source : path-like or AnnData
     label : str, default=None
-        Column of labels. By default a column with a common name, or the only column.
+        Column of labels. By default, a column with a common name or the only column.
     splits : list of str, default=None
-        Splits to read, if the files have any. By default all splits are read in turn,
+        Splits to read, if the files have any. By default, all splits are concatenated,
         since a prequential code needs no held-out data.
     groups : str, default=None
         Column with the group of each row, such as a patient: a column of ``obs``, of
-        the manifest or of the table, or an array of the ``.npz``. Labels of a group are
-        then learned only after all its rows are coded. HEAR files have no groups. A
-        directory of features has files "groups" instead.
+        the manifest or of the table, or an array of the ``.npz``. The labels of a group
+        are then learned only after all its rows are coded. HEAR files have no groups. A
+        feature directory has files "groups" instead.
     missing : {"raise", "drop"}, default="raise"
-        Whether to raise for rows without a label or an encoder, or drop them.
+        Whether to raise an error for rows without a label or an encoder's features, or
+        drop such rows.
 
     Returns
     -------
-    found : Representations
-        Pass ``found.datasets`` to ``RepresentationScorer.fit``. Print ``found`` for a
-        summary.
+    representations : Representations
+        Pass its ``datasets`` to ``RepresentationScorer.fit``. Print it for a summary.
 
     Raises
     ------
     ImportError
         If a format needs h5py or pyarrow: ``pip install "sklearn_mdl[readers]"``.
     FileNotFoundError
-        If there is no such path, or a file is missing.
+        If the path does not exist, or a file is missing.
     ValueError
-        If a file is damaged or of another kind, or if embeddings have different
-        lengths. If encoders have different rows or labels. If labels are missing, the
-        column of labels is ambiguous, or there is no such column of groups.
+        If a file is damaged or has another format, or if embeddings have different
+        lengths. Also if encoders have different rows or labels, if labels are missing,
+        if the label column is ambiguous, or if the group column does not exist.
 
     Examples
     --------
@@ -165,10 +165,10 @@ def load_representations(
             return joined(reader.kind, parts, missing)
     if path.is_file():
         required = "an .h5ad, .parquet, .npz, .h5 or .hdf5 file"
-        cure = "write DATASET/ENCODER.npy with DATASET/labels.npy"
+        cure = "save DATASET/ENCODER.npy and DATASET/labels.npy"
         raise invalid("source", required, str(path), cure)
     if groups is not None:
-        cure = "write them to DATASET/groups.npy"
+        cure = "save the groups in DATASET/groups.npy"
         raise invalid("groups", f"None for the directory {path}", groups, cure)
     return Representations("feature directory", load_feature_directory(path), {}, [])
 

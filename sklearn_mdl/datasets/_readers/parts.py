@@ -19,7 +19,7 @@ LONGEST = 4096  # characters of a label, an id or a group, like a path
 class ReadRequest(NamedTuple):
     """The requested columns and splits.
 
-    None chooses default labels and splits, and no groups.
+    None requests the default label column, all splits, or no groups.
     """
 
     label: str | None = None
@@ -36,11 +36,12 @@ class Part(NamedTuple):
     features : ndarray of shape (n_samples, n_features)
     labels : ndarray of shape (n_samples,)
     known : ndarray of bool, shape (n_samples,), or None
-        True for rows with a label. None means all rows. Other labels are undefined.
+        True for rows with a label. Labels of other rows are undefined. None means that
+        all rows have a label.
     ids : ndarray of shape (n_samples,) or None
         Names of rows, used to align encoders.
     note : str
-        Remark for the user.
+        Remark to print.
     groups : ndarray of str, shape (n_samples,), or None
         Groups of rows, such as patients, or None if not requested.
     """
@@ -56,20 +57,21 @@ class Part(NamedTuple):
 
 
 class Representations(NamedTuple):
-    """Embeddings found at a path, for ``RepresentationScorer.fit``.
+    """Embeddings read from a path, for ``RepresentationScorer.fit``.
 
     Attributes
     ----------
     kind : str
         Format of the files.
     datasets : dict
-        Maps the name of a dataset to a pair: a dict from the name of an encoder to its
-        features of shape (n_samples, n_features), and labels of shape (n_samples,).
-        If there are groups, they are a third element of shape (n_samples,).
+        Maps each dataset's name to a tuple ``(features, labels)``, or ``(features,
+        labels, groups)`` if there are groups. ``features`` maps each encoder's name to
+        an array of shape (n_samples, n_features). Labels and groups have shape
+        (n_samples,).
     ids : dict of str to ndarray of shape (n_samples,)
-        Names of the rows, for datasets with ids.
+        Names of the rows of each dataset with ids.
     notes : list of str
-        Remarks on dropped rows and unread entries.
+        Remarks, such as dropped rows and skipped entries.
     """
 
     kind: str
@@ -78,7 +80,7 @@ class Representations(NamedTuple):
     notes: list[str]
 
     def __str__(self) -> str:
-        """Describe datasets, encoders and remarks, one per line."""
+        """Return a line for each dataset, with its encoders, and for each remark."""
         lines = [f"found {self.kind}: {_counted(self.datasets, 'dataset')}"]
         for name, (features, labels, *groups) in self.datasets.items():
             widths = ", ".join(f"{e} ({X.shape[1]})" for e, X in features.items())
@@ -87,7 +89,7 @@ class Representations(NamedTuple):
             known = f", {len(np.unique(groups[0]))} groups" if groups else ""
             lines.append(f"  {name}: {len(labels)} rows{classes}{known}; {widths}")
         lines += [f"  {note}" for note in self.notes]
-        # Names are from files: escape sequences would change the terminal.
+        # Names come from files and may contain escape sequences for the terminal.
         return "\n".join(map(_printable, lines))
 
 
@@ -97,12 +99,12 @@ def named_in(folder: Path, name: str) -> Path:
     Raises
     ------
     ValueError
-        If it is not in the folder, since a received file must not open other files.
+        If the path is outside the folder, since a file must not open files elsewhere.
     """
     path = Path(os.path.normpath(folder / name))
     if not path.is_relative_to(os.path.normpath(folder)):
-        required, found = "names of files in it", f"it names {name!r}"
-        raise damaged(folder, required, found, "move the file there, and name that")
+        required, fault = "only names of files inside it", f"it names {name!r}"
+        raise damaged(folder, required, fault, "move that file into the folder")
     return path
 
 
@@ -120,36 +122,36 @@ def _counted(things: Collection[object], name: str) -> str:
 
 
 def label_column(columns: Iterable[str], wanted: ReadRequest, place: object) -> str:
-    """Return the label column that is requested, has a usual name, or is the only one.
+    """Return the label column that is requested, has a common name, or is the only one.
 
     Raises
     ------
     ValueError
-        If there is no such column or no column of groups, or the choice is ambiguous.
-        The error lists columns.
+        If the label column or the group column does not exist, or if the choice is
+        ambiguous. The error lists the columns.
     """
-    there = list(columns)
-    if wanted.groups is not None and wanted.groups not in there:
-        raise invalid("groups", f"one of {there} in {place}", wanted.groups, "name one")
-    there = [name for name in there if name != wanted.groups]
-    if wanted.label in there:
+    names = list(columns)
+    if wanted.groups is not None and wanted.groups not in names:
+        raise invalid("groups", f"one of {names} in {place}", wanted.groups, "pass one")
+    names = [name for name in names if name != wanted.groups]
+    if wanted.label in names:
         return str(wanted.label)
-    found = there
+    candidates = names
     if wanted.label is None:
-        found = [name for name in LABEL_NAMES if name in there] or there
-        if len(found) == 1:
-            return found[0]
-    if not there:
+        candidates = [name for name in LABEL_NAMES if name in names] or names
+        if len(candidates) == 1:
+            return candidates[0]
+    if not names:
         cure = "add an array or column named y"
-        raise damaged(place, "labels", "it only has features", cure)
+        raise damaged(place, "labels", "it only holds features", cure)
     cure = f"pass one of these columns of {place} as label (--label)"
-    raise invalid("label", f"one of {there}", wanted.label, cure)
+    raise invalid("label", f"one of {names}", wanted.label, cure)
 
 
 def id_and_label(
     columns: Sequence[str], wanted: ReadRequest, place: object
 ) -> tuple[str | None, str]:
-    """Return the name of the column of ids, if there is one, and of labels."""
+    """Return the names of the id column (or None) and the label column."""
     key = next((name for name in ID_NAMES if name in columns), None)
     return key, label_column([n for n in columns if n != key], wanted, place)
 
@@ -171,33 +173,33 @@ def groups_of(values: Sequence[object], place: object) -> np.ndarray:
     """
     _, known = labels_of([v if v is None or v != v else str(v) for v in values])
     if not known.all():
-        found = f"{int(np.sum(~known))} of {len(known)} have none"
-        raise damaged(place, "a group for every row", found, "give each row one")
+        fault = f"{int(np.sum(~known))} of {len(known)} rows have none"
+        raise damaged(place, "a group for every row", fault, "add the missing groups")
     return texts_of(values, "groups")
 
 
 def masked(values: Iterable[object], known: Iterable[object]) -> list[object]:
-    """Return values, with None where they are not known."""
+    """Replace unknown values by None."""
     return [v if k else None for v, k in zip(values, known, strict=True)]
 
 
 def chosen_splits(
-    there: Sequence[str], wanted: ReadRequest, place: object
+    names: Sequence[str], wanted: ReadRequest, place: object
 ) -> list[str]:
-    """Return the requested splits, by default all."""
+    """Return the requested splits, or all splits if none were requested."""
     if wanted.splits is None:
-        return list(there)
-    unknown = [name for name in wanted.splits if name not in there]
+        return list(names)
+    unknown = [name for name in wanted.splits if name not in names]
     if unknown:
         cure = f"pass only splits in {place} (--splits)"
-        raise invalid("splits", f"among {list(there)}", unknown[0], cure)
-    return [name for name in there if name in wanted.splits]
+        raise invalid("splits", f"among {list(names)}", unknown[0], cure)
+    return [name for name in names if name in wanted.splits]
 
 
 def labels_of(values: Sequence[object]) -> tuple[np.ndarray, np.ndarray]:
     """Return labels as a plain array, and a mask of known labels.
 
-    None, NaN and empty text are unknown.
+    None, NaN and empty text mean that a label is unknown.
 
     Raises
     ------
@@ -210,33 +212,33 @@ def labels_of(values: Sequence[object]) -> tuple[np.ndarray, np.ndarray]:
     kinds = {str if issubclass(t, str) else bool if t is bool else float for t in types}
     if len(kinds) > 1 or not all(issubclass(t, str | int | float) for t in types):
         required = "all numbers, all text or all bool"
-        found = sorted(kind.__name__ for kind in types)
-        raise invalid("labels", required, found, "store one label of one type per row")
+        given = sorted(kind.__name__ for kind in types)
+        raise invalid("labels", required, given, "convert all labels to one type")
     if not present:
         return np.zeros(len(values), dtype=np.int64), known
-    own = iter(present)
-    filled = [next(own) if k else present[0] for k in known]
+    labels = iter(present)
+    filled = [next(labels) if k else present[0] for k in known]
     return (texts_of(filled, "labels") if kinds == {str} else np.asarray(filled)), known
 
 
 def texts_of(values: Sequence[object], what: str) -> np.ndarray:
-    """Return text as an array of fixed width, or raise if a text is too long.
+    """Return values as a text array of fixed width.
 
     Raises
     ------
     ValueError
         If a text is too long to be a name.
     """
-    found = [str(value) for value in values]
-    longest = max(map(len, found), default=0)
+    texts = [str(value) for value in values]
+    longest = max(map(len, texts), default=0)
     if longest > LONGEST:
         required = f"at most {LONGEST} characters long"
-        raise invalid(what, required, longest, "name another column, or shorten them")
-    return np.array(found, dtype=str)
+        raise invalid(what, required, longest, "choose another column, or shorten them")
+    return np.array(texts, dtype=str)
 
 
 def parsed(texts: Sequence[str]) -> list[object]:
-    """Return cells of a text table as integers, else as floats, else unchanged."""
+    """Return table cells as integers if possible, or as floats, or unchanged."""
     for kind in (int, float):
         try:
             return [kind(text) if text else None for text in texts]
@@ -246,7 +248,7 @@ def parsed(texts: Sequence[str]) -> list[object]:
 
 
 def joined(kind: str, parts: Sequence[Part], missing: str) -> Representations:
-    """Combine encoders by dataset, with the same rows for all of them.
+    """Combine encoders by dataset, with the same rows for all encoders.
 
     Parameters
     ----------
@@ -254,50 +256,51 @@ def joined(kind: str, parts: Sequence[Part], missing: str) -> Representations:
         Format of the files.
     parts : sequence of Part
     missing : {"raise", "drop"}
-        What to do with rows that lack a label or the features of an encoder.
+        What to do with rows that lack a label or an encoder's features.
 
     Raises
     ------
     ValueError
-        If rows do not match, labels differ by encoder, or labels are missing.
+        If rows do not match, if encoders have different labels, or if labels are
+        missing.
     """
-    found = Representations(kind, {}, {}, [])
+    representations = Representations(kind, {}, {}, [])
     by_dataset: dict[str, list[Part]] = {}
     for part in parts:
         _check_part(part)
         by_dataset.setdefault(part.dataset, []).append(part)
-    for name, own in by_dataset.items():
-        notes = [part.note for part in own if part.note]
-        found.notes.extend(f"{name}: {note}" for note in dict.fromkeys(notes))
-        aligned = _aligned(own, missing, found.notes)
+    for name, members in by_dataset.items():
+        notes = [part.note for part in members if part.note]
+        representations.notes.extend(f"{name}: {note}" for note in dict.fromkeys(notes))
+        aligned = _aligned(members, missing, representations.notes)
         first = aligned[0]
         for part in aligned[1:]:
             _check_same_labels(first, part)
-        aligned = _with_labels(aligned, missing, found.notes)
+        aligned = _with_labels(aligned, missing, representations.notes)
         features = {part.encoder: part.features for part in aligned}
         if len(features) < len(aligned):
             names = [part.encoder for part in aligned]
-            required = f"different on dataset {name!r}"
+            required = f"distinct on dataset {name!r}"
             raise invalid("Names of encoders", required, names, "rename their files")
         groups = aligned[0].groups
         kept = (features, aligned[0].labels)
-        found.datasets[name] = kept if groups is None else (*kept, groups)
+        representations.datasets[name] = kept if groups is None else (*kept, groups)
         if aligned[0].ids is not None:
-            found.ids[name] = aligned[0].ids
-    return found
+            representations.ids[name] = aligned[0].ids
+    return representations
 
 
 def _check_part(part: Part) -> None:
     X = part.features
     if X.ndim != 2 or X.dtype.kind not in "biuf" or not X.size:
-        found = f"it holds {X.dtype} in shape {X.shape}"
-        raise damaged(_named(part), "rows of real numbers", found, "save such rows")
+        fault = f"it holds {X.dtype} in shape {X.shape}"
+        raise damaged(_named(part), "rows of real numbers", fault, "save such rows")
     lengths = {len(part.features), len(part.labels)}
-    lengths |= {len(own) for own in (part.ids, part.groups) if own is not None}
+    lengths |= {len(v) for v in (part.ids, part.groups) if v is not None}
     if len(lengths) > 1:
         raise ValueError(
             f"Every embedding must have a label, got {len(part.features)} embeddings "
-            f"and {len(part.labels)} labels in {_named(part)}; save one for each"
+            f"and {len(part.labels)} labels in {_named(part)}; save one label for each"
         )
 
 
@@ -306,7 +309,7 @@ def _named(part: Part) -> str:
 
 
 def _aligned(parts: list[Part], missing: str, notes: list[str]) -> list[Part]:
-    """Align all encoders of a dataset with the rows of the first, by ids."""
+    """Align the rows of all encoders on a dataset with the first encoder, by ids."""
     first = parts[0]
     unlike = [part for part in parts if not _same_rows(first, part)]
     if not unlike:
@@ -316,11 +319,11 @@ def _aligned(parts: list[Part], missing: str, notes: list[str]) -> list[Part]:
     ):
         raise ValueError(
             f"Without unique ids all encoders must have the same rows, but rows of "
-            f"{_named(first)} and {_named(unlike[0])} differ; give rows unique ids"
+            f"{_named(first)} and {_named(unlike[0])} differ; add unique ids"
         )
     ids = [np.asarray(part.ids).tolist() for part in parts]
-    places = [{name: row for row, name in enumerate(own)} for own in ids]
-    common = [name for name in places[0] if all(name in own for own in places)]
+    places = [{name: row for row, name in enumerate(names)} for names in ids]
+    common = [name for name in places[0] if all(name in rows for rows in places)]
     n_all = len(set().union(*places))
     n_lost = n_all - len(common)
     if n_lost and (missing == "raise" or not common):
@@ -331,38 +334,38 @@ def _aligned(parts: list[Part], missing: str, notes: list[str]) -> list[Part]:
     if n_lost:
         notes.append(f"{first.dataset}: dropped {n_lost} rows that lack an encoder")
     return [
-        _taken(part, np.array([own[name] for name in common], dtype=np.intp))
-        for part, own in zip(parts, places, strict=True)
+        _taken(part, np.array([rows[name] for name in common], dtype=np.intp))
+        for part, rows in zip(parts, places, strict=True)
     ]
 
 
-def _same_rows(one: Part, other: Part) -> bool:
-    if one.ids is None or other.ids is None:
-        return len(one.features) == len(other.features)
-    return one.ids is other.ids or np.array_equal(one.ids, other.ids)
+def _same_rows(first: Part, part: Part) -> bool:
+    if first.ids is None or part.ids is None:
+        return len(first.features) == len(part.features)
+    return first.ids is part.ids or np.array_equal(first.ids, part.ids)
 
 
 def _taken(part: Part, rows: np.ndarray) -> Part:
-    """Return some rows of a part, or the part itself for all rows."""
+    """Return a part with only the given rows, or the part itself for all rows."""
     if np.array_equal(rows, np.arange(len(part.features))):
         return part
     by_row = ("features", "labels", "known", "ids", "groups")
-    own = {name: getattr(part, name) for name in by_row}
-    return part._replace(**{k: v[rows] for k, v in own.items() if v is not None})
+    arrays = {name: getattr(part, name) for name in by_row}
+    return part._replace(**{k: v[rows] for k, v in arrays.items() if v is not None})
 
 
-def _check_same_labels(one: Part, other: Part) -> None:
+def _check_same_labels(first: Part, part: Part) -> None:
     for name in ("labels", "known", "groups"):
-        mine, its = getattr(one, name), getattr(other, name)
-        if mine is not its and not np.array_equal(mine, its):
+        required, given = getattr(first, name), getattr(part, name)
+        if required is not given and not np.array_equal(required, given):
             raise ValueError(
-                f"All encoders must have the same {name}, but those of {_named(one)} "
-                f"and {_named(other)} differ; extract both from the same samples"
+                f"All encoders must have the same {name}, but those of {_named(first)} "
+                f"and {_named(part)} differ; extract both from the same samples"
             )
 
 
 def _with_labels(parts: list[Part], missing: str, notes: list[str]) -> list[Part]:
-    """Drop rows without a label, or raise."""
+    """Drop rows without a label, or raise if `missing` is "raise"."""
     known, name = parts[0].known, parts[0].dataset
     if known is None or known.all():
         return parts
@@ -379,7 +382,7 @@ def _with_labels(parts: list[Part], missing: str, notes: list[str]) -> list[Part
 
 
 def check_vector(vector: np.ndarray, width: int, what: str, place: Path) -> None:
-    """Raise for an embedding that is not a vector of the first one's length."""
+    """Raise ValueError unless an embedding is a vector of the given width."""
     if vector.shape != (width,):
         raise ValueError(
             f"Embeddings in {place} must be vectors of length {width}, like the first, "

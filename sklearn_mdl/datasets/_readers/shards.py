@@ -1,4 +1,4 @@
-"""Copies shards of features that exceed memory to one memory map."""
+"""Copying of feature shards that exceed memory into one memory-mapped file."""
 
 from __future__ import annotations
 
@@ -31,38 +31,38 @@ def stage_rows(
     features: str | None = None,
     label: str | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Copy the rows of shards to one file, in order, and memory-map it.
+    """Copy the rows of shards to one file, in order, and memory-map the file.
 
-    Every shard is read once, a few thousand rows at a time, which needs little memory.
-    A pass then reads and replays rows of one local file. Download remote files first.
+    Each shard is read once, a few thousand rows at a time, so little memory is needed.
+    Runs then read and replay the rows of one local file. Download remote shards first.
 
     Parameters
     ----------
     shards : sequence of path-like
         Arrow (``.arrow``) or parquet files with a column of lists of numbers and a
-        column of labels, or safetensors files with tensors (n, d) and (n,). All must
-        have the same width, and be in the order of the rows.
+        column of labels, or safetensors files with tensors (n, d) and (n,). Pass shards
+        in the order of the rows. All shards must have the same width.
     folder : path-like
         Folder for ``features.npy``, in float32 (4 bytes per number). An existing file
-        is replaced if this function wrote it, according to ``.sklearn_mdl`` in the
-        folder.
+        is replaced only if ``.sklearn_mdl`` in the folder lists it as written by this
+        package.
     features, label : str, default=None
-        Names of columns or tensors. None uses the only candidate, or a column of labels
-        with a usual name.
+        Names of columns or tensors. None uses the only candidate, or a label column
+        with a common name.
 
     Returns
     -------
     X : ndarray of shape (n_samples, n_features)
-        A memory map, read-only.
+        Read-only memory map of the features.
     y : ndarray of shape (n_samples,)
 
     Raises
     ------
     ValueError
-        If there is no shard, or if shards differ in kind or width. If a label is
-        missing or its type differs, or if a number is not finite as float32. If names
-        of columns are needed, or if another program wrote ``features.npy``. The folder
-        is then unchanged.
+        If there are no shards, or if shards have different formats or widths. Also if a
+        label is missing or has another type, if a value is not finite as float32, or if
+        the choice of columns is ambiguous. Also if another program wrote
+        ``features.npy``. The folder is not changed in any of these cases.
     FileNotFoundError
         If a shard is missing.
     ImportError
@@ -82,7 +82,7 @@ def stage_rows(
     """
     paths, place = [Path(shard) for shard in shards], Path(folder) / ROWS
     if not paths:
-        raise invalid("shards", "one file or more", paths, "pass files in order")
+        raise invalid("shards", "at least one file", paths, "pass files in order")
     refuse_foreign_in(place.parent, [ROWS])
     wanted, labels = (features, label), list[np.ndarray]()
     blocks = (
@@ -96,11 +96,11 @@ def stage_rows(
     def rows() -> Iterator[np.ndarray]:
         for X, y in chain([first], blocks):
             if X.shape[1] != width:
-                required, cure = f"all of width {width}", "stage files of one encoder"
+                required, cure = f"all of width {width}", "pass files of one encoder"
                 raise invalid("shards", required, X.shape[1], cure)
             if labels and _kind(y) != _kind(labels[0]):
-                required = f"with labels of the same type, {labels[0].dtype}"
-                raise invalid("shards", required, y.dtype.name, "write all as text")
+                required = f"files with labels of type {labels[0].dtype}"
+                raise invalid("shards", required, y.dtype.name, "save all as text")
             labels.append(y)
             yield X
 
@@ -111,14 +111,14 @@ def stage_rows(
 
 
 def _kind(labels: np.ndarray) -> str:
-    """Return the kind of labels, which must be the same in all shards."""
+    """Return the kind of label, which must be the same in all shards."""
     kind = labels.dtype.kind
     return "number" if kind in "iuf" else "text" if kind in "OUS" else kind
 
 
 def _checked(path: Path, X: np.ndarray, y: np.ndarray) -> Block:
-    """Raise for rows that are not finite as float32, and for missing labels."""
-    with readable(path, "finite rows, each with a label", "fix them", ValueError):
+    """Return rows and labels, or raise for non-finite values and missing labels."""
+    with readable(path, "finite rows, each with a label", "drop the rest", ValueError):
         check_finite(X, None)
         if y.dtype.kind == "f" and np.isnan(y).any():
             raise ValueError(f"{int(np.isnan(y).sum())} labels are NaN")
@@ -130,7 +130,8 @@ def _blocks_of(path: Path, features: str | None, label: str | None) -> Iterator[
         return _tensors(path, features, label)
     if path.suffix in (".parquet", ".arrow"):
         return _tables(path, features, label)
-    raise invalid("shards", ".parquet, .arrow or .safetensors", str(path), "convert it")
+    required, cure = "a .parquet, .arrow or .safetensors file", "convert the file"
+    raise invalid("shards", required, str(path), cure)
 
 
 def _tensors(path: Path, features: str | None, label: str | None) -> Iterator[Block]:
@@ -140,13 +141,13 @@ def _tensors(path: Path, features: str | None, label: str | None) -> Iterator[Bl
         rank: [name for name, entry in entries.items() if len(entry["shape"]) == rank]
         for rank in (1, 2)
     }
-    found = _named(by_rank[2], features, "features", path)
+    rows = _named(by_rank[2], features, "features", path)
     labels = label_column(by_rank[1], ReadRequest(label), path)
-    kinds = [entries[name]["dtype"] for name in (found, labels)]
+    kinds = [entries[name]["dtype"] for name in (rows, labels)]
     if unknown := [kind for kind in kinds if kind not in TYPES]:
-        required, found = f"types {', '.join(TYPES)}", f"it holds {unknown[0]}"
-        raise damaged(path, required, found, "write it again")
-    X, y = (mapped(path, entries[name], start) for name in (found, labels))
+        required, reason = f"types {', '.join(TYPES)}", f"it holds {unknown[0]}"
+        raise damaged(path, required, reason, "save it with one of these types")
+    X, y = (mapped(path, entries[name], start) for name in (rows, labels))
     if len(X) != len(y):
         raise damaged(path, f"{len(X)} labels", f"it holds {len(y)}", "write it again")
     for first in range(0, len(X), AT_ONCE):
@@ -159,7 +160,7 @@ def _tables(path: Path, features: str | None, label: str | None) -> Iterator[Blo
     errors = OSError, ValueError, pa.ArrowException
     with readable(path, f"a table of {path.suffix[1:]}", "write it again", *errors):
         for batch in _batches(pa, path):
-            batch.validate(full=True)  # pyarrow would read beyond the ends of buffers
+            batch.validate(full=True)  # else pyarrow may read beyond buffers
             if len(batch):
                 yield _block(pa, batch, path, features, label)
 
@@ -170,15 +171,15 @@ def _block(
     """Return the rows and labels of a batch."""
     schema = batch.schema
     vectors = [field.name for field in schema if is_vector(pa, field.type)]
-    found = _named(vectors, features, "features", path)
+    vector = _named(vectors, features, "features", path)
     scalars = [f.name for f in schema if not pa.types.is_nested(f.type)]
     column = batch.column(label_column(scalars, ReadRequest(label), path))
     if column.null_count:
-        lacking = f"{column.null_count} lack one"
-        raise damaged(path, "a label in each row", lacking, "drop them")
-    lists = batch.column(found)
+        reason = f"{column.null_count} rows lack one"
+        raise damaged(path, "a label in each row", reason, "drop these rows")
+    lists = batch.column(vector)
     width = len(lists[0]) if lists[0].is_valid else 0
-    rows = block_of(lists, width, found, path)
+    rows = block_of(lists, width, vector, path)
     return rows, np.asarray(column.to_numpy(zero_copy_only=False))
 
 
@@ -193,9 +194,9 @@ def _batches(pa: Any, path: Path) -> Iterator[Any]:
         yield from pa.ipc.open_stream(source)
 
 
-def _named(there: Sequence[str], wanted: str | None, what: str, path: Path) -> str:
-    if wanted in there:
+def _named(names: Sequence[str], wanted: str | None, what: str, path: Path) -> str:
+    if wanted in names:
         return str(wanted)
-    if wanted is None and len(there) == 1:
-        return there[0]
-    raise invalid(f"{what} of {path}", f"one of {list(there)}", wanted, "name one")
+    if wanted is None and len(names) == 1:
+        return names[0]
+    raise invalid(f"{what} of {path}", f"one of {list(names)}", wanted, "pass one")

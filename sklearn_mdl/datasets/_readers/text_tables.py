@@ -1,4 +1,4 @@
-"""Tables of text: a header, and a row for each sample."""
+"""CSV tables with a header and a row for each sample."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sklearn_mdl._core.validation import damaged
 
 
 def read_csv(path: Path) -> dict[str, list[str]]:
-    """Return the columns of a CSV file by name, as text.
+    """Return the columns of a CSV file as text, keyed by name.
 
     Raises
     ------
@@ -18,7 +18,7 @@ def read_csv(path: Path) -> dict[str, list[str]]:
         If the file is not text, names a column twice, has no rows, or has rows whose
         lengths differ from the header's.
     """
-    cure = "write it again as UTF-8"  # a ValueError includes a wrong encoding
+    cure = "save it again as UTF-8"  # a wrong encoding also raises ValueError
     with (
         readable(path, "a CSV table with a header", cure, ValueError, csv.Error),
         path.open(newline="", encoding="utf-8-sig") as file,
@@ -26,12 +26,12 @@ def read_csv(path: Path) -> dict[str, list[str]]:
         header, *rows = csv.reader(file)
     twice = [name for i, name in enumerate(header) if name in header[:i]]
     if twice:
-        found = f"its header names {twice[0]!r} twice"
-        raise damaged(path, "a name for each column", found, "rename one of them")
+        fault = f"its header names {twice[0]!r} twice"
+        raise damaged(path, "a name for each column", fault, "rename one of them")
     rows = [row for row in rows if row]
     wrong = [i for i, row in enumerate(rows, 2) if len(row) != len(header)]
     if wrong or not rows:
-        found = f"row {wrong[0]} has another number" if wrong else "it has no row"
+        fault = f"row {wrong[0]} has another number" if wrong else "it has no row"
         required = f"rows of {len(header)} cells, as in its header"
-        raise damaged(path, required, found, "write it again")
+        raise damaged(path, required, fault, "save it again")
     return {name: [row[i] for row in rows] for i, name in enumerate(header)}

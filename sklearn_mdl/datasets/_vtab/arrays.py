@@ -21,28 +21,28 @@ READ_AT_ONCE = 4096  # images of dSprites
 
 def cifar100(task: data.VtabTask, folder: Path) -> data.VtabData:
     """Read torchvision's CIFAR100."""
-    found = [datasets().CIFAR100(folder, train=train) for train in (True, False)]
+    splits = [datasets().CIFAR100(folder, train=train) for train in (True, False)]
     names = data.TRAIN, data.TEST
-    parts = [(n, own.data, own.targets) for n, own in zip(names, found, strict=True)]
+    parts = [(n, raw.data, raw.targets) for n, raw in zip(names, splits, strict=True)]
     return data.joined(task, parts)
 
 
 def svhn(task: data.VtabTask, folder: Path) -> data.VtabData:
-    """Read torchvision's SVHN, channels last."""
+    """Read torchvision's SVHN, with channels last."""
     parts = []
     for name in (data.TRAIN, data.TEST):
-        own = datasets().SVHN(folder, split=name)
-        parts.append((name, own.data.transpose(0, 2, 3, 1), np.atleast_1d(own.labels)))
+        raw = datasets().SVHN(folder, split=name)
+        parts.append((name, raw.data.transpose(0, 2, 3, 1), np.atleast_1d(raw.labels)))
     return data.joined(task, parts)
 
 
 @contextmanager
 def _hdf5(path: Path) -> Iterator[Any]:
-    """Open an HDF5 file, and name it in errors."""
+    """Open an HDF5 file, and name the file in errors."""
     h5py = needed("h5py", "load_vtab", "vtab")
-    cure = "fetch and unpack it again"
+    cure = "download and unpack it again"
     with (
-        readable(path, "the HDF5 that its owners publish", cure, OSError, KeyError),
+        readable(path, "HDF5 as published by its owners", cure, OSError, KeyError),
         h5py.File(path, "r") as file,
     ):
         yield file
@@ -51,7 +51,7 @@ def _hdf5(path: Path) -> Iterator[Any]:
 class _Patches:
     """Images inside one HDF5 file.
 
-    The file is opened for each image, so that several processes can read it.
+    The file is opened for each image, so several processes can read images.
     """
 
     def __init__(self, path: Path) -> None:
@@ -68,7 +68,7 @@ class _Patches:
 
 
 def patch_camelyon(task: data.VtabTask, folder: Path) -> data.VtabData:
-    """Read the owners' HDF5 files; torchvision's class reads labels one by one."""
+    """Read the owners' HDF5 files, since torchvision reads labels one by one."""
     parts = []
     own_names = {data.TRAIN: "train", data.VALIDATION: "valid", data.TEST: "test"}
     for name, part in own_names.items():
@@ -80,7 +80,7 @@ def patch_camelyon(task: data.VtabTask, folder: Path) -> data.VtabData:
 
 
 class _Bits:
-    """Images of zeros and ones with eight pixels in a byte, 0.4 GB instead of 3."""
+    """Binary images with eight pixels per byte (0.4 GB instead of 3 GB)."""
 
     def __init__(self, packed: np.ndarray, shape: tuple[int, int]) -> None:
         self.packed = packed
@@ -95,13 +95,13 @@ class _Bits:
         return bits.reshape(self.shape) * np.uint8(255)
 
 
-# Columns of the latents (colour, shape, scale, ...) and the numbers of their values.
+# Column of each task's latent variable, and the number of this variable's values.
 LATENTS = {"DSpritesLocation": (4, 32), "DSpritesOrientation": (3, 40)}
 N_BINS = 16
 
 
 def dsprites(task: data.VtabTask, folder: Path) -> data.VtabData:
-    """Read the owners' .npz: white sprites on black, positions or angles in 16 bins."""
+    """Read white sprites on black, labelled with a position or angle in 16 bins."""
     path = folder / task.files[0]
     column, n_values = LATENTS[task.name]
     with np.load(path, allow_pickle=False) as archive:
@@ -111,7 +111,7 @@ def dsprites(task: data.VtabTask, folder: Path) -> data.VtabData:
 
 
 def _read_bits(path: Path) -> _Bits:
-    """Read the images of an .npz a few at a time, to save memory."""
+    """Read the images of an .npz file, a few at a time to save memory."""
     with zipfile.ZipFile(path) as archive, archive.open("imgs.npy") as file:
         check_member(archive, "imgs")
         np.lib.format.read_magic(file)

@@ -29,7 +29,7 @@ TRAIN, VALIDATION, TEST = "train", "validation", "test"
 class VtabData:
     """Images decoded on demand, and VTAB's labels.
 
-    Objects are also torch datasets of pairs (image, label).
+    You can also use it as a torch dataset of pairs (image, label).
 
     Attributes
     ----------
@@ -51,21 +51,21 @@ class VtabData:
         """Check labels against the task."""
         counts = len(self.images), len(self.y)
         if len(set(counts)) > 1 or not len(self.y):
-            raise invalid("data", "as many images as labels", counts, "fetch it again")
+            raise invalid("data", "as many images as labels", counts, "download again")
         limits, most = [int(self.y.min()), int(self.y.max())], self.task.n_classes - 1
         if limits[0] < 0 or limits[1] > most:
-            raise invalid("y", f"labels from 0 to {most}", limits, "fetch the files")
+            raise invalid("y", f"labels from 0 to {most}", limits, "download again")
 
     def __len__(self) -> int:
         """Return the number of images."""
         return len(self.y)
 
     def __getitem__(self, i: int) -> tuple[Image, int]:
-        """Decode an image, and return it with its label."""
+        """Return a decoded image and its label."""
         return self.images[i], int(self.y[i])
 
     def take(self, rows: ArrayLike) -> VtabData:
-        """Return some rows, in the given order.
+        """Return a subset of the rows, in the given order.
 
         Parameters
         ----------
@@ -76,7 +76,7 @@ class VtabData:
         return replace(self, images=self.images.take(rows), y=self.y[rows], parts=parts)
 
     def split(self) -> tuple[VtabData, VtabData]:
-        """Return the train and validation parts together, and the test part.
+        """Return the joined train and validation parts, and the test part.
 
         Raises
         ------
@@ -85,8 +85,8 @@ class VtabData:
         """
         if self.parts is None:
             raise ValueError(
-                f"The files of {self.task.name} do not name its parts, which are "
-                f"{self.task.parts}; call reshuffled"
+                f"The files of {self.task.name} do not define its parts, which are "
+                f"{self.task.parts}; call reshuffled()"
             )
         is_test = self.parts == TEST
         return self.take(np.flatnonzero(~is_test)), self.take(np.flatnonzero(is_test))
@@ -99,9 +99,9 @@ class VtabData:
         Parameters
         ----------
         random_state : int, RandomState instance or None, default=None
-            Seeds the permutation.
+            Seed of the permutation.
         n_train : int, default=None
-            Rows of the train part. None uses the task's number.
+            Number of rows of the train part. None uses the task's ``n_examples``.
 
         Returns
         -------
@@ -117,12 +117,12 @@ class VtabData:
         if n_train is None and n != whole:
             raise ValueError(
                 f"{self.task.name} must have all its {whole} images to be split as "
-                f"in VTAB, got {n}; fetch the others or pass n_train"
+                f"in VTAB, got {n}; download the others or pass n_train"
             )
         cut = self.task.n_examples if n_train is None else n_train
         if not 0 < cut < n:
             required = f"between 1 and {n - 1}"
-            raise invalid("n_train", required, n_train, "leave images to test on")
+            raise invalid("n_train", required, n_train, "leave images for testing")
         rows = check_random_state(random_state).permutation(n)
         return self.take(rows[:cut]), self.take(rows[cut:])
 
@@ -133,28 +133,28 @@ def joined(
     decode: Callable[..., Image] | None = None,
     about: str = "",
 ) -> VtabData:
-    """Join the parts found by a reader.
+    """Join the parts that a reader returns.
 
     Parameters
     ----------
     task : VtabTask
     parts : iterable of (name, items, labels)
-        The name is None if the files do not define parts; items are as for
+        The name is None if the files do not define parts. Items are as for
         :class:`LazyImages`.
     decode, about
         As for :class:`LazyImages`.
     """
-    names, found, labels = zip(*parts, strict=True)
-    items = chained(found)
-    if all(isinstance(own, np.ndarray) for own in found):
-        items = np.concatenate(found)
-    elif all(isinstance(own, list) for own in found):
-        items = list(chain(*found))
-    counts = [np.size(own) for own in labels]
+    names, images, labels = zip(*parts, strict=True)
+    items = chained(images)
+    if all(isinstance(part, np.ndarray) for part in images):
+        items = np.concatenate(images)
+    elif all(isinstance(part, list) for part in images):
+        items = list(chain(*images))
+    counts = [np.size(part) for part in labels]
     return VtabData(
         task,
         LazyImages(items, decode, about),
-        np.concatenate([np.asarray(own, dtype=np.int64) for own in labels]),
+        np.concatenate([np.asarray(part, dtype=np.int64) for part in labels]),
         None if None in names else np.repeat(names, counts),
     )
 
@@ -166,23 +166,25 @@ class VtabTask:
     Attributes
     ----------
     name : str
-        As in the tables of Li, Bornschein and Hutter (2023).
+        Name in the tables of Li, Bornschein and Hutter (2023).
     group : {"natural", "specialized", "structured"}
     n_classes : int
     n_examples : int
-        Rows of the reshuffled train part, on which the paper evaluates online.
+        Number of rows of the reshuffled train part, on which the paper evaluates
+        online.
     n_test : int
-        Rows of the test part.
+        Number of rows of the test part.
     labels : str
         Meaning of the label.
     parts : str
         How VTAB divides the images, and whether the files define the parts.
     origin : str
-        Where the owners publish the data.
+        Web page where the owners publish the data.
     licence : str
         Terms of use. If none are stated, ask the owners.
     files : tuple of str
-        Required files, relative to the folder of all data.
+        Required files, relative to `data_dir` of
+        :func:`~sklearn_mdl.datasets.load_vtab`.
     download : str
         Archives to download, and how to unpack them into those files.
     """
@@ -205,8 +207,8 @@ def _read_tasks() -> Mapping[str, VtabTask]:
     tasks = {}
     for source in tomllib.loads(text)["sources"]:
         source["files"] = tuple(source["files"])
-        for own in source.pop("tasks"):
-            tasks[own["name"]] = VtabTask(**own, **source)
+        for entry in source.pop("tasks"):
+            tasks[entry["name"]] = VtabTask(**entry, **source)
     return MappingProxyType(tasks)
 
 

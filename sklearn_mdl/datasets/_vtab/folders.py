@@ -1,4 +1,4 @@
-"""Tasks with images in folders, one file each."""
+"""Tasks whose images are in folders, with one file per image."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Example = tuple[Path, int]
 
-# Programs decode it differently; TensorFlow Datasets leaves it out.
+# Programs decode this image differently, and TensorFlow Datasets leaves it out.
 SUN397_LEFT_OUT = ("church", "outdoor", "sun_bhenjvsvrtumjuri.jpg")
 
 
@@ -28,12 +28,12 @@ def datasets() -> ModuleType:
 
 
 def caltech101(task: data.VtabTask, folder: Path) -> data.VtabData:
-    """Read 102 folders of pictures; torchvision's own class leaves one of them out."""
+    """Read 102 folders of images, since torchvision's Caltech101 omits one of them."""
     return _categories(task, folder / "caltech101" / "101_ObjectCategories")
 
 
 def resisc45(task: data.VtabTask, folder: Path) -> data.VtabData:
-    """Read 45 folders of pictures."""
+    """Read 45 folders of images."""
     return _categories(task, folder / "NWPU-RESISC45")
 
 
@@ -50,9 +50,9 @@ def eurosat(task: data.VtabTask, folder: Path) -> data.VtabData:
 
 
 def sun397(task: data.VtabTask, folder: Path) -> data.VtabData:
-    """Read torchvision's SUN397, sorted by name, without the picture left out."""
-    found = sorted(datasets().SUN397(folder, loader=Path))
-    kept = [example for example in found if example[0].parts[-3:] != SUN397_LEFT_OUT]
+    """Read torchvision's SUN397, sorted by name and without SUN397_LEFT_OUT."""
+    examples = sorted(datasets().SUN397(folder, loader=Path))
+    kept = [row for row in examples if row[0].parts[-3:] != SUN397_LEFT_OUT]
     return _of_examples(task, [(None, kept)])
 
 
@@ -70,27 +70,27 @@ def flowers102(task: data.VtabTask, folder: Path) -> data.VtabData:
 
 
 def _divided(
-    task: data.VtabTask, own: Callable[..., Iterable[Example]]
+    task: data.VtabTask, read: Callable[..., Iterable[Example]]
 ) -> data.VtabData:
-    parts = [(part, own(split=name, loader=Path)) for part, name in OWN_PARTS.items()]
+    parts = [(part, read(split=name, loader=Path)) for part, name in OWN_PARTS.items()]
     return _of_examples(task, parts)
 
 
 def pets(task: data.VtabTask, folder: Path) -> data.VtabData:
-    """Read lists of names and breeds; torchvision's class would open every image."""
+    """Read lists of names and breeds, since torchvision would open every image."""
     folder = folder / "oxford-iiit-pet"
     images = folder / "images"
     parts = []
     for part, name in ((data.TRAIN, "trainval.txt"), (data.TEST, "test.txt")):
         lines = (folder / "annotations" / name).read_text(encoding="utf-8").split("\n")
         rows = [line.split() for line in lines if line and not line.startswith("#")]
-        found = [(images / f"{row[0]}.jpg", int(row[1]) - 1) for row in rows]
-        parts.append((part, found))
+        examples = [(images / f"{row[0]}.jpg", int(row[1]) - 1) for row in rows]
+        parts.append((part, examples))
     return _of_examples(task, parts)
 
 
 def retinopathy(task: data.VtabTask, folder: Path) -> data.VtabData:
-    """Read photographs of eyes, processed as the winner of the competition did."""
+    """Read photographs of eyes, processed by the method that won the competition."""
     folder = folder / "diabetic-retinopathy"
     test, solution = folder / "test", folder / "retinopathy_solution.csv"
     parts = [
@@ -116,9 +116,9 @@ def _of_examples(
     decode: Callable[[Path], Image] | None = None,
     about: str = "",
 ) -> data.VtabData:
-    """Join paths with their labels; without a name, the parts are unknown."""
+    """Join the pairs (path, label) of all parts. The name None marks unknown parts."""
     columns = []
     for name, examples in parts:
-        found = list(examples)
-        columns.append((name, [path for path, _ in found], [y for _, y in found]))
+        pairs = list(examples)
+        columns.append((name, [path for path, _ in pairs], [y for _, y in pairs]))
     return data.joined(task, columns, decode, about)

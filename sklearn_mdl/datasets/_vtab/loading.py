@@ -1,4 +1,4 @@
-"""Load a task from a folder by its name."""
+"""Loader of VTAB tasks from a folder of files."""
 
 from __future__ import annotations
 
@@ -38,29 +38,29 @@ def load_vtab(task: str | VtabTask, data_dir: str | PathLike[str]) -> VtabData:
     """Read a task of VTAB from the files that its owners publish.
 
     Labels follow the benchmark's code (``task_adaptation``), as described in
-    :data:`~sklearn_mdl.datasets.VTAB_TASKS`. All images of all parts are returned, and
-    decoded on demand. Divide them with the methods ``split()`` and ``reshuffled()``.
+    :data:`~sklearn_mdl.datasets.VTAB_TASKS`. The result contains the images of all
+    parts, which are decoded on demand. To divide it into a train part and a test part,
+    call ``split()`` or ``reshuffled()``.
 
     Parameters
     ----------
     task : str or VtabTask
         A name in ``VTAB_TASKS``.
     data_dir : path-like
-        Folder of all data. ``VTAB_TASKS[task].files`` lists the paths of the files.
-        Torchvision's datasets download to the same paths.
+        Folder of all VTAB data. ``VTAB_TASKS[task].files`` lists the required files in
+        this folder. The download methods of torchvision create the same paths.
 
     Returns
     -------
     data : VtabData
-        ``images``, ``y``, and ``parts`` with the part of each image if the files define
-        it.
+        Images, labels, and the part of each image if the files define parts.
 
     Raises
     ------
     FileNotFoundError
-        If a file is missing. The error names what to download and where to put it.
+        If a file is missing. The error says what to download and where to save it.
     ValueError
-        If there is no such task, or files are damaged.
+        If the task does not exist, or if files are damaged.
     ImportError
         If torchvision, Pillow or h5py is needed and missing.
 
@@ -80,7 +80,7 @@ def load_vtab(task: str | VtabTask, data_dir: str | PathLike[str]) -> VtabData:
         return READERS[task.name](task, folder)
     except (OSError, ImportError):
         raise
-    except Exception as error:  # a damaged file may make a reader raise anything
+    except Exception as error:  # damaged files may make a reader raise any error
         reason = str(error).partition(". ")[0]
         raise ValueError(
             f"The files of {task.name} in {folder} must be as their owners publish "
@@ -94,8 +94,8 @@ def _check_files(task: VtabTask, folder: Path) -> None:
         place = folder / file
         packed = place.with_name(f"{place.name}.gz")
         if place.exists() or (place.suffix == ".mat" and packed.exists()):
-            continue  # SmallNORB's files are read as they are
-        if packed.exists():  # images are read from the middle of the file
+            continue  # SmallNORB's .mat.gz files are read without unpacking
+        if packed.exists():  # images are read from the middle of unpacked files
             raise FileNotFoundError(f"{task.name} needs {place}; unpack {packed.name}")
         raise FileNotFoundError(
             f"{task.name} needs {place}, which is missing; download "

@@ -10,7 +10,7 @@ import numpy as np
 
 from sklearn_mdl.datasets._vtab import data
 
-# The first four bytes of a file give its type, as documented by the authors.
+# The first four bytes of a file give the number type, as documented by the authors.
 TYPES: dict[int, np.dtype] = {
     0x1E3D4C51: np.dtype("<f4"),
     0x1E3D4C53: np.dtype("<f8"),
@@ -23,7 +23,7 @@ READ_AT_ONCE = 256  # pairs of images
 
 
 def smallnorb(task: data.VtabTask, folder: Path) -> data.VtabData:
-    """Read the left camera's images, and the angles of the camera."""
+    """Read the left camera's images, labelled with one of the camera's angles."""
     parts = []
     for name, file in ((data.TRAIN, task.files[0]), (data.TEST, task.files[2])):
         stem = file.removesuffix("-dat.mat")
@@ -40,14 +40,14 @@ def _there(path: Path) -> Path:
 
 
 def read_matrix(path: Path, *, left: bool = False) -> np.ndarray:
-    """Read a matrix: type, number of axes, at least three lengths, and numbers.
+    """Read a matrix file: type, number of axes, at least three lengths, and numbers.
 
     Parameters
     ----------
     path : Path
         A ``.mat`` file (not Matlab's), possibly compressed as ``.gz``.
     left : bool, default=False
-        Only read the first half of each pair of a matrix (N, 2, H, W).
+        Only keep the first image of each pair in a matrix (N, 2, H, W).
 
     Returns
     -------
@@ -81,6 +81,6 @@ def _read(file: BinaryIO, path: Path, left: bool) -> np.ndarray:
 def _numbers(file: BinaryIO, path: Path, dtype: np.dtype, count: int) -> np.ndarray:
     content = file.read(count * dtype.itemsize)
     if len(content) < count * dtype.itemsize:
-        n_found = len(content) // dtype.itemsize
-        raise ValueError(f"{path} ends after {n_found} of {count} more numbers")
+        n_read = len(content) // dtype.itemsize
+        raise ValueError(f"{path} ends after {n_read} of the next {count} numbers")
     return np.frombuffer(content, dtype)

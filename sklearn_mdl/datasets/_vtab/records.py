@@ -1,8 +1,8 @@
 """DMLab's TFRecord files of tf.train.Example messages, read without TensorFlow.
 
-A record is its length (8 bytes, little endian), a checksum of the length, the message,
-and a checksum of the message. The message is a protocol buffer, of which only three
-nested kinds of fields are needed.
+A record consists of the message's length (8 bytes, little endian), a checksum of the
+length, the message, and a checksum of the message. The message is a protocol buffer.
+Only three nested kinds of its fields are needed.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import cast
 from sklearn_mdl._core.images.reading import FilePart
 from sklearn_mdl.datasets._vtab import data
 
-POLYNOMIAL = 0x82F63B78  # of CRC-32C, bits reversed
-BYTES_LIST, INT64_LIST = 1, 3  # kinds of features; 2 are floats
+POLYNOMIAL = 0x82F63B78  # polynomial of CRC-32C with reversed bits
+BYTES_LIST, INT64_LIST = 1, 3  # kinds of features; kind 2 holds floats
 Span = tuple[int, int]
 Value = int | Span
 
 
 def dmlab(task: data.VtabTask, folder: Path) -> data.VtabData:
-    """Find the images in the records, and read their labels."""
+    """Find the images in the records and read their labels."""
     parts = []
     for part in (data.TRAIN, data.VALIDATION, data.TEST):
         paths = sorted((folder / "dmlab").glob(f"dmlab-{part}.tfrecord*"))
@@ -37,7 +37,7 @@ def dmlab(task: data.VtabTask, folder: Path) -> data.VtabData:
 
 
 def examples(path: Path) -> Iterator[tuple[FilePart, int]]:
-    """Read the position of each image of a file, and its label.
+    """Yield the position of each image in a file, and the image's label.
 
     Raises
     ------
@@ -54,7 +54,7 @@ def examples(path: Path) -> Iterator[tuple[FilePart, int]]:
 
 
 def records(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Read the messages of a TFRecord file and the byte where each begins.
+    """Yield the byte where each message of a TFRecord file begins, and the message.
 
     Raises
     ------
@@ -79,7 +79,7 @@ def masked_crc(content: bytes) -> int:
 
 
 def crc32c(content: bytes) -> int:
-    """Compute Castagnoli's checksum bit by bit, for only eight bytes per record."""
+    """Compute Castagnoli's checksum bit by bit, which is fast enough for 8 bytes."""
     crc = 0xFFFFFFFF
     for byte in content:
         crc ^= byte
@@ -89,29 +89,30 @@ def crc32c(content: bytes) -> int:
 
 
 def parse_example(message: bytes) -> dict[str, list[Value]]:
-    """Read a tf.train.Example.
+    """Parse a tf.train.Example.
 
     Returns
     -------
     features : dict of str to list
-        Integers, or positions of bytes in the message as (start, stop).
+        Values keyed by feature name. A value is an integer, or a position (start, stop)
+        of bytes in the message.
 
     Raises
     ------
     ValueError
         If the message is invalid.
     """
-    found: dict[str, list[Value]] = {}
-    for features in _spans(message, (0, len(message)), 1):
-        for entry in _spans(message, features, 1):
+    features: dict[str, list[Value]] = {}
+    for span in _spans(message, (0, len(message)), 1):
+        for entry in _spans(message, span, 1):
             names, values = _spans(message, entry, 1), _spans(message, entry, 2)
             name = message[slice(*names[-1])].decode() if names else ""
-            found[name] = _values(message, values[-1]) if values else []
-    return found
+            features[name] = _values(message, values[-1]) if values else []
+    return features
 
 
 def _spans(message: bytes, span: Span, wanted: int) -> list[Span]:
-    """Find the bytes of all fields with a number in a part of a message."""
+    """Return the positions of all fields with the wanted number in a span."""
     fields = _fields(message, *span)
     return [f for number, f in fields if number == wanted and isinstance(f, tuple)]
 
@@ -133,7 +134,7 @@ def _values(message: bytes, span: Span) -> list[Value]:
 
 
 def _fields(message: bytes, at: int, stop: int) -> Iterator[tuple[int, int | Span]]:
-    """Read the fields of a message: numbers, and integers or positions of bytes."""
+    """Yield the number of each field, and its integer or the position of its bytes."""
     while at < stop:
         key, at = _varint(message, at)
         number, wire = key >> 3, key & 7

@@ -1,8 +1,8 @@
-"""Photographs of eyes, processed like the winner of the Kaggle competition of 2015.
+"""Photographs of eyes, processed by the method that won Kaggle's 2015 competition.
 
-VTAB uses the data after this processing ("btgraham-300" of TensorFlow Datasets): eyes
-scaled to the same radius, without their local average, cut at nine tenths of the
-radius.
+VTAB uses the data after this processing ("btgraham-300" of TensorFlow Datasets). Eyes
+are scaled to the same radius, their local average is subtracted, and pixels beyond nine
+tenths of the radius are greyed out.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 RADIUS = 300  # pixels
-KEPT = 0.9  # of the radius
-QUALITY = 72  # of the JPEG in between
+KEPT = 0.9  # share of the radius
+QUALITY = 72  # quality of the intermediate JPEG
 GREY = 128
 PROCESSING = f"btgraham-{RADIUS}"
 
@@ -49,33 +49,33 @@ def open_retina(path: Path) -> Image:
 def scale_to_radius(image: Image, radius: int = RADIUS) -> np.ndarray:
     """Scale an image so that its eye has a given radius.
 
-    The radius is half the number of pixels in the middle row that are brighter than a
-    tenth of that row's mean, or half the height if there are none.
+    The eye's radius is half the number of pixels in the middle row that are brighter
+    than a tenth of that row's mean. If there are none, it is half the image's height.
     """
     pil = needed("PIL.Image", "Reading images", "vtab")
     pixels = np.asarray(image)
     row = pixels[len(pixels) // 2].sum(axis=1, dtype=np.int64)
-    found = np.count_nonzero(row > row.mean() / 10) / 2
-    scale = radius / (found if found >= 1 else len(pixels) / 2)
+    measured = np.count_nonzero(row > row.mean() / 10) / 2
+    scale = radius / (measured if measured >= 1 else len(pixels) / 2)
     width, height = (max(1, round(n * scale)) for n in image.size)
-    # Use only four neighbours, as in OpenCV, without averaging pixels in between.
+    # As in OpenCV, interpolate four neighbours only, even when the image shrinks.
     steps = (1 / scale, 0, 0, 0, 1 / scale, 0)
     affine, linear = pil.Transform.AFFINE, pil.Resampling.BILINEAR
     return np.asarray(image.transform((width, height), affine, steps, linear))
 
 
 def subtract_local_average(pixels: np.ndarray, radius: int = RADIUS) -> np.ndarray:
-    """Return four times the difference from a Gaussian average, around grey."""
+    """Return grey plus four times the difference from a Gaussian average."""
     values = pixels.astype(np.float32)
     sigma = (radius / 30, radius / 30, 0)
     average = gaussian_filter(values, sigma, mode="mirror", truncate=3.0)
-    found = np.rint(4 * (values - np.rint(average)) + GREY)
-    bounded: np.ndarray = np.clip(found, 0, 255).astype(np.uint8)
+    centred = np.rint(4 * (values - np.rint(average)) + GREY)
+    bounded: np.ndarray = np.clip(centred, 0, 255).astype(np.uint8)
     return bounded
 
 
 def mask_and_crop(pixels: np.ndarray) -> np.ndarray:
-    """Grey out pixels outside a circle around the middle, and crop to its square."""
+    """Grey out pixels outside a central circle, and crop to the square around it."""
     height, width = pixels.shape[:2]
     y, x, r = height // 2, width // 2, int(RADIUS * KEPT)
     rows, columns = np.ogrid[:height, :width]

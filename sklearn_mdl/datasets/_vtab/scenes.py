@@ -10,20 +10,20 @@ import numpy as np
 
 from sklearn_mdl.datasets._vtab import data
 
-# Each class includes its upper bound. Depths are compared in single precision, as in
-# TensorFlow Datasets.
+# Each class includes its upper bound. As in TensorFlow Datasets, depths are compared in
+# single precision.
 CLEVR_BOUNDS = (8.0, 8.5, 9.0, 9.5, 10.0)
-KITTI_BOUNDS = (8.0, 20.0, 999.0)  # metres; images without a vehicle get 1000
+KITTI_BOUNDS = (8.0, 20.0, 999.0)  # metres; NO_VEHICLE is above all bounds
 FEWEST_OBJECTS = 3
 NO_VEHICLE = 1000.0
 VEHICLES = ("Car", "Van", "Truck")
-DEPTH = 13  # of a KITTI label: x, y and z in columns 11 to 13
-TEST_SHARE = VALIDATION_SHARE = 10  # percent of the videos
+DEPTH = 13  # column of z in a KITTI label, after x and y
+TEST_SHARE = VALIDATION_SHARE = 10  # per cent of the videos
 MAPPING_SEED = 123
 
 
 def clevr(task: data.VtabTask, folder: Path) -> data.VtabData:
-    """Read images, labelled with the number of objects or the depth of the nearest."""
+    """Read images, labelled with the number of objects or the smallest depth."""
     folder = folder / "clevr" / "CLEVR_v1.0"
     parts = []
     for part, name in ((data.TRAIN, "train"), (data.TEST, "val")):
@@ -32,9 +32,9 @@ def clevr(task: data.VtabTask, folder: Path) -> data.VtabData:
         paths = [folder / "images" / name / scene["image_filename"] for scene in scenes]
         objects = [scene["objects"] for scene in scenes]
         if task.name == "ClevrCount":
-            labels = [len(found) - FEWEST_OBJECTS for found in objects]
+            labels = [len(scene) - FEWEST_OBJECTS for scene in objects]
         else:
-            depths = [min(o["pixel_coords"][2] for o in found) for found in objects]
+            depths = [min(o["pixel_coords"][2] for o in scene) for scene in objects]
             labels = [_class_of(depth, CLEVR_BOUNDS) for depth in depths]
         parts.append((part, paths, labels))
     return data.joined(task, parts)
@@ -69,22 +69,22 @@ def _class_of(depth: float, bounds: tuple[float, ...]) -> int:
 
 
 def video_parts(mapping: Path, numbers: list[int]) -> np.ndarray | None:
-    """Divide images by their videos, as VTAB does.
+    """Assign images to parts by their videos, as VTAB does.
 
-    A tenth of the videos goes to the test part and a tenth to the validation part,
-    drawn as in TensorFlow Datasets with seed 123.
+    A tenth of the videos goes to the test part and another tenth to the validation
+    part. As in TensorFlow Datasets, these videos are drawn with seed 123.
 
     Parameters
     ----------
     mapping : Path
-        The folder of the development kit with the video of each image.
+        The development kit's folder, which lists the video of each image.
     numbers : list of int
         Numbers of the images.
 
     Returns
     -------
     parts : ndarray of str, or None
-        Part of each image, or None if there is no such folder.
+        Part of each image, or None if the folder has no ``train_rand.txt``.
     """
     if not (mapping / "train_rand.txt").is_file():
         return None
@@ -92,7 +92,7 @@ def video_parts(mapping: Path, numbers: list[int]) -> np.ndarray | None:
     lines = (mapping / "train_mapping.txt").read_text(encoding="utf-8").splitlines()
     videos = [lines[int(number) - 1].split()[1] for number in text.split(",")]
     names = sorted(set(videos))
-    # VTAB's parts depend on the draws of the legacy generator, which do not change.
+    # VTAB's parts require the legacy generator, whose draws never change.
     rng = np.random.RandomState(MAPPING_SEED)
     n_test = max(1, TEST_SHARE * len(names) // 100)
     test = set(rng.choice(names, n_test, replace=False).tolist())

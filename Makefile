@@ -51,7 +51,7 @@ OLDEST := .venv-oldest
 OLDEST_PYTHON ?= python3.11
 OLDEST_TESTS := oldest common switcher readouts wrapped_readouts multioutput scorers searches \
     input_kinds protocols_of_others representation cli saving checkpoint coding images \
-    timm_encoder vtab display ranking_pairs
+    timm_encoder vtab display ranking_pairs split
 
 test-oldest: $(OLDEST)/.installed
 	@for name in $(OLDEST_TESTS); do \

@@ -9,12 +9,15 @@ is the most accurate one, too, and what accuracy is lost otherwise. ``spread`` d
 the standard deviation of paired differences over draws by the one that the losses of a
 single draw give, without the factor ``TRAINING``. That factor was chosen on three
 datasets, by the list "closed-form"; they are counted apart. With ``--results`` cells
-are kept; without, all are scored again.
+are kept; without, all are scored again. ``nulls`` ranks simulated encoders that are
+equally good, and counts false alarms.
 """
 
 import json
+from collections import defaultdict
 from dataclasses import replace
 from itertools import combinations
+from typing import ClassVar
 
 import numpy as np
 
@@ -30,6 +33,8 @@ N_DRAWS = {100: 8, 200: 6, 300: 5}
 N_ORDERS = 2
 N_SUBSETS = 12
 LEAST, MOST = 0.8, 0.95
+NULLS = {(60, 1), (60, 4), (60, 10), (200, 1), (200, 4)}  # rows and orders
+N_EQUAL = 4  # encoders
 COUNTS = ("choices", "said", "right", "surer", "surer_right")
 TRUTHS = ("judged", "true", "regret")
 GROUPS = {
@@ -208,3 +213,57 @@ class Spread(_Draws):
                 v["track_ratio"][0] for (_, name), v in table.items() if is_in(name)
             ]
             print(f"{title}: root mean square {np.sqrt(np.mean(np.square(found))):.2f}")
+
+
+def equal_encoders(seed, n_samples, n_classes=3, n_features=8):
+    """Features of encoders that are equally good: the signal and noise of their own.
+
+    Half of the variance of the noise is common to all encoders.
+    """
+    rng = np.random.default_rng([n_samples, seed])
+    y = rng.integers(n_classes, size=n_samples)
+    X = rng.standard_normal((n_classes, n_features))[y]
+    X += rng.standard_normal(X.shape)
+    return {str(e): X + rng.standard_normal(X.shape) for e in range(N_EQUAL)}, y
+
+
+class Nulls:
+    """False alarms among encoders that are equally good."""
+
+    options = {
+        "--runs": {"type": int, "default": 500, "help": "draws (default: %(default)s)"},
+        "--readouts": {"default": "linear", "help": "a list (default: %(default)s)"},
+    }
+    param_names = ["labels", "orders", "encoders"]
+    unit = "share of draws in which an encoder is called worse, or best beyond 0.95"
+    formats = {"track_worse": ".3f", "track_sure": ".3f"}
+    cells: ClassVar[dict] = {}  # of all draws, by the number of labels
+
+    def prepare(self):
+        self.params = [*map(sorted, map(set, zip(*NULLS, strict=True))), [2, N_EQUAL]]
+
+    def has(self, n, n_orders, n_encoders):
+        return (n, n_orders) in NULLS
+
+    def setup(self, n, n_orders, n_encoders):
+        if n not in self.cells:
+            most = max(orders for labels, orders in NULLS if labels == n)
+            scorer = RepresentationScorer(
+                MDLReadoutSwitcher(readouts=self.readouts), n_orders=most
+            )
+            draws = {str(k): equal_encoders(k, n) for k in range(self.runs)}
+            self.cells[n] = scorer.fit(draws).cells_
+        by_draw = defaultdict(list)
+        for cell in self.cells[n]:
+            if cell.order < n_orders and int(cell.encoder) < n_encoders:
+                by_draw[cell.dataset].append(cell)
+        self.verdicts = [
+            Ranking(cells, alpha=0.1).verdict().datasets[0]
+            for cells in by_draw.values()
+        ]
+
+    def track_worse(self, n, n_orders, n_encoders):
+        return np.mean([bool(verdict.worse) for verdict in self.verdicts])
+
+    def track_sure(self, n, n_orders, n_encoders):
+        return np.mean([verdict.best.probability >= MOST for verdict in self.verdicts])

@@ -248,6 +248,16 @@ def test_whole_rows_of_a_file_are_counted(tmp_path):
     assert GrowingArray(None, tmp_path / "a.npy").count_left() is None
 
 
+@for_each("dtype", ["<f8", "<f4"])
+def test_rows_that_a_file_begins_with_are_adopted(tmp_path, dtype):
+    grown("disk", tmp_path, dtype).append(rows_of(6))
+    other = grown("disk", tmp_path, dtype)
+    assert other.adopt_if_equal([rows_of(2), rows_of(3, start=2)])
+    np.testing.assert_array_equal(other.rows, rows_of(5))
+    for blocks in ([rows_of(2), rows_of(2)], [rows_of(7)]):
+        assert not grown("disk", tmp_path, dtype).adopt_if_equal(blocks)
+
+
 def test_memory_has_nothing_to_adopt(tmp_path):
     with pytest.raises(ValueError, match="must still hold"):
         grown("memory", tmp_path).adopt(1)

@@ -34,7 +34,13 @@ from sklearn_mdl import (
 )
 from sklearn_mdl._core.io import whole_files
 from sklearn_mdl._core.io.safetensors_io import read_archive
-from sklearn_mdl._core.io.whole_files import exclusive, filled, replaced, sweep
+from sklearn_mdl._core.io.whole_files import (
+    exclusive,
+    filled,
+    refuse_foreign,
+    replaced,
+    sweep,
+)
 from sklearn_mdl._core.stream import (
     checkpoint as checkpoint_module,
     threads as threads_module,
@@ -729,3 +735,13 @@ def test_loops_and_scorers_may_share_one_folder(tmp_path, backend, n_jobs):
         found = scores(n_jobs, checkpoint=tmp_path / "c", store=tmp_path / "s")
     assert found == scores()
     assert np.isfinite(found).all()
+
+
+def test_an_error_says_which_files_may_be_replaced(tmp_path):
+    (tmp_path / "a").touch()
+    with pytest.raises(ValueError, match="must be one that does not exist yet, but"):
+        refuse_foreign(tmp_path / "a")
+    with pytest.raises(ValueError, match="must be one that sklearn_mdl wrote, but"):
+        refuse_foreign(tmp_path / "a", lambda path: False)
+    refuse_foreign(tmp_path / "a", lambda path: path.name == "a")
+    refuse_foreign(tmp_path / "b")

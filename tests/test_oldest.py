@@ -14,7 +14,8 @@ RECIPE = ROOT / "recipe" / "recipe.yaml"
 EXTRAS = ("plot", "images", "vtab", "readers", "report", "coding", "dask")
 BOUND = re.compile(r"^([\w-]+)(?:\[\w+\])?>=([\d.]+)", re.MULTILINE)
 PIN = re.compile(r"^([\w-]+)==([\d.]+)", re.MULTILINE)
-OF_TESTS = {"pytest", "polars"}  # others of the test extra are tools
+# Others of the test extra are tools.
+OF_TESTS = {"pytest", "polars", "hypothesis", "scikit-posthocs", "autorank", "rich"}
 
 
 def read_setup():

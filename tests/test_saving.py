@@ -30,7 +30,15 @@ from sklearn_mdl import (
     MultiOutputSwitcher,
 )
 from sklearn_mdl._core.io import safetensors_io as archives
-from sklearn_mdl._core.io.parameters import as_json, from_json, settings_of
+from sklearn_mdl._core.io.parameters import (
+    BYTES_A_LETTER,
+    PLAIN_BYTES,
+    array_of,
+    as_json,
+    estimators_in,
+    from_json,
+    settings_of,
+)
 from sklearn_mdl._core.io.safetensors_io import read_archive, write_archive
 from sklearn_mdl.baselines import LinearProbe
 from sklearn_mdl.encoders import CachedEncoder, TimmEncoder
@@ -804,12 +812,32 @@ def test_arrays_survive_json(kind, shape):
         -np.inf,
         [1, (2.5, (True, None))],
         {"a": (1,), "b": {"tuple": [np.nan]}},
+        [slice(None), slice(3), slice(1, 4), slice(1, 9, 2), slice(-3, None, -1)],
         [MLPReadout((7, 5)), LinearReadout(lr=FixedShare(m=3))],
     ],
 )
 def test_settings_of_each_kind_survive_json(value):
     text = json.dumps(as_json(value, "x"), allow_nan=False)
     assert same(from_json(json.loads(text), CLASSES), value)
+
+
+def test_an_array_takes_little_more_memory_than_its_text():
+    widest = f"<U{PLAIN_BYTES // 4}"  # four bytes a letter
+    assert array_of(["a"], widest).nbytes == PLAIN_BYTES
+    with pytest.raises(ValueError, match=f"2 items must not take {2 * PLAIN_BYTES} b"):
+        array_of(["a", "b"], widest)
+    word = "a" * (PLAIN_BYTES // 16)
+    width = BYTES_A_LETTER * (1 + len(word)) // 4
+    assert array_of([word], f"<U{width}").tolist() == [word]
+    with pytest.raises(ValueError, match="1 items must not take"):
+        array_of([word], f"<U{width + 1}")
+
+
+def test_each_estimator_of_a_setting_is_found_once():
+    inner = LinearReadout(lr=0.5)
+    value = {"a": [IncrementalReadout(inner), (1, FixedShare(m=3))]}
+    names = [type(one).__name__ for one in estimators_in(value)]
+    assert names == ["IncrementalReadout", "LinearReadout", "FixedShare"]
 
 
 def test_paths_become_text():

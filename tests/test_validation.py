@@ -1,14 +1,19 @@
 """Checks of labels and groups, one by one: what they take, return and refuse."""
 
 import math
+import re
 import warnings
 from itertools import pairwise
 
 import numpy as np
+import pandas as pd
 import pytest
 from each_case import for_each
 from scipy.sparse import csr_array
+from sklearn.compose import make_column_transformer
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
+from sklearn_mdl import MDLReadoutSwitcher
 from sklearn_mdl._core.validation import (
     as_labels,
     damaged,
@@ -19,6 +24,7 @@ from sklearn_mdl._core.validation import (
     named_groups,
     refuse_missing,
     warn_caller,
+    warn_if_rounded,
 )
 
 NAT = np.datetime64("NaT", "D")
@@ -229,3 +235,42 @@ def test_grouped_is_what_two_codes_of_the_labels_say():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert not is_grouped(np.zeros(30, int))
+
+
+@pytest.mark.parametrize("kind", ["frame", "array", "list"])
+def test_text_among_features_is_named_with_its_column(kind):
+    X = pd.DataFrame({"size": [1.0, 2.0], "day": ["3", "Sun"]})
+    name = "day" if kind == "frame" else 1
+    X = {"frame": X, "array": X.to_numpy(object), "list": X.to_numpy().tolist()}[kind]
+    said = f"X must hold numbers, got 'Sun' in column {name!r}; encode it"
+    with pytest.raises(ValueError, match=re.escape(said)):
+        MDLReadoutSwitcher("linear").fit(X, [0, 1])
+    transformed = make_column_transformer(
+        (OneHotEncoder(), [name]), remainder="passthrough"
+    )
+    if kind != "list":
+        MDLReadoutSwitcher("linear").fit(transformed.fit_transform(X), [0, 1])
+
+
+@for_each(
+    "offset, spread, is_lost",
+    [(1e8, 1.0, True), (0.0, 1e-60, True), (0.1, 1e-17, False), (1e4, 1.0, False)],
+)
+def test_features_that_float32_cannot_resolve_are_named(offset, spread, is_lost):
+    X = np.random.default_rng(0).standard_normal((20, 3))
+    X[:, 1] = offset + X[:, 1] * spread
+    with kept_warnings() as said:
+        warn_if_rounded(X, None)
+    assert len(said) == is_lost
+    assert all("column 1 only varies by" in text for text in said)
+    with kept_warnings() as said:
+        warn_if_rounded(X.astype(np.float32), None)
+        warn_if_rounded(X[:1], None)
+        warn_if_rounded(StandardScaler().fit_transform(X), None)
+    assert not said
+
+
+def test_whole_numbers_in_a_frame_are_checked_for_float32_too():
+    X = pd.DataFrame({"a": [0, 1, 2, 3], "time": [10**12 + k for k in range(4)]})
+    with pytest.warns(UserWarning, match="column 'time' only varies by 3 around 1e"):
+        MDLReadoutSwitcher("linear", random_state=0).fit(X, [0, 1, 0, 1])

@@ -18,7 +18,7 @@ from sklearn.compose import ColumnTransformer
 from sklearn.feature_selection import SelectorMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import FeatureUnion, Pipeline
-from sklearn.utils import get_tags
+from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
@@ -30,6 +30,8 @@ GROUPED = (
     "changes the codelength; pass shuffle=True or permute the rows"
 )
 GROUPED_NATS = 14.0
+STEPS = 1000  # fewer steps of float32 over the range of a feature are too few
+CONSTANT = 1e-12  # share of its size by which a constant feature may vary
 SHOWN = 200  # characters of a value in a message
 MANY_VALUES = 20  # distinct whole floats beyond which labels may not be classes
 
@@ -121,11 +123,57 @@ def validated(estimator: BaseEstimator, *given: Any, dtype: Any, reset: bool) ->
         Also for features that are not finite, with their row and column.
     """
     options = {"dtype": dtype, "ensure_all_finite": False, "reset": reset}
-    with np.errstate(over="ignore"):  # an error below names its position
-        found = validate_data(estimator, *given, **options)
+    try:
+        with np.errstate(over="ignore"):  # an error below names its position
+            found = validate_data(estimator, *given, **options)
+    except ValueError as error:
+        if "could not convert" in str(error):
+            _refuse_text(given[0])
+        raise
     names = getattr(estimator, "feature_names_in_", None)
     check_finite(found if len(given) == 1 else found[0], names)
     return found
+
+
+def _refuse_text(X: Any) -> None:
+    """Raise for the first column of features that does not hold numbers."""
+    names = getattr(X, "columns", None)
+    rows = np.asarray(X, dtype=object) if names is None else X
+    for place, name in enumerate(range(rows.shape[1]) if names is None else names):
+        values = np.asarray(_safe_indexing(rows, place, axis=1), dtype=object)
+        for value in values:
+            try:
+                float(value)
+            except (TypeError, ValueError) as error:
+                raise ValueError(
+                    f"X must hold numbers, got {value!r} in column {name!r}; encode "
+                    "it, for example with make_column_transformer((OneHotEncoder(), "
+                    f"[{name!r}]), remainder='passthrough')"
+                ) from error
+
+
+def warn_if_rounded(X: Any, names: Sequence[str] | None) -> None:
+    """Warn of a feature that varies by little more than the rounding of float32.
+
+    Only the first rows are checked, at most ``CHECKED_AT_ONCE`` numbers.
+    """
+    X = X if hasattr(X, "columns") else np.asarray(X)
+    if getattr(X, "dtype", None) in (np.float32, np.float16) or len(X) < 2:
+        return
+    n_rows = max(2, CHECKED_AT_ONCE // X.shape[1])
+    rows = np.asarray(X[:n_rows], dtype=np.float64)
+    rounding = np.abs(rows.astype(np.float32) - rows).max(0)
+    spread, size = np.ptp(rows, axis=0), np.abs(rows).max(0)
+    # A constant may vary by the rounding of float64.
+    is_lost = (rounding > spread / STEPS) & (spread > CONSTANT * size)
+    if is_lost.any():
+        column = int(is_lost.argmax())
+        name = column if names is None else names[column]
+        warn_caller(
+            f"X should vary by more than float32 can resolve, but column {name!r} only "
+            f"varies by {spread[column]:.2g} around {rows[:, column].mean():.6g}; pass "
+            "StandardScaler().fit_transform(X)"
+        )
 
 
 def as_labels(y: Any) -> Any:

@@ -40,7 +40,12 @@ from sklearn_mdl._core.stream.outcomes import Outcome
 from sklearn_mdl._core.stream.run import Evaluator, PrequentialRun
 from sklearn_mdl._core.stream.samples import is_mapped
 from sklearn_mdl._core.stream.schedule import grouped_order, keys_of
-from sklearn_mdl._core.validation import invalid, validated, warn_caller
+from sklearn_mdl._core.validation import (
+    invalid,
+    validated,
+    warn_caller,
+    warn_if_rounded,
+)
 
 RandomState = int | np.random.RandomState | None
 
@@ -323,7 +328,10 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         rows = dense(rows)
         left_alone = is_mapped(rows) and rows.dtype.kind in "fiu"
         dtype = rows.dtype if left_alone else np.float32
-        return validated(self, rows, *labels, dtype=dtype, reset=reset)
+        checked = validated(self, rows, *labels, dtype=dtype, reset=reset)
+        if y:
+            warn_if_rounded(rows, getattr(self, "feature_names_in_", None))
+        return checked
 
     def _checkpoint_of(
         self, X: np.ndarray, labels: np.ndarray, keys: np.ndarray | None

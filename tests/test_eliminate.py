@@ -57,7 +57,7 @@ def test_those_that_stay_are_ranked_as_if_alone():
     *same, last, settings = text.split("\n\n")
     assert [*same, settings] == [told, *others]
     last = last.splitlines()
-    assert last[0] == "Eliminated, and not ranked"
+    assert last[0] == "Eliminated (not ranked)"
     n_labels = fitted.eliminated_["noise"]["a"]
     (noise,) = (line for line in last if line.startswith("  noise"))
     assert f"out at {n_labels} labels on a" in noise

@@ -351,8 +351,8 @@ def test_who_would_overtake_whom_is_told_or_not(n_orders):
     found = ranking.extrapolate(2000)
     assert found.best.tolist() == [0]
     (sentence,) = found.sentences()
-    assert sentence.startswith("d0: with 2,000 labels e1 would overtake e0, by ")
-    assert sentence.endswith(" nats, at a guess")
+    assert sentence.startswith("d0: with 2,000 labels, e1 would overtake e0 by ")
+    assert sentence.endswith(" nats (a guess)")
     assert "guess" not in ranking.extrapolate(400).sentences()[0]
     assert found.margins_upper[0, 1] < 0 < found.margins_lower[0, 2]
     total = (0.05 + 9 * (np.arange(1, 2001) + 5.0) ** -0.7).sum()
@@ -361,7 +361,7 @@ def test_who_would_overtake_whom_is_told_or_not(n_orders):
     assert ranking.extrapolate(300).is_precise[0, 0]
     some = made(losses[None, [0, 2]])
     assert some.extrapolate(2000).sentences() == [
-        "d0: with 2,000 labels e0 would still have the shortest code, at a guess"
+        "d0: with 2,000 labels, e0 would still have the shortest code (a guess)"
     ]
     close = made(losses[None, [0, 3]]).extrapolate(900)
     assert "it is unclear whether e1 would overtake e0" in close.sentences()[0]

@@ -191,12 +191,12 @@ def _gather_one(
     given = isinstance(data, Mapping)
     if given == (encoders is not None):
         what = "precomputed features" if given else "data"
-        cure = 'pass encoders, for example {"raw": None}'
+        cure = f'{{{name!r}: (X, y)}} with encoders={{"raw": None}}'
         if given:
-            cure = "pass encoders=None"
+            cure = "encoders=None"
         raise ValueError(
             "Precomputed features need encoders=None and data need encoders, but "
-            f"dataset {name!r} holds {what}; {cure}"
+            f"dataset {name!r} holds {what}; write {cure}"
         )
     is_real = checked_targets(labels, f"dataset {name!r}", targets)
     if not is_real:

@@ -47,7 +47,10 @@ FORMS = [
     (({"clip": A, "dino": B},), "'clip' is ndarray .* ({\"clip\": array}, y)"),
     (({"w": ({"clip": A}, Y)}, {"raw": None}), "write encoders=None"),
     (({"w": (X, Y)}, PCA(2)), 'got PCA; write encoders={"name": encoder}'),
-    (({"w": (X, Y)}, [PCA(2)]), 'got list of 1; write {"raw": None, "pca": PCA(50)}'),
+    (
+        ({"w": (X, Y)}, [PCA(2)]),
+        'got list of 1; write encoders={"raw": None, "pca": PCA(50)}',
+    ),
     (
         ({"w": (X, Y)}, {"pca": PCA}),
         "'pca' is the class PCA; pass an instance",

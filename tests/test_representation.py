@@ -888,7 +888,7 @@ def test_the_summary_holds_the_numbers(fitted, datasets):
         e = fitted.encoder_names_.index(row.split()[0])
         lower, upper = intervals.lower[e], intervals.upper[e]
         assert row.endswith(f"  [{lower:.2f}, {upper:.2f}]")
-    assert warning == "intervals resample 3 datasets; with so few they are too short"
+    assert warning == "intervals are too short, since they resample only 3 datasets"
     relative = fitted.order_codelengths_.std(-1, ddof=1) / fitted.codelengths_
     assert f"median {np.median(relative):.2%}, largest {relative.max():.2%}" in spread
     expected = friedman_test(fitted.codelengths_)

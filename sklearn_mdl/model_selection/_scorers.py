@@ -22,8 +22,8 @@ from sklearn_mdl.switcher import MultiOutputSwitcher
 
 COMPARED_AT_ONCE = 2**22  # numbers in a block of rows
 FOLDS = (
-    "codelength_scorer needs the training rows, got held-out rows, which are now scored "
-    "like heldout_codelength_scorer; pass cv=PrequentialSplit() (not the default cv) "
+    "codelength_scorer needs the training rows, got held-out rows, and scored them as "
+    "heldout_codelength_scorer does; pass cv=PrequentialSplit() (not the default cv) "
     "to score every row before it is learned, without holding any out"
 )
 OTHER_ROWS = "X holds other rows, or the same rows in another order"

@@ -386,7 +386,7 @@ def test_labels_that_would_settle_it_are_only_forecast_from_40_rows(n, is_told):
     found = verdict.answer
     assert found.probability < 0.95
     assert np.isfinite(found.more_labels) == is_told
-    few = " Too few rows to tell how many more labels would settle it."
+    few = " There are too few rows to tell how many more labels would settle it."
     assert str(verdict).endswith(few) != is_told
     apart = made(losses[None, :, None, :] + [[[[0.0]], [[9.0]]]]).best()
     assert apart.more_labels == 0  # no forecast is needed
@@ -465,7 +465,7 @@ def test_the_verdict_says_that_traces_are_gone(tmp_path):
     scorer = rank(None, 1, results=tmp_path)
     for path in (tmp_path / "cells").glob("*.safetensors"):
         path.unlink()
-    assert "Traces of cells are gone: fit again" in scorer.summary()
+    assert "Traces of cells are missing. Fit again" in scorer.summary()
 
 
 def test_pairs_come_by_what_they_say():

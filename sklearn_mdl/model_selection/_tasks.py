@@ -101,7 +101,7 @@ class Task(NamedTuple):
         return {**terms.as_json(), "sha256": digest}
 
     def terms_alone(self, terms: Terms) -> dict[str, object]:
-        """Return the settings that the encoder would have on its own, or {} if equal."""
+        """Return the settings that the encoder has on its own, or {} if equal."""
         if self.readouts is None:
             return {}
         name, _, n_classes = self.readouts

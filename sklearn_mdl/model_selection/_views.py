@@ -122,7 +122,7 @@ class ViewComparison:
         return "\n".join([table, "", *self.sentences()])
 
     def sentences(self) -> list[str]:
-        """Return sentences on the code without features, the best view and all views."""
+        """Return sentences on the labels alone, on the best view and on all views."""
         change = "fewer" if self.gain >= 0 else "more"
         least = min(self.codelength, float(self.codelengths.min()))
         alone = f"Labels alone: {self.reference_codelength:.1f} nats."
@@ -146,10 +146,8 @@ class ViewComparison:
         total = np.cumsum(self.probabilities[order])
         n_needed = int(np.searchsorted(total, SURE)) + 1
         others = [self.names[i] for i in order[:n_needed] if self.names[i] != self.best]
-        words = (
-            f"Another may be better: {names_of(others)}. {outlook(self.more_labels)}"
-        )
-        return f" (probability {chance:.2f}). {words}"
+        more = f"may be better: {names_of(others)}. {outlook(self.more_labels)}"
+        return f" (probability {chance:.2f}). Another {more}"
 
 
 def compare_views(switcher: Switcher) -> ViewComparison:

@@ -17,7 +17,7 @@ from sklearn_mdl.model_selection._encoding import Failure
 from sklearn_mdl.model_selection._forecast import shortest_cell
 from sklearn_mdl.model_selection._tasks import Task
 
-CLEARLY = 1.1  # encoders with codes this many times as long are clearly worse
+CLEARLY = 1.1  # codes longer than this multiple of the shortest are clearly worse
 
 Outcomes = dict[int, Cell | Failure]
 
@@ -26,8 +26,8 @@ def rounds(tasks: Sequence[Task], outcomes: Outcomes) -> Iterator[list[int]]:
     """Yield the numbers of the cells that are due in each round.
 
     The caller adds their outcomes to ``outcomes`` before the next round. In ``tasks``,
-    all orders of an encoder on a dataset are adjacent. The generator ends when every
-    cell has an outcome, apart from cells on datasets with a failed cell.
+    all orders of an encoder on a dataset are adjacent. The generator ends when no cell
+    is left to run. After a cell fails, no other cell on its dataset is run.
     """
     number = 0
     while len(outcomes) < len(tasks):
@@ -38,7 +38,7 @@ def rounds(tasks: Sequence[Task], outcomes: Outcomes) -> Iterator[list[int]]:
         elif _none_left(tasks, outcomes):
             return
         else:
-            number = (1 << number.bit_length()) - 1  # next round for all encoders
+            number = (1 << number.bit_length()) - 1  # next round with all encoders
 
 
 def in_round(
@@ -74,8 +74,8 @@ def in_round(
 def clearly_worse(nats: Sequence[np.ndarray]) -> list[bool]:
     """Return, for each encoder on a dataset, whether it is clearly worse than the best.
 
-    It is if its mean codelength, over the orders it shares with the best encoder, is
-    more than ``CLEARLY`` times as long.
+    An encoder is clearly worse if its mean codelength is more than ``CLEARLY`` times
+    that of the best encoder, over the orders in which both were scored.
 
     Parameters
     ----------

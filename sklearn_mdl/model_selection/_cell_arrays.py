@@ -45,7 +45,7 @@ class CellArrays:
     def order_codelengths_(self) -> np.ndarray:
         """Codelengths in nats, (n_datasets, n_encoders, n_orders).
 
-        The entry is NaN if an encoder was not scored in that order.
+        An entry is NaN if the encoder was not scored in that order.
         """
         return self._by_order("codelength")
 
@@ -166,7 +166,7 @@ class CellArrays:
             The code without features. "uniform" gives all classes equal probability.
             "frequency" predicts each label by the class frequencies so far. "labels"
             predicts each label from all earlier labels in the same orders. For real
-            labels, all three are a Gaussian that learns online.
+            labels, all three use a Gaussian that learns online.
 
         Returns
         -------
@@ -203,12 +203,12 @@ def paired_means(table: Floats) -> Floats:
     -------
     means : ndarray of shape (n_datasets, n_encoders)
         For an encoder with fewer orders than others, this is the mean of the complete
-        encoders over all orders, plus its difference from them in the shared orders.
+        encoders over all orders, plus its mean difference from them in its own orders.
     """
     means: Floats = table.mean(-1)
     for own, own_means in zip(table, means, strict=True):
         is_missing = np.isnan(own)
-        if is_missing.all():  # accuracies of real labels
+        if is_missing.all():  # for example, accuracies of real labels
             continue
         is_complete = is_missing.sum(-1) == is_missing.sum(-1).min()
         by_order = own[is_complete].mean(0)
@@ -220,7 +220,7 @@ def paired_means(table: Floats) -> Floats:
 
 
 def _terms_note(cells: Sequence[Cell]) -> str:
-    """Describe how common settings change an encoder, or return an empty note.
+    """Describe how common settings change an encoder, or return "" if they do not.
 
     Parameters
     ----------

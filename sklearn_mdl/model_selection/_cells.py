@@ -1,4 +1,4 @@
-"""Cells of a ranking: results of one encoder on one dataset in one order."""
+"""Cells of a ranking, each with the results of an encoder on a dataset in one order."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Cell:
     n_samples, n_features, n_classes : int
         Sizes of the data. ``n_classes`` is 0 for real labels.
     codelength : float
-        Nats for all labels, including the pool if there is one.
+        Nats for all labels, using the pool if there is one.
     switching_codelength : float
         Nats by switching only, as in the paper (Li et al., 2023).
     pool_kinds : list of str
@@ -103,8 +103,8 @@ class Cell:
         Share of labels that were predicted correctly before they were observed, or NaN
         for real labels.
     frequency : float
-        Nats under the code of label frequencies, which uses no features. For real
-        labels, nats under a Gaussian that learns online.
+        Nats under a code that only uses label frequencies. For real labels, nats under
+        a Gaussian that learns online.
     labels_alone : float
         Nats under a code that predicts each label from all earlier labels, as in
         ``reference_codelengths_`` of the switcher. For real labels this is `frequency`.
@@ -169,7 +169,7 @@ class Cell:
 
     @property
     def uniform(self) -> float:
-        """Codelength of the uniform code in nats; for real labels `frequency`."""
+        """Codelength of the uniform code in nats, or `frequency` for real labels."""
         if self.is_real:
             return self.frequency
         return uniform_codelength(self.n_samples, self.n_classes)
@@ -248,13 +248,13 @@ def score_cell(task: Task, device: str | None = None) -> Cell:
     ----------
     task : Task
     device : str or None
-        Overrides the switcher's device.
+        Device that overrides the switcher's, or None.
 
     Raises
     ------
     ValueError
-        If the codelength is not finite, if X or y have changed since their digest was
-        computed, or if the fit raises.
+        If the codelength is not finite, or if X or y have changed since their digest
+        was computed. Also if fitting raises it.
     """
     start = time.perf_counter()
     switcher = _switcher_of(task, device)
@@ -310,7 +310,7 @@ def score_cell(task: Task, device: str | None = None) -> Cell:
 def _permuted(
     switcher: MDLReadoutSwitcher, n_permutations: int | None
 ) -> dict[str, float]:
-    """Return a summary of a permutation test, empty if no test was requested."""
+    """Return a summary of a permutation test, or {} if no test was requested."""
     if n_permutations is None:
         return {}
     # draw_order has already shuffled the rows.
@@ -332,7 +332,7 @@ def environment(device: torch.device) -> dict[str, object]:
 
 def _switcher_of(task: Task, device: str | None) -> Switcher:
     switcher = switcher_of(task)
-    if device is not None and switcher.n_jobs != "processes":  # which choose their own
+    if device is not None and switcher.n_jobs != "processes":  # they choose their own
         switcher.set_params(device=device)
     folder = stem_of(task.dataset, task.encoder, task.order)
     switcher.set_params(store=stored_below(switcher.store, folder))

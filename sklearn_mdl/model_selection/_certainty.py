@@ -1,7 +1,7 @@
-"""How much codelengths would vary over fresh draws of the same number of rows.
+"""Variation of codelengths over fresh draws of the same number of rows.
 
-Both rows and orders are treated as samples. Encoders are compared by the differences of
-their losses on the same rows. Prequential losses are dependent in two ways:
+Both rows and orders are treated as samples. Encoders are compared by their differences
+in loss on the same rows. Prequential losses are dependent in two ways:
 
 * Neighbouring rows share training rows and lie on the same learning curve. So the
   stream is cut into blocks, without splitting groups. The variance is estimated from
@@ -173,7 +173,7 @@ def _student(rng: np.random.Generator, rows: Floats, freedom: int) -> Floats:
 
 
 def sample_of(encoders: Sequence[Sequence[Cell]]) -> Sample:
-    """Return codelengths and variation from a dataset's cells, by encoder and order."""
+    """Return a dataset's codelengths and their variation, from each encoder's cells."""
     first = encoders[0][0]
     totals = np.array([[cell.codelength for cell in cells] for cells in encoders]).T
     mean = totals.mean(0)
@@ -203,12 +203,12 @@ def _by_group(cell: Cell, losses: Floats) -> Floats:
     Raises
     ------
     FileNotFoundError
-        If the rows have groups but the cell was read from a file, which omits them.
+        If rows have groups but the cell comes from a file, which does not store groups.
     """
     groups = cell.groups
     if groups is None and "groups" in (cell.data or {}):
         raise FileNotFoundError(
-            "Intervals need the groups of rows, but files of cells omit them; fit again"
+            "Intervals need the groups of rows, but files do not store them; fit again"
         )
     if groups is None:
         return losses

@@ -1,4 +1,4 @@
-"""Results of a ranking: spread over orders, differences, readouts, extrapolations."""
+"""Spread over orders, paired differences, preferred readouts and extrapolations."""
 
 from __future__ import annotations
 
@@ -91,7 +91,9 @@ class PairedDifferences(NamedResult):
 
 @dataclass(frozen=True, repr=False)
 class PreferredReadouts(NamedResult, Sequence[list[str]]):
-    """Architectures with the largest mean posterior, with one list per dataset.
+    """The architecture with the largest mean posterior on each dataset, by encoder.
+
+    This is a sequence with one list for each dataset.
 
     Attributes
     ----------
@@ -127,12 +129,12 @@ FORESEEABLE = 2  # predictions beyond this multiple of the given labels are gues
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Extrapolations(NamedResult):
-    """Predicted codelengths of more labels, by dataset and encoder.
+    """Predicted codelengths with more labels, for each dataset and encoder.
 
     Attributes
     ----------
     n : int
-        Number of labels predicted for each dataset, including those given.
+        Number of labels for which codelengths are predicted, including those given.
     values, lower, upper : ndarray of shape (n_datasets, n_encoders)
         Codelengths of `n` labels in nats, and their intervals.
     margins, margins_lower, margins_upper : ndarray of shape (n_datasets, n_encoders)
@@ -163,7 +165,7 @@ class Extrapolations(NamedResult):
         return is_narrow(self.values, self.lower, self.upper)
 
     def sentences(self) -> list[str]:
-        """Say for each dataset which encoder would have the shortest code.
+        """Return a sentence for each dataset on the encoder with the shortest code.
 
         If `n` is more than twice the number of given labels, the sentence is marked as
         a guess, since flat curves may start to fall and falling curves may flatten.

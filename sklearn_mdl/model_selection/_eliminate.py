@@ -44,7 +44,7 @@ def eliminated(tasks: Sequence[Task | Failure], alpha: float) -> Out:
 
 
 def _raced(tasks: Sequence[Task], alpha: float) -> dict[str, int]:
-    """Return, for each encoder eliminated on a dataset, after how many labels."""
+    """Race encoders on a dataset, and return when each eliminated one was out."""
     first, features = tasks[0], {task.encoder: task.X for task in tasks}
     race = EncoderRace(
         list(features),

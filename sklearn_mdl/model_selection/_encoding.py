@@ -67,7 +67,7 @@ class Failure(NamedTuple):
     def of(
         cls, error: BaseException, dataset: str, encoder: str, order: int | None = None
     ) -> Self:
-        """Describe an exception."""
+        """Create a failure from an exception."""
         text = " ".join(f"{type(error).__name__}: {error}".split())
         if len(text) > LONGEST:
             text = f"{text[:LONGEST]} ..."
@@ -75,13 +75,13 @@ class Failure(NamedTuple):
         return cls(dataset, encoder, order, text, details)
 
     def __str__(self) -> str:
-        """Name the cell and the error."""
+        """Return the names of the cell and its error in one line."""
         order = "" if self.order is None else f", order {self.order}"
         return f"{self.encoder!r} on {self.dataset!r}{order} ({self.error})"
 
 
 def listed(failures: Sequence[Failure], n_shown: int = 5) -> str:
-    """List the first failures, and count the others."""
+    """Return the first failures as text, with the number of further ones."""
     text = "; ".join(map(str, failures[:n_shown]))
     more = len(failures) - n_shown
     return f"{text}; and {more} more" if more > 0 else text
@@ -90,10 +90,10 @@ def listed(failures: Sequence[Failure], n_shown: int = 5) -> str:
 class Dataset(NamedTuple):
     """Labels and groups of a dataset, and its features from each encoder."""
 
-    features: dict[str, np.ndarray | Failure]  # by encoder, (n_samples, width)
+    features: dict[str, np.ndarray | Failure]  # keyed by encoder
     labels: np.ndarray
     groups: np.ndarray | None = None
-    is_real: bool = False  # otherwise labels are classes
+    is_real: bool = False  # whether labels are real numbers rather than classes
 
 
 def gather(

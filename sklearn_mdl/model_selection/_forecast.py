@@ -141,7 +141,7 @@ def forecast(
 
 
 def shortest_cell(tasks: Sequence[Task]) -> tuple[Task, float]:
-    """Return the smallest cell, and its time in seconds as estimated by a trial."""
+    """Return the smallest cell, and its time in seconds estimated from a trial."""
     task = min(tasks, key=lambda task: task.X.size)
     per_row, _, _ = _trial(task)
     return task, per_row * len(task.y)
@@ -199,7 +199,7 @@ def _is_kept(store: CellStore | None, task: Task) -> bool:
 def _trial(task: Task) -> tuple[float, int, int]:
     """Time a task on its first minibatches, after a warm-up.
 
-    Return its seconds per row, its bytes per row, and its further bytes.
+    Return seconds per row, bytes per row, and the bytes of the readouts' state.
     """
     without_files = {"store": "memory", "checkpoint": None, "n_jobs": None}
     switcher = switcher_of(task).set_params(**without_files, verbose=0)
@@ -214,7 +214,7 @@ def _trial(task: Task) -> tuple[float, int, int]:
     switcher.partial_fit(task.X[timed], task.y[timed])
     seconds = (time.perf_counter() - start) / len(timed)
     _, d = task.X.shape
-    n_outputs = 2 if task.is_real else len(classes)  # location and scale if real
+    n_outputs = 2 if task.is_real else len(classes)  # 2 for location and scale
     state = sum(readouts.state_bytes(r, d, n_outputs) for r in switcher.readouts_)
     state += sum(readouts.factor_bytes(r, len(rows)) for r in switcher.readouts_)
     # A row holds features as float32, plus a loss and a weight for every readout.

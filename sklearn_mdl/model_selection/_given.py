@@ -21,7 +21,7 @@ BOTH_FORMS = (
 
 
 def opened(datasets: object) -> object:
-    """Replace each AnnData by arrays and labels, or return other datasets unchanged."""
+    """Replace each AnnData by its arrays and labels; leave other datasets unchanged."""
     if hasattr(datasets, "obsm"):
         return load_representations(datasets).datasets
     if not isinstance(datasets, Mapping):
@@ -121,7 +121,7 @@ def refuse_new_classes(switcher: object) -> None:
 
 
 def check_names(names: Iterable[object]) -> None:
-    """Raise TypeError for names that are not text and ValueError for invalid text."""
+    """Raise TypeError for names that are not strings, ValueError for invalid ones."""
     for name in names:
         if not isinstance(name, str):
             raise TypeError(

@@ -37,7 +37,7 @@ from sklearn_mdl.model_selection._tasks import (
 from sklearn_mdl.ranking import LossRace, forecast_interval
 from sklearn_mdl.switcher import MDLReadoutSwitcher, MDLReadoutSwitcherRegressor
 
-LARGEST_LOG = 700.0  # larger logs of e-values would overflow
+LARGEST_LOG = 700.0  # the exponential of a larger log would overflow
 
 
 class RaceForecast(NamedTuple):
@@ -236,7 +236,7 @@ class EncoderRace(BaseEstimator):
         self._began_with = self.get_params(deep=False)
         self._fitted: dict[str, Any] = {}  # fitted copies of LEARN_NOTHING encoders
         self._switchers: dict[str, Switcher] = {}
-        self._columns: dict[str, list[Any]] = {}  # names of columns of data frames
+        self._columns: dict[str, list[Any]] = {}  # column names of data frames
         self._steps = steps
         self.encoder_names_ = list(encoders)
         self._publish(classes)
@@ -308,7 +308,7 @@ class EncoderRace(BaseEstimator):
         Parameters
         ----------
         max_labels : int, default=2000
-            Number of labels to look ahead.
+            Largest number of further labels to consider.
 
         Returns
         -------
@@ -336,7 +336,7 @@ class EncoderRace(BaseEstimator):
         return RaceForecast(median, low, high, max_labels)
 
     def verdict(self) -> str:
-        """Say if you can stop, which encoder leads, and whether it is certified."""
+        """Say whether you can stop, which encoder leads, and which process shows it."""
         self.resume()
         n, alive = self.n_labels_, [e for e in self.alive_ if e != self.leader_]
         out = [f"{e!r} (at {self.eliminated_at_[e]})" for e in self.eliminated_at_]

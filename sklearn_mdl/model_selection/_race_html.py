@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-WIDTH = 220  # of a bar's figure, in pixels
+WIDTH = 220  # width of the drawing of a bar, in pixels
 CELL = "style='text-align:{};white-space:{};padding:.2em .7em'"
 # Title and alignment of each column, and whether its cells wrap.
 COLUMNS = (

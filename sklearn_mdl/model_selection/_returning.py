@@ -47,9 +47,10 @@ def count_returning(rows: np.ndarray, stream: Iterable[np.ndarray]) -> int:
 
 
 def _hashes(rows: np.ndarray) -> np.ndarray:
-    """Return hashes of rows (n, d): of all columns, then without each group of columns.
+    """Return hashes of all columns, then hashes without each group of columns.
 
-    The shape of the result is (n, n_groups + 1), or (n, 1) for a single column.
+    For rows of shape (n, d), the result is of shape (n, n_groups + 1), or (n, 1) if
+    there is a single column.
     """
     d = rows.shape[1]
     # A hash is a sum of words, each multiplied by an odd number, modulo 2^64. Adding

@@ -1,4 +1,4 @@
-"""Run the tasks of a study in parallel, with devices, a progress bar and failures."""
+"""Parallel runs of a study's tasks, with devices, a progress bar and failures."""
 
 from __future__ import annotations
 

@@ -97,8 +97,8 @@ class RankStatistics(CellArrays):
         Returns
         -------
         extrapolations : Extrapolations
-            Use ``print(extrapolations)`` to show a table. ``sentences()`` says which
-            encoder would have the shortest code on each dataset.
+            Use ``print(extrapolations)`` to show a table. ``sentences()`` names the
+            encoder that would have the shortest code on each dataset.
 
         Raises
         ------

@@ -895,7 +895,7 @@ def test_the_summary_holds_the_numbers(fitted, datasets):
     assert f"F = {expected.f_statistic:.2f}, p = {expected.f_p_value:.2g}" in test
     assert f"critical difference {fitted.critical_difference_:.2f}" in foot
     assert "alpha = 0.1, 3 encoders, 3 datasets)" in foot
-    assert spread.endswith("; orders of each: 2")
+    assert spread.endswith("; number of orders: 2")
 
 
 def test_columns_of_the_summary_line_up():

@@ -133,7 +133,7 @@ def test_a_table_that_the_clock_ended_is_whole_and_says_how_many(ticking, tmp_pa
     assert found.n_orders_.min() < found.n_orders_.max()
     assert np.isfinite(found.codelengths_).all()
     text = found.summary()
-    assert ("orders" in text and "orders of each: 1 to 3" in text) or "1 to 2" in text
+    assert ("orders" in text and "number of orders: 1 to 3" in text) or "1 to 2" in text
     assert_array_equal(found.n_orders_.sum(), len(found.cells_))
 
 

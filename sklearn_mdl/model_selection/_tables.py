@@ -22,7 +22,7 @@ COLUMNS = (
     *("savings_over_labels", "accuracy", "permutation_p_value"),
     *("rank", "best_readout", "n_readouts", "streams", "scalings", "seconds"),
 )
-P_VALUE = "p, kernels"  # p-value of a permutation test, which only uses kernels
+P_VALUE = "p, kernels"  # p-value of a permutation test with only the kernel readouts
 # Names of the two codelengths if readouts are pooled.
 POOLED, SWITCHING = "pooled", "switching (Li et al. 2023)"
 IN_RESAMPLES = "best in resamples"
@@ -297,8 +297,8 @@ def friedman_text(ranking: RankStatistics) -> str:
     """Return a line with the tests of whether any encoders differ."""
     test = ranking.friedman_test()
     return (
-        f"do any differ? F = {test.f_statistic:.2f}, p = {test.f_p_value:.2g} (Iman"
-        f" and Davenport); chi2 = {test.statistic:.2f}, p = {test.p_value:.2g} "
+        f"do any encoders differ? F = {test.f_statistic:.2f}, p = {test.f_p_value:.2g} "
+        f"(Iman and Davenport), chi2 = {test.statistic:.2f}, p = {test.p_value:.2g} "
         "(Friedman)"
     )
 
@@ -325,5 +325,5 @@ def spread_text(ranking: RankStatistics) -> str:
         "standard deviation of the codelength over orders: median "
         f"{np.nanmedian(relative):.2%}, largest {relative[i, j]:.2%} "
         f"({ranking.encoder_names_[j]} on {ranking.dataset_names_[i]}); "
-        f"orders of each: {_span(ranking.n_orders_)}"
+        f"number of orders: {_span(ranking.n_orders_)}"
     )

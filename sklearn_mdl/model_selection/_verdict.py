@@ -25,8 +25,8 @@ class Best:
 
     The best encoder on a dataset has the shortest expected code over fresh draws of
     equal size from the same source. The best encoder over several datasets has the best
-    average rank by expected codelength. This probability is about the given datasets
-    only. For conclusions about other datasets, see the tests over datasets.
+    average rank by expected codelength. The probability of being best is only about
+    the given datasets. For conclusions about others, see the tests over datasets.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class Best:
     rival : str or None
         The most probable other encoder, or None for a single encoder.
     more_labels : float or None
-        Number of further labels after which the choice would probably be settled with a
+        Estimated number of further labels that would settle the choice with a
         probability of 0.95. This assumes that the difference from the rival continues
         to grow as in the second half of the stream, and that the other probabilities do
         not change. It is 0 if the choice is settled, and infinite if a hundred times as
@@ -101,7 +101,7 @@ class DatasetVerdict:
         Other encoders that do not differ significantly from the winner, and encoders
         that do. Both lists are sorted by codelength.
     best : Best
-        The probability that the winner is best.
+        The winner, with the probability that it is best.
     """
 
     dataset: str
@@ -139,7 +139,9 @@ class DatasetVerdict:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The verdict of a ranking, which prints as sentences.
+    """The winner of a ranking, the encoders that tie with it, and those clearly worse.
+
+    Use ``print(verdict)`` to show sentences.
 
     Attributes
     ----------
@@ -197,7 +199,7 @@ class Verdict:
         wins = sum(dataset.winner == self.best for dataset in self.datasets)
         best_rank = self.ranks[self.best]
         tied = [name for name, rank in self.ranks.items() if rank == best_rank][1:]
-        shared = f", like {names_of(tied)}," if tied else ","
+        shared = f", tied with {names_of(tied)}," if tied else ","
         start = f"{self.best} has the best average rank, {best_rank:.1f} of "
         start += f"{len(self.ranks)}{shared} and the shortest code on {wins} of "
         return f"{start}{len(self.datasets)} datasets{self.answer.certainty()}."

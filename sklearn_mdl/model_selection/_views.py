@@ -1,4 +1,4 @@
-"""Comparison of views (such as layers at a position), and the gain from all views."""
+"""Comparison of a network's views, such as its layers, and the gain from all views."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ def test_a_gpu_that_is_not_there_is_refused_before_the_pass(device):
 
 
 def test_a_comparison_needs_encoders():
-    with pytest.raises(ValueError, match="encoders must be a mapping with an entry"):
+    with pytest.raises(ValueError, match="encoders must be a non-empty mapping"):
         compare({}, X, Y)
 
 

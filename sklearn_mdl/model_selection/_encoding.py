@@ -156,7 +156,7 @@ def gather(
         _report_gaps(gaps, missing)
         gathered = {name: own for name, own in gathered.items() if name not in gaps}
     if not names:
-        raise invalid("encoders", "a mapping with an entry", {}, "write {'raw': None}")
+        raise invalid("encoders", "a non-empty mapping", {}, "write {'raw': None}")
     if not gathered:
         raise ValueError(
             f"Ranking needs at least one dataset with all encoders {names}, got none; "

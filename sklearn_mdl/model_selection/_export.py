@@ -270,7 +270,7 @@ def _learned(
     rows, labels = np.asarray(dense(as_array(X)), np.float64), np.asarray(as_labels(y))
     n, n_features = switcher.n_samples_seen_, switcher.n_features_in_
     if rows.shape != (n, n_features) or labels.shape != (n,):
-        required = f"the {n} rows of {n_features} features of the fit"
+        required = f"the {n} rows with {n_features} features passed to fit"
         raise invalid("X and y", required, rows.shape, "pass the X and y of fit")
     first = getattr(switcher, "order_", np.arange(0))
     order = np.concatenate([first, np.arange(len(first), n)])
@@ -330,7 +330,7 @@ def _statistics(
     """Return the means and deviations that the readout uses after the last row."""
     n_known = last_refresh(min(len(rows), max_exact or len(rows)))
     if not n_known:
-        raise invalid("X", "at least 8 rows", len(rows), "fit to more rows")
+        raise invalid("The number of rows", "at least 8", len(rows), "fit more rows")
     running = RunningStandardizer(rows.shape[1])
     running.update(rows[:n_known])
     scaling = running.scaling()

@@ -68,7 +68,8 @@ class RaceFolder:
         """
         if self.path.exists() and not self.path.is_dir():
             raise ValueError(
-                f"folder must be a directory, got the file {self.path}; pass another"
+                f"folder must be a directory, got the file {self.path}; pass another "
+                "folder"
             )
         self._check_settings()
         self._n_files = n_labels = 0

@@ -125,7 +125,7 @@ class DatasetVerdict:
         start = f"{self.winner} has the shortest code, {by} shorter than that of "
         start += f"{self.runner_up}{self.best.certainty()}."
         if math.isnan(self.half_width):
-            missing = "Traces of cells are missing. Fit again to see if this is chance."
+            missing = "Traces of cells are missing. Fit again to test the difference."
             return [start, missing]
         if not self.ties:
             return [start, "All other codes are significantly longer."]

@@ -384,8 +384,10 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
             _check_groups(self.dataset_groups or {}, datasets)
         cache = self.results and FeatureCache(Path(self.results) / "features")
         given = datasets, encoders, self.missing, cache or None
-        options = {"grouped": True, "targets": self._targets, "verbose": self.verbose}
-        return [*self._cells_of(gather(*given, **options))]
+        gathered = gather(
+            *given, grouped=True, targets=self._targets, verbose=self.verbose
+        )
+        return [*self._cells_of(gathered)]
 
     def _cells_of(self, datasets: Mapping[str, Dataset]) -> Iterator[Task | Failure]:
         """Yield the cells of checked datasets; on each, all have the same readouts."""

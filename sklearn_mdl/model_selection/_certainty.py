@@ -83,8 +83,8 @@ class Sample:
         by_order = self.by_order[:, first] - self.by_order[:, second]
         orders = (by_order**2).sum(0) / (n_orders * (n_orders - 1))
         parts = rows**2 / n_pairs + orders**2 / (n_orders - 1)
-        one, total = np.ones_like(parts), rows + orders
-        return total, np.divide(total**2, parts, out=one, where=parts > 0)
+        ones, total = np.ones_like(parts), rows + orders
+        return total, np.divide(total**2, parts, out=ones, where=parts > 0)
 
     def half_width(self, first: Columns, second: Columns, alpha: ArrayLike) -> Floats:
         """Return half the width of each Student interval of level ``1 - alpha``."""

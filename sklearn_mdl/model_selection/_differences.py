@@ -91,7 +91,7 @@ class PairedDifferences(NamedResult):
 
 @dataclass(frozen=True, repr=False)
 class PreferredReadouts(NamedResult, Sequence[list[str]]):
-    """The architecture with the largest mean posterior on each dataset, by encoder.
+    """The architecture with the largest mean posterior for each dataset and encoder.
 
     This is a sequence with one list for each dataset.
 

@@ -134,9 +134,9 @@ def forecast(
         n_done = sum(_is_kept(store, task) for task in orders)
         if kind not in tried and n_done < len(orders):
             tried[kind] = _trial(orders[0])
-        per_row, kept, state = tried.get(kind, (0.0, 0, 0))
+        per_row, row_bytes, state = tried.get(kind, (0.0, 0, 0))
         counts = n, *kind[:2], len(orders), n_done
-        rows.append(ForecastRow(*names, *counts, n * per_row, n * kept + state))
+        rows.append(ForecastRow(*names, *counts, n * per_row, n * row_bytes + state))
     return Forecast(rows, min(effective_n_jobs(n_jobs), max(1, len(tasks))))
 
 

@@ -116,8 +116,8 @@ class EncoderRace(BaseEstimator):
         stops when one encoder is left.
     method : {"asymptotic", "exact"}, default="asymptotic"
         "exact" is valid for any number of labels. It clips losses and takes about twice
-        as many labels. "asymptotic" uses a normal approximation after the first 30
-        compared labels. Once it stops, `certified_` shows if "exact" would also stop.
+        as many labels. "asymptotic" uses a normal approximation after 30 compared
+        labels. Once the race stops, `certified_` shows if "exact" would also stop it.
     start : int, default=32
         Number of initial labels that are learned but not compared.
     switcher : MDLReadoutSwitcher or MDLReadoutSwitcherRegressor, default=None
@@ -336,7 +336,7 @@ class EncoderRace(BaseEstimator):
         return RaceForecast(median, low, high, max_labels)
 
     def verdict(self) -> str:
-        """Say whether you can stop, which encoder leads, and which process shows it."""
+        """Say whether you can stop, which encoder leads and whether it is certified."""
         self.resume()
         n, alive = self.n_labels_, [e for e in self.alive_ if e != self.leader_]
         out = [f"{e!r} (at {self.eliminated_at_[e]})" for e in self.eliminated_at_]

@@ -96,7 +96,7 @@ def checked_columns(
     ----------
     X : images or array-like, or mapping of str to array-like
     before : mapping of str to sequence
-        Column names in earlier calls, by encoder.
+        Column names in earlier calls, keyed by encoder.
 
     Raises
     ------

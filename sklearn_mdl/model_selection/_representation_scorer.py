@@ -1,4 +1,4 @@
-"""Rank encoders by codelengths over datasets."""
+"""Ranking of encoders by codelength over datasets."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def run_tasks(
 
 
 def _kept_cells(store: CellStore | None, tasks: Mapping[int, Task]) -> Outcomes:
-    """Return the cells already scored, by task number."""
+    """Return the cells already scored, keyed by task number."""
     kept: Outcomes = {}
     if store is None:
         return kept
@@ -159,7 +159,7 @@ def run_side_by_side(
         Called with a task and the device to run it on, which is None to use the task's
         own device.
     tasks : mapping of int to task
-        Tasks by number.
+        Tasks keyed by number.
     n_jobs : int or None
     verbose : int
         If above 0, show a progress bar if tasks take more than two seconds.

@@ -242,7 +242,7 @@ class RankStatistics(CellArrays):
         level: float | None = None,
         top_k: int | None = None,
     ) -> differences.PairedDifferences:
-        """Return the differences in codelength between pairs of encoders, by dataset.
+        """Return differences in codelength between pairs of encoders on each dataset.
 
         Intervals are for the mean difference over fresh draws of equal size. Both
         blocks of rows and orders are treated as samples.

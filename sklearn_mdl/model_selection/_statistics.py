@@ -298,6 +298,6 @@ class RankStatistics(CellArrays):
         places = {name: i for i, name in enumerate(self.encoder_names_)}
         unknown = [name for pair in pairs for name in pair if name not in places]
         if unknown:
-            required = f"pairs of names in {self.encoder_names_}"
+            required = f"names of encoders among {self.encoder_names_}"
             raise invalid("pairs", required, unknown[0], "pass pairs of these names")
         return [[places[name] for name in pair] for pair in pairs]

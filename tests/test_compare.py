@@ -340,6 +340,6 @@ def test_encoders_of_one_average_rank_share_it():
     datasets = {"w": ({"a": A, "b": B, "c": A}, Y), "v": ({"a": B, "b": A, "c": B}, Y)}
     first, *_ = compare(datasets=datasets, **QUICK).verdict().splitlines()
     assert first == (
-        "a has the best average rank, 2.0 of 3, like b, c, and the shortest code on 1 "
-        "of 2 datasets; on these datasets it is best with probability 0.33."
+        "a has the best average rank, 2.0 of 3, tied with b, c, and the shortest code "
+        "on 1 of 2 datasets; on these datasets it is best with probability 0.33."
     )

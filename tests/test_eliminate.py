@@ -51,13 +51,13 @@ def test_those_that_stay_are_ranked_as_if_alone():
     verdict, *others = alone.summary().split("\n\n")
     out = ", ".join(fitted.eliminated_)
     title, first, *rest = verdict.splitlines()
-    told = "\n".join([title, f"{first} Eliminated before: {out}.", *rest])
+    told = "\n".join([title, f"{first} Eliminated before ranking: {out}.", *rest])
     assert str(fitted.verdict()) == told
     assert fitted.verdict().record()["sentences"][-1] in told
     *same, last, settings = text.split("\n\n")
     assert [*same, settings] == [told, *others]
     last = last.splitlines()
-    assert last[0] == "Eliminated, and not ranked"
+    assert last[0] == "Eliminated (not ranked)"
     n_labels = fitted.eliminated_["noise"]["a"]
     (noise,) = (line for line in last if line.startswith("  noise"))
     assert f"out at {n_labels} labels on a" in noise
@@ -69,7 +69,7 @@ def test_the_only_encoder_that_is_ranked_is_called_so():
     found = compare(pair, y=y, switcher=SWITCHER, eliminate=0.05, verbose=0)
     assert found.scorer.encoder_names_ == ["whole"]
     (sentence,) = found.scorer.verdict().sentences()
-    assert sentence.endswith(" nats. Eliminated before: noise.")
+    assert sentence.endswith(" nats. Eliminated before ranking: noise.")
     assert found.verdict().startswith("whole, the only encoder ranked: ")
     assert (
         "the only encoder ranked:"
@@ -162,5 +162,5 @@ def test_pairs_of_a_comparison_are_coded_whatever_was_eliminated():
     assert found.gains == alone.gains
     assert "noise" in found.scorer.eliminated_
     first, *others = found.verdict().splitlines()
-    assert first == f"{alone.lines()[0]} Eliminated before: noise."
+    assert first == f"{alone.lines()[0]} Eliminated before ranking: noise."
     assert others == alone.lines()[1:]

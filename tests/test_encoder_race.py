@@ -164,7 +164,7 @@ def test_what_is_no_row_or_label_is_refused_and_nothing_is_lost():
     two = LABELS[20:22]
     bad = np.full((2, 2), np.nan)
     without = {name: good[name] for name in ("whole", "half")}
-    refused(race, without, two, "X must be rows of each encoder.*'noise'")
+    refused(race, without, two, "X must be a mapping with each encoder.*'noise'")
     refused(race, good | {"other": bad}, two, "remove 'other'")
     refused(race, good | {"half": good["half"][:1]}, two, "'half' gives shape")
     refused(race, good | {"half": bad}, two, "'half' gives NaN")
@@ -316,7 +316,7 @@ def test_a_folder_has_one_writer(tmp_path):
         first,
         {name: X[10:12] for name, X in FEATURES.items()},
         LABELS[10:12],
-        "another one has written to it",
+        "another race has written to it",
     )
     again = add(race_of(folder=tmp_path), 30)
     assert_same(again, add(race_of(), 30))
@@ -343,7 +343,7 @@ def test_damaged_folders_are_refused(tmp_path):
     paths = sorted(folder.glob("labels-*"))
     middle = paths[1].read_bytes()
     paths[1].unlink()
-    with pytest.raises(ValueError, match="from number 5 on"):
+    with pytest.raises(ValueError, match="from number 5 onwards"):
         race_of(folder=folder).resume()
     paths[1].write_bytes(middle[:-1] + b"x")
     with pytest.raises(ValueError, match=paths[1].name):

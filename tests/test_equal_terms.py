@@ -54,7 +54,7 @@ def test_all_encoders_have_the_readouts_that_the_widest_can_bear(small_grid, tmp
     assert terms(scorer) == {"w2": wide, "w40": wide} != terms(alone)
     assert not alone.common_settings_notes_
     note = scorer.common_settings_notes_["d"]
-    assert "widest, w40 (40 features)" in note
+    assert "most features, w40 (40): " in note
     assert "w2 (2 features)" in note
     assert str(wide) in note
     assert str(terms(alone)["w2"]) in note

@@ -35,7 +35,7 @@ FORMS = [
     (([("w", X, Y)], {"raw": None}), "got list of 1; write"),
     ((X,), "got ndarray of shape (60, 13); write"),
     (("features/mnist",), "got 'features/mnist'; write"),
-    (({"w": (X, Y)},), "{'w': (X, y)} with encoders such as"),
+    (({"w": (X, Y)},), "{'w': (X, y)} with encoders="),
     (
         ({"w": (X, Y)}, {"clip": A, "dino": B}),
         "write {'w': ({'clip': array, 'dino': array}, y)} without",
@@ -46,14 +46,17 @@ FORMS = [
     (({"clip": A, "dino": B}, Y), "{'data': ({'clip': array, 'dino': array}, y)}"),
     (({"clip": A, "dino": B},), "'clip' is ndarray .* ({\"clip\": array}, y)"),
     (({"w": ({"clip": A}, Y)}, {"raw": None}), "write encoders=None"),
-    (({"w": (X, Y)}, PCA(2)), 'got PCA; write {"name": encoder} as encoders'),
-    (({"w": (X, Y)}, [PCA(2)]), 'got list of 1; write {"raw": None, "pca": PCA(50)}'),
+    (({"w": (X, Y)}, PCA(2)), 'got PCA; write encoders={"name": encoder}'),
+    (
+        ({"w": (X, Y)}, [PCA(2)]),
+        'got list of 1; write encoders={"raw": None, "pca": PCA(50)}',
+    ),
     (
         ({"w": (X, Y)}, {"pca": PCA}),
         "'pca' is the class PCA; pass an instance",
     ),
     (({"w": (X, Y)}, {"net": NET}), "write encoders.TorchEncoder(module)"),
-    (({"w": (X, Y)}, NET), '{"name": encoders.TorchEncoder(module)} as encoders'),
+    (({"w": (X, Y)}, NET), 'encoders={"name": encoders.TorchEncoder(module)}'),
     (({"w": (X, Y)}, {"a": 3}), "'a' is 3; pass an instance with fit"),
 ]
 
@@ -136,7 +139,7 @@ def test_a_gpu_that_is_not_there_is_refused_before_the_pass(device):
 
 
 def test_a_comparison_needs_encoders():
-    with pytest.raises(ValueError, match="encoders must be a mapping with an entry"):
+    with pytest.raises(ValueError, match="encoders must be a non-empty mapping"):
         compare({}, X, Y)
 
 

@@ -419,7 +419,7 @@ def test_the_scorer_refuses_labels_that_are_not_the_stream(fitted):
     other[70, 2] = (other[70, 2] + 1) % 3
     with pytest.raises(ValueError, match="y holds other labels"):
         codelength_scorer(fitted, X, other)
-    with pytest.raises(ValueError, match="it had 150 rows and X has 140"):
+    with pytest.raises(ValueError, match="the fit had 150 rows and X has 140"):
         codelength_scorer(fitted, X[:140], Y[:140])
     with pytest.raises(ValueError, match="3 columns that were fitted"):
         codelength_scorer(fitted, X, Y[:, :2])

@@ -312,8 +312,8 @@ def test_displays_take_a_group(scorer):
 @pytest.mark.parametrize(
     ("groups", "error", "message"),
     [
-        ({"g": ["d 9"]}, ValueError, r"among \['d 0', 'd 1'\], but 'g' holds 'd 9'"),
-        ({"g": "d 0"}, TypeError, r"group 'g' is 'd 0'; pass a list of names"),
+        ({"g": ["d 9"]}, ValueError, r"in \['d 0', 'd 1'\], but 'g' holds 'd 9'"),
+        ({"g": "d 0"}, TypeError, r"group 'g' is 'd 0'; pass a list of dataset names"),
         ({"g": None}, TypeError, "group 'g' is None"),
     ],
 )

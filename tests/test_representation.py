@@ -888,14 +888,14 @@ def test_the_summary_holds_the_numbers(fitted, datasets):
         e = fitted.encoder_names_.index(row.split()[0])
         lower, upper = intervals.lower[e], intervals.upper[e]
         assert row.endswith(f"  [{lower:.2f}, {upper:.2f}]")
-    assert warning == "intervals resample 3 datasets; with so few they are too short"
+    assert warning == "intervals are too short, since they resample only 3 datasets"
     relative = fitted.order_codelengths_.std(-1, ddof=1) / fitted.codelengths_
     assert f"median {np.median(relative):.2%}, largest {relative.max():.2%}" in spread
     expected = friedman_test(fitted.codelengths_)
     assert f"F = {expected.f_statistic:.2f}, p = {expected.f_p_value:.2g}" in test
     assert f"critical difference {fitted.critical_difference_:.2f}" in foot
     assert "alpha = 0.1, 3 encoders, 3 datasets)" in foot
-    assert spread.endswith("; orders of each: 2")
+    assert spread.endswith("; number of orders: 2")
 
 
 def test_columns_of_the_summary_line_up():

@@ -458,9 +458,9 @@ def test_a_fit_that_was_interrupted_is_not_taken_for_another_stream():
     order = np.random.default_rng(1).permutation(N)[:100]
     switcher = switcher_of().partial_fit(X[order], y[order], classes=np.arange(10))
     switcher.order_ = order  # as `fit` leaves it, shuffled and then interrupted
-    with pytest.raises(ValueError, match="it had 100 rows and X has 160"):
+    with pytest.raises(ValueError, match="the fit had 100 rows and X has 160"):
         codelength_scorer(switcher, X, y)
-    with pytest.raises(ValueError, match="its fit was interrupted"):
+    with pytest.raises(ValueError, match="the fit was interrupted"):
         codelength_scorer(switcher, X[:100], y[:100])
     with pytest.raises(ValueError, match="100 of 160 rows were already learned"):
         heldout_codelength_scorer(switcher, X, y)

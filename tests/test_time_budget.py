@@ -133,7 +133,7 @@ def test_a_table_that_the_clock_ended_is_whole_and_says_how_many(ticking, tmp_pa
     assert found.n_orders_.min() < found.n_orders_.max()
     assert np.isfinite(found.codelengths_).all()
     text = found.summary()
-    assert ("orders" in text and "orders of each: 1 to 3" in text) or "1 to 2" in text
+    assert ("orders" in text and "number of orders: 1 to 3" in text) or "1 to 2" in text
     assert_array_equal(found.n_orders_.sum(), len(found.cells_))
 
 
@@ -146,7 +146,7 @@ def test_a_dataset_without_all_encoders_is_left_out(ticking):
 
 
 def test_a_budget_shorter_than_a_cell_is_refused_in_a_sentence():
-    with pytest.raises(ValueError, match=r"about .* s for \w+ on d\d"):
+    with pytest.raises(ValueError, match=r"of one cell \(\w+ on d\d\)"):
         scorer(time_budget=1e-6).fit(study())
     with pytest.raises(ValueError, match="time_budget"):
         scorer(time_budget=-1).fit(study())
@@ -186,4 +186,4 @@ def test_rank_takes_a_time(tmp_path, capsys):
             np.save(tmp_path / "f" / name / f"{encoder}.npy", X)
     command = ["rank", str(tmp_path / "f"), "--out", str(tmp_path / "out")]
     assert main([*command, "--time-budget", "1e-9"]) == 2
-    assert "time_budget must leave time for a cell" in capsys.readouterr().err
+    assert "time_budget must be at least " in capsys.readouterr().err

@@ -351,8 +351,8 @@ def test_who_would_overtake_whom_is_told_or_not(n_orders):
     found = ranking.extrapolate(2000)
     assert found.best.tolist() == [0]
     (sentence,) = found.sentences()
-    assert sentence.startswith("d0: with 2,000 labels e1 would overtake e0, by ")
-    assert sentence.endswith(" nats, at a guess")
+    assert sentence.startswith("d0: with 2,000 labels, e1 would overtake e0 by ")
+    assert sentence.endswith(" nats (a guess)")
     assert "guess" not in ranking.extrapolate(400).sentences()[0]
     assert found.margins_upper[0, 1] < 0 < found.margins_lower[0, 2]
     total = (0.05 + 9 * (np.arange(1, 2001) + 5.0) ** -0.7).sum()
@@ -361,7 +361,7 @@ def test_who_would_overtake_whom_is_told_or_not(n_orders):
     assert ranking.extrapolate(300).is_precise[0, 0]
     some = made(losses[None, [0, 2]])
     assert some.extrapolate(2000).sentences() == [
-        "d0: with 2,000 labels e0 would still have the shortest code, at a guess"
+        "d0: with 2,000 labels, e0 would still have the shortest code (a guess)"
     ]
     close = made(losses[None, [0, 3]]).extrapolate(900)
     assert "it is unclear whether e1 would overtake e0" in close.sentences()[0]
@@ -386,7 +386,7 @@ def test_labels_that_would_settle_it_are_only_forecast_from_40_rows(n, is_told):
     found = verdict.answer
     assert found.probability < 0.95
     assert np.isfinite(found.more_labels) == is_told
-    few = " Too few rows to tell how many more labels would settle it."
+    few = " There are too few rows to tell how many more labels would settle it."
     assert str(verdict).endswith(few) != is_told
     apart = made(losses[None, :, None, :] + [[[[0.0]], [[9.0]]]]).best()
     assert apart.more_labels == 0  # no forecast is needed
@@ -465,7 +465,7 @@ def test_the_verdict_says_that_traces_are_gone(tmp_path):
     scorer = rank(None, 1, results=tmp_path)
     for path in (tmp_path / "cells").glob("*.safetensors"):
         path.unlink()
-    assert "Traces of cells are gone: fit again" in scorer.summary()
+    assert "Traces of cells are missing. Fit again" in scorer.summary()
 
 
 def test_pairs_come_by_what_they_say():

@@ -1,7 +1,7 @@
-"""The queue of a ranking with a time budget: as many orders as time allows.
+"""Choice of the cells to score next in a ranking with a time budget.
 
-The queue depends only on the finished cells. The clock only decides when the queue
-ends. So a resumed run scores the same cells in the same order.
+The choice depends only on the finished cells. The clock only decides when to stop. So a
+resumed run scores the same cells in the same order.
 """
 
 from __future__ import annotations
@@ -17,38 +17,39 @@ from sklearn_mdl.model_selection._encoding import Failure
 from sklearn_mdl.model_selection._forecast import shortest_cell
 from sklearn_mdl.model_selection._tasks import Task
 
-CLEARLY = 1.1  # times the shortest codelength on the dataset, over shared orders
+CLEARLY = 1.1  # codes longer than this multiple of the shortest are clearly worse
 
 Outcomes = dict[int, Cell | Failure]
 
 
-def rounds(tasks: Sequence[Task], found: Outcomes) -> Iterator[list[int]]:
-    """Yield the due cells round by round; the caller adds their outcomes to ``found``.
+def rounds(tasks: Sequence[Task], outcomes: Outcomes) -> Iterator[list[int]]:
+    """Yield the numbers of the cells that are due in each round.
 
-    All orders of an encoder on a dataset are adjacent in ``tasks``. The generator ends
-    when all cells have an outcome, except on datasets with a failed cell.
+    The caller adds their outcomes to ``outcomes`` before the next round. In ``tasks``,
+    all orders of an encoder on a dataset are adjacent. The generator ends when no cell
+    is left to run. After a cell fails, no other cell on its dataset is run.
     """
     number = 0
-    while len(found) < len(tasks):
-        due = in_round(number, tasks, found)
+    while len(outcomes) < len(tasks):
+        due = in_round(number, tasks, outcomes)
         if due:
             yield due
             number += 1
-        elif _none_left(tasks, found):
+        elif _none_left(tasks, outcomes):
             return
         else:
-            number = (1 << number.bit_length()) - 1  # next round for all encoders
+            number = (1 << number.bit_length()) - 1  # next round with all encoders
 
 
 def in_round(
-    number: int, tasks: Sequence[Task], found: Mapping[int, Cell | Failure]
+    number: int, tasks: Sequence[Task], outcomes: Mapping[int, Cell | Failure]
 ) -> list[int]:
-    """Return the cells that are due in a round, counted from 0.
+    """Return the numbers of the cells that are due in a round.
 
-    In each round, the next order of every encoder on every dataset is due, with two
-    exceptions. If the codelength of an encoder on a dataset is more than ``CLEARLY``
-    times the shortest, an order is only due in rounds 0, 1, 3, 7, .... On a dataset
-    with a failed cell, no order is due.
+    Rounds are numbered from 0. In each round, the next order of every encoder on every
+    dataset is due, with two exceptions. An encoder that is clearly worse than the best
+    on a dataset is only due there in rounds 0, 1, 3, 7, .... On a dataset with a failed
+    cell, no order is due.
     """
     groups: dict[str, dict[str, list[int]]] = {}
     for i, task in enumerate(tasks):
@@ -56,27 +57,30 @@ def in_round(
     for_all = (number + 1) & number == 0
     due = []
     for encoders in groups.values():
-        scored = [[found[i] for i in own if i in found] for own in encoders.values()]
-        if any(isinstance(one, Failure) for cells in scored for one in cells):
+        scored = [[outcomes.get(i) for i in orders] for orders in encoders.values()]
+        if any(isinstance(cell, Failure) for cells in scored for cell in cells):
             continue
         nats = [
             np.array([cell.codelength for cell in cells if isinstance(cell, Cell)])
             for cells in scored
         ]
         worse = clearly_worse(nats)
-        for own, codes, is_worse in zip(encoders.values(), nats, worse, strict=True):
-            if len(codes) < len(own) and (for_all or not is_worse):
-                due.append(own[len(codes)])
+        for orders, codes, is_worse in zip(encoders.values(), nats, worse, strict=True):
+            if len(codes) < len(orders) and (for_all or not is_worse):
+                due.append(orders[len(codes)])
     return due
 
 
 def clearly_worse(nats: Sequence[np.ndarray]) -> list[bool]:
-    """Return whether each encoder is clearly worse than the best on a dataset.
+    """Return, for each encoder on a dataset, whether it is clearly worse than the best.
+
+    An encoder is clearly worse if its mean codelength is more than ``CLEARLY`` times
+    that of the best encoder, over the orders in which both were scored.
 
     Parameters
     ----------
     nats : sequence of ndarray
-        Codelengths of each encoder in its first orders.
+        Codelengths of each encoder in the orders scored so far.
     """
     if not all(len(codes) for codes in nats):
         return [False] * len(nats)
@@ -89,19 +93,19 @@ def clearly_worse(nats: Sequence[np.ndarray]) -> list[bool]:
     ]
 
 
-def _none_left(tasks: Sequence[Task], found: Outcomes) -> bool:
+def _none_left(tasks: Sequence[Task], outcomes: Outcomes) -> bool:
     """Return True if all missing cells are on datasets with failed cells."""
-    failed = {tasks[i].dataset for i, o in found.items() if isinstance(o, Failure)}
-    return all(t.dataset in failed for i, t in enumerate(tasks) if i not in found)
+    failed = {tasks[i].dataset for i, o in outcomes.items() if isinstance(o, Failure)}
+    return all(t.dataset in failed for i, t in enumerate(tasks) if i not in outcomes)
 
 
 def check_budget(budget: float, tasks: Sequence[Task]) -> None:
-    """Raise if the budget is shorter than the shortest of the cells."""
+    """Raise ValueError if the budget is shorter than the shortest cell."""
     task, seconds = shortest_cell(tasks)
     if budget < seconds:
         raise ValueError(
-            f"time_budget must leave time for a cell, about {seconds:.3g} s for "
-            f"{task.encoder} on {task.dataset}, got {budget}; pass a larger time_budget"
+            f"time_budget must be at least {seconds:.3g} s, the estimated time of one "
+            f"cell ({task.encoder} on {task.dataset}), got {budget}; increase it"
         )
 
 
@@ -110,31 +114,31 @@ def with_all_encoders(
     tasks: Sequence[Task],
     outcomes: Sequence[Cell | Failure | None],
 ) -> list[str]:
-    """Return the datasets on which every encoder has a cell; warn about the others."""
+    """Return the datasets with a cell of every encoder, and warn about the others."""
     due = {(t.dataset, t.encoder) for t in tasks}
     scored = {(c.dataset, c.encoder) for c in outcomes if isinstance(c, Cell)}
     lacking = {dataset for dataset, _ in due - scored}
     left = [name for name in names if name in lacking]
     if not left:
         return list(names)
-    text = f"time_budget ran out before every encoder had a cell on {left}"
+    text = f"time_budget ran out before every encoder was scored on {left}"
     if len(left) == len(names):
         raise ValueError(
             f"{text}, so nothing can be ranked; pass a larger time_budget, and "
-            "results=FOLDER to keep finished cells"
+            "results=FOLDER to save finished cells"
         )
-    warn_caller(f"{text}; these datasets are left out")
+    warn_caller(f"{text}; these datasets are left out, so pass a larger time_budget")
     return [name for name in names if name not in lacking]
 
 
 def warn_of_environments(cells: Sequence[Cell]) -> None:
     """Warn if cells were scored on different machines."""
     for cell in cells:
-        found = first_difference(cells[0].environment, cell.environment)
-        if found is not None:
-            name, one, other = found
+        difference = first_difference(cells[0].environment, cell.environment)
+        if difference is not None:
+            name, first, second = difference
             warn_caller(
-                f"Cells were scored on different machines ({name} is {one!r} and "
-                f"{other!r}), so their results may differ slightly"
+                f"Cells were scored on different machines ({name} is {first!r} on one "
+                f"and {second!r} on another), so their results may differ slightly"
             )
             return

@@ -1,4 +1,4 @@
-"""Cells of a ranking as arrays by dataset, encoder and order."""
+"""Arrays of a ranking's results, indexed by dataset, encoder and order."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sklearn_mdl.readouts import Terms
 
 
 class CellArrays:
-    """Results of cells by dataset, encoder and order, or as means over orders.
+    """Results indexed by dataset, encoder and order, and their means over orders.
 
     Subclasses define ``alpha``, and ``cells_`` sorted by dataset, encoder and order.
     """
@@ -45,13 +45,13 @@ class CellArrays:
     def order_codelengths_(self) -> np.ndarray:
         """Codelengths in nats, (n_datasets, n_encoders, n_orders).
 
-        NaN if an encoder has fewer orders than another.
+        An entry is NaN if the encoder was not scored in that order.
         """
         return self._by_order("codelength")
 
     @property
     def n_orders_(self) -> np.ndarray:
-        """Number of orders scored, (n_datasets, n_encoders)."""
+        """Number of orders scored for each encoder, (n_datasets, n_encoders)."""
         counts: np.ndarray = np.isfinite(self.order_codelengths_).sum(-1)
         return counts
 
@@ -59,19 +59,22 @@ class CellArrays:
     def codelengths_(self) -> np.ndarray:
         """Mean codelength over orders, (n_datasets, n_encoders), in nats.
 
-        If encoders have different numbers of orders, they are compared on the shared
-        orders (see the class).
+        If encoders were scored in different numbers of orders, the means are adjusted
+        to be comparable (see the class).
         """
         return paired_means(self.order_codelengths_)
 
     @property
     def switching_codelengths_(self) -> np.ndarray:
-        """Codelengths by switching only, as in the paper, (n_datasets, n_encoders)."""
+        """Codelengths by switching only (as in the paper), (n_datasets, n_encoders)."""
         return paired_means(self._by_order("switching_codelength"))
 
     @property
     def accuracies_(self) -> np.ndarray:
-        """Share of labels predicted correctly in advance, (n_datasets, n_encoders)."""
+        """Online accuracy: the share of labels predicted correctly before being seen.
+
+        Its shape is (n_datasets, n_encoders).
+        """
         return paired_means(self._by_order("accuracy"))
 
     @property
@@ -81,26 +84,27 @@ class CellArrays:
 
     @property
     def positive_codelengths_(self) -> np.ndarray:
-        """Positive codelengths for ratios, (n_datasets, n_encoders).
+        """Codelengths whose ratios are meaningful, (n_datasets, n_encoders).
 
-        Codelengths of real labels may be negative and depend on the unit of the labels.
-        Ratios of densities do not depend on the unit. So this is the exponential of the
-        mean codelength over examples, relative to the best encoder.
+        For classes, these are the codelengths. Codelengths of real labels may be
+        negative and depend on the unit of the labels, but their differences do not. So
+        for real labels, each codelength minus the shortest one is divided by the number
+        of examples and exponentiated.
         """
-        found = self.codelengths_.copy()
-        for row, cell in zip(found, self.first_cells_, strict=True):
+        lengths = self.codelengths_.copy()
+        for row, cell in zip(lengths, self.first_cells_, strict=True):
             if cell.is_real:
                 row[:] = np.exp((row - row.min()) / cell.n_samples)
-        return found
+        return lengths
 
     @property
     def codelength_samples_(self) -> Iterator[Sample]:
-        """Codelengths by dataset, with their variation over rows and shared orders."""
+        """Codelengths on each dataset, and their variation over rows and orders."""
         for nats, cells in zip(self.codelengths_, self._groups(), strict=True):
             yield replace(sample_of(cells), codelengths=nats)
 
     def cells_by_encoder(self) -> dict[tuple[str, str], list[Cell]]:
-        """Return the cells by dataset and encoder, order by order."""
+        """Return the cells for each (dataset, encoder), sorted by order."""
         names = product(self.dataset_names_, self.encoder_names_)
         groups: dict[tuple[str, str], list[Cell]] = {pair: [] for pair in names}
         for cell in self._ranked:
@@ -116,12 +120,12 @@ class CellArrays:
 
     @property
     def is_pooled_(self) -> bool:
-        """True if any cell pools readouts, so that the two codelengths differ."""
+        """True if any cell pools readouts, so that its two codelengths differ."""
         return any(cell.pool_kinds for cell in self._ranked)
 
     @property
     def first_cells_(self) -> list[Cell]:
-        """One cell of each dataset: its first encoder in its first order."""
+        """For each dataset, the cell of the first encoder in the first order."""
         firsts = {cell.dataset: cell for cell in reversed(self._ranked)}
         return [firsts[name] for name in self.dataset_names_]
 
@@ -132,7 +136,7 @@ class CellArrays:
 
     @property
     def common_settings_notes_(self) -> dict[str, str]:
-        """Notes on datasets where common settings affect an encoder (see the class)."""
+        """Notes on datasets whose common settings affect an encoder (see the class)."""
         notes = {
             name: _terms_note([c for c in self._ranked if c.dataset == name])
             for name in self.dataset_names_
@@ -140,7 +144,7 @@ class CellArrays:
         return {name: note for name, note in notes.items() if note}
 
     def mean_posteriors(self) -> list[list[dict[str, float]]]:
-        """Return the mean posterior of every architecture over examples and orders.
+        """Return each architecture's posterior, averaged over examples and orders.
 
         Returns
         -------
@@ -159,9 +163,10 @@ class CellArrays:
         Parameters
         ----------
         reference : {"uniform", "frequency", "labels"}, default="uniform"
-            The code without features: the uniform code, the code of label frequencies
-            so far, or a code that predicts each label from all earlier labels in the
-            same orders. For real labels all three are a Gaussian that learns online.
+            The code without features. "uniform" gives all classes equal probability.
+            "frequency" predicts each label by the class frequencies so far. "labels"
+            predicts each label from all earlier labels in the same orders. For real
+            labels, all three use a Gaussian that learns online.
 
         Returns
         -------
@@ -173,21 +178,21 @@ class CellArrays:
         return saved
 
     def _reference(self, first: Cell, reference: str) -> float:
-        """Return nats of a code without features, averaged over orders if needed."""
+        """Return the nats of a code without features, averaged over its orders."""
         if not first.is_real and reference != "labels":
             return float(getattr(first, reference))
         own = self.cells_by_encoder()[first.dataset, first.encoder]
         return float(np.mean([cell.labels_alone for cell in own]))
 
     def _groups(self) -> Iterator[list[list[Cell]]]:
-        """Yield the cells of each dataset by encoder, in the orders shared by all."""
+        """For each dataset, yield a list of cells per encoder in the shared orders."""
         groups = iter(self.cells_by_encoder().values())
         for counts in self.n_orders_:
             yield [next(groups)[: counts.min()] for _ in counts]
 
 
 def paired_means(table: Floats) -> Floats:
-    """Average over orders, even if some encoders only have the first orders.
+    """Average over orders, even if some encoders were only scored in the first ones.
 
     Parameters
     ----------
@@ -198,41 +203,41 @@ def paired_means(table: Floats) -> Floats:
     -------
     means : ndarray of shape (n_datasets, n_encoders)
         For an encoder with fewer orders than others, this is the mean of the complete
-        encoders over all orders, plus its difference from them in the shared orders.
+        encoders over all orders, plus its mean difference from them in its own orders.
     """
     means: Floats = table.mean(-1)
-    for own, found in zip(table, means, strict=True):
-        lacks = np.isnan(own)
-        if lacks.all():  # accuracies of real labels
+    for own, own_means in zip(table, means, strict=True):
+        is_missing = np.isnan(own)
+        if is_missing.all():  # for example, accuracies of real labels
             continue
-        full = lacks.sum(-1) == lacks.sum(-1).min()
-        by_order = own[full].mean(0)
-        there = ~np.isnan(by_order)
-        for e in np.flatnonzero(np.isnan(found)):
-            above = (own[e] - by_order)[~lacks[e]].mean()
-            found[e] = by_order[there].mean() + above
+        is_complete = is_missing.sum(-1) == is_missing.sum(-1).min()
+        by_order = own[is_complete].mean(0)
+        scored = ~np.isnan(by_order)
+        for e in np.flatnonzero(np.isnan(own_means)):
+            above = (own[e] - by_order)[~is_missing[e]].mean()
+            own_means[e] = by_order[scored].mean() + above
     return means
 
 
 def _terms_note(cells: Sequence[Cell]) -> str:
-    """Describe where common settings affect an encoder, or return an empty note.
+    """Describe how common settings change an encoder, or return "" if they do not.
 
     Parameters
     ----------
     cells : sequence of Cell
         Cells of one dataset.
     """
-    bound = {cell.encoder: cell for cell in cells if cell.alone}
-    if not bound:
+    changed = {cell.encoder: cell for cell in cells if cell.alone}
+    if not changed:
         return ""
     widest = max(cells, key=lambda cell: cell.n_features)
-    first = min(bound.values(), key=lambda cell: cell.n_features)
-    more = f" and {len(bound) - 1} more" if len(bound) > 1 else ""
+    first = min(changed.values(), key=lambda cell: cell.n_features)
+    more = f". {len(changed) - 1} more would also differ" if len(changed) > 1 else ""
     return (
-        f"{widest.dataset}: all encoders use the readouts for the widest, "
-        f"{widest.encoder} ({widest.n_features} features), which are {widest.terms}. "
-        f"Otherwise, {first.encoder} ({first.n_features} features){more} would have "
-        f"{Terms.from_json(first.alone)}"
+        f"{widest.dataset}: all encoders use the readouts for the encoder with the "
+        f"most features, {widest.encoder} ({widest.n_features}): {widest.terms}. "
+        f"Scored separately, {first.encoder} ({first.n_features} features) would have "
+        f"{Terms.from_json(first.alone)}{more}"
     )
 
 

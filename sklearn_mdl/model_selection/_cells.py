@@ -1,4 +1,4 @@
-"""Cells of a ranking: results of one encoder on one dataset in one order."""
+"""Cells of a ranking, each with the results of an encoder on a dataset in one order."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from sklearn_mdl.switcher import (
     stored_below,
 )
 
-KEPT_ROWS = 2000  # maximum number in a posterior
-NOT_IN_JSON = ("source", "groups")  # fields that are not in a cell's JSON
+KEPT_ROWS = 2000  # maximum number of rows of a stored posterior
+NOT_IN_JSON = ("source", "groups")  # fields of a cell that its JSON omits
 
 
 class Trace(NamedTuple):
@@ -40,10 +40,11 @@ class Trace(NamedTuple):
         Number of examples seen before each row of the posterior. At most 2,000 rows are
         kept.
     posterior : ndarray of shape (n_rows, n_architectures)
-        Posterior over readouts before a label, summed by architecture.
+        Posterior over readouts after each of these numbers of examples, summed by
+        architecture.
     correct : ndarray of shape (n_samples,), uint8
-        1 where a label was predicted correctly before it was observed (empty for real
-        labels).
+        1 where a label was predicted correctly before it was observed, else 0. Empty
+        for real labels.
     """
 
     codelengths: np.ndarray
@@ -74,8 +75,8 @@ class TraceFile(NamedTuple):
         """
         arrays, about = read_archive(self.path, "trace")
         if about != {"key": self.key} or arrays.keys() != set(Trace._fields):
-            required, found = "the trace of its cell", "it holds another cell's trace"
-            raise damaged(self.path, required, found, "delete this file")
+            required, given = "the trace of its cell", "it holds another cell's trace"
+            raise damaged(self.path, required, given, "delete this file")
         return Trace(**arrays)
 
 
@@ -89,37 +90,37 @@ class Cell:
     order : int
         Number of the random order.
     seed : int
-        Seed of orders, initial weights and replay.
+        Seed of the orders, initial weights and replay.
     n_samples, n_features, n_classes : int
-        Sizes of the data; ``n_classes`` is 0 for real labels.
+        Sizes of the data. ``n_classes`` is 0 for real labels.
     codelength : float
-        Nats for all labels, including the pool if there is one.
+        Nats for all labels, using the pool if there is one.
     switching_codelength : float
         Nats by switching only, as in the paper (Li et al., 2023).
     pool_kinds : list of str
-        Kinds of readouts that are pooled (empty without a pool).
+        Kinds of readouts that are pooled. Empty without a pool.
     accuracy : float
         Share of labels that were predicted correctly before they were observed, or NaN
         for real labels.
     frequency : float
-        Nats under the code of label frequencies, which uses no features. For real
-        labels, nats under a Gaussian that learns online.
+        Nats under a code that only uses label frequencies. For real labels, nats under
+        a Gaussian that learns online.
     labels_alone : float
         Nats under a code that predicts each label from all earlier labels, as in
         ``reference_codelengths_`` of the switcher. For real labels this is `frequency`.
     readouts : dict of str to float
         Codelength of every readout, in nats.
     streams : list of int
-        Distinct numbers of replay streams of the readouts.
+        Distinct values of the readouts' ``n_replay_streams``.
     scalings : list of str
-        Distinct scalings of features by the readouts.
+        Distinct values of the readouts' ``scaling``.
     alone : dict of str to number or list
-        ``n_readouts``, ``streams`` and ``scalings`` that the encoder would have without
-        common settings. Empty if they do not differ.
+        ``n_readouts``, ``streams`` and ``scalings`` that this encoder would have if it
+        were scored on its own. Empty if they do not differ.
     diverged : list of str
         Readouts whose predictions stopped being finite.
     notes : dict of str to list of str
-        Exceptions and warnings of wrapped classifiers.
+        Exceptions and warnings of wrapped classifiers, keyed by readout.
     permutations : dict of str to float
         ``n``, ``codelength``, ``mean_null_codelength`` and ``p_value`` of a permutation
         test, which uses only kernel readouts. Empty without a test.
@@ -128,7 +129,7 @@ class Cell:
     data : dict of str to str
         SHA-256 of the features and labels that the run read.
     environment : dict
-        Versions, machine, device and dtype of the arithmetic.
+        Versions, machine, device and dtype used for the run.
     seconds : float
         Wall time of the run.
     codelengths, steps, posterior : ndarray
@@ -168,14 +169,14 @@ class Cell:
 
     @property
     def uniform(self) -> float:
-        """Codelength of the uniform code in nats; for real labels `frequency`."""
+        """Codelength of the uniform code in nats, or `frequency` for real labels."""
         if self.is_real:
             return self.frequency
         return uniform_codelength(self.n_samples, self.n_classes)
 
     @property
     def is_real(self) -> bool:
-        """True if labels are real numbers, and codelengths are of densities."""
+        """True if labels are real numbers, which are coded with densities."""
         return self.n_classes == 0
 
     @property
@@ -185,7 +186,7 @@ class Cell:
 
     @property
     def terms(self) -> Terms:
-        """Settings of readouts, which may depend on widths; equal for all encoders."""
+        """Settings of the readouts, the same for all encoders on this dataset."""
         return Terms(self.n_readouts, tuple(self.streams), tuple(self.scalings))
 
     @property
@@ -205,7 +206,7 @@ class Cell:
 
     @property
     def permutation_p_value(self) -> float | None:
-        """P-value under the kernel readouts, or None without a permutation test."""
+        """P-value of the permutation test, or None if there was no test."""
         return self.permutations.get("p_value")
 
     @property
@@ -225,46 +226,46 @@ class Cell:
 
     @property
     def posterior(self) -> np.ndarray:
-        """Posterior over architectures before a label, (n_rows, n_architectures)."""
+        """Posterior over architectures at each step, (n_rows, n_architectures)."""
         return self.source.read().posterior
 
     def kept(self) -> dict[str, object]:
-        """Return all results except the trace, by name."""
+        """Return a dictionary of all results except the trace."""
         names = [f.name for f in fields(self) if f.name not in NOT_IN_JSON]
         return {name: getattr(self, name) for name in names}
 
     def record(self) -> dict[str, object]:
-        """Return all results but the trace, plus derived measures, for JSON."""
+        """Return all results except the trace, plus derived measures, for JSON."""
         saved = ("savings_per_example", "savings_over_labels")
         derived = ("uniform", "per_example", *saved)
         return {**self.kept(), **{name: getattr(self, name) for name in derived}}
 
 
 def score_cell(task: Task, device: str | None = None) -> Cell:
-    """Run a fresh copy of the switcher over the rows in one of the random orders.
+    """Run a copy of the switcher over the rows of a task in the task's order.
 
     Parameters
     ----------
     task : Task
     device : str or None
-        Overrides the switcher's device.
+        Device that overrides the switcher's, or None.
 
     Raises
     ------
     ValueError
-        If the codelength is not finite, if X or y have changed since their digest was
-        computed, or if the fit raises.
+        If the codelength is not finite, or if X or y have changed since their digest
+        was computed. Also if fitting raises it.
     """
     start = time.perf_counter()
     switcher = _switcher_of(task, device)
     rows = draw_order(task.seed, task.order, len(task.y), task.groups)
-    X, y = task.X[rows], task.y[rows]  # copies, safe from changes by other code
+    X, y = task.X[rows], task.y[rows]  # copies that no other code can change
     options = {} if task.groups is None else {"groups": task.groups[rows]}
     task.check_content()
     switcher.fit(X, y, **options)
     seconds = time.perf_counter() - start
     if not np.isfinite(switcher.codelength_):
-        cure = "add DummyReadout(), which gives every class some probability"
+        cure = "add DummyReadout() to readouts, since it gives no class probability 0"
         raise invalid("A codelength", "finite", float(switcher.codelength_), cure)
     trace, mean_posterior = _by_architecture(switcher)
     totals = switcher.readout_codelengths_.tolist()
@@ -309,10 +310,11 @@ def score_cell(task: Task, device: str | None = None) -> Cell:
 def _permuted(
     switcher: MDLReadoutSwitcher, n_permutations: int | None
 ) -> dict[str, float]:
-    """Return the summary of a permutation test, if one was requested."""
+    """Return a summary of a permutation test, or {} if no test was requested."""
     if n_permutations is None:
         return {}
-    test = switcher.permutation_test(n_permutations, shuffled=True)  # by draw_order
+    # draw_order has already shuffled the rows.
+    test = switcher.permutation_test(n_permutations, shuffled=True)
     return {
         "n": float(n_permutations),
         "codelength": test.codelength,
@@ -323,14 +325,14 @@ def _permuted(
 
 @lru_cache(maxsize=8)
 def environment(device: torch.device) -> dict[str, object]:
-    """Describe the environment of this process, which is determined once."""
-    with fixed_arithmetic():  # in the same way as the run
+    """Describe the environment of this process, and cache the result."""
+    with fixed_arithmetic():  # as in the run
         return environment_of(device)
 
 
 def _switcher_of(task: Task, device: str | None) -> Switcher:
     switcher = switcher_of(task)
-    if device is not None and switcher.n_jobs != "processes":  # parts have their own
+    if device is not None and switcher.n_jobs != "processes":  # they choose their own
         switcher.set_params(device=device)
     folder = stem_of(task.dataset, task.encoder, task.order)
     switcher.set_params(store=stored_below(switcher.store, folder))
@@ -340,18 +342,24 @@ def _switcher_of(task: Task, device: str | None) -> Switcher:
 
 
 def _by_architecture(switcher: Switcher) -> tuple[Trace, dict[str, float]]:
-    """Sum the posterior by architecture, and thin the rows of a long posterior."""
+    """Return the trace with the posterior by architecture, and the mean posterior.
+
+    Only some rows of a long posterior are kept.
+    """
     kinds = [readout.architecture for readout in switcher.readouts_]
     names = list(dict.fromkeys(kinds))
-    belongs = np.array([[float(kind == name) for name in names] for kind in kinds])
-    posterior = switcher.posterior_ @ belongs
+    is_of_kind = np.array([[float(kind == name) for name in names] for kind in kinds])
+    posterior = switcher.posterior_ @ is_of_kind
     mean = dict(zip(names, posterior.mean(0).tolist(), strict=True))
     steps = kept_steps(len(posterior))
     return Trace(np.array(switcher.codelengths_), steps, posterior[steps]), mean
 
 
 def kept_steps(n_samples: int) -> np.ndarray:
-    """Choose rows of a posterior, denser at the start, including the first and last."""
+    """Choose rows of a posterior to keep, denser at the start.
+
+    The first and last rows are always kept.
+    """
     if n_samples <= KEPT_ROWS:
         return np.arange(n_samples)
     half = KEPT_ROWS // 2

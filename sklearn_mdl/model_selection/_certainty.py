@@ -1,20 +1,20 @@
-"""Variation of the codelengths of a dataset over fresh draws of equal size.
+"""Variation of codelengths over fresh draws of the same number of rows.
 
-Both rows and orders are treated as samples. The losses of two encoders on the same row
-are paired. Prequential losses are dependent in two ways:
+Both rows and orders are treated as samples. Encoders are compared by their differences
+in loss on the same rows. Prequential losses are dependent in two ways:
 
 * Neighbouring rows share training rows and lie on the same learning curve. So the
   stream is cut into blocks, without splitting groups. The variance is estimated from
   differences between neighbouring blocks, which slow trends do not affect (von Neumann,
   1941).
 * All losses of a draw depend on which rows were learned. Resampling losses cannot
-  reveal this variation, but disjoint draws can: standard deviations over them are up
-  to ``TRAINING`` times as large (``python -m benchmarks certainty spread``).
+  reveal this variation, but disjoint draws can. Standard deviations over disjoint draws
+  are up to ``TRAINING`` times as large (``python -m benchmarks certainty spread``).
 
-With several orders, the variance over rows is the mean of what each order gives, and
-the variance of the mean over orders is added. The losses of an example averaged over
-orders would vary less, but disjoint draws do not: what averages out there is how the
-other rows were learned.
+With several orders, the variance over rows is estimated in each order and averaged.
+Then the variance of the mean over orders is added. If each example's losses were first
+averaged over orders, the estimated variance would be too small, because disjoint draws
+vary as much as before.
 """
 
 from __future__ import annotations
@@ -34,32 +34,32 @@ from sklearn_mdl.ranking import shares_best
 Floats = NDArray[np.float64]
 Columns = int | slice | list[int] | NDArray[np.intp]
 
-N_BLOCKS = 50  # blocks of a stream, or up to twice as many
-TRAINING = 1.35  # from draws of caltech101, cifar10 and gtsrb
+N_BLOCKS = 50  # least number of blocks, unless a stream has fewer rows or groups
+TRAINING = 1.35  # measured on draws of caltech101, cifar10 and gtsrb
 N_DRAWS = 1000
-MOST_TIMES = 100  # times the given labels; larger numbers are reported as infinity
-# Below 20 pairs of blocks there are fewer than 40 rows or groups. The growth of a
-# difference would then be a mean over fewer than 20 losses from the steep start of the
-# curves, so its error would be about as large as itself.
+MOST_TIMES = 100  # more labels than this multiple of those given count as infinity
+# With fewer than 20 pairs of blocks there are fewer than 40 rows or groups. The growth
+# of a difference would then be estimated from fewer than 20 losses at the steep start
+# of the curves. Its error would be as large as the estimate.
 MIN_PAIRS = 20
 
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Codelengths of encoders on a dataset, and their variation.
+    """Codelengths of all encoders on a dataset, and how much they vary.
 
     Attributes
     ----------
     codelengths : ndarray of shape (n_encoders,)
         Means over orders, in nats.
     contrasts : ndarray of shape (n_orders, n_pairs, n_encoders)
-        Differences between neighbouring blocks of rows in each order, scaled so that
-        the sum of their squares is the variance of a codelength over draws of rows. NaN
+        Scaled differences between neighbouring blocks of rows in each order. The sum of
+        their squares estimates the variance of a codelength over draws of rows. NaN
         without traces.
     by_order : ndarray of shape (n_orders, n_encoders)
-        Codelengths minus their means, in nats.
+        Codelength in each order minus the mean over orders, in nats.
     rates : ndarray of shape (n_encoders,)
-        Nats per label in the second half of the stream.
+        Mean nats per label in the second half of the stream.
     n_samples : int
     """
 
@@ -70,10 +70,10 @@ class Sample:
     n_samples: int
 
     def variance(self, first: Columns, second: Columns) -> tuple[Floats, Floats]:
-        """Return the variances of differences and their degrees of freedom.
+        """Return the variance of each difference, and its degrees of freedom.
 
-        The variances of rows and orders add up. Degrees of freedom follow Welch and
-        Satterthwaite.
+        The variance is the sum of the variances over rows and over orders. Degrees of
+        freedom follow Welch and Satterthwaite.
         """
         contrasts = self.contrasts[..., first] - self.contrasts[..., second]
         rows = (contrasts**2).sum((0, 1))
@@ -83,23 +83,23 @@ class Sample:
         by_order = self.by_order[:, first] - self.by_order[:, second]
         orders = (by_order**2).sum(0) / (n_orders * (n_orders - 1))
         parts = rows**2 / n_pairs + orders**2 / (n_orders - 1)
-        one, total = np.ones_like(parts), rows + orders
-        return total, np.divide(total**2, parts, out=one, where=parts > 0)
+        ones, total = np.ones_like(parts), rows + orders
+        return total, np.divide(total**2, parts, out=ones, where=parts > 0)
 
     def half_width(self, first: Columns, second: Columns, alpha: ArrayLike) -> Floats:
-        """Return half-widths of Student intervals of level ``1 - alpha``."""
+        """Return half the width of each Student interval of level ``1 - alpha``."""
         variance, freedom = self.variance(first, second)
         half: Floats = t.isf(np.asarray(alpha) / 2, freedom) * np.sqrt(variance)
         return half
 
     def least_significant(self, alpha: float) -> Floats:
-        """Return the smallest significant differences, (n_encoders, n_encoders).
+        """Return each pair's smallest significant difference, (n_encoders, n_encoders).
 
         Each pair is compared by Student's test, at its level in Holm's procedure over
         all pairs. So the probability of any false claim is at most `alpha`.
         """
-        found = np.zeros((len(self.codelengths),) * 2)
-        first, second = np.triu_indices_from(found, 1)
+        least = np.zeros((len(self.codelengths),) * 2)
+        first, second = np.triu_indices_from(least, 1)
         variance, freedom = self.variance(first, second)
         sizes = np.abs(self.codelengths[first] - self.codelengths[second])
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -109,36 +109,39 @@ class Sample:
         is_over = np.logical_or.accumulate(~(p_values[order] * n_left <= alpha))
         n_left[is_over] = n_left[is_over].max(initial=1)
         pairs = first[order], second[order]
-        found[pairs] = found[pairs[::-1]] = self.half_width(*pairs, alpha / n_left)
-        return found
+        least[pairs] = least[pairs[::-1]] = self.half_width(*pairs, alpha / n_left)
+        return least
 
     def draws(self, rng: np.random.Generator) -> Floats:
-        """Draw codelengths of fresh labels, (n_draws, n_encoders).
+        """Simulate codelengths on fresh draws of rows, (n_draws, n_encoders).
 
-        Draws are from Student's distributions, jointly over encoders. So variation that
-        two encoders share cancels in their difference.
+        Student distributions are sampled jointly for all encoders. So the variation
+        that two encoders share cancels in their difference.
         """
         n_orders = len(self.by_order)
         n_pairs, n_encoders = self.contrasts.shape[1:]
         contrasts = self.contrasts.reshape(-1, n_encoders)
-        found: Floats = self.codelengths + _student(rng, contrasts, n_pairs)
+        draws: Floats = self.codelengths + _student(rng, contrasts, n_pairs)
         if n_orders > 1:
             by_order = self.by_order / math.sqrt(n_orders * (n_orders - 1))
-            found += _student(rng, by_order, n_orders - 1)
-        return found
+            draws += _student(rng, by_order, n_orders - 1)
+        return draws
 
     def more_labels(self, winner: int, rival: int, tail: float) -> float:
-        """Count the labels after which a rival is best only with probability `tail`.
+        """Estimate how many further labels reduce a rival's probability to `tail`.
 
-        The margin ``D`` is assumed to grow at the rate ``r`` of the second half. Its
-        standard deviation ``s`` grows as the square root of the number of labels. So
-        ``x`` times as many labels suffice if ``D + r n (x - 1) >= z s sqrt(x)``.
+        This is the probability that the rival is better than the winner. The winner's
+        margin ``D`` is assumed to grow by ``r`` nats per label, as in the second half.
+        Its standard deviation ``s`` is assumed to grow as the square root of the number
+        of labels. So ``x`` times as many labels suffice if
+        ``D + r n (x - 1) >= z s sqrt(x)``.
 
         Returns
         -------
         more : float
-            0 if the given labels suffice, infinity if `MOST_TIMES` as many do not, and
-            NaN if the variation is unknown or there are too few rows to tell.
+            0 if the given labels suffice, and infinity if `MOST_TIMES` times as many do
+            not. NaN if the variation is unknown or there are too few rows for an
+            estimate.
         """
         n = self.n_samples
         variance, freedom = self.variance(winner, rival)
@@ -158,19 +161,19 @@ class Sample:
 
 
 def _student(rng: np.random.Generator, rows: Floats, freedom: int) -> Floats:
-    """Draw random sums of rows (n, K) with the tails of Student's distribution.
+    """Draw random combinations of rows (n, K) that follow Student's distribution.
 
-    NaN without degrees of freedom.
+    Return NaN without degrees of freedom.
     """
     if not freedom:
         return np.full((N_DRAWS, rows.shape[1]), np.nan)
     scale = np.sqrt(rng.chisquare(freedom, (N_DRAWS, 1)) / freedom)
-    found: Floats = rng.standard_normal((N_DRAWS, len(rows))) / scale @ rows
-    return found
+    draws: Floats = rng.standard_normal((N_DRAWS, len(rows))) / scale @ rows
+    return draws
 
 
 def sample_of(encoders: Sequence[Sequence[Cell]]) -> Sample:
-    """Read the losses of all cells of a dataset, by encoder and order."""
+    """Return a dataset's codelengths and their variation, from each encoder's cells."""
     first = encoders[0][0]
     totals = np.array([[cell.codelength for cell in cells] for cells in encoders]).T
     mean = totals.mean(0)
@@ -189,7 +192,7 @@ def sample_of(encoders: Sequence[Sequence[Cell]]) -> Sample:
             for k, units in enumerate(map(_by_group, cells, losses)):
                 blocks = units[:n_used].reshape(n_pairs, 2, length).sum(-1)
                 contrasts[k, :, e] = scale * (blocks[:, 0] - blocks[:, 1])
-    except FileNotFoundError:  # without traces the variation over rows is unknown
+    except FileNotFoundError:  # traces or groups are missing
         contrasts[:], rates[:] = np.nan, np.nan
     return Sample(mean, contrasts, totals - mean, rates, n)
 
@@ -200,12 +203,12 @@ def _by_group(cell: Cell, losses: Floats) -> Floats:
     Raises
     ------
     FileNotFoundError
-        If groups are unknown because results were read from files.
+        If rows have groups but the cell comes from a file, which does not store groups.
     """
     groups = cell.groups
     if groups is None and "groups" in (cell.data or {}):
         raise FileNotFoundError(
-            "Intervals need the groups of rows, but none were saved; fit again"
+            "Intervals need the groups of rows, but files do not store them; fit again"
         )
     if groups is None:
         return losses
@@ -216,7 +219,7 @@ def _by_group(cell: Cell, losses: Floats) -> Floats:
 
 
 def chances_of_best(scores: Floats) -> Floats:
-    """Return the share of draws in which each encoder has the lowest score.
+    """Return, for each encoder, the share of draws in which its score is lowest.
 
     Scores are of shape (n_draws, n_encoders). The shares are NaN if a score is NaN
     because traces are missing.

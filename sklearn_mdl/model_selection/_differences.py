@@ -1,4 +1,4 @@
-"""Results over orders: spread, paired differences, readouts and extrapolations."""
+"""Spread over orders, paired differences, preferred readouts and extrapolations."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from sklearn_mdl.ranking import Floats, NamedResult, Pairs, check_fraction
 
 @dataclass(frozen=True, eq=False, repr=False)
 class OrderSpread(NamedResult):
-    """Codelengths over orders.
+    """Mean and standard deviation of codelengths over orders.
 
     Attributes
     ----------
     mean : ndarray of shape (n_datasets, n_encoders)
         Mean codelength, in nats.
     std : ndarray of shape (n_datasets, n_encoders)
-        Standard deviation over orders (not of their mean), in nats, or NaN for a single
+        Standard deviation over orders (not of their mean), in nats. NaN for a single
         order.
     n_orders : int
-        Largest number of orders of any encoder.
+        Largest number of orders in which an encoder was scored.
     """
 
     mean: Floats
@@ -47,21 +47,21 @@ class OrderSpread(NamedResult):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PairedDifferences(NamedResult):
-    """Differences of codelengths of pairs of encoders.
+    """Differences between the codelengths of two encoders, for several pairs.
 
     Attributes
     ----------
     pairs : ndarray of shape (n_pairs, 2)
-        First and second encoder of each pair, as columns of the table.
+        Indices of the first and second encoder of each pair.
     mean : ndarray of shape (n_pairs, n_datasets)
-        Mean over orders of first minus second, in nats (negative if the first encoder
-        has the shorter code).
+        Mean over orders of first minus second, in nats. Negative if the first encoder
+        has the shorter code.
     std : ndarray of shape (n_pairs, n_datasets)
-        Standard deviation over the orders that all encoders share, or NaN for a single
+        Standard deviation over the orders that all encoders share. NaN for a single
         order.
     error : ndarray of shape (n_pairs, n_datasets)
-        Standard error of the mean, treating rows and orders as samples, or NaN if
-        traces of cells are missing.
+        Standard error of the mean, treating rows and orders as samples. NaN if traces
+        of cells are missing.
     lower, upper : ndarray of shape (n_pairs, n_datasets)
         Bounds of a confidence interval for the mean difference over fresh draws of
         equal size.
@@ -91,12 +91,14 @@ class PairedDifferences(NamedResult):
 
 @dataclass(frozen=True, repr=False)
 class PreferredReadouts(NamedResult, Sequence[list[str]]):
-    """Architectures with the largest mean posterior, a list for each dataset.
+    """The architecture with the largest mean posterior for each dataset and encoder.
+
+    This is a sequence with one list for each dataset.
 
     Attributes
     ----------
     readouts : list of list of str
-        By dataset and encoder.
+        Architecture for each dataset and encoder.
     """
 
     readouts: list[list[str]]
@@ -106,7 +108,7 @@ class PreferredReadouts(NamedResult, Sequence[list[str]]):
     @overload
     def __getitem__(self, place: slice) -> list[list[str]]: ...
     def __getitem__(self, place: int | slice) -> list[str] | list[list[str]]:
-        """Return the architectures on a dataset, by encoder."""
+        """Return the architecture for each encoder on a dataset."""
         return self.readouts[place]
 
     def __len__(self) -> int:
@@ -122,24 +124,24 @@ class PreferredReadouts(NamedResult, Sequence[list[str]]):
         }
 
 
-FORESEEABLE = 2  # times the given labels; predictions beyond that are guesses
+FORESEEABLE = 2  # predictions beyond this multiple of the given labels are guesses
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Extrapolations(NamedResult):
-    """Predicted codelengths of more labels, by dataset and encoder.
+    """Predicted codelengths with more labels, for each dataset and encoder.
 
     Attributes
     ----------
     n : int
-        Number of labels of each dataset, including those given.
+        Number of labels for which codelengths are predicted, including those given.
     values, lower, upper : ndarray of shape (n_datasets, n_encoders)
         Codelengths of `n` labels in nats, and their intervals.
     margins, margins_lower, margins_upper : ndarray of shape (n_datasets, n_encoders)
-        Predicted codelengths minus the prediction for `best`, which has the shortest
-        code so far. An encoder with a negative margin would overtake it.
+        Predicted codelengths minus the prediction for `best`, and their intervals. An
+        encoder with a negative margin would overtake `best`.
     best : ndarray of int of shape (n_datasets,)
-        Column of the encoder with the shortest code of the given labels.
+        Index of the encoder with the shortest code for the given labels.
     level : float
         Level of each interval.
     n_given : ndarray of int of shape (n_datasets,)
@@ -163,26 +165,26 @@ class Extrapolations(NamedResult):
         return is_narrow(self.values, self.lower, self.upper)
 
     def sentences(self) -> list[str]:
-        """Return a sentence per dataset on which encoder would have the shortest code.
+        """Return a sentence for each dataset on the encoder with the shortest code.
 
-        Beyond twice the number of given labels, the sentence is marked as a guess,
-        since flat curves may start to fall and falling curves may flatten.
+        If `n` is more than twice the number of given labels, the sentence is marked as
+        a guess, since flat curves may start to fall and falling curves may flatten.
         """
         return [
-            self._sentence(d) + ", at a guess" * bool(self.n > FORESEEABLE * n_given)
+            self._sentence(d) + " (a guess)" * bool(self.n > FORESEEABLE * n_given)
             for d, n_given in enumerate(self.n_given)
         ]
 
     def _sentence(self, d: int) -> str:
         (dataset,), (first,) = self._datasets([d]), self._encoders([self.best[d]])
-        start = f"{dataset}: with {self.n:,} labels"
+        start = f"{dataset}: with {self.n:,} labels,"
         lower, upper = self.margins_lower[d], self.margins_upper[d]
         overtaking = np.flatnonzero(upper < 0)
         unclear = np.flatnonzero((lower < 0) & (upper >= 0))
         if len(overtaking):
             e = overtaking[np.argmin(self.margins[d, overtaking])]
             return (
-                f"{start} {self._encoders([e])[0]} would overtake {first}, by "
+                f"{start} {self._encoders([e])[0]} would overtake {first} by "
                 f"{-upper[e]:.3g} to {-lower[e]:.3g} nats"
             )
         if len(unclear):
@@ -201,13 +203,13 @@ def extrapolations(
     """Predict codelengths of ``n`` labels from losses (n_encoders, n_orders, N)."""
     curves = list(curves)
     n_given = np.array([losses.shape[-1] for losses in curves])
-    found = [extrapolate(losses, n, level=level) for losses in curves]
+    predicted = [extrapolate(losses, n, level=level) for losses in curves]
     differences = [
-        [one.difference(e, int(first)) for e in range(len(one.values))]
-        for one, first in zip(found, best, strict=True)
+        [dataset.difference(e, int(first)) for e in range(len(dataset.values))]
+        for dataset, first in zip(predicted, best, strict=True)
     ]
-    table = np.array(differences).reshape(len(found), -1, 3)
-    bounds = [(one.values, one.lower, one.upper) for one in found]
+    table = np.array(differences).reshape(len(predicted), -1, 3)
+    bounds = [(dataset.values, dataset.lower, dataset.upper) for dataset in predicted]
     values, lower, upper = map(np.array, zip(*bounds, strict=True))
     margins, below, above = np.moveaxis(table, -1, 0)
     return Extrapolations(
@@ -224,7 +226,8 @@ def order_spread(codelengths: ArrayLike) -> OrderSpread:
     Parameters
     ----------
     codelengths : array-like of shape (n_datasets, n_encoders, n_orders)
-        In nats, for at least two orders. NaN after the last order of an encoder.
+        Codelengths in nats, in at least two orders. NaN for orders that were not
+        scored.
 
     Raises
     ------
@@ -239,21 +242,21 @@ def order_spread(codelengths: ArrayLike) -> OrderSpread:
 
 
 def _deviations(table: Floats) -> Floats:
-    """Return standard deviations over existing orders, or NaN for a single order."""
-    found: Floats = table.std(-1, ddof=1)
-    for place in zip(*np.nonzero(np.isnan(found)), strict=True):
-        own = table[place][~np.isnan(table[place])]
-        found[place] = own.std(ddof=1) if len(own) > 1 else np.nan
-    return found
+    """Return standard deviations over the orders scored, or NaN for a single one."""
+    deviations: Floats = table.std(-1, ddof=1)
+    for cell in zip(*np.nonzero(np.isnan(deviations)), strict=True):
+        scored = table[cell][~np.isnan(table[cell])]
+        deviations[cell] = scored.std(ddof=1) if len(scored) > 1 else np.nan
+    return deviations
 
 
 def paired_differences(
     samples: Sequence[Sample], pairs: Pairs, level: float
 ) -> PairedDifferences:
-    """Compare pairs of encoders on the rows and orders that they have in common.
+    """Compare pairs of encoders on the same rows in the same orders.
 
-    The common effect of a row or an order on both encoders cancels in their difference.
-    The interval is a Student-t interval with degrees of freedom by Welch and
+    If a row or an order affects both encoders equally, this effect cancels in their
+    difference. Intervals are Student intervals with degrees of freedom by Welch and
     Satterthwaite.
 
     Parameters

@@ -1,4 +1,4 @@
-"""Elimination, before the ranking, of encoders that lose a race on a dataset."""
+"""Elimination of encoders that lose a race on a dataset, before the ranking."""
 
 from __future__ import annotations
 
@@ -10,40 +10,41 @@ from sklearn_mdl.model_selection._encoding import Failure
 from sklearn_mdl.model_selection._race import EncoderRace
 from sklearn_mdl.model_selection._tasks import Task, draw_order
 
-BLOCK = 16  # labels between two eliminations
+BLOCK = 16  # labels between two checks for encoders that are out
 
 Out = dict[str, dict[str, int]]
 
 
 def eliminated(tasks: Sequence[Task | Failure], alpha: float) -> Out:
-    """Race the encoders of each dataset in its first order.
+    """Race the encoders on each dataset, in its first order.
 
     Parameters
     ----------
     tasks : sequence of Task or Failure
-        Tasks of a ranking. Datasets with groups are not raced.
+        Tasks of a ranking. Encoders are not raced on datasets with groups.
     alpha : float
         Level of each race.
 
     Returns
     -------
     out : dict of str to dict of str to int
-        For each eliminated encoder, the number of labels until elimination, by dataset.
+        For each eliminated encoder, a mapping from datasets to the number of labels
+        after which it was eliminated.
     """
     races: dict[str, list[Task]] = {}
     for task in tasks:
         if isinstance(task, Task) and task.order == 0 and task.groups is None:
             races.setdefault(task.dataset, []).append(task)
     out: Out = {}
-    for dataset, own in races.items():
-        if len(own) > 1:
-            for encoder, n_labels in _raced(own, alpha).items():
+    for dataset, firsts in races.items():
+        if len(firsts) > 1:
+            for encoder, n_labels in _raced(firsts, alpha).items():
                 out.setdefault(encoder, {})[dataset] = n_labels
     return out
 
 
 def _raced(tasks: Sequence[Task], alpha: float) -> dict[str, int]:
-    """Return the number of labels until each encoder is eliminated on a dataset."""
+    """Race encoders on a dataset, and return when each eliminated one was out."""
     first, features = tasks[0], {task.encoder: task.X for task in tasks}
     race = EncoderRace(
         list(features),
@@ -72,15 +73,15 @@ def without(tasks: Sequence[Task | Failure], out: Out) -> list[Task | Failure]:
     kept = [task for task in tasks if task.encoder not in out]
     if tasks and not kept:
         raise ValueError(
-            "At least one encoder must survive every race, but each was eliminated "
-            f"in one ({'; '.join(map(' '.join, out_rows(out)))}); pass eliminate=None, "
-            "or rank the datasets separately"
+            "At least one encoder must survive every race, but each was eliminated on "
+            f"some dataset ({'; '.join(map(' '.join, out_rows(out)))}); pass "
+            "eliminate=None, or rank the datasets separately"
         )
     return kept
 
 
 def out_rows(out: Mapping[str, Mapping[str, int]]) -> list[tuple[str, str]]:
-    """Return eliminated encoders and when they were eliminated, the last one first."""
+    """Return eliminated encoders and when they went out, sorted from last to first."""
     longest = sorted(out, key=lambda encoder: -max(out[encoder].values()))
     return [
         (encoder, "out at " + ", ".join(f"{n} labels on {d}" for d, n in where.items()))
@@ -89,7 +90,7 @@ def out_rows(out: Mapping[str, Mapping[str, int]]) -> list[tuple[str, str]]:
 
 
 def out_text(out: Mapping[str, Mapping[str, int]]) -> str:
-    """Return a table of the eliminated encoders, or nothing if there are none."""
+    """Return a table of the eliminated encoders, or "" if there are none."""
     width = max(map(len, out), default=0)
     lines = [f"  {encoder:{width}}  {text}" for encoder, text in out_rows(out)]
-    return "\n".join(["Eliminated, and not ranked", *lines]) if out else ""
+    return "\n".join(["Eliminated (not ranked)", *lines]) if out else ""

@@ -1,4 +1,4 @@
-"""Datasets and their features by encoder, cached on disk if requested."""
+"""Datasets and each encoder's features, cached on disk if requested."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ from sklearn_mdl.model_selection._given import (
     refuse_arrays,
 )
 
-LONGEST = 300  # maximum number of characters of a message to show
+LONGEST = 300  # maximum number of characters shown of a message
 
 
 class Failure(NamedTuple):
-    """A cell, or an encoder on a dataset, that failed.
+    """The failure of a cell, or of an encoder on a dataset.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class Failure(NamedTuple):
     def of(
         cls, error: BaseException, dataset: str, encoder: str, order: int | None = None
     ) -> Self:
-        """Describe an exception."""
+        """Create a failure from an exception."""
         text = " ".join(f"{type(error).__name__}: {error}".split())
         if len(text) > LONGEST:
             text = f"{text[:LONGEST]} ..."
@@ -75,25 +75,25 @@ class Failure(NamedTuple):
         return cls(dataset, encoder, order, text, details)
 
     def __str__(self) -> str:
-        """Name the cell and the error."""
+        """Return the names of the cell and its error in one line."""
         order = "" if self.order is None else f", order {self.order}"
         return f"{self.encoder!r} on {self.dataset!r}{order} ({self.error})"
 
 
 def listed(failures: Sequence[Failure], n_shown: int = 5) -> str:
-    """List the first failures, and count the others."""
+    """Return the first failures as text, with the number of further ones."""
     text = "; ".join(map(str, failures[:n_shown]))
     more = len(failures) - n_shown
     return f"{text}; and {more} more" if more > 0 else text
 
 
 class Dataset(NamedTuple):
-    """Labels and groups of a dataset, and its features by encoder."""
+    """Labels and groups of a dataset, and its features from each encoder."""
 
-    features: dict[str, np.ndarray | Failure]  # encoder: (n_samples, width)
+    features: dict[str, np.ndarray | Failure]  # keyed by encoder
     labels: np.ndarray
     groups: np.ndarray | None = None
-    is_real: bool = False  # otherwise labels are classes
+    is_real: bool = False  # whether labels are real numbers rather than classes
 
 
 def gather(
@@ -115,60 +115,64 @@ def gather(
     encoders : mapping or None
         ``{name: transformer}``.
     missing : {"raise", "drop"}
-        Whether to raise for a dataset that lacks features of an encoder, or to drop it.
+        Whether to raise for a dataset without features of some encoder, or to drop it.
     cache : FeatureCache or None
         Cache for the features of transformers.
     grouped : bool
-        Whether datasets may have a third part, the groups of their rows.
+        Whether a dataset may have a third part, which gives the group of each row.
     targets : {"classes", "real", "auto"}
         Kind of labels. "auto" treats floats as real numbers unless all are whole, and
-        raises for whole floats with many values.
+        raises for whole floats with many distinct values.
     verbose : int
         If above 0, show a progress bar over images.
 
     Returns
     -------
-    found : dict of str to Dataset
+    gathered : dict of str to Dataset
         If an encoder fails on a dataset, a `Failure` replaces its features.
 
     Raises
     ------
     ValueError
-        If there is nothing to rank, if lengths differ, or if an encoder is missing.
+        If there is nothing to rank, if the number of labels differs from the number of
+        rows, or if an encoder is missing.
     TypeError
         If the arguments are not mappings of these forms.
     """
     refuse_arrays(datasets, encoders)
     checked = checked_datasets(datasets, grouped=grouped)
     transformers = None if encoders is None else checked_encoders(encoders)
-    found = {
+    gathered = {
         name: _gather_one(name, parts, transformers, cache, targets, verbose)
         for name, parts in checked.items()
     }
-    names = list(dict.fromkeys(chain(*(own.features for own in found.values()))))
+    names = list(dict.fromkeys(chain(*(own.features for own in gathered.values()))))
     gaps = {
         name: [e for e in names if e not in dataset.features]
-        for name, dataset in found.items()
+        for name, dataset in gathered.items()
         if len(dataset.features) < len(names)
     }
     if gaps:
         _report_gaps(gaps, missing)
-        found = {name: dataset for name, dataset in found.items() if name not in gaps}
+        gathered = {name: own for name, own in gathered.items() if name not in gaps}
     if not names:
-        raise invalid("encoders", "a mapping with an entry", {}, "write {'raw': None}")
-    if not found:
+        raise invalid("encoders", "a non-empty mapping", {}, "write {'raw': None}")
+    if not gathered:
         raise ValueError(
             f"Ranking needs at least one dataset with all encoders {names}, got none; "
             "add the missing features"
         )
     return {
         name: dataset._replace(features={e: dataset.features[e] for e in names})
-        for name, dataset in found.items()
+        for name, dataset in gathered.items()
     }
 
 
 def _shown(encoder: BaseEstimator) -> BaseEstimator:
-    """Return an encoder of views with a progress bar; return others unchanged."""
+    """Return a copy of an image encoder that shows a progress bar.
+
+    Return any other encoder unchanged.
+    """
     if isinstance(encoder, CachedEncoder):
         return clone(encoder).set_params(encoder__verbose=1)
     is_ours = isinstance(encoder, ViewEncoder)
@@ -187,7 +191,7 @@ def _gather_one(
     given = isinstance(data, Mapping)
     if given == (encoders is not None):
         what = "precomputed features" if given else "data"
-        cure = f'{{{name!r}: (X, y)}} with encoders such as {{"raw": None}}'
+        cure = f'{{{name!r}: (X, y)}} with encoders={{"raw": None}}'
         if given:
             cure = "encoders=None"
         raise ValueError(
@@ -204,10 +208,10 @@ def _gather_one(
         raise invalid(title, f"of shape {labels.shape}", groups.shape, cure)
     if isinstance(data, Mapping):
         check_names(data)
-        found = {e: np.asarray(dense(as_array(X))) for e, X in data.items()}
-        for encoder, X in found.items():
+        features = {e: np.asarray(dense(as_array(X))) for e, X in data.items()}
+        for encoder, X in features.items():
             check_features(X, labels, _title(name, encoder))
-        return Dataset({**found}, labels, groups, is_real)
+        return Dataset({**features}, labels, groups, is_real)
     encoded = {
         e: _encoded((name, e), _shown(t) if verbose > 0 else t, data, labels, cache)
         for e, t in (encoders or {}).items()
@@ -222,7 +226,7 @@ def _encoded(
     labels: np.ndarray,
     cache: FeatureCache | None,
 ) -> np.ndarray | Failure:
-    """Return the features of an encoder or its failure."""
+    """Return an encoder's features of a dataset, or its failure."""
     check = partial(check_features, labels=labels, name=_title(*names))
     given = data if keeps_data(encoder) else protected(data)
     try:
@@ -239,10 +243,10 @@ def _encoded(
 
 
 def protected(data: object) -> object:
-    """Protect data from encoders that would modify it in place.
+    """Return data that encoders cannot modify in place.
 
-    Arrays, including those in lists, become read-only views. Frames and tensors have no
-    such views, so they are copied.
+    Arrays, including those in lists, become read-only views. Data frames, sparse
+    matrices and tensors have no such views, so they are copied.
     """
     if isinstance(data, np.ndarray):
         view = data.view()
@@ -256,10 +260,10 @@ def protected(data: object) -> object:
 
 
 def _owned(features: np.ndarray) -> np.ndarray:
-    """Copy features that the encoder could overwrite by reusing a buffer.
+    """Return features that the encoder cannot overwrite later.
 
-    Features on disk are not copied. Views of the data are read-only, so they need no
-    copy.
+    Features are copied, because the encoder may reuse its output buffer. Memory-mapped
+    and read-only features need no copy.
     """
     if is_mapped(features) or not features.flags.writeable:
         return features
@@ -271,19 +275,20 @@ def _title(dataset: str, encoder: str) -> str:
 
 
 def checked_targets(labels: np.ndarray, name: str, targets: str) -> bool:
-    """Return True for real numbers, False for classes.
+    """Return True if labels are real numbers and False if they are classes.
 
     Parameters
     ----------
     labels : ndarray of shape (n_samples,)
     name : str
+        Name of the labels in errors.
     targets : {"classes", "real", "auto"}
 
     Raises
     ------
     ValueError
-        If labels are neither classes nor finite real numbers or, with "auto", if they
-        are whole floats with so many values that they could be either.
+        If labels are not valid for `targets`. With "auto", also if they are whole
+        floats with so many distinct values that they could be classes or real numbers.
     """
     is_float = labels.dtype.kind == "f"
     finite = np.isfinite(labels) if is_float else np.ones(labels.shape, bool)
@@ -308,7 +313,7 @@ def checked_targets(labels: np.ndarray, name: str, targets: str) -> bool:
         row = int(np.argmin(finite))
         raise ValueError(
             f"Labels must be finite, but {name} holds {labels[row]} in row {row}; "
-            "drop such rows"
+            "drop rows without a finite label"
         )
     if not is_real:
         _check_classes(labels, name)
@@ -323,33 +328,33 @@ def _check_classes(labels: np.ndarray, name: str) -> None:
             f"other values ({' '.join(str(error).split())}); store only numbers or text"
         )
         if labels.dtype.kind == "f":
-            kind = "continuous values; pass an MDLReadoutSwitcherRegressor, or bin them"
+            kind = "continuous values; pass an MDLReadoutSwitcherRegressor or bin them"
         raise ValueError(f"Labels must be classes, but {name} holds {kind}") from error
 
 
 def check_features(X: np.ndarray, labels: np.ndarray, name: str) -> None:
-    """Raise ValueError unless X is a finite table with a row for every label."""
+    """Raise ValueError unless X is a finite 2-D array with a row for every label."""
     if np.ndim(X) != 2 or len(X) != len(labels):
         # NumPy wraps other objects, such as sparse matrices, in an array without axes.
-        found = f"shape {np.shape(X)}" if np.ndim(X) else type(X.item()).__name__
+        given = f"shape {np.shape(X)}" if np.ndim(X) else type(X.item()).__name__
         raise ValueError(
             "Features must be dense, of shape (n_samples, n_features), but "
-            f"{name} gives {found} for {len(labels)} labels; give one row per label"
+            f"{name} gives {given} for {len(labels)} labels; give one row per label"
         )
     try:
         assert_all_finite(X)
     except ValueError as error:
         raise ValueError(
-            f"Features must be finite, but {name} gives NaN or infinity; impute them "
-            "or drop those rows"
+            f"Features must be finite, but {name} gives NaN or infinity; impute these "
+            "values or drop their rows"
         ) from error
 
 
 def _report_gaps(gaps: dict[str, list[str]], missing: str) -> None:
-    text = "; ".join(f"{name!r} lacks {lacking}" for name, lacking in gaps.items())
+    text = ", ".join(f"{name!r} lacks {lacking}" for name, lacking in gaps.items())
     if missing == "raise":
         raise ValueError(
-            "Every dataset must have every encoder, since ranks over unequal sets are "
-            f"meaningless, but {text}; complete the features or pass missing='drop'"
+            "Every dataset must have features of every encoder, but "
+            f"{text}; add these features or pass missing='drop'"
         )
-    warn_caller(f"Dropped datasets without all encoders: {text}")
+    warn_caller(f"Dropped datasets without features of every encoder: {text}")

@@ -1,4 +1,4 @@
-"""Export of the best linear readout to a file or a scikit-learn pipeline."""
+"""Export of the linear readout with the shortest code to a file or a pipeline."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from sklearn_mdl.switcher import MDLReadoutSwitcher
 
 Floats = NDArray[np.float64]
 SCALINGS = ("standard", "centered-unit")
-ARRAYS = "columns", "mean", "deviation", "weights", "intercepts"  # of a file
+ARRAYS = "columns", "mean", "deviation", "weights", "intercepts"  # saved in a file
 SLOPES = (-7.0, 7.0)  # bounds of the log of the probe's slope
-SMALL = 0.25  # factor of distances to the mean; keeps probabilities positive
+SMALL = 0.25  # shrinks rows towards the mean, which keeps probabilities positive
 
 
 @dataclass(frozen=True, eq=False)
 class ExportedProbe:
-    """A linear probe: columns, scaling, weights and an optional threshold.
+    """A linear probe with its scaling, its weights and an optional threshold.
 
     The scores of a row ``x`` are ``weights @ scale(x[columns]) + intercepts``. Their
     softmax gives probabilities.
@@ -46,14 +46,14 @@ class ExportedProbe:
     name : str
         Name of the readout.
     columns : ndarray of shape (d,), int
-        Columns of the features that the probe uses.
+        Indices of the features that the probe uses.
     n_features : int
-        Number of features given.
+        Number of features of a row.
     mean, deviation : ndarray of shape (d,)
-        Columns are centred by the mean, then divided by the deviation.
+        The mean is subtracted from each column, which is then divided by the deviation.
     is_unit : bool
-        Whether scaled rows are divided by their length. If not, they are clipped at six
-        deviations.
+        Whether scaled rows are then divided by their length. If not, they are clipped
+        at six deviations.
     weights : ndarray of shape (n_classes, d)
     intercepts : ndarray of shape (n_classes,)
     classes : ndarray of shape (n_classes,)
@@ -82,8 +82,8 @@ class ExportedProbe:
         """
         d = len(self.columns)
         chosen = [("view", "passthrough", self.columns.tolist())]
-        # Fitting on zeros sets the attributes that scikit-learn checks; the numbers are
-        # set next.
+        # Fitting on zeros sets the attributes that scikit-learn checks. The correct
+        # values then replace the fitted ones.
         select = ColumnTransformer(chosen).fit(np.zeros((2, self.n_features)))
         scaler = StandardScaler().fit(np.zeros((2, d)))
         scaler.mean_, scaler.scale_ = self.mean, self.deviation
@@ -98,11 +98,11 @@ class ExportedProbe:
             weights, intercepts = np.diff(weights, axis=0), np.diff(intercepts)
         linear.coef_, linear.intercept_ = weights, intercepts
         steps = [("view", select), ("scale", scaler), ("limit", limit)]
-        found = Pipeline([*steps, ("linear", linear)])
+        pipeline = Pipeline([*steps, ("linear", linear)])
         if self.threshold is None:
-            return found
+            return pipeline
         fixed = FixedThresholdClassifier(
-            FrozenEstimator(found),
+            FrozenEstimator(pipeline),
             threshold=self.threshold,
             pos_label=self.classes[1],
             response_method="predict_proba",
@@ -111,12 +111,12 @@ class ExportedProbe:
         return fixed.fit(rows, self.classes)
 
     def save(self, path: str | PathLike[str]) -> Path:
-        """Write a ``.safetensors`` file that any program can read.
+        """Write the probe to a ``.safetensors`` file, which any program can read.
 
         Parameters
         ----------
         path : path-like
-            An existing file is replaced as a whole if :meth:`save` wrote it.
+            An existing file is replaced atomically if :meth:`save` wrote it.
 
         Returns
         -------
@@ -125,7 +125,7 @@ class ExportedProbe:
         Raises
         ------
         ValueError
-            If there is a file that :meth:`save` did not write, or if classes are not
+            If the file exists but :meth:`save` did not write it, or if classes are not
             numbers, booleans or text.
         """
         refuse_foreign(Path(path), is_archive)
@@ -159,20 +159,20 @@ class ExportedProbe:
         Raises
         ------
         ValueError
-            If the file is damaged or contains something else.
+            If the file is damaged or does not contain an exported probe.
         """
         arrays, about = read_archive(Path(path), "probe")
         named = {"probe", "n_features", "is_unit", "classes", "threshold"}
         if set(arrays) != set(ARRAYS) or not named <= set(about):
             cure = "call export_probe again"
             raise damaged(path, "an exported probe", "its entries differ", cure)
-        found = cast(dict[str, Any], dict(about))
+        fields = cast(dict[str, Any], dict(about))
         return cls(
-            name=found["probe"],
-            n_features=found["n_features"],
-            is_unit=found["is_unit"],
-            classes=np.array(found["classes"]),
-            threshold=found["threshold"],
+            name=fields["probe"],
+            n_features=fields["n_features"],
+            is_unit=fields["is_unit"],
+            classes=np.array(fields["classes"]),
+            threshold=fields["threshold"],
             **{name: np.array(values) for name, values in arrays.items()},
         )
 
@@ -187,10 +187,10 @@ def export_probe(
     """Export the linear readout with the shortest code as plain weights.
 
     The readout is fitted once more on the same rows in the same order. Its weights are
-    recovered from its scores, up to rounding. For calibration, the readout also uses
-    the variance of each prediction, which a linear probe cannot do. So the probe has
-    the same slope for all rows. The slope is chosen so that probabilities for the given
-    rows are as close as possible to those of the readout.
+    recovered from its scores, up to rounding. To calibrate probabilities, the readout
+    also uses the variance of each prediction, which a linear probe cannot do. The probe
+    multiplies all scores by one slope instead. This slope brings its probabilities for
+    the given rows as close as possible to those of the readout.
 
     Parameters
     ----------
@@ -200,8 +200,8 @@ def export_probe(
         The rows on which the switcher was fitted, in the same order.
     y : array-like of shape (n_samples,)
     threshold : float, default=None
-        Smallest probability at which the second of two classes is predicted, such as
-        the threshold of :func:`~sklearn_mdl.metrics.detection_measures`.
+        Smallest probability at which the second of two classes is predicted. For
+        example, use the one from :func:`~sklearn_mdl.metrics.detection_measures`.
 
     Returns
     -------
@@ -210,7 +210,7 @@ def export_probe(
     Raises
     ------
     ValueError
-        If no readout is a linear kernel, or if rows or threshold are invalid.
+        If no readout is a linear kernel, or if `X`, `y` or `threshold` are invalid.
 
     Examples
     --------
@@ -224,7 +224,7 @@ def export_probe(
     array([0, 0, 0])
     """
     if not isinstance(switcher, MDLReadoutSwitcher):
-        required, cure = "an MDLReadoutSwitcher", "fit one to labels of classes"
+        required, cure = "an MDLReadoutSwitcher", "fit MDLReadoutSwitcher('linear')"
         raise invalid("switcher", required, type(switcher).__name__, cure)
     check_is_fitted(switcher)
     rows, labels = _learned(switcher, X, y)
@@ -232,8 +232,8 @@ def export_probe(
     if threshold is not None and not (len(classes) == 2 and 0 <= threshold <= 1):
         required, cure = "a probability or None", "for example, pass threshold=0.9"
         if len(classes) != 2:
-            required = f"None, since there are {len(classes)} classes and not two"
-            cure = "omit threshold"
+            required = f"None, since there are {len(classes)} classes rather than two"
+            cure = "pass threshold=None"
         raise invalid("threshold", required, threshold, cure)
     place = _best_linear(switcher)
     readout = switcher.readouts_[place]
@@ -243,11 +243,11 @@ def export_probe(
         columns = np.array(readout.places(n_features))
         readout = readout.inner
     own = rows[:, columns]
-    alone = KernelReadout(**cast(KernelReadout, readout).get_params())
-    alone.set_params(batch_size=len(own)).partial_fit(own, labels, classes=classes)
-    is_unit = alone.scaling == "centered-unit"
-    mean, deviation = _statistics(own, is_unit, alone.max_exact)
-    weights, intercepts = _weights(alone, own, mean, deviation, is_unit)
+    refitted = KernelReadout(**cast(KernelReadout, readout).get_params())
+    refitted.set_params(batch_size=len(own)).partial_fit(own, labels, classes=classes)
+    is_unit = refitted.scaling == "centered-unit"
+    mean, deviation = _statistics(own, is_unit, refitted.max_exact)
+    weights, intercepts = _weights(refitted, own, mean, deviation, is_unit)
     probe = ExportedProbe(
         name=switcher.readout_names_[place],
         columns=columns,
@@ -260,17 +260,17 @@ def export_probe(
         classes=classes,
         threshold=None if threshold is None else float(threshold),
     )
-    return _calibrated(probe, alone, rows)
+    return _calibrated(probe, refitted, rows)
 
 
 def _learned(
     switcher: MDLReadoutSwitcher, X: ArrayLike, y: ArrayLike
 ) -> tuple[Floats, NDArray[Any]]:
-    """Return rows and labels in the order in which they were learned."""
+    """Return the rows and labels in the order in which the switcher learned them."""
     rows, labels = np.asarray(dense(as_array(X)), np.float64), np.asarray(as_labels(y))
     n, n_features = switcher.n_samples_seen_, switcher.n_features_in_
     if rows.shape != (n, n_features) or labels.shape != (n,):
-        required = f"the {n} rows of {n_features} features of the fit"
+        required = f"the {n} rows with {n_features} features passed to fit"
         raise invalid("X and y", required, rows.shape, "pass the X and y of fit")
     first = getattr(switcher, "order_", np.arange(0))
     order = np.concatenate([first, np.arange(len(first), n)])
@@ -280,9 +280,9 @@ def _learned(
     is_same &= labels == switcher.classes_[run.labels[:n].cpu().numpy()]
     if not is_same.all():
         raise ValueError(
-            "X and y must be the rows and labels that were learned, in the order given "
-            f"to the switcher, but row {order[np.argmin(is_same)]} differs; pass the "
-            "X and y of fit"
+            "X and y must be the rows and labels that the switcher learned, in the "
+            f"order given to fit, but row {order[np.argmin(is_same)]} differs; pass "
+            "the X and y of fit"
         )
     return rows, labels
 
@@ -290,15 +290,15 @@ def _learned(
 def _calibrated(
     probe: ExportedProbe, readout: KernelReadout, rows: Floats
 ) -> ExportedProbe:
-    """Return a probe of plain scores with the slope and intercepts of a readout."""
+    """Return a probe with weights and intercepts that fit a readout's probabilities."""
     raw = replace(probe, threshold=None).pipeline()[:-1].transform(rows)
     scores = raw @ probe.weights.T + probe.intercepts
     own = rows[:, probe.columns]
-    wanted, (_, prior) = readout.predict_proba(own), readout.uncalibrated_scores(own)
+    target, (_, prior) = readout.predict_proba(own), readout.uncalibrated_scores(own)
 
     def cost(log_slope: float) -> float:
         logits = log_softmax(np.exp(log_slope) * scores + prior, axis=1)
-        return -float((wanted * logits).sum())
+        return -float((target * logits).sum())
 
     slope = np.exp(minimize_scalar(cost, bounds=SLOPES, method="bounded").x)
     intercepts = slope * probe.intercepts + prior
@@ -306,10 +306,10 @@ def _calibrated(
 
 
 def _best_linear(switcher: MDLReadoutSwitcher) -> int:
-    """Return the position of the linear kernel with the shortest code."""
+    """Return the index of the linear kernel with the shortest code."""
     costs = switcher.readout_codelengths_
     inner = [r.inner if isinstance(r, ViewSettings) else r for r in switcher.readouts_]
-    places = [
+    candidates = [
         place
         for place, readout in enumerate(inner)
         if getattr(readout, "kernel", None) == "linear"
@@ -317,20 +317,20 @@ def _best_linear(switcher: MDLReadoutSwitcher) -> int:
         and not readout.memory.forgets
         and switcher.retired_at_[place] < 0
     ]
-    if not places:
+    if not candidates:
         required = "a list with a linear kernel that keeps all rows and has not retired"
         cure = 'fit with readouts="linear", or view_readouts(columns, "linear")'
         raise invalid("readouts", required, switcher.readout_names_, cure)
-    return min(places, key=lambda place: float(costs[place]))
+    return min(candidates, key=lambda place: float(costs[place]))
 
 
 def _statistics(
     rows: Floats, is_unit: bool, max_exact: int | None
 ) -> tuple[Floats, Floats]:
-    """Return the means and deviations that the readout uses at the end."""
+    """Return the means and deviations that the readout uses after the last row."""
     n_known = last_refresh(min(len(rows), max_exact or len(rows)))
     if not n_known:
-        raise invalid("X", "at least 8 rows", len(rows), "fit to more rows")
+        raise invalid("The number of rows", "at least 8", len(rows), "fit more rows")
     running = RunningStandardizer(rows.shape[1])
     running.update(rows[:n_known])
     scaling = running.scaling()
@@ -343,8 +343,9 @@ def _weights(
 ) -> tuple[Floats, Floats]:
     """Return weights (C, d) and intercepts (C,) for scaled rows.
 
-    Scores are linear in scaled rows, and the weights are linear combinations of rows.
-    So the least-squares solution with the smallest norm is exact.
+    Scores are linear in the scaled rows, and the readout's weights are linear
+    combinations of these rows. So the least-squares solution with the smallest norm is
+    exact.
     """
     near = rows if is_unit else mean + SMALL * (rows - mean)
     scaled = (near - mean) / deviation
@@ -353,9 +354,9 @@ def _weights(
         scaled /= np.where(lengths > 0, lengths, 1.0)
     else:
         np.clip(scaled, -REACH, REACH, out=scaled)
-    # Use opposite rows, since the mean itself may have no direction due to rounding.
+    # Average scores of opposite rows, since a row at the mean cannot be normalised.
     both = near, 2 * mean - near
     (scores, _), (opposite, _) = map(readout.uncalibrated_scores, both)
     at_mean = (0.5 * (scores + opposite)).mean(0)
-    found, *_ = np.linalg.lstsq(scaled, scores - at_mean, rcond=1e-10)
-    return found.T, at_mean
+    weights, *_ = np.linalg.lstsq(scaled, scores - at_mean, rcond=1e-10)
+    return weights.T, at_mean

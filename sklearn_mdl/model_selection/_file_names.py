@@ -1,4 +1,4 @@
-"""File names derived from user-given names."""
+"""File names made from names that the user chose."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 
 DIGITS = 20  # hexadecimal digits of a digest in a file name
-LONGEST = 100  # bytes of a user's name in a file name
+LONGEST = 100  # maximum number of bytes of a user's name in a file name
 
 
 def _plain(name: str, longest: int = LONGEST) -> str:
@@ -17,7 +17,7 @@ def _plain(name: str, longest: int = LONGEST) -> str:
 
 
 def file_stems(names: Iterable[str]) -> list[str]:
-    """Return file names that differ even if case is ignored."""
+    """Return a file name for each name; no two are equal even if case is ignored."""
     stems: list[str] = []
     for name in names:
         stem = _plain(name)

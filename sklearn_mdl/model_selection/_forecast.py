@@ -1,4 +1,4 @@
-"""Forecast of the cells, memory and time of a ranking, from a short trial."""
+"""Forecast of a ranking's time and memory, from short trials of its cells."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from sklearn_mdl.switcher import (
     batch_sizes,
 )
 
-WARM, TIMED = 2, 4  # minibatches of a trial
-START_SECONDS = 3.0  # for a worker process to import torch and scikit-learn
-FEW_ROWS = 2048  # up to here, a trial predicts kernels within a factor of 3
-FEW_NUMBERS = 2**24  # total size of features, in numbers, that takes little memory
+WARM, TIMED = 2, 4  # minibatches of a trial: first the warm-up, then the timed ones
+START_SECONDS = 3.0  # time a worker process takes to import torch and scikit-learn
+FEW_ROWS = 2048  # for fewer rows, a trial predicts kernels' time within a factor of 3
+FEW_NUMBERS = 2**24  # features with fewer numbers in total take little memory
 OURS = {
     *(MDLReadoutSwitcher, MDLReadoutSwitcherRegressor, readouts.KNeighborsReadout),
     *(readouts.DummyReadout, readouts.DummyReadoutRegressor),
@@ -37,20 +37,21 @@ OURS = {
 
 @dataclass(frozen=True)
 class ForecastRow:
-    """Forecast of the cells of an encoder on a dataset.
+    """Forecast for the cells of one encoder on one dataset.
 
     Attributes
     ----------
     dataset, encoder : str
     n_samples, n_features, n_classes : int
     n_cells : int
-        Number of orders.
+        Number of cells, one for each order.
     n_done : int
-        Number of orders already scored.
+        Number of cells already scored.
     seconds : float
         Time for one cell, estimated from its first minibatches.
     bytes : int
-        Memory for one cell: rows, losses, posterior and the state of the readouts.
+        Memory for one cell, which holds rows, losses, the posterior and the readouts'
+        state.
     """
 
     dataset: str
@@ -66,12 +67,12 @@ class ForecastRow:
 
 @dataclass(frozen=True)
 class Forecast:
-    """Cells, time and memory of a ranking that has not run yet.
+    """Forecast of the cells, time and memory of a ranking.
 
     Attributes
     ----------
     rows : list of ForecastRow
-        One for each encoder on each dataset.
+        One row for each encoder on each dataset.
     n_jobs : int
         Number of cells scored in parallel.
     """
@@ -81,42 +82,42 @@ class Forecast:
 
     @property
     def n_missing(self) -> int:
-        """Number of cells to run."""
+        """Number of cells that are not scored yet."""
         return sum(row.n_cells - row.n_done for row in self.rows)
 
     @property
     def seconds(self) -> float:
-        """Time for the missing cells if work is spread evenly over jobs."""
+        """Time in seconds for the missing cells, with work spread evenly over jobs."""
         total = sum((row.n_cells - row.n_done) * row.seconds for row in self.rows)
         return total / self.n_jobs
 
     @property
     def bytes(self) -> int:
-        """Memory of the largest cells that may run in parallel."""
+        """Memory in bytes if the largest missing cells run in parallel."""
         missing = [r.bytes for r in self.rows for _ in range(r.n_cells - r.n_done)]
         return sum(sorted(missing, reverse=True)[: self.n_jobs])
 
     def __str__(self) -> str:
-        """List the cells with their total time and memory."""
-        head = ["dataset", "encoder", "shape", "classes", "cells", "there"]
+        """Return a table of the cells, and their total time and memory."""
+        head = ["dataset", "encoder", "shape", "classes", "cells", "done"]
         table = Table([*head, "time", "memory"], list(map(_texts, self.rows)), n_left=2)
         return (
             f"{table.to_text()}\n"
             f"{self.n_missing} cells to run, {self.n_jobs} in parallel: about "
-            f"{duration_text(self.seconds)} and {size_text(self.bytes)}, estimated "
-            f"from {WARM + TIMED} minibatches of each kind of cell"
+            f"{duration_text(self.seconds)} and {size_text(self.bytes)} (estimated "
+            f"from {WARM + TIMED} minibatches of each kind of cell)"
         )
 
 
 def forecast(
     tasks: Sequence[Task], *, n_jobs: int | None, store: CellStore | None
 ) -> Forecast:
-    """Time each kind of cell on its first minibatches and add up the results.
+    """Forecast a ranking by timing each kind of cell on its first minibatches.
 
     Parameters
     ----------
     tasks : sequence of Task
-        All orders of an encoder on a dataset are adjacent.
+        All orders of an encoder on a dataset must be adjacent.
     n_jobs : int or None
     store : CellStore or None
         Store with the cells already scored.
@@ -133,32 +134,31 @@ def forecast(
         n_done = sum(_is_kept(store, task) for task in orders)
         if kind not in tried and n_done < len(orders):
             tried[kind] = _trial(orders[0])
-        per_row, kept, state = tried.get(kind, (0.0, 0, 0))
+        per_row, row_bytes, state = tried.get(kind, (0.0, 0, 0))
         counts = n, *kind[:2], len(orders), n_done
-        rows.append(ForecastRow(*names, *counts, n * per_row, n * kept + state))
+        rows.append(ForecastRow(*names, *counts, n * per_row, n * row_bytes + state))
     return Forecast(rows, min(effective_n_jobs(n_jobs), max(1, len(tasks))))
 
 
 def shortest_cell(tasks: Sequence[Task]) -> tuple[Task, float]:
-    """Return the smallest cell and its time, in seconds, as estimated in a trial."""
-    task = min(tasks, key=lambda one: one.X.size)
+    """Return the smallest cell, and its time in seconds estimated from a trial."""
+    task = min(tasks, key=lambda task: task.X.size)
     per_row, _, _ = _trial(task)
     return task, per_row * len(task.y)
 
 
 def jobs_for(tasks: Sequence[Task], n_jobs: int | None) -> int | None:
-    """Return 1 if all cells take less time than starting workers.
+    """Return 1 if all cells together take less time than starting worker processes.
 
     If cells are few and small, the time is estimated from a trial on the largest cell.
-    Cells with user-defined classifiers are not tried, since they could crash this
-    process.
+    There is no trial of user-defined classifiers, since they could crash this process.
 
     Parameters
     ----------
     tasks : sequence of Task
     n_jobs : int or None
-        Number of jobs, returned unchanged for backends other than joblib's own, or if
-        cells take longer.
+        Number of jobs. It is returned unchanged if cells take longer, or if joblib's
+        backend is not ``"loky"``.
     """
     backend = type(get_active_backend()[0]).__name__
     if backend != "LokyBackend" or effective_n_jobs(n_jobs) == 1:
@@ -177,14 +177,14 @@ def jobs_for(tasks: Sequence[Task], n_jobs: int | None) -> int | None:
 
 
 def _is_short_and_ours(task: Task) -> bool:
-    """Return True if a cell has few rows and only runs built-in code in one process."""
+    """Return True if a cell is short and only runs built-in code in one process."""
     if len(task.y) > FEW_ROWS or task.n_permutations is not None:
         return False
     switcher = switcher_of(task)
     if type(switcher) not in OURS or switcher.n_jobs == "processes":
         return False
-    given = switcher.readouts
-    members = given if isinstance(given, list | tuple) else [given]
+    listed = switcher.readouts
+    members = listed if isinstance(listed, list | tuple) else [listed]
     kinds = {type(readout) for readout in members}
     return kinds <= OURS and resolve_device(task.device).type == "cpu"
 
@@ -192,14 +192,17 @@ def _is_short_and_ours(task: Task) -> bool:
 def _is_kept(store: CellStore | None, task: Task) -> bool:
     try:
         return store is not None and store.load(task) is not None
-    except OSError:  # its file name is a directory; fit reports this failure
+    except OSError:  # a directory has the file's name; fit reports this failure
         return False
 
 
 def _trial(task: Task) -> tuple[float, int, int]:
-    """Time a run over the first minibatches, after a warm-up."""
-    apart = {"store": "memory", "checkpoint": None, "n_jobs": None, "verbose": 0}
-    switcher = switcher_of(task).set_params(**apart)
+    """Time a task on its first minibatches, after a warm-up.
+
+    Return seconds per row, bytes per row, and the bytes of the readouts' state.
+    """
+    without_files = {"store": "memory", "checkpoint": None, "n_jobs": None}
+    switcher = switcher_of(task).set_params(**without_files, verbose=0)
     classes = np.unique(task.y)
     _, batch = batch_sizes(switcher.batch_size, is_by_name=False)
     named = {} if task.is_real else {"classes": classes}
@@ -211,10 +214,10 @@ def _trial(task: Task) -> tuple[float, int, int]:
     switcher.partial_fit(task.X[timed], task.y[timed])
     seconds = (time.perf_counter() - start) / len(timed)
     _, d = task.X.shape
-    n_outputs = 2 if task.is_real else len(classes)  # location and scale
+    n_outputs = 2 if task.is_real else len(classes)  # 2 for location and scale
     state = sum(readouts.state_bytes(r, d, n_outputs) for r in switcher.readouts_)
     state += sum(readouts.factor_bytes(r, len(rows)) for r in switcher.readouts_)
-    # Features as float32, plus a loss and a probability for every readout.
+    # A row holds features as float32, plus a loss and a weight for every readout.
     return seconds, 4 * d + 2 * 8 * len(switcher.readouts_), state
 
 

@@ -1,4 +1,4 @@
-"""Checks of the arguments of a ranking, whose errors show the correct form."""
+"""Checks of a ranking's arguments, whose errors show the correct form."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from sklearn_mdl.datasets import load_representations
 from sklearn_mdl.encoders import keeps_data
 
 BOTH_FORMS = (
-    '{"data": (X, y)} with encoders such as {"raw": None}, or '
+    '{"data": (X, y)} with encoders={"raw": None}, or '
     '{"data": ({"clip": array}, y)} without encoders'
 )
 
 
 def opened(datasets: object) -> object:
-    """Replace AnnData, with or without a column name, by arrays and labels."""
+    """Replace each AnnData by its arrays and labels; leave other datasets unchanged."""
     if hasattr(datasets, "obsm"):
         return load_representations(datasets).datasets
     if not isinstance(datasets, Mapping):
@@ -32,17 +32,17 @@ def opened(datasets: object) -> object:
 def _opened_pair(pair: object) -> object:
     match pair:
         case (data, str(column)) if hasattr(data, "obsm"):
-            (found,) = load_representations(data, label=column).datasets.values()
-            return found
+            (loaded,) = load_representations(data, label=column).datasets.values()
+            return loaded
     return pair
 
 
 def checked_datasets(
     datasets: object, *, grouped: bool = False
 ) -> Mapping[str, tuple[object, ArrayLike]]:
-    """Return datasets that are pairs by name, or raise TypeError.
+    """Return a mapping from names to pairs, or raise TypeError.
 
-    With ``grouped`` they may have a third part, the groups of their rows.
+    If ``grouped``, a dataset may have a third part, which gives the group of each row.
     """
     checked = _checked_mapping("datasets", opened(datasets), BOTH_FORMS)
     for name, parts in checked.items():
@@ -50,18 +50,18 @@ def checked_datasets(
         if n_parts == 3 and not grouped:
             raise TypeError(
                 f"A dataset must be a pair (X, y) if rows are held out, but {name!r} "
-                "has groups, whose rows would leak; use a RepresentationScorer"
+                "also has groups, which could be split; use RepresentationScorer()"
             )
         if n_parts not in (2, 3):
             raise TypeError(
-                "A dataset must be a pair of features and labels, but "
+                "A dataset must be a pair of data and labels, but "
                 f"{name!r} is {_brief(parts)}; write {BOTH_FORMS}"
             )
     return checked
 
 
 def _brief(value: object) -> str:
-    """Describe a value in a few words, without its content."""
+    """Describe a value in a few words, without its elements."""
     kind = type(value).__name__
     shape = getattr(value, "shape", None)
     if isinstance(shape, tuple):
@@ -79,7 +79,7 @@ def refuse_arrays(datasets: object, encoders: object) -> None:
     Raises
     ------
     TypeError
-        The message shows the correct form.
+        If there are such arrays. The message shows the correct form.
     """
     named, dataset = encoders, "data"
     if isinstance(encoders, Mapping) and isinstance(datasets, Mapping) and datasets:
@@ -97,31 +97,31 @@ def refuse_arrays(datasets: object, encoders: object) -> None:
 
 
 def _is_array(value: object) -> bool:
-    """Return True for arrays, tensors, columns and frames."""
+    """Return True for arrays, tensors, data frames and lists of anything but text."""
     is_list = isinstance(value, list) and bool(value) and not isinstance(value[0], str)
     return is_list or (hasattr(value, "shape") and not hasattr(value, "fit"))
 
 
 def _checked_mapping(name: str, given: object, form: str) -> Mapping[str, Any]:
-    """Return a mapping with valid names, or raise TypeError."""
+    """Return the mapping if it has valid names; raise TypeError otherwise."""
     if not isinstance(given, Mapping) or not given:
         raise TypeError(
-            f"{name} must be a non-empty mapping from names, got {_brief(given)}; "
-            f"write {form}"
+            f"{name} must be a non-empty mapping with names as keys, got "
+            f"{_brief(given)}; write {form}"
         )
     check_names(given)
     return given
 
 
 def refuse_new_classes(switcher: object) -> None:
-    """Raise for a switcher that accepts classes as they appear."""
+    """Raise ValueError for a switcher that accepts new classes during the stream."""
     if getattr(switcher, "new_classes", "refuse") != "refuse":
         cure = 'pass new_classes="refuse"'
         raise unsupported(ESCAPE, "a comparison of streams", cure)
 
 
 def check_names(names: Iterable[object]) -> None:
-    """Raise TypeError for names that are not text and ValueError for invalid text."""
+    """Raise TypeError for names that are not strings, ValueError for invalid ones."""
     for name in names:
         if not isinstance(name, str):
             raise TypeError(
@@ -129,17 +129,17 @@ def check_names(names: Iterable[object]) -> None:
                 f"{str(name)!r}"
             )
         if not name.isprintable() and name != name.encode(errors="ignore").decode():
-            cure = "rename the folder or file"
+            cure = "rename the dataset or encoder, or its folder or file"
             raise invalid("Names", "text that UTF-8 can encode", name, cure)
 
 
 def checked_encoders(given: object) -> Mapping[str, BaseEstimator]:
-    """Return encoders that are transformers by name, or raise TypeError."""
-    form = '{"raw": None, "pca": PCA(50)} as encoders'
+    """Return a mapping from names to transformers, or raise TypeError."""
+    form = 'encoders={"raw": None, "pca": PCA(50)}'
     if not isinstance(given, Mapping) and hasattr(given, "fit"):
-        form = '{"name": encoder} as encoders'
+        form = 'encoders={"name": encoder}'
     elif isinstance(given, nn.Module):
-        form = f'{{"name": {_code_for(given)}}} as encoders'
+        form = f'encoders={{"name": {_code_for(given)}}}'
     encoders = _checked_mapping("encoders", given, form)
     for name, encoder in encoders.items():
         if keeps_data(encoder):
@@ -158,12 +158,12 @@ def _cure_of(given: object) -> str:
         return f"write {_code_for(given)}"
     if isinstance(given, type):
         return f"pass an instance, {given.__name__}(...)"
-    return "pass an instance with fit and transform, or None to keep X as it is"
+    return "pass an instance with fit and transform, or None to use X as it is"
 
 
 def _code_for(module: nn.Module) -> str:
-    """Return code that makes an encoder from a network."""
-    config = getattr(module, "pretrained_cfg", None)  # timm's models have this
+    """Return code that creates an encoder from a network."""
+    config = getattr(module, "pretrained_cfg", None)  # only for models of timm
     if isinstance(config, Mapping) and config.get("architecture"):
         tag = f".{config['tag']}" if config.get("tag") else ""
         return f'encoders.TimmEncoder("{config["architecture"]}{tag}")'

@@ -2,7 +2,7 @@
 
 mteb repeatedly fits a classifier on a few rows of the train split and scores it on the
 evaluation split. A codelength needs no such split. The labels of the evaluation split
-are coded once, given their embeddings. The results are added to the scores of every
+are coded once, given their embeddings, and the results are added to the scores of every
 experiment.
 """
 
@@ -32,8 +32,8 @@ def with_codelength(
     ``mteb.evaluate(model, with_codelength(task))`` writes the usual result file with
     the same main score. It adds ``codelength`` (nats for all labels of the evaluation
     split) and ``nats_per_label``. For classes it also adds
-    ``frequency_nats_per_label``, the cost under a code of label frequencies that
-    ignores embeddings. The task's ``evaluator_model`` still makes the predictions.
+    ``frequency_nats_per_label``, the cost of a code that only uses label frequencies
+    and ignores embeddings. The task's ``evaluator_model`` still makes the predictions.
 
     Parameters
     ----------
@@ -46,8 +46,8 @@ def with_codelength(
     Returns
     -------
     task : object
-        A task of the same class and name. Because of the same name, mteb would reuse
-        cached results without codelengths. To avoid this, pass another ``cache`` or
+        A task of the same class and name. If mteb has cached results under this name,
+        it reuses them without codelengths. To avoid this, pass another ``cache`` or
         ``overwrite_strategy="always"`` to ``mteb.evaluate``.
 
     Raises
@@ -99,14 +99,14 @@ class _Experiment:
 
 
 def nats_of(switcher: OnlineEstimator, X: Any, y: Any) -> dict[str, float]:
-    """Code labels given embeddings with a copy of a switcher."""
+    """Return codelengths of labels given embeddings, from a copy of a switcher."""
     labels = np.asarray(as_labels(list(y)))
     if isinstance(X, torch.Tensor):
         X = X.detach().float().cpu()
     fitted: Any = clone(switcher).fit(np.asarray(X), labels)
     nats = float(fitted.codelength_)
-    found = {"codelength": nats, "nats_per_label": nats / len(labels)}
+    scores = {"codelength": nats, "nats_per_label": nats / len(labels)}
     if hasattr(fitted, "classes_"):
         reference = frequency_codelength(labels, len(fitted.classes_))
-        found["frequency_nats_per_label"] = reference / len(labels)
-    return found
+        scores["frequency_nats_per_label"] = reference / len(labels)
+    return scores

@@ -1,4 +1,4 @@
-"""A race of encoders, from which clear losers are removed as labels arrive."""
+"""A race of encoders that removes clear losers as labels arrive."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ from sklearn_mdl.model_selection._tasks import (
 from sklearn_mdl.ranking import LossRace, forecast_interval
 from sklearn_mdl.switcher import MDLReadoutSwitcher, MDLReadoutSwitcherRegressor
 
-LARGEST_LOG = 700.0  # largest log of an e-value to show
+LARGEST_LOG = 700.0  # the exponential of a larger log would overflow
 
 
 class RaceForecast(NamedTuple):
-    """Forecast of how many more labels a race takes.
+    """Forecast of how many more labels a race needs before it stops.
 
     Attributes
     ----------
     labels, low, high : float
-        Median and bounds of an 80 % interval, or infinity beyond `max_labels`.
+        Median and bounds of an 80 % interval. Numbers over `max_labels` are infinite.
     max_labels : int
         Largest number of labels considered.
     """
@@ -69,15 +69,15 @@ class RaceForecast(NamedTuple):
 
 
 class RaceHistory(NamedTuple):
-    """State of a race after each of its labels.
+    """E-values and bounds of a race after each of its labels.
 
     Attributes
     ----------
     log_e_values : ndarray of shape (n_labels, n_encoders)
-        Log of the largest e-value against each encoder, over its rivals.
+        Log of the largest e-value against each encoder over all its rivals.
     lower, upper : ndarray of shape (n_labels, n_encoders)
-        Bounds on the mean loss of each encoder minus that of the current leader, in
-        nats per label.
+        Bounds on the mean loss of each encoder minus that of the final leader, in nats
+        per label.
     """
 
     log_e_values: np.ndarray
@@ -87,12 +87,12 @@ class RaceHistory(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class EncoderRace(BaseEstimator):
-    """Comparison of encoders while you label, which shows when the answer is certain.
+    """Comparison of encoders while you label, which shows when you can stop.
 
     A :class:`~sklearn_mdl.MDLReadoutSwitcher` for every encoder predicts each label
     before it is seen. You may look at the results after every label and stop whenever
     you like. The probability that the race is ever wrong is at most `alpha`. An encoder
-    that is clearly behind another one is out: it no longer runs.
+    that is clearly behind another one is out, which means that it no longer runs.
 
     A race shows that an encoder has predicted the labels of this stream worse than
     another one, on average over all labels after the first `start`. It does not compare
@@ -101,31 +101,30 @@ class EncoderRace(BaseEstimator):
     Parameters
     ----------
     encoders : mapping of str to transformer, or sequence of str
-        Transformers that are already fitted, without the labels of the race. Pass a
-        list of names if you pass features to `update`. None or "passthrough" keeps X.
+        Transformers, fitted without the labels of the race. Pass a list of names
+        instead if you pass features to `update`. None or "passthrough" keeps X.
     n_classes : int, default=None
-        Number of classes that can occur. It must be known before the first label, but
-        the names of the classes need not be. None if `switcher` is a regressor.
+        Number of classes that can occur, which you need to know before the first label.
+        You need not know their names. None if `switcher` is a regressor.
     alpha : float, default=0.05
         Largest probability of an error. It is an error if the best encoder is ever out.
         With `within`, it is also an error if the race stops while the leader is behind
         another encoder by more than `within`.
     within : float, default=None
-        Nats per label that you consider negligible. The race also stops once the leader
-        is not behind any other encoder by more than this. With None, it only stops when
-        one encoder is left.
+        A difference in nats per label that you consider negligible. The race also stops
+        once the leader is behind no other encoder by more than this. With None, it only
+        stops when one encoder is left.
     method : {"asymptotic", "exact"}, default="asymptotic"
-        "exact" is valid for any labels, however few. It clips losses and takes about
-        twice as many labels. "asymptotic" relies on a normal approximation from 30
-        labels on. When such a race stops, `certified_` shows whether "exact" would also
-        stop.
+        "exact" is valid for any number of labels. It clips losses and takes about twice
+        as many labels. "asymptotic" uses a normal approximation after 30 compared
+        labels. Once the race stops, `certified_` shows if "exact" would also stop it.
     start : int, default=32
-        Number of labels, at the beginning, that are learned but not compared.
+        Number of initial labels that are learned but not compared.
     switcher : MDLReadoutSwitcher or MDLReadoutSwitcherRegressor, default=None
         Copied for each encoder. None is ``MDLReadoutSwitcher("linear")``.
     folder : path-like, default=None
         Folder in which every update is saved immediately. A new race with the same
-        settings resumes from there.
+        settings and folder resumes the saved race.
     random_state : int, default=0
         Seed of all switchers.
 
@@ -147,12 +146,13 @@ class EncoderRace(BaseEstimator):
         Bounds on the mean loss of each encoder minus that of the leader, in nats per
         label.
     should_stop_ : bool
+        True if one encoder is left or, with `within`, if the leader is close enough.
     certified_ : bool
         True if ``method="exact"`` would also let you stop here.
     n_labels_ : int
     labels_ : ndarray of shape (n_labels,)
     losses_ : ndarray of shape (n_labels, n_encoders)
-        Log-losses in nats, or NaN once an encoder was out.
+        Log-losses in nats, or NaN for labels after an encoder was out.
     classes_ : ndarray
         Classes in the order in which they appeared.
 
@@ -208,9 +208,9 @@ class EncoderRace(BaseEstimator):
         Raises
         ------
         ValueError
-            If a parameter is invalid or an encoder is not fitted. Also if this race or
-            the one in the folder began with other settings, which would void the
-            guarantee.
+            If a parameter is invalid or an encoder is not fitted. Also if settings were
+            changed after this race, or the race in the folder, began. Such changes
+            would void the guarantee.
         TypeError
             If an encoder is not a transformer or, with a folder, cannot be pickled.
         """
@@ -234,9 +234,9 @@ class EncoderRace(BaseEstimator):
                 classes = step.classes
         self._race, self._folder, self._base = race, folder, base
         self._began_with = self.get_params(deep=False)
-        self._fitted: dict[str, Any] = {}  # built-in image encoders are cheap to fit
+        self._fitted: dict[str, Any] = {}  # fitted copies of LEARN_NOTHING encoders
         self._switchers: dict[str, Switcher] = {}
-        self._columns: dict[str, list[Any]] = {}  # names of columns of data frames
+        self._columns: dict[str, list[Any]] = {}  # column names of data frames
         self._steps = steps
         self.encoder_names_ = list(encoders)
         self._publish(classes)
@@ -245,14 +245,14 @@ class EncoderRace(BaseEstimator):
     def update(self, X: Any, y: ArrayLike) -> Self:
         """Add the next labels.
 
-        The result does not depend on how you split labels into calls. However, with one
-        call per label, encoders stop running as soon as they are out.
+        The result does not depend on how you split labels into calls. However, encoders
+        only stop running between calls, so short calls save time.
 
         Parameters
         ----------
         X : images or array-like, or mapping of str to array-like
-            Input of the encoders, or rows of features (n_labels, width) for each
-            encoder that is not out.
+            Input of the encoders, or a mapping from each encoder that is not out to
+            its features, of shape (n_labels, width).
         y : array-like of shape (n_labels,)
 
         Returns
@@ -262,11 +262,11 @@ class EncoderRace(BaseEstimator):
         Raises
         ------
         ValueError
-            If rows of an encoder are missing or not finite. If there are more or fewer
-            rows than labels, or if their width differs from that of earlier rows. If
-            columns of a data frame have other names or another order than before. If
-            there are more than `n_classes` classes. If another race has written to the
-            folder. No label is then added.
+            If features of an encoder are missing or not finite. If the number of rows
+            differs from the number of labels, or the number of features from earlier
+            calls. If a data frame has other columns or another order of columns than
+            before. If there are more than `n_classes` classes. If another race has
+            written to the folder. In all these cases, no label is added.
         """
         self.resume()
         labels, classes = checked_labels(y, self.classes_, self.n_classes)
@@ -290,7 +290,7 @@ class EncoderRace(BaseEstimator):
                 self._folder.append(n_before, step)
         except BaseException:
             self._steps.pop()
-            self._switchers = {}  # rebuilt from the rows that were added
+            self._switchers = {}  # the next update rebuilds them from all earlier rows
             raise
         self._race = race
         self._columns.update(columns)
@@ -300,24 +300,26 @@ class EncoderRace(BaseEstimator):
     def forecast(self, max_labels: int = 2000) -> RaceForecast:
         """Forecast how many more labels the race needs before it stops.
 
-        Future labels are simulated by draws from the second half of the labels compared
-        so far. Real races take longer than such draws suggest, so the forecast is
-        multiplied by about two. It is rough and not covered by the guarantee.
+        Future losses are simulated by drawing from the second half of the losses
+        compared so far. Real races take longer than such simulations, so the median and
+        the upper bound are multiplied by about two. The forecast is rough, and the
+        guarantee does not cover it.
 
         Parameters
         ----------
         max_labels : int, default=2000
-            Number of labels to look ahead.
+            Largest number of further labels to consider.
 
         Returns
         -------
         forecast : RaceForecast
-            Prints as a phrase.
+            Use ``print(forecast)`` to show it in words.
 
         Raises
         ------
         ValueError
-            If `max_labels` is not positive, or fewer than 10 labels were compared.
+            If `max_labels` is not a positive integer, or if fewer than 10 labels were
+            compared.
         """
         self.resume()
         if not isinstance(max_labels, Integral) or max_labels < 1:
@@ -334,7 +336,7 @@ class EncoderRace(BaseEstimator):
         return RaceForecast(median, low, high, max_labels)
 
     def verdict(self) -> str:
-        """Describe whether you can stop, which encoder leads and what is certified."""
+        """Say whether you can stop, which encoder leads and whether it is certified."""
         self.resume()
         n, alive = self.n_labels_, [e for e in self.alive_ if e != self.leader_]
         out = [f"{e!r} (at {self.eliminated_at_[e]})" for e in self.eliminated_at_]
@@ -353,22 +355,22 @@ class EncoderRace(BaseEstimator):
         if alive and n > self.start:
             worst = max(-self.bounds_[self.encoder_names_.index(e), 0] for e in alive)
             others = ", ".join(map(repr, alive))
-            behind = f"{max(worst, 0):.3g} nats"
+            behind = f"up to {max(worst, 0):.3g} nats per label"
             behind = "an unknown amount" if np.isinf(worst) else behind
-            lines.append(f"It may be behind {others} by up to {behind} per label.")
+            lines.append(f"It may be behind {others} by {behind}.")
         if out:
             lines.append(f"Out: {', '.join(out)}.")
         if self.should_stop_ and not self.certified_:
             shown = int((self._race.certified & ~self._race.alive).sum())
             also = f" rules out {shown} of the {len(out)}, and" if out else ""
             lines.append(
-                "The asymptotic process stopped the race. The exact one"
+                "The asymptotic process stopped the race. The exact process"
                 f"{also} would take more labels."
             )
         share = f"most {100 * self.alpha:g} % of races err, whenever you look"
         exact = self.method == "exact"
         lines.append(
-            f"{'At' if exact else 'By a normal approximation at'} {share}. This "
+            f"{'At' if exact else 'By a normal approximation, at'} {share}. A race "
             "compares predictions of these labels, not accuracies on new rows."
         )
         return "\n".join(lines)
@@ -378,18 +380,18 @@ class EncoderRace(BaseEstimator):
         self.resume()
         race = self._new_race()
         leader = self.encoder_names_.index(self.leader_)
-        found = []
+        states = []
         for losses in self.losses_:
             race.add(losses)
             with np.errstate(invalid="ignore"):
-                found.append((race.log_values().max(-1), *race.bounds(leader=leader)))
-        parts = np.reshape(found, (len(found), 3, len(self.encoder_names_)))
+                states.append((race.log_values().max(-1), *race.bounds(leader=leader)))
+        parts = np.reshape(states, (len(states), 3, len(self.encoder_names_)))
         return RaceHistory(parts[:, 0], parts[:, 1], parts[:, 2])
 
     def _html_repr(self) -> str:
-        """Return HTML for notebooks, including the leader once the race has begun."""
-        begun = hasattr(self, "_race")
-        return html_of_race(self) if begun else str(super()._html_repr())
+        """Return HTML for notebooks, with results once the race has begun."""
+        has_begun = hasattr(self, "_race")
+        return html_of_race(self) if has_begun else str(super()._html_repr())
 
     def _new_race(self) -> LossRace:
         return LossRace(
@@ -411,18 +413,18 @@ class EncoderRace(BaseEstimator):
                 raise invalid(name, required, value, cure)
 
     def _about(self, base: Switcher, encoders: Mapping[str, object]) -> dict[str, Any]:
-        """Return everything that must be unchanged when a race is resumed."""
+        """Return all settings that must not change before a race is resumed."""
         names = ("n_classes", "alpha", "within", "method", "start", "random_state")
         return {
             "encoders": [  # in this order, since losses are stored without names
-                [name, digest_of_encoder(name, one)] for name, one in encoders.items()
+                [name, digest_of_encoder(name, e)] for name, e in encoders.items()
             ],
             **{name: getattr(self, name) for name in names},
             "switcher": {"class": type(base).__name__, **settings_of_cells(base)},
         }
 
     def _features(self, X: Any) -> dict[str, np.ndarray]:
-        """Return the rows of all encoders that are not out."""
+        """Return the features from each encoder that is not out."""
         if not isinstance(X, Mapping):
             if not isinstance(self.encoders, Mapping):
                 raise TypeError(
@@ -471,18 +473,18 @@ class EncoderRace(BaseEstimator):
 
     def _new_switcher(self) -> Switcher:
         widest = max(rows.shape[1] for rows in self._steps[0].features.values())
-        made: Switcher = clone(self._base)
-        return on_equal_terms(made, widest, self.n_classes or 0)
+        switcher: Switcher = clone(self._base)
+        return on_equal_terms(switcher, widest, self.n_classes or 0)
 
     def _publish(self, classes: np.ndarray) -> None:
-        """Set the public attributes."""
+        """Set the public attributes after an update."""
         race, names = self._race, self.encoder_names_
         for i in np.flatnonzero(~race.alive):
             self._switchers.pop(names[i], None)
         self.classes_, self.n_labels_ = classes, race.n_labels
-        numbers = [step.labels for step in self._steps]
-        labels = np.concatenate(numbers) if numbers else np.empty(0)
-        is_real = self.n_classes is None or not numbers
+        parts = [step.labels for step in self._steps]
+        labels = np.concatenate(parts) if parts else np.empty(0)
+        is_real = self.n_classes is None or not parts
         self.labels_ = labels if is_real else classes[labels]
         empty = np.empty((0, len(names)))
         self.losses_ = np.concatenate([empty, *(step.losses for step in self._steps)])

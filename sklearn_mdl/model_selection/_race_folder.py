@@ -21,7 +21,7 @@ NAME = "race.json"
 
 
 class Step(NamedTuple):
-    """The data that one update added.
+    """Labels, losses and features of one update.
 
     Attributes
     ----------
@@ -30,9 +30,9 @@ class Step(NamedTuple):
     losses : ndarray of shape (n_labels, n_encoders)
         Losses in nats, or NaN for encoders that were out.
     features : dict of str to ndarray of shape (n_labels, width)
-        Rows by encoder, without encoders that were out before the update.
+        Features from each encoder that was not out before the update.
     classes : ndarray of shape (n_classes,)
-        Classes that had appeared after the update.
+        All classes that have appeared up to the end of the update.
     """
 
     labels: np.ndarray
@@ -47,15 +47,15 @@ class RaceFolder:
     Parameters
     ----------
     path : Path
-        The directory, created with the first update.
+        The directory. It is created by the first update.
     about : dict
-        Settings fixed before the first label, by name, as JSON.
+        Settings as JSON, which must not change after the first label.
     """
 
     def __init__(self, path: Path, about: Json) -> None:
         self.path, self.about = path, about
         self._key = digest_of(about)
-        self._n_files = 0  # number of steps read or written by this race
+        self._n_files = 0  # number of files that this race has read or written
 
     def steps(self) -> Iterator[Step]:
         """Yield the stored updates.
@@ -63,12 +63,13 @@ class RaceFolder:
         Raises
         ------
         ValueError
-            If they belong to a race with other settings, or a file is damaged or
-            missing.
+            If the updates belong to a race with other settings, or if a file is damaged
+            or missing.
         """
         if self.path.exists() and not self.path.is_dir():
             raise ValueError(
-                f"folder must be a directory, but {self.path} is a file; pass another"
+                f"folder must be a directory, got the file {self.path}; pass another "
+                "folder"
             )
         self._check_settings()
         self._n_files = n_labels = 0
@@ -83,13 +84,13 @@ class RaceFolder:
         Raises
         ------
         ValueError
-            If another race is writing or has written to the folder.
+            If another race has written to the folder or is writing to it.
         """
         with exclusive(self.path, wait=False):
             if len(self._files()) != self._n_files:
-                required, found = "one race", "another one has written to it"
-                cure = "create this EncoderRace again to continue from the folder"
-                raise damaged(self.path, required, found, cure)
+                required, given = "one race", "another race has written to it"
+                cure = "create this EncoderRace again to resume from the folder"
+                raise damaged(self.path, required, given, cure)
             if not self._n_files:
                 text = json.dumps(with_format("race", self.about), indent=1)
                 with replaced(self.path / NAME) as aside:
@@ -117,24 +118,24 @@ class RaceFolder:
         if not path.exists():
             return
         try:
-            found = dict(json.loads(path.read_text("utf-8")))
+            settings = dict(json.loads(path.read_text("utf-8")))
         except (TypeError, ValueError, RecursionError) as error:
-            cure = "delete the folder to begin again"
+            cure = "delete the folder to start a new race"
             raise damaged(path, "the settings of a race", error, cure) from error
-        check_format(path, "race", found)
+        check_format(path, "race", settings)
         for name, value in self.about.items():
-            if (was := found.get(name)) != value:
+            if (was := settings.get(name)) != value:
                 raise ValueError(
                     f"{name} must be {cut_short(was)}, as when the race in {self.path} "
-                    f"began, since a later change voids the guarantee, got "
-                    f"{cut_short(value)}; pass the original value, or another folder"
+                    f"began (later changes void the guarantee), got "
+                    f"{cut_short(value)}; pass the original value or another folder"
                 )
 
     def _read(self, path: Path, n_before: int) -> Step:
         arrays, about = read_archive(path, "update")
         kept = {key: about.get(key) for key in ("race", "n_before")}
         if kept != {"race": self._key, "n_before": n_before}:
-            required = f"the labels of this race from number {n_before} on"
+            required = f"this race's labels from number {n_before} onwards"
             cure = "restore the missing files, or delete the folder"
             raise damaged(path, required, "it holds other labels", cure)
         names = enumerate(about["encoders"])

@@ -1,4 +1,4 @@
-"""The display of a race in notebooks: the answer, and a table with a small figure."""
+"""Display of a race in notebooks: the verdict, and a table with a bar per encoder."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Protocol
 
 import numpy as np
 
-WIDTH = 220  # pixels of the figure
+WIDTH = 220  # width of the drawing of a bar, in pixels
 CELL = "style='text-align:{};white-space:{};padding:.2em .7em'"
-# Titles of columns, their alignment, and whether cells wrap.
+# Title and alignment of each column, and whether its cells wrap.
 COLUMNS = (
     ("encoder", "left", "normal"),
     ("state", "left", "nowrap"),
@@ -21,7 +21,7 @@ COLUMNS = (
 
 
 class Race(Protocol):
-    """The attributes of a race that are shown."""
+    """The attributes of a race that the display shows."""
 
     encoder_names_: list[str]
     leader_: str
@@ -33,36 +33,37 @@ class Race(Protocol):
     n_labels_: int
 
     def verdict(self) -> str:
-        """Describe in a few sentences which encoder leads."""
+        """Say which encoder leads, in a few sentences."""
 
 
 def html_of_race(race: Race) -> str:
-    """Return the verdict and a row for each encoder as HTML without scripts.
+    """Return the verdict and a table of encoders as HTML without scripts.
 
-    Rows are sorted by mean loss. Encoders that are out come last. A bar extends from
-    the lower to the upper bound of the difference from the leader.
+    The leader comes first. The other rows are sorted by their difference in loss from
+    the leader, and encoders that are out come last. A bar extends from the lower to the
+    upper bound of this difference.
     """
     first, *others = map(escape, race.verdict().splitlines())
     lines = [f"<div><b>{first}</b></div>", *(f"<div>{line}</div>" for line in others)]
     names, bounds = race.encoder_names_, race.bounds_
-    known = np.isfinite(bounds).all(1) & (race.n_labels_ > race.start)
-    middles = np.where(known, np.where(known[:, None], bounds, 0.0).mean(1), 0.0)
+    is_known = np.isfinite(bounds).all(1) & (race.n_labels_ > race.start)
+    middles = np.where(is_known, np.where(is_known[:, None], bounds, 0.0).mean(1), 0.0)
     is_out = np.array([name in race.eliminated_at_ for name in names])
     follows = np.array([name != race.leader_ for name in names])
     order = np.lexsort((middles, follows, is_out))
-    ends = np.append(bounds[known].ravel(), 0.0)
+    ends = np.append(bounds[is_known].ravel(), 0.0)
     low, high = float(ends.min()), float(ends.max())
     rows = []
     for i in order:
-        name, has_bounds = names[i], bool(known[i])
-        state = "leads" if name == race.leader_ and known.any() else "in the race"
+        name, has_bounds = names[i], bool(is_known[i])
+        state = "leads" if name == race.leader_ and is_known.any() else "in the race"
         if name in race.eliminated_at_:
             state = f"out at {race.eliminated_at_[name]}"
         texts, bar = ["–", "–"], ""
         if has_bounds and name != race.leader_:
-            one, other = bounds[i].tolist()
-            texts = [f"{one:.3g} to {other:.3g}", f"{race.e_values_[i].max():.3g}"]
-            bar = _bar(one, other, low, high)
+            lower, upper = bounds[i].tolist()
+            texts = [f"{lower:.3g} to {upper:.3g}", f"{race.e_values_[i].max():.3g}"]
+            bar = _bar(lower, upper, low, high)
         rows.append([escape(name), state, texts[0], bar, texts[1]])
     heads = [title for title, *_ in COLUMNS]
     heads[-1] += f" (out at {race.threshold_:.3g})"
@@ -80,10 +81,10 @@ def _cells(tag: str, texts: Sequence[str]) -> str:
     )
 
 
-def _bar(one: float, other: float, low: float, high: float) -> str:
-    """Draw an interval, and mark zero."""
+def _bar(lower: float, upper: float, low: float, high: float) -> str:
+    """Draw the interval from `lower` to `upper` on an axis that also marks zero."""
     zero, start, end = (
-        round(4 + (WIDTH - 8) * (x - low) / (high - low), 1) for x in (0, one, other)
+        round(4 + (WIDTH - 8) * (x - low) / (high - low), 1) for x in (0, lower, upper)
     )
     return (
         f"<svg viewBox='0 0 {WIDTH} 14' aria-hidden='true' "

@@ -1,4 +1,4 @@
-"""Checks of the input of a race of encoders, before anything is learned."""
+"""Checks of a race's settings, labels and features, before anything is learned."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ LEARN_NOTHING = (ImageEncoder, CachedEncoder)  # these need not be fitted
 def base_switcher(
     given: Switcher | None, n_classes: int | None, method: str
 ) -> Switcher:
-    """Return a copy of a switcher that matches the labels and the method.
+    """Return a copy of a switcher, after checking that it suits the labels and method.
 
     Raises
     ------
     ValueError
-        If the switcher does not match.
+        If the switcher is for another kind of labels, or cannot be used in a race.
     """
     is_real = isinstance(given, MDLReadoutSwitcherRegressor)
     if is_real != (n_classes is None):
-        required = "an integer, fixed before the first label, if labels are classes"
+        required = "an integer, fixed before the first label, unless labels are real"
         cure = "for example, pass n_classes=10, or for real labels "
         cure += "switcher=MDLReadoutSwitcherRegressor()"
         if is_real:
@@ -46,7 +46,7 @@ def base_switcher(
         raise invalid("n_classes", required, n_classes, cure)
     if is_real and method == "exact":
         required = "'asymptotic' if labels are real, since losses are unbounded"
-        raise invalid("method", required, method, "omit method")
+        raise invalid("method", required, method, "pass method='asymptotic'")
     refuse_new_classes(given)
     copied: Switcher = clone(given or MDLReadoutSwitcher("linear"))
     return copied.set_params(store="memory", checkpoint=None, shuffle=False)
@@ -55,26 +55,26 @@ def base_switcher(
 def checked_labels(
     y: ArrayLike, known: np.ndarray, n_classes: int | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the labels, encoded if they are classes, and the classes.
+    """Return the labels and the classes; replace labels of classes by indices.
 
     Parameters
     ----------
     y : array-like of shape (n_labels,)
     known : ndarray
-        Classes that have appeared.
+        Classes that have appeared so far.
     n_classes : int or None
         None for real labels.
 
     Raises
     ------
     ValueError
-        If they are not labels, or have too many classes.
+        If `y` is empty, has missing or invalid labels, or has too many classes.
     """
     labels = np.asarray(as_labels(refuse_missing(as_array(y))))
     if labels.ndim != 1 or not len(labels):
         required, cure = "at least one label, of shape (n_labels,)", "pass [label]"
         raise invalid("y", required, y, cure)
-    with warnings.catch_warnings():  # a few rows may have as many classes as rows
+    with warnings.catch_warnings():  # in a few rows, every row may have its own class
         warnings.filterwarnings("ignore", "The number of unique classes")
         checked_targets(labels, "y", "real" if n_classes is None else "classes")
     if n_classes is None:
@@ -82,7 +82,7 @@ def checked_labels(
     classes = joined(known, labels)
     if len(classes) > n_classes:
         required = f"labels of at most n_classes={n_classes} classes"
-        cure = f"correct the label, or begin a race with n_classes={len(classes)}"
+        cure = f"correct the labels, or start a race with n_classes={len(classes)}"
         raise invalid("y", required, classes[n_classes:].tolist(), cure)
     return (labels[:, None] == classes).argmax(1), classes
 
@@ -90,39 +90,44 @@ def checked_labels(
 def checked_columns(
     X: Any, before: Mapping[str, Sequence[Any]]
 ) -> dict[str, list[Any]]:
-    """Return the column names of data frames; they must be the same in every call.
+    """Return the column names of data frames, which must be the same in every call.
 
     Parameters
     ----------
     X : images or array-like, or mapping of str to array-like
     before : mapping of str to sequence
-        Names of columns in earlier calls.
+        Column names in earlier calls, keyed by encoder.
+
+    Raises
+    ------
+    ValueError
+        If a data frame has other column names than before, or in another order.
     """
     tables = X if isinstance(X, Mapping) else {"": X}
-    found = {n: list(t.columns) for n, t in tables.items() if hasattr(t, "columns")}
-    for name, columns in found.items():
-        wanted = before.get(name, columns)
-        if columns != wanted:
-            required = "the same as in the first call"
-            cure = f"pass {wanted!r}, in this order"
-            raise invalid(f"Columns of {name or 'X'}", required, columns, cure)
-    return found
+    given = {n: list(t.columns) for n, t in tables.items() if hasattr(t, "columns")}
+    for name, columns in given.items():
+        required = before.get(name, columns)
+        if columns != required:
+            same = "the same as in the first call"
+            cure = f"pass {required!r}, in this order"
+            raise invalid(f"Columns of {name or 'X'}", same, columns, cure)
+    return given
 
 
 def rows_by_name(
     X: Mapping[str, Any], known: Sequence[str], alive: Sequence[str]
 ) -> dict[str, np.ndarray]:
-    """Return the given rows of the encoders that are not out.
+    """Return the features from each encoder that is not out.
 
     Raises
     ------
     ValueError
-        If rows of an encoder are missing, or there are rows of unknown encoders.
+        If features of such an encoder are missing, or if an encoder is unknown.
     """
     wrong = [name for name in X if name not in known]
     wrong += [name for name in alive if name not in X]
     if wrong:
-        required = f"rows of each encoder that is not out, {list(alive)!r}"
+        required = f"a mapping with each encoder that is not out, {list(alive)!r}"
         cure = f"{'remove' if wrong[0] in X else 'add'} {wrong[0]!r}"
         raise invalid("X", required, list(X), cure)
     return {name: np.array(as_array(X[name])) for name in alive}
@@ -131,12 +136,12 @@ def rows_by_name(
 def encoders_by_name(
     given: Mapping[str, object] | Sequence[str],
 ) -> Mapping[str, object]:
-    """Return encoders by name; each is None if only names are given.
+    """Return a mapping from names to encoders, or to None if only names are given.
 
     Raises
     ------
     ValueError
-        If there are fewer than two encoders, or one is not fitted or uses the labels.
+        If there are fewer than two encoders, or if one is not fitted or used labels.
     TypeError
         If an encoder is not a transformer.
     """
@@ -152,14 +157,14 @@ def encoders_by_name(
             check_is_fitted(encoder)
         except NotFittedError as error:
             raise ValueError(
-                f"Encoders must be fitted before a race, but {name!r} is not; call its "
-                "fit(X) on rows without labels"
+                f"Encoders must be fitted before a race, but {name!r} is not; call "
+                "encoder.fit(X) without labels"
             ) from error
     return encoders
 
 
 def digest_of_encoder(name: str, encoder: object) -> str | None:
-    """Return a hash of a fitted encoder, or of None, which keeps X.
+    """Return a hash of a fitted encoder, or None for an encoder that keeps X.
 
     Raises
     ------
@@ -168,12 +173,12 @@ def digest_of_encoder(name: str, encoder: object) -> str | None:
     """
     if keeps_data(encoder):
         return None
-    known = clone(encoder) if isinstance(encoder, LEARN_NOTHING) else encoder
+    hashed = clone(encoder) if isinstance(encoder, LEARN_NOTHING) else encoder
     try:
-        return str(joblib.hash([type(encoder).__qualname__, known], hash_name="sha1"))
+        return str(joblib.hash([type(encoder).__qualname__, hashed], hash_name="sha1"))
     except (pickle.PicklingError, TypeError, AttributeError) as error:
         raise TypeError(
-            f"Encoders of a race in a folder must be picklable, but {name!r} is not "
-            f"({error}); pass names of encoders and update({{name: features}}, y), or "
-            "omit folder"
+            f"Encoders of a race with a folder must be picklable, but {name!r} is not "
+            f"({error}); pass names of encoders and call update({{name: features}}, "
+            "y), or omit folder"
         ) from error

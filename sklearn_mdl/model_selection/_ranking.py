@@ -1,4 +1,4 @@
-"""Printable rankings, and rankings over subsets of the datasets."""
+"""Rankings that can be printed, and rankings on a subset of the datasets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class PrintedRanking(RankStatistics):
-    """Statistics of a ranking that can be printed as tables."""
+    """A ranking with tables, which can be printed or returned as a data frame."""
 
     def to_frame(self) -> DataFrame:
         """Return one row per cell as a pandas DataFrame.
@@ -23,13 +23,13 @@ class PrintedRanking(RankStatistics):
         Returns
         -------
         frame : pandas.DataFrame
-            The columns are dataset, encoder, order, n_samples, n_features and
-            n_classes. Then come codelength, switching_codelength, per_example and
-            savings_per_example (nats), and accuracy (of predictions made before the
-            label was seen). The last columns are the p-value of a permutation test
-            (with only the kernel readouts), the rank within the dataset, the best
-            readout, the number of readouts, their replay streams and scalings, and the
-            seconds. Both codelengths are equal without a pool.
+            The first columns are dataset, encoder, order, n_samples, n_features and
+            n_classes. Then come codelength, switching_codelength, per_example,
+            savings_per_example and savings_over_labels (all in nats), accuracy (online)
+            and permutation_p_value (from the kernel readouts, if there was a test). The
+            last columns are rank (within the dataset and order), best_readout,
+            n_readouts, streams, scalings and seconds. Without a pool, codelength and
+            switching_codelength are equal.
 
         Raises
         ------
@@ -45,8 +45,8 @@ class PrintedRanking(RankStatistics):
         ----------
         table : {"ranking", "codelengths", "switching", "readouts"}, default="ranking"
             "ranking" gives average ranks with intervals. "codelengths" gives nats per
-            example with the best in bold, and "switching" the same for switching only.
-            "readouts" gives preferred readouts.
+            example, with the best in bold. "switching" gives the same by switching
+            only. "readouts" gives the preferred readouts.
 
         Returns
         -------
@@ -56,7 +56,7 @@ class PrintedRanking(RankStatistics):
         return as_latex(self, table)
 
     def summary(self) -> str:
-        """Return the verdict, the results by dataset and average ranks as text."""
+        """Return the verdict, the results on each dataset and average ranks as text."""
         return as_text(self)
 
 
@@ -64,8 +64,8 @@ class PrintedRanking(RankStatistics):
 class Ranking(PrintedRanking):
     """The ranking of encoders on some of the datasets.
 
-    It has the statistics of a fitted :class:`RepresentationScorer`. You can pass it to
-    displays in place of a scorer.
+    It has the same statistics as a fitted :class:`RepresentationScorer`, and you can
+    pass it to displays in place of a scorer.
 
     Attributes
     ----------

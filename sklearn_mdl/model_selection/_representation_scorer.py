@@ -1,4 +1,4 @@
-"""Rank encoders by codelengths over datasets."""
+"""Ranking of encoders by codelength over datasets."""
 
 from __future__ import annotations
 
@@ -62,17 +62,17 @@ from sklearn_mdl.switcher import (
 Datasets = Mapping[str, tuple[object, ArrayLike]]
 Encoders = Mapping[str, object]
 
-SEVERAL_ORDERS = 4  # of default lists for few labels
+SEVERAL_ORDERS = 4  # number of orders if n_orders is "auto" and labels are few
 
 
 @dataclass(eq=False, repr=False)
 class RepresentationScorer(PrintedRanking, BaseEstimator):
     """Ranking of encoders by the codelength of labels given their features.
 
-    ``fit`` runs the switcher over the features of every encoder on every dataset. On a
-    dataset, all encoders get the same readouts. Default lists of readouts depend on the
-    number of features. So all encoders get the list for the encoder with the most
-    features. An instance is also a scorer for model selection. Called with
+    ``fit`` runs the switcher over the features from every encoder on every dataset. On
+    a dataset, all encoders get the same readouts. Since default lists of readouts
+    depend on the number of features, these are the readouts for the encoder with the
+    most features. An instance is also a scorer for model selection. If you call it with
     ``(transformer, X, y)``, it returns minus the codelength per example of the labels
     given the transformed X.
 
@@ -85,11 +85,11 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
     Parameters
     ----------
     switcher : MDLReadoutSwitcher or MDLReadoutSwitcherRegressor, default=None
-        Copied for every cell: one encoder on one dataset in one order. A regressor
-        treats all labels as real numbers. None chooses a classifier or a regressor by
-        `targets`. A classifier then has the readouts ``"linear"`` on datasets of at
-        most 500 labels. Other datasets of at most 2,048 labels get ``"closed-form"``,
-        and larger datasets the default of the switcher.
+        Copied for every cell, which is one encoder on one dataset in one order. A
+        regressor treats all labels as real numbers. None chooses a classifier or a
+        regressor by `targets`. The classifier has ``"linear"`` readouts on datasets of
+        at most 500 labels. Otherwise, readouts are ``"closed-form"`` for at most 2,048
+        labels and the switcher's default for more.
     targets : {"auto", "classes", "real"}, default="auto"
         Kind of labels, if no switcher is given. "auto" treats floats as real numbers
         unless all are whole, and integers and text as classes. It raises ValueError for
@@ -97,55 +97,55 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         such as ages or prices.
     n_orders : int or "auto", default="auto"
         Number of random orders of each dataset. All encoders are run in the same
-        orders. Codelengths are means over these orders. "auto" is 4 if no switcher is
-        given and no dataset has more than 500 labels, and 1 otherwise. With
-        `time_budget`, this is the maximum number of orders.
+        orders, and codelengths are means over them. "auto" is 4 if no switcher is given
+        and no dataset has more than 500 labels, and 1 otherwise. With `time_budget`,
+        this is the maximum number of orders.
     time_budget : float, default=None
         Seconds after which no cell is started. None is unlimited. Each round scores one
         order of every encoder on every dataset. If the mean codelength of an encoder on
         a dataset is more than 1.1 times the shortest, it is only scored there in rounds
         1, 2, 4, 8, .... The clock decides when to stop, but not which cells are next.
-        Datasets that still lack a cell of some encoder at the end are left out.
+        Datasets on which some encoder was not scored in time are left out.
     alpha : float, default=0.1
         Level of the critical difference. Intervals have level ``1 - alpha``.
     dataset_groups : mapping of str to list of str, default=None
-        Groups of datasets that are also ranked separately, by name. A dataset may be in
-        several groups.
+        Names of datasets for each group that is also ranked separately. A dataset may
+        be in several groups.
     missing : {"raise", "drop"}, default="raise"
         What to do if a dataset has no features from an encoder, or if one of its cells
         failed. "raise" raises ValueError, since ranks over different sets of datasets
         are meaningless. "drop" warns and leaves out the dataset.
     results : path-like, default=None
         A directory in which every cell is saved as soon as it is scored, along with the
-        features of transformers. Another ``fit`` only runs missing cells. Cells with
+        features from transformers. Another ``fit`` only runs missing cells. Cells with
         other settings, data or library versions are never reused.
     n_permutations : int, default=None
         Number of label permutations for a p-value of every cell, as in
-        :meth:`MDLReadoutSwitcher.permutation_test`. The test uses only the kernel
-        readouts in the list. Ignored if you call the instance as a scorer.
+        :meth:`MDLReadoutSwitcher.permutation_test`. The test only uses the kernel
+        readouts in the list. There is no test if you call the instance as a scorer.
     eliminate : float, default=None
         If given, the encoders first race on each dataset, with this level as the
         ``alpha`` of :class:`EncoderRace`. Encoders that are out on any dataset are not
-        scored. The probability that a race eliminates the best encoder of its dataset
-        is approximately at most this level. Datasets with groups are not raced. None
-        scores all encoders.
+        scored. The probability that a race eliminates the best encoder on its dataset
+        is approximately at most this level. There is no race on datasets with groups.
+        None scores all encoders.
     n_jobs : int, default=None
-        Number of cells scored in parallel by joblib, whose backend may be Dask's. On a
-        machine with several GPUs each process uses one. No processes are started if all
-        readouts are built in and a short trial shows that all cells take less than 3 s,
-        the time to start processes.
+        Number of cells scored in parallel by joblib, possibly on its Dask backend. On a
+        machine with several GPUs, each process uses one. If all readouts are built in,
+        a short trial may show that all cells together take less than 3 s, the time to
+        start processes. Then no processes are started.
     verbose : int, default=0
         If above 0, show progress bars over images and over cells, with the time left.
     random_state : int, default=0
-        Seed of orders, initial weights and replay. The default is a fixed number, so
-        that all calls of the scorer in a search use the same orders.
+        Seed of the orders, initial weights and replay. The default is fixed, so that
+        all calls of the scorer in a search use the same orders.
 
     Attributes
     ----------
     codelengths_ : ndarray of shape (n_datasets, n_encoders)
-        Mean codelength over orders, in nats. For an encoder with fewer orders than
-        others, this is the mean of the encoders with all orders, plus the difference
-        from them in the shared orders.
+        Mean codelength over orders, in nats. If an encoder was scored in fewer orders
+        than others, this is the mean of the fully scored encoders over all orders, plus
+        the encoder's difference from that mean in the orders they share.
     order_codelengths_ : ndarray of shape (n_datasets, n_encoders, n_orders)
         Codelength in each order, in nats, or NaN for orders that were not scored
         because time ran out.
@@ -155,19 +155,19 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         Mean over datasets of the rank by codelength. 1 is best.
     critical_difference_ : float
         Average ranks that are closer than this do not differ significantly at level
-        ``alpha`` (Nemenyi test), or NaN for a single encoder.
+        ``alpha`` (Nemenyi test). NaN for a single encoder.
     dataset_groups_ : dict of str to Ranking
-        The ranking on each group.
+        The ranking on each group of datasets.
     encoder_names_, dataset_names_ : list of str
     common_settings_notes_ : dict of str to str
-        Notes, by dataset, on encoders that would have had other readouts, replay
-        streams or scalings if they had been scored on their own. All encoders get the
+        For each dataset, a note on encoders that would have other readouts, replay
+        streams or scalings if they were scored separately. All encoders get the
         settings for the encoder with the most features.
     cells_ : list of Cell
         All results, sorted by dataset, encoder and order.
     eliminated_ : dict of str to dict of str to int
-        Number of labels until elimination, by encoder and dataset. No other attribute
-        includes eliminated encoders.
+        For each eliminated encoder, a mapping from datasets to the number of labels
+        after which it was out. No other attribute includes these encoders.
     failures_ : list of Failure
         Cells and encoders that failed. With ``missing="drop"``, their datasets are left
         out of the ranking.
@@ -223,15 +223,15 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         Parameters
         ----------
         datasets : mapping
-            ``{name: (X, y)}`` to be run through ``encoders``, or ``{name: ({encoder:
-            features}, y)}`` with precomputed features of shape (n_samples, width). A
-            third part, ``groups`` of shape (n_samples,), gives the group of each row,
-            such as a patient. The labels of a group are only learned once all of its
-            rows are coded. An AnnData, or ``{name: (adata, column)}``, provides the
-            arrays in its ``obsm`` and the labels in a column of ``obs``.
+            ``{name: (X, y)}`` with ``encoders``, or ``{name: ({encoder: features},
+            y)}`` with precomputed features of shape (n_samples, width). A third part,
+            ``groups`` of shape (n_samples,), gives the group of each row, such as a
+            patient. The labels of a group are only learned once all of its rows are
+            coded. Pass an AnnData, or ``{name: (adata, column)}``, to use the arrays in
+            its ``obsm`` as features and a column of ``obs`` as labels.
         encoders : mapping of str to transformer, default=None
-            Fitted on each X without labels, except ``FrozenEstimator(...)``. None or
-            "passthrough" keeps X.
+            Transformers to fit on each X without labels. ``FrozenEstimator(...)`` is
+            not fitted again. None or "passthrough" keeps X.
 
         Returns
         -------
@@ -240,24 +240,24 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         Raises
         ------
         ValueError
-            If an encoder requires labels or is missing for a dataset, or if lengths
-            differ. If labels should be classes but are not, or have a single class. If
-            `n_permutations` is given for a list without kernel readouts. Also if a cell
-            failed and ``missing`` is "raise". All other cells have then been run and
-            saved in ``results``. Also if `time_budget` is too short for one cell, or
-            for a cell of every encoder on at least one dataset.
+            If an encoder requires labels or is missing for a dataset, or if features
+            and labels have different lengths. If labels should be classes but are not,
+            or have a single class. If `n_permutations` is given for a list without
+            kernel readouts. If `time_budget` is too short for one cell, or for a cell
+            of every encoder on at least one dataset. Also if a cell failed and
+            ``missing`` is "raise". All other cells are then saved in ``results``.
         TypeError
             If ``datasets``, ``encoders`` or ``dataset_groups`` are not mappings of
             these forms.
         """
-        found, out = self._tasks(datasets, encoders), Out()
+        queue, out = self._tasks(datasets, encoders), Out()
         if self.eliminate is not None:
-            out = eliminated(found, self.eliminate)
-            found = without(found, out)
-        tasks = [task for task in found if isinstance(task, Task)]
+            out = eliminated(queue, self.eliminate)
+            queue = without(queue, out)
+        tasks = [task for task in queue if isinstance(task, Task)]
         outcomes = self._run(tasks)
-        failed = [one for one in [*found, *outcomes] if isinstance(one, Failure)]
-        kept = self._without_failures([task.dataset for task in found], failed)
+        failed = [item for item in [*queue, *outcomes] if isinstance(item, Failure)]
+        kept = self._without_failures([task.dataset for task in queue], failed)
         kept = with_all_encoders(kept, tasks, outcomes)
         self.failures_, self.eliminated_ = failed, out
         self.cells_ = [
@@ -287,18 +287,18 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
 
         Parameters
         ----------
-        datasets, encoders : dict
+        datasets, encoders : mapping
             As for ``fit``.
 
         Returns
         -------
         forecast : Forecast
-            Prints as a table.
+            Use ``print(forecast)`` to show it as a table.
         """
         self._validate_params()
-        found = self._tasks(datasets, encoders)
-        self._without_failures([], [one for one in found if isinstance(one, Failure)])
-        tasks = [task for task in found if isinstance(task, Task)]
+        queue = self._tasks(datasets, encoders)
+        self._without_failures([], [t for t in queue if isinstance(t, Failure)])
+        tasks = [task for task in queue if isinstance(task, Task)]
         return forecast(tasks, n_jobs=self.n_jobs, store=self._store())
 
     def __call__(self, transformer: TransformerMixin, X: object, y: ArrayLike) -> float:
@@ -318,8 +318,8 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         Raises
         ------
         ValueError
-            If a cell failed, or if the transformer requires y and is not frozen,
-            because it has then seen the labels to be coded.
+            If a cell failed. Also if the transformer requires y and is not frozen,
+            since it has then seen the labels to be coded.
         """
         self._validate_params()
         name = type(transformer).__name__
@@ -331,7 +331,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         given = {"": Dataset({name: features}, labels, is_real=is_real)}
         tasks = [task for task in self._cells_of(given) if isinstance(task, Task)]
         outcomes = self._run(tasks)
-        failed = [found for found in outcomes if isinstance(found, Failure)]
+        failed = [item for item in outcomes if isinstance(item, Failure)]
         if failed:
             raise ValueError(
                 f"A score needs all its cells, but {listed(failed)} failed; fix these "
@@ -342,14 +342,14 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
 
     @property
     def _targets(self) -> str:
-        """Kind of labels, which the switcher determines if there is one."""
+        """Kind of labels, which depends on the switcher if one is given."""
         if self.switcher is None:
             return self.targets
         is_real = isinstance(self.switcher, MDLReadoutSwitcherRegressor)
         return "real" if is_real else "classes"
 
     def _orders_for(self, n_labels: int) -> int:
-        """Return the number of orders, given the size of the largest dataset."""
+        """Return the number of orders if the largest dataset has this many labels."""
         if self.n_orders != "auto":
             return self.n_orders
         few = self.switcher is None and n_labels <= LINEAR_LABELS
@@ -363,7 +363,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         return CellStore(Path(self.results) / "cells", *given)
 
     def _check_permutable(self) -> None:
-        """Raise the errors of a permutation test before running any pass."""
+        """Raise the errors of a permutation test before any cell is run."""
         cure = "pass n_permutations=None"
         if self.dataset_groups:
             raise unsupported(PERMUTATIONS, GROUPS, cure)
@@ -374,7 +374,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         self, datasets: Datasets, encoders: Encoders | None
     ) -> list[Task | Failure]:
         """Check all arguments, run the encoders, and list the cells."""
-        self._store()  # raises for settings that cannot be written to JSON
+        self._store()  # raises TypeError for settings that cannot be written to JSON
         refuse_new_classes(self.switcher)
         if self.n_permutations is not None:
             self._check_permutable()
@@ -384,26 +384,26 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
             _check_groups(self.dataset_groups or {}, datasets)
         cache = self.results and FeatureCache(Path(self.results) / "features")
         given = datasets, encoders, self.missing, cache or None
-        found = gather(
+        gathered = gather(
             *given, grouped=True, targets=self._targets, verbose=self.verbose
         )
-        return [*self._cells_of(found)]
+        return [*self._cells_of(gathered)]
 
     def _cells_of(self, datasets: Mapping[str, Dataset]) -> Iterator[Task | Failure]:
-        """Yield the cells of checked datasets, with equal readouts in each of them."""
-        largest = max((len(one.labels) for one in datasets.values()), default=0)
+        """Yield the cells of checked datasets; on each, all have the same readouts."""
+        largest = max((len(data.labels) for data in datasets.values()), default=0)
         n_orders, seed = self._orders_for(largest), int(self.random_state)
         for name, dataset in datasets.items():
             n_labels = len(dataset.labels)
             switcher = self.switcher or default_switcher(n_labels, dataset.is_real)
             readouts = _equal_readouts(switcher, dataset)
             for encoder, X in dataset.features.items():
-                if isinstance(X, Failure):  # one failure counts for all orders
+                if isinstance(X, Failure):  # yielded once, not in every order
                     yield X
                     continue
                 y, groups, is_real = dataset[1:]
                 if self.targets == "classes" and may_be_real(y):
-                    y = y.astype(np.int64)  # classes for all switchers
+                    y = y.astype(np.int64)  # whole floats become class labels
                 data = fingerprints(X, y, groups, is_real=is_real)
                 given = X, y, data, readouts, groups, self.n_permutations
                 first = Task(name, encoder, 0, seed, switcher, *given)
@@ -422,7 +422,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
     def _without_failures(
         self, names: Iterable[str], failed: Sequence[Failure]
     ) -> list[str]:
-        """Drop datasets with failures, or raise, depending on ``missing``."""
+        """Drop datasets with failures, or raise if ``missing`` is "raise"."""
         names = list(dict.fromkeys(names))
         if not failed:
             return names
@@ -433,7 +433,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
                 "these errors and call fit again, or pass missing='drop'"
             )
         lost = list(dict.fromkeys(failure.dataset for failure in failed))
-        warn_caller(f"Dropped datasets {lost}, on which {failures}")
+        warn_caller(f"Dropped datasets {lost}, because {failures}")
         kept = [name for name in names if name not in lost]
         if names and not kept:
             raise ValueError(
@@ -446,7 +446,10 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
 def _equal_readouts(
     switcher: Switcher, dataset: Dataset
 ) -> tuple[str | None, int, int] | None:
-    """Return the default list for the encoder with the most features."""
+    """Return the name, width and number of classes of the shared default list.
+
+    Return None if the switcher has a list of its own or there are no features.
+    """
     name = switcher.readouts
     usable = [X for X in dataset.features.values() if isinstance(X, np.ndarray)]
     if not usable or not isinstance(name, str | None):
@@ -456,7 +459,7 @@ def _equal_readouts(
 
 
 def _check_kernels(readouts: object) -> None:
-    """Raise for a list without kernel readouts, which permutation tests need."""
+    """Raise ValueError for a list without kernel readouts, which the test needs."""
     if isinstance(readouts, str | None):
         readouts = named_readouts(readouts, 1, 2)
     kernels_of(readouts if isinstance(readouts, list | tuple) else [readouts])
@@ -467,11 +470,11 @@ def _check_groups(groups: Mapping[str, object], datasets: Datasets) -> None:
         if isinstance(members, str) or not isinstance(members, Sequence | set):
             raise TypeError(
                 "dataset_groups must be a mapping {group: [datasets]}, but group "
-                f"{name!r} is {members!r}; pass a list of names of datasets"
+                f"{name!r} is {members!r}; pass a list of dataset names"
             )
         unknown = [member for member in members if member not in datasets]
         if unknown:
             raise ValueError(
-                f"dataset_groups must name datasets among {list(datasets)}, but "
+                f"dataset_groups must only name datasets in {list(datasets)}, but "
                 f"{name!r} holds {unknown[0]!r}; correct this name or leave it out"
             )

@@ -1,7 +1,7 @@
-"""Detection of rows that reappear, reordered or with some columns changed.
+"""Detection of rows that reappear, in another order or with some columns permuted.
 
-Rows are compared by hashes of all columns, and by hashes of all columns except one
-group at a time. The latter find rows in which a few columns were permuted.
+Rows are compared by hashes of all columns, and by hashes that leave out one group of
+columns each. The latter detect rows in which only a few columns were permuted.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ import numpy as np
 from sklearn.utils import gen_batches
 
 GROUPS = 8  # groups of columns
-SHARE = 0.1  # tolerated share of rows, beyond repetition within the stream
-FEWEST = 3
-HASHED_AT_ONCE = 2**22  # numbers
+SHARE = 0.1  # share of reappearing rows that is always tolerated
+FEWEST = 3  # with fewer reappearing rows, none count
+HASHED_AT_ONCE = 2**22  # numbers in a block
 
 
 def count_returning(rows: np.ndarray, stream: Iterable[np.ndarray]) -> int:
-    """Count reappearing rows, or 0 if repetition within the stream may explain them.
+    """Return the number of reappearing rows, or 0 if so many are expected by chance.
 
-    New rows from the same source repeat earlier rows about as often as rows within the
-    stream do. So rows only count as reappearing if their share exceeds twice the share
-    of repeated rows in the stream by more than a tenth.
+    New rows from the same source equal earlier rows about as often as rows of the
+    stream equal each other. So rows only count if their share exceeds 0.1 plus twice
+    the share of repeated rows in the stream.
 
     Parameters
     ----------
     rows : ndarray of shape (n, d)
     stream : iterable of ndarray of shape (n_block, d)
-        All rows of the stream as float32.
+        All rows of the stream as float32, block by block.
     """
     if len(rows) < FEWEST:
         return 0
@@ -37,20 +37,24 @@ def count_returning(rows: np.ndarray, stream: Iterable[np.ndarray]) -> int:
     blocks = gen_batches(len(rows), step)
     new = np.concatenate([_hashes(rows[block]) for block in blocks])
     most = 0
-    for own, theirs in zip(new.T, known.T, strict=True):
-        values, counts = np.unique(theirs, return_counts=True)
-        repeated = counts[counts > 1].sum() / len(theirs)
-        count = int(np.isin(own, values).sum())
+    for new_hashes, known_hashes in zip(new.T, known.T, strict=True):
+        values, counts = np.unique(known_hashes, return_counts=True)
+        repeated = counts[counts > 1].sum() / len(known_hashes)
+        count = int(np.isin(new_hashes, values).sum())
         if count >= FEWEST and count > len(rows) * (SHARE + 2 * repeated):
             most = max(most, count)
     return most
 
 
 def _hashes(rows: np.ndarray) -> np.ndarray:
-    """Hash rows (n, d) with all columns and without each group, (n, groups + 1)."""
+    """Return hashes of all columns, then hashes without each group of columns.
+
+    For rows of shape (n, d), the result is of shape (n, n_groups + 1), or (n, 1) if
+    there is a single column.
+    """
     d = rows.shape[1]
-    # A hash is the sum of words times odd numbers modulo 2^64. Adding zero makes -0
-    # equal to 0.
+    # A hash is a sum of words, each multiplied by an odd number, modulo 2^64. Adding
+    # zero turns -0 into 0.
     words = np.ascontiguousarray(rows, dtype=np.float32) + np.float32(0)
     odd = np.random.default_rng(0).integers(2**63, size=d, dtype=np.uint64) * 2 + 1
     terms = words.view(np.uint32) * odd

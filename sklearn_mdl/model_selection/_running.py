@@ -1,4 +1,4 @@
-"""Parallel measurements of a study, with devices, a progress bar and failures."""
+"""Parallel runs of a study's tasks, with devices, a progress bar and failures."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from sklearn_mdl.model_selection._store import CellStore
 from sklearn_mdl.model_selection._tasks import Task
 
 LATE = 2.0  # seconds before a bar appears
-PORTION = 4  # tasks per job, if all outcomes arrive together
+PORTION = 4  # tasks per job in a batch, if a backend returns outcomes together
 
 
 class Measurable(Protocol):
-    """A task of a study: a named tuple with its names, device and data."""
+    """A task of a study, which is a named tuple with these fields and its data."""
 
     @property
     def dataset(self) -> str: ...
@@ -70,14 +70,15 @@ def run_tasks(
     n_jobs : int or None
         Number of cells scored in parallel, as in joblib.
     store : CellStore or None
-        Store in which cells are looked up, and saved as soon as they are scored.
+        Store with the cells already scored. New cells are saved as soon as they are
+        scored.
     verbose : int
-        If above 0, show a progress bar if tasks take long.
+        If above 0, show a progress bar if tasks take more than two seconds.
     budget : float or None
         Seconds after which no cell is started. Running cells are finished. With a
         budget, cells are scored round by round (see ``in_round``).
     desc : str
-        Title of the bar.
+        Title of the progress bar.
 
     Returns
     -------
@@ -89,31 +90,31 @@ def run_tasks(
     ValueError
         If the budget is shorter than the shortest cell of the first round.
     """
-    found: Outcomes = {}
+    outcomes: Outcomes = {}
     end = None
-    for due in [range(len(tasks))] if budget is None else rounds(tasks, found):
+    for due in [range(len(tasks))] if budget is None else rounds(tasks, outcomes):
         kept = _kept_cells(store, {i: tasks[i] for i in due})
-        found |= kept
+        outcomes |= kept
         missing = {i: tasks[i] for i in due if i not in kept}
         if budget is not None and missing and end is None:
             check_budget(budget, list(missing.values()))
             end = time.monotonic() + budget
         shown = {"verbose": verbose, "n_done": len(kept), "desc": desc}
-        found |= _run_missing(missing, store, n_jobs, end=end, **shown)
-        if not found.keys() >= set(due):
+        outcomes |= _run_missing(missing, store, n_jobs, end=end, **shown)
+        if not outcomes.keys() >= set(due):
             break
-    return [found.get(i) for i in range(len(tasks))]
+    return [outcomes.get(i) for i in range(len(tasks))]
 
 
 def _kept_cells(store: CellStore | None, tasks: Mapping[int, Task]) -> Outcomes:
-    """Return the cells already scored, by task number."""
+    """Return the cells already scored, keyed by task number."""
     kept: Outcomes = {}
     if store is None:
         return kept
     for i, task in tasks.items():
         try:
             cell = store.load(task)
-        except OSError as error:  # its file name is taken; other tasks can still run
+        except OSError as error:  # a directory has the file's name; other tasks can run
             kept[i] = Failure.of(error, task.dataset, task.encoder, task.order)
         else:
             if cell is not None:
@@ -127,9 +128,9 @@ def _run_missing(
     n_jobs: int | None,
     **options: Any,
 ) -> Iterator[tuple[int, Cell | Failure]]:
-    """Score cells, store them, and yield them with their numbers.
+    """Score cells, store them, and yield each with the number of its task.
 
-    The options are described in :func:`run_side_by_side`.
+    The options are passed to :func:`run_side_by_side`.
     """
     if store is not None:
         store.warn_of_other_terms(list(tasks.values()))
@@ -150,22 +151,24 @@ def run_side_by_side(
     desc: str = "cells",
     end: float | None = None,
 ) -> Iterator[tuple[int, R | Failure]]:
-    """Yield the number and outcome of every task as soon as it is known.
+    """Yield the number and outcome of every task as soon as it is finished.
 
     Parameters
     ----------
     measure : callable
-        Called with a task and the device to run it on, or None for the task's own.
+        Called with a task and the device to run it on, which is None to use the task's
+        own device.
     tasks : mapping of int to task
+        Tasks keyed by number.
     n_jobs : int or None
     verbose : int
-        If above 0, show a progress bar if tasks take long.
+        If above 0, show a progress bar if tasks take more than two seconds.
     n_done : int
-        Number of finished tasks, for the bar.
+        Number of tasks that the progress bar counts as already finished.
     desc : str
-        Title of the bar.
+        Title of the progress bar.
     end : float or None
-        Time (``time.monotonic``) after which no task is started.
+        Time of ``time.monotonic()`` after which no task is started.
     """
     missing, begun = dict(tasks), set()
 
@@ -178,36 +181,36 @@ def run_side_by_side(
 
     n_all = n_done + len(missing)
     causes: dict[str, list[tuple[str, T]]] = {}  # warnings from all processes
-    # Do not create a hidden bar, since it would also take tqdm's lock.
-    said_of = {"total": n_all, "initial": n_done, "desc": desc, "delay": LATE}
-    bar = tqdm(**said_of) if verbose > 0 else None
+    # Do not create a disabled bar, since it would also take tqdm's lock.
+    options = {"total": n_all, "initial": n_done, "desc": desc, "delay": LATE}
+    bar = tqdm(**options) if verbose > 0 else None
     with nullcontext() if bar is None else bar:
         for _ in range(PASSES):
-            for i, outcome, said in (
+            for i, outcome, messages in (
                 _attempt_all(measure, queue(), n_jobs) if missing else ()
             ):
                 task = missing.pop(i)
-                for message in said:
-                    required = message.partition(", but ")[0]  # without the values
+                for message in messages:
+                    required = message.partition(", but ")[0]  # without given values
                     causes.setdefault(required, []).append((message, task))
                 if bar is not None:
                     bar.update()
                 yield i, outcome
-    for found in causes.values():
-        _warn_once(found)
+    for warned in causes.values():
+        _warn_once(warned)
     died = missing if end is None else {i: missing[i] for i in missing if i in begun}
     for i, task in died.items():
-        reason = "its process died; check the memory it needs"
+        reason = "its process died, perhaps for lack of memory; pass a lower n_jobs"
         yield i, Failure(task.dataset, task.encoder, task.order, reason, "")
 
 
-def _warn_once(found: Sequence[tuple[str, Measurable]]) -> None:
-    """Warn about one cause, at the caller's line, and name the affected tasks."""
-    message, task = found[0]
+def _warn_once(warned: Sequence[tuple[str, Measurable]]) -> None:
+    """Issue one warning for messages of the same cause, naming the affected tasks."""
+    message, task = warned[0]
     where = f"dataset {task.dataset!r}, encoder {task.encoder!r}"
     if task.order is not None:
         where += f", order {task.order}"
-    others = len({(t.dataset, t.encoder, t.order) for _, t in found}) - 1
+    others = len({(t.dataset, t.encoder, t.order) for _, t in warned}) - 1
     more = f" and {others} more" if others else ""
     warn_caller(f"{message} ({where}{more})")
 
@@ -217,7 +220,7 @@ def _attempt_all(
     tasks: Iterator[tuple[int, T]],
     n_jobs: int | None,
 ) -> Iterator[tuple[int, R | Failure, list[str]]]:
-    """Yield outcomes as soon as they are known; stop early if a process dies."""
+    """Yield the number, outcome and warnings of finished tasks until a process dies."""
     with Devices() as devices:
         backend = type(get_active_backend()[0]).__name__
         if backend in OWN_PROCESSES and effective_n_jobs(n_jobs) > 1:
@@ -225,8 +228,8 @@ def _attempt_all(
         calls = (delayed(_attempt)(measure, *item, devices) for item in tasks)
         step, return_as = None, "generator_unordered"
         if not get_active_backend()[0].supports_return_generator:
-            # With backends such as Ray's, outcomes arrive together, so submit tasks in
-            # portions.
+            # Backends such as Ray's return all outcomes together, so submit tasks in
+            # small batches.
             step, return_as = PORTION * effective_n_jobs(n_jobs) - 1, "list"
         try:
             while (first := next(calls, None)) is not None:
@@ -240,7 +243,7 @@ def _attempt_all(
 
 
 def _portable(task: T) -> T:
-    """Describe memory maps by their files, so that another process can open them."""
+    """Replace memory maps by references to files that another process can open."""
     maps = {}
     for name, array in task._asdict().items():
         if isinstance(array, np.ndarray) and is_mapped(array):
@@ -250,10 +253,10 @@ def _portable(task: T) -> T:
 
 
 class RemoteMap(NamedTuple):
-    """A view of a file, opened only in the process that needs it.
+    """A reference to an array in a file, which is opened where it is needed.
 
-    joblib would open the map while it unpickles a task, and an exception at that point
-    would end the pool.
+    joblib would open a memory map while it unpickles a task, and an exception at that
+    point would end the pool of processes.
     """
 
     path: str
@@ -266,7 +269,7 @@ class RemoteMap(NamedTuple):
 
     @classmethod
     def of(cls, array: np.ndarray) -> Self | None:
-        """Describe a view of a memory map; return None if its file is not known."""
+        """Return a reference to a memory map, or None if its file is unknown."""
         root = array
         while isinstance(root.base, np.ndarray):
             root = root.base
@@ -281,7 +284,7 @@ class RemoteMap(NamedTuple):
         return cls(str(root.filename), start, n_bytes, *layout)
 
     def open(self) -> np.ndarray:
-        """Return the view, read-only."""
+        """Return the array as a read-only memory map."""
         data = np.memmap(self.path, np.uint8, "r", self.start, (self.n_bytes,))
         return np.ndarray(self.shape, self.dtype, data, self.offset, self.strides)
 
@@ -291,8 +294,8 @@ def _attempt(
 ) -> tuple[int, R | Failure, list[str]]:
     """Return the number, outcome and warnings of a task."""
     end_with(devices.parent)
-    with kept_warnings() as said:
-        return i, _outcome(measure, task, devices), said
+    with kept_warnings() as messages:
+        return i, _outcome(measure, task, devices), messages
 
 
 def _outcome(

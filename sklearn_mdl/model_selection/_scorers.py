@@ -20,11 +20,11 @@ from sklearn_mdl._core.validation import refuse_labelled, refuse_weights, warn_c
 from sklearn_mdl.model_selection._returning import count_returning
 from sklearn_mdl.switcher import MultiOutputSwitcher
 
-COMPARED_AT_ONCE = 2**22  # numbers
+COMPARED_AT_ONCE = 2**22  # numbers in a block of rows
 FOLDS = (
-    "codelength_scorer needs the training rows, got held-out rows, as with the default "
-    "cv, and scores them like heldout_codelength_scorer; pass cv=PrequentialSplit() to "
-    "hold no rows out and score every row before it is learned"
+    "codelength_scorer needs the training rows, got held-out rows, and scored them as "
+    "heldout_codelength_scorer does; pass cv=PrequentialSplit() (not the default cv) "
+    "to score every row before it is learned, without holding any out"
 )
 OTHER_ROWS = "X holds other rows, or the same rows in another order"
 
@@ -35,22 +35,22 @@ def codelength_scorer(
     """Score a fitted switcher by the codelength of its training rows.
 
     Use this scorer in searches and cross-validation with ``cv=PrequentialSplit()``.
-    With any other ``cv``, such as the default of a search, held-out rows are scored as
-    in :func:`heldout_codelength_scorer`, with a warning. Only compare scores for equal
+    With any other ``cv``, such as the default of a search, the scorer warns and scores
+    held-out rows like :func:`heldout_codelength_scorer`. Only compare scores for equal
     ``n_samples``. Nats per example decrease with more examples, since the cost of
     learning is spread over all of them.
 
-    Rows and labels must match the stream exactly. In a pipeline,
-    ``fit_transform`` and ``transform`` of a step such as a PCA may differ by rounding.
-    So rows also match if copies of the earlier steps, refitted on X, return the stream.
-    For this to work, set the ``random_state`` of steps that draw random numbers.
+    Rows and labels must equal those of the fit. In a pipeline, ``fit_transform`` and
+    ``transform`` of a step such as a PCA may differ by rounding. If rows differ, copies
+    of the earlier steps are therefore refitted on X, and their output is compared. For
+    this to work, set the ``random_state`` of steps that draw random numbers.
 
     Parameters
     ----------
     estimator : MDLReadoutSwitcher, LinearReadout, MLPReadout, or a pipeline or search
         A fitted switcher or readout, for classes or real labels. You can also pass a
-        Pipeline that ends in one, or a search with such a ``best_estimator_``.
-        Codelengths of the columns of a MultiOutputSwitcher are summed.
+        Pipeline that ends in one, or a search whose ``best_estimator_`` does. The
+        codelengths of a MultiOutputSwitcher's columns are summed.
     X : array-like of shape (n_samples, n_features)
     y : array-like of shape (n_samples,) or (n_samples, n_outputs)
         The training rows and labels, in the same order, or a held-out fold.
@@ -66,8 +66,9 @@ def codelength_scorer(
     Raises
     ------
     ValueError
-        If X and y are neither the fitted stream nor held out. Also if a step of the
-        pipeline requires y and is not frozen. It has then seen the labels to be coded.
+        If X and y are neither the training rows nor held-out rows. Also if a step of
+        the pipeline requires y and is not frozen, since it has then seen the labels to
+        be coded.
     TypeError
         If the estimator is of another kind, or if there are weights.
 
@@ -98,7 +99,7 @@ def codelength_scorer(
     """
     total = 0.0
     for fitted in _opened("codelength_scorer", estimator, X, y, sample_weight):
-        difference = f"it had {fitted.n_rows} rows and X has {len(fitted.X)}"
+        difference = f"the fit had {fitted.n_rows} rows and X has {len(fitted.X)}"
         if len(fitted.X) == fitted.n_rows:
             difference = fitted.difference()
         if difference and _is_heldout(fitted):
@@ -107,9 +108,9 @@ def codelength_scorer(
             continue
         if difference:
             raise ValueError(
-                f"X and y must be the stream that was fitted, but {difference}; pass "
-                "cv=PrequentialSplit() and set the random_state of random steps of a "
-                "pipeline, or score held-out rows with heldout_codelength_scorer"
+                f"X and y must be the rows and labels of the fit, but {difference}; "
+                "pass cv=PrequentialSplit() and set the random_state of the pipeline's "
+                "random steps, or score held-out rows with heldout_codelength_scorer"
             )
         total += float(fitted.switcher.codelengths_.mean())
     return -total
@@ -118,24 +119,24 @@ def codelength_scorer(
 def heldout_codelength_scorer(
     estimator: object, X: ArrayLike, y: ArrayLike, *, sample_weight: object = None
 ) -> float:
-    """Score a fitted switcher by the codelength of rows that follow its stream.
+    """Score a fitted switcher by the codelength of rows that follow its training rows.
 
-    A copy of the switcher continues the stream with these rows. It predicts each row
-    from all rows before it, and then learns it. The estimator itself does not change.
-    If X and y begin with the stream, like the training rows of ``learning_curve``, the
-    codelengths of these rows are taken from the fit. Other rows are evaluated in the
-    order given, which should be random. Only compare scores for equal numbers of fitted
-    and scored rows.
+    A copy of the switcher predicts each row from the training rows and all given rows
+    before it, and then learns the row. The estimator itself does not change. If X and y
+    begin with the training rows, as in ``learning_curve``, the codelengths of these
+    rows are taken from the fit. Other rows are evaluated in the order given, which
+    should be random. Only compare scores with equal numbers of training rows and of
+    scored rows.
 
     Parameters
     ----------
     estimator : MDLReadoutSwitcher, LinearReadout, MLPReadout, or a pipeline or search
         A fitted switcher or readout, for classes or real labels. You can also pass a
-        Pipeline that ends in one, or a search with such a ``best_estimator_``.
-        Codelengths of the columns of a MultiOutputSwitcher are summed.
+        Pipeline that ends in one, or a search whose ``best_estimator_`` does. The
+        codelengths of a MultiOutputSwitcher's columns are summed.
     X : array-like of shape (n_samples, n_features)
     y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-        Labels. All classes must have been seen in the fit.
+        Labels. All of their classes must occur in the fit.
     sample_weight : None
         Not supported: weights raise TypeError, since a weighted sum is not a
         codelength.
@@ -148,17 +149,17 @@ def heldout_codelength_scorer(
     Raises
     ------
     ValueError
-        If y contains a class that did not occur in the fit. Also if X contains only
-        some rows of the stream, or all of them in another order or with permuted
-        columns. Also if a step of the pipeline requires y and is not frozen. It has
-        then seen labels to be coded.
+        If y contains a class that did not occur in the fit. If X contains only some of
+        the training rows, or all of them in another order or with permuted columns.
+        Also if a step of the pipeline requires y and is not frozen, since it has then
+        seen labels to be coded.
     TypeError
         If the estimator is of another kind, or if there are weights.
 
     See Also
     --------
     codelength_scorer : For the training rows, without holding any out.
-    refit_codelength_scorer : For importances of features by permuting them.
+    refit_codelength_scorer : For permutation importances of features.
 
     Examples
     --------
@@ -169,7 +170,7 @@ def heldout_codelength_scorer(
     >>> X, y = shuffle(*load_iris(return_X_y=True), random_state=0)
     >>> readout = LinearReadout(lr=0.1, random_state=0)
     >>> scores = cross_val_score(readout, X, y, scoring=heldout_codelength_scorer, cv=3)
-    >>> bool(scores.min() > -0.3)  # a uniform code has -1.1
+    >>> bool(scores.min() > -0.3)  # a uniform code scores -1.1
     True
     """
     total = 0.0
@@ -186,7 +187,7 @@ def heldout_codelength_scorer(
 
 
 def _later_codelengths(caller: str, fitted: _Fitted) -> np.ndarray:
-    """Return codelengths of rows that continue the stream, without learning them."""
+    """Return codelengths of rows that follow the training rows, from a copy."""
     _refuse_grouped(caller, fitted.switcher, len(fitted.X))
     return fitted.switcher._continued(fitted.X, fitted.y)
 
@@ -194,8 +195,8 @@ def _later_codelengths(caller: str, fitted: _Fitted) -> np.ndarray:
 def _is_heldout(fitted: _Fitted) -> bool:
     """Return True if the rows seem to be a held-out fold.
 
-    Steps that draw random numbers make rows of the stream look new. So with steps, only
-    fewer rows than the stream count as a fold.
+    Pipeline steps that draw random numbers make training rows look new. So after any
+    steps, rows only count as a fold if there are fewer of them than training rows.
     """
     is_smaller = len(fitted.X) < fitted.n_rows or not fitted.steps
     return is_smaller and not _count_returning(fitted)
@@ -206,16 +207,16 @@ def refit_codelength_scorer(
 ) -> float:
     """Score a copy of an estimator, refitted on the given rows, by its codelength.
 
-    Use this scorer for :func:`sklearn.inspection.permutation_importance` on the rows of
-    the stream. The importance of a feature is then the increase of the codelength, in
-    nats per example, when that feature is permuted. Any other scorer would compare
-    prequential predictions with predictions for rows that have already been learned.
+    Use this scorer for :func:`sklearn.inspection.permutation_importance` on the
+    training rows. A feature's importance is then the increase in codelength, in nats
+    per example, when that feature is permuted. Other scorers would evaluate rows that
+    the estimator has already learned.
 
     Parameters
     ----------
     estimator : MDLReadoutSwitcher, LinearReadout, MLPReadout, or a pipeline or search
-        Fitted estimator to copy. The copy has the same settings. If ``random_state`` is
-        not an integer, it also has the same seed.
+        Fitted estimator to copy. The copy has the same settings and the same seed, even
+        if ``random_state`` is not an integer.
     X : array-like of shape (n_samples, n_features)
     y : array-like of shape (n_samples,) or (n_samples, n_outputs)
     sample_weight : None
@@ -236,7 +237,7 @@ def refit_codelength_scorer(
 
     See Also
     --------
-    heldout_codelength_scorer : For importances on held-out rows, without fitting.
+    heldout_codelength_scorer : For importances on held-out rows, without refitting.
 
     Examples
     --------
@@ -247,10 +248,10 @@ def refit_codelength_scorer(
     >>> from sklearn_mdl.model_selection import refit_codelength_scorer
     >>> X, y = shuffle(*load_iris(return_X_y=True), random_state=0)
     >>> readout = LinearReadout(lr=0.1, random_state=0).fit(X, y)
-    >>> found = permutation_importance(
+    >>> importance = permutation_importance(
     ...     readout, X, y, scoring=refit_codelength_scorer, random_state=0
     ... )
-    >>> bool((found.importances_mean[2:] > 0.05).all())  # lengths of petals, and widths
+    >>> bool((importance.importances_mean[2:] > 0.05).all())  # petal length and width
     True
     """
     if sample_weight is not None:
@@ -271,22 +272,22 @@ def refit_codelength_scorer(
     if last is not None:
         _detach(last, own._seed)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # the seed of that fit
+        warnings.simplefilter("ignore", UserWarning)  # the first fit issued them
         copied.fit(X, y)
     return codelength_scorer(copied, X, y)
 
 
 def _detach(estimator: OnlineEstimator, seed: int) -> None:
-    """Reset parameters that name files, and set the seed if there is none."""
-    own = {"store": "memory", "checkpoint": None, "verbose": 0}
+    """Reset parameters that write files or text, and set a seed if there is none."""
+    defaults = {"store": "memory", "checkpoint": None, "verbose": 0}
     names = estimator.get_params(deep=False)
-    estimator.set_params(**{k: value for k, value in own.items() if k in names})
+    estimator.set_params(**{k: value for k, value in defaults.items() if k in names})
     if not isinstance(estimator.random_state, Integral):
         estimator.set_params(random_state=seed)
 
 
 def _refuse_grouped(caller: str, fitted: OnlineEstimator, n_rows: int) -> None:
-    """Raise ValueError for rows without groups that follow a stream with groups."""
+    """Raise ValueError if the fit had groups, which held-out rows would lack."""
     if n_rows and fitted._run.schedule.ends:
         cure = "call heldout_codelengths(X, y, groups=...) or codelength_scorer"
         raise unsupported(GROUPS, "held-out scorers", f"instead of {caller}, {cure}")
@@ -306,16 +307,17 @@ def _refuse_returning(fitted: _Fitted) -> None:
     X, count = fitted.X, _count_returning(fitted)
     if count:
         raise ValueError(
-            "X and y must follow the fitted stream, or begin with all of it unchanged, "
+            "X and y must be new rows, or begin with all training rows in their order, "
             f"but {count} of {len(X)} rows were already learned (in another order, or "
             "with columns permuted); pass other rows, or use refit_codelength_scorer"
         )
 
 
 class _Fitted(NamedTuple):
-    """A fitted estimator with the steps before it, its rows and its labels.
+    """A fitted estimator, the steps before it, and the rows and labels to score.
 
-    ``given`` and ``labels`` are the input of the first step.
+    ``X`` and ``y`` are the input of the estimator. ``given`` and ``labels`` are the
+    input of the first step.
     """
 
     switcher: OnlineEstimator
@@ -327,29 +329,29 @@ class _Fitted(NamedTuple):
 
     @property
     def n_rows(self) -> int:
-        """Number of rows of the stream."""
+        """Number of training rows."""
         return int(self.switcher.n_samples_seen_)
 
     def difference(self) -> str:
-        """Describe how X and y, cut to its length, differ from the stream; "" if equal.
+        """Describe how the first rows of X and y differ from the fit; "" if equal.
 
-        Copies of the steps are refitted to find rows that differ only by rounding.
+        Copies of the steps are refitted to recognise rows that differ only by rounding.
         """
         n_rows, switcher = self.n_rows, self.switcher
-        found = _difference(switcher, self.X[:n_rows], self.y[:n_rows])
-        if found == OTHER_ROWS and self.steps:
-            again, labels = self.given[:n_rows], self.labels[:n_rows]
+        difference = _difference(switcher, self.X[:n_rows], self.y[:n_rows])
+        if difference == OTHER_ROWS and self.steps:
+            refitted, labels = self.given[:n_rows], self.labels[:n_rows]
             for step in self.steps:
-                again = clone(step).fit_transform(again, labels)
-            rows = switcher._validated(again, reset=False)
-            found = _difference(switcher, rows, self.y[:n_rows])
-        return found
+                refitted = clone(step).fit_transform(refitted, labels)
+            rows = switcher._validated(refitted, reset=False)
+            difference = _difference(switcher, rows, self.y[:n_rows])
+        return difference
 
 
 def _opened(
     caller: str, estimator: object, X: ArrayLike, y: ArrayLike, sample_weight: object
 ) -> list[_Fitted]:
-    """Return the estimators of streams, one for each column of y."""
+    """Return the fitted switcher or readout, or one for each column of y."""
     if sample_weight is not None:
         refuse_weights({"sample_weight": sample_weight}, caller)
     rows, steps = X, list[Pipeline]()
@@ -366,31 +368,31 @@ def _opened(
         else:
             raise _unfit(caller, estimator)
     check_is_fitted(estimator)
-    given, labels = cast(np.ndarray, X), cast(np.ndarray, y)  # they can be cut
+    given, labels = cast(np.ndarray, X), cast(np.ndarray, y)  # they can be sliced
     pairs: Iterable[tuple[OnlineEstimator, ArrayLike]] = [(estimator, y)]
     if isinstance(estimator, MultiOutputSwitcher):
         pairs = zip(estimator.estimators_, estimator._columns(y), strict=True)
-    found = []
-    for one, column in pairs:
-        checked, own = one._checked(rows, column, reset=False)
-        found.append(_Fitted(one, checked, own, steps, given, labels))
-    return found
+    opened = []
+    for switcher, column in pairs:
+        checked, own = switcher._checked(rows, column, reset=False)
+        opened.append(_Fitted(switcher, checked, own, steps, given, labels))
+    return opened
 
 
 def _unfit(caller: str, estimator: object) -> TypeError:
     """Return the error for an estimator that has no codelength."""
     return TypeError(
-        f"{caller} needs an MDLReadoutSwitcher, or a Pipeline or a fitted search that "
-        f"ends in one, got {estimator!r}; use RepresentationScorer() for a transformer"
+        f"{caller} needs an MDLReadoutSwitcher, or a Pipeline or fitted search that "
+        f"ends in one, got {estimator!r}; for a transformer use RepresentationScorer()"
     )
 
 
 def _difference(switcher: OnlineEstimator, X: np.ndarray, y: np.ndarray) -> str:
-    """Describe how rows and labels differ from the stream's; "" if equal."""
+    """Describe how rows and labels differ from those of the fit; "" if equal."""
     order = np.arange(len(X))
-    shuffled = getattr(switcher, "order_", order[:0])  # if partial_fit added rows
+    shuffled = getattr(switcher, "order_", order[:0])  # partial_fit may add more rows
     if np.any(shuffled >= len(X)):
-        return "its fit was interrupted before all rows had been scored"
+        return "the fit was interrupted before all rows had been scored"
     order[: len(shuffled)] = shuffled
     run, step = switcher._run, max(1, COMPARED_AT_ONCE // X.shape[1])
     labels = run.labels[: len(X)].cpu().numpy()
@@ -405,12 +407,12 @@ def _difference(switcher: OnlineEstimator, X: np.ndarray, y: np.ndarray) -> str:
 
 
 class PrequentialSplit:
-    """A single split in which all rows are both train and test rows.
+    """A single split in which all rows are both training and test rows.
 
-    A prequential code predicts each label before learning it. So every row first serves
-    as test data and then as training data, and holding out rows would only waste them.
-    Use the split as ``GridSearchCV(..., cv=PrequentialSplit())``. Groups do not need
-    another split. With scikit-learn's metadata routing and
+    A prequential code predicts each label before learning it. So every row is first a
+    test row and then a training row, and holding out rows would only waste them. Use
+    the split as ``GridSearchCV(..., cv=PrequentialSplit())``. Rows with groups do not
+    need another split. With scikit-learn's metadata routing and
     ``set_fit_request(groups=True)``, ``GridSearchCV.fit(X, y, groups=...)`` passes
     groups to ``fit``. The labels of a group are then only learned once all of its rows
     are coded.
@@ -425,7 +427,7 @@ class PrequentialSplit:
     def split(
         self, X: object, y: object = None, groups: object = None
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield the single split, in which both parts contain all rows.
+        """Yield the single split, whose two parts both contain all rows.
 
         Parameters
         ----------
@@ -451,5 +453,5 @@ class PrequentialSplit:
         return 1
 
     def __repr__(self) -> str:
-        """Return the call that creates the split."""
+        """Return code that creates the split."""
         return "PrequentialSplit()"

@@ -1,4 +1,4 @@
-"""Statistics of a table of cells: ranks, tests and spread over orders."""
+"""Statistics of a ranking: the verdict, ranks, tests and spread over orders."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ Names = Sequence[tuple[str, str]] | None
 class RankStatistics(CellArrays):
     """Statistics of a ranking of encoders, with codelengths averaged over orders.
 
-    Subclasses define ``cells_`` and ``alpha``. Methods take pairs of encoders as pairs
-    of names.
+    Subclasses define ``cells_`` and ``alpha``. Pass pairs of encoders to methods as
+    pairs of names.
     """
 
     @property
     def critical_difference_(self) -> float:
-        """Smallest significant difference of average ranks in Nemenyi's test."""
+        """Smallest difference of average ranks that is significant (Nemenyi's test)."""
         n_datasets, n_encoders = self.codelengths_.shape
         if n_encoders == 1:
             return float("nan")
@@ -37,17 +37,18 @@ class RankStatistics(CellArrays):
     def verdict(self) -> Verdict:
         """Summarise the winner, its margin, ties and encoders that are clearly worse.
 
-        On a dataset, encoders are compared row by row by Student's test. Over datasets,
-        they are compared by Wilcoxon's test. Both use Holm's correction over all pairs
-        of encoders, since the winner is chosen from the same labels. If there are too
-        few datasets for Wilcoxon's test, an encoder is clearly worse if it differs
-        significantly from the winner on every dataset.
+        On one dataset, Student's test compares the encoders' losses row by row. Over
+        datasets, Wilcoxon's test compares their codelengths. Both use Holm's correction
+        over all pairs of encoders, since the winner is chosen from the same labels. If
+        there are too few datasets for Wilcoxon's test, an encoder only counts as
+        clearly worse if it is significantly worse than the winner on every dataset.
 
         Returns
         -------
         verdict : Verdict
-            Prints as sentences. Has ``best``, ``equivalent`` and ``out``, and
-            ``datasets`` with the winner on each dataset and its margin in nats.
+            Use ``print(verdict)`` to show it as sentences. ``best``, ``equivalent`` and
+            ``out`` name the encoders. ``datasets`` has the winner on each dataset and
+            its margin in nats.
         """
         return verdict_of(self)
 
@@ -62,25 +63,25 @@ class RankStatistics(CellArrays):
         Returns
         -------
         best : Best
-            Prints as sentences. Has ``encoder``, ``probability``, ``ties``, ``rival``
-            and ``more_labels``. The best encoder has the shortest expected code over
-            fresh draws of equal size.
+            Use ``print(best)`` to show it as sentences. It has ``encoder``,
+            ``probability``, ``ties``, ``rival`` and ``more_labels``. The best encoder
+            on a dataset has the shortest expected code over fresh draws of equal size.
 
         Raises
         ------
         ValueError
             If the dataset is not in the ranking.
         """
-        found = self.verdict()
+        verdict = self.verdict()
         if dataset is None:
-            return found.answer
+            return verdict.answer
         check_choice(dataset, "dataset", self.dataset_names_)
-        return found.datasets[self.dataset_names_.index(dataset)].best
+        return verdict.datasets[self.dataset_names_.index(dataset)].best
 
     def extrapolate(
         self, n: int, *, level: float | None = None
     ) -> differences.Extrapolations:
-        """Predict codelengths of more labels, and which encoders would overtake others.
+        """Predict codelengths with more labels, and which encoder would be best.
 
         The learning curves of all encoders are extrapolated together, since they share
         rows and orders. See :func:`~sklearn_mdl.metrics.extrapolate`.
@@ -95,8 +96,9 @@ class RankStatistics(CellArrays):
 
         Returns
         -------
-        found : Extrapolations
-            Prints as a table. ``sentences()`` names the shortest codes.
+        extrapolations : Extrapolations
+            Use ``print(extrapolations)`` to show a table. ``sentences()`` names the
+            encoder that would have the shortest code on each dataset.
 
         Raises
         ------
@@ -114,15 +116,21 @@ class RankStatistics(CellArrays):
         return self._named(differences.extrapolations(curves, n, level, best))
 
     def friedman_test(self) -> ranking.FriedmanTest:
-        """Test if encoders differ (see :func:`~sklearn_mdl.ranking.friedman_test`)."""
+        """Test whether any encoders differ.
+
+        See :func:`~sklearn_mdl.ranking.friedman_test`.
+        """
         return ranking.friedman_test(self.codelengths_)
 
     def rank_groups(self) -> list[tuple[int, ...]]:
-        """Return the maximal groups of encoders with indistinguishable ranks."""
+        """Return maximal groups of encoders whose ranks do not differ significantly.
+
+        An encoder may be in several groups or in none.
+        """
         return ranking.rank_groups(self.average_ranks_, self.critical_difference_)
 
     def nemenyi_p_values(self) -> np.ndarray:
-        """Return p-values of differences of average ranks, for all pairs."""
+        """Return Nemenyi's p-values for the rank differences of all pairs."""
         ranks, (n_datasets, n_encoders) = self.average_ranks_, self.codelengths_.shape
         return ranking.nemenyi_p_values(ranks[:, None] - ranks, n_encoders, n_datasets)
 
@@ -133,29 +141,31 @@ class RankStatistics(CellArrays):
         n_resamples: int = 1000,
         random_state: RandomState = 0,
     ) -> ranking.RankIntervals:
-        """Return intervals of average ranks.
+        """Return confidence intervals of average ranks.
 
         See :func:`~sklearn_mdl.ranking.rank_intervals`.
 
         Parameters
         ----------
         level : float, default=None
-            None is ``1 - alpha``.
+            Level of the intervals. None is ``1 - alpha``.
         n_resamples : int, default=1000
         random_state : int, Generator or None, default=0
         """
-        found = ranking.rank_intervals(
+        intervals = ranking.rank_intervals(
             self.codelengths_,
             level=1 - self.alpha if level is None else level,
             n_resamples=n_resamples,
             random_state=random_state,
         )
-        return self._named(found)
+        return self._named(intervals)
 
     def pairwise_wilcoxon(
         self, pairs: Names = None, *, top_k: int | None = None
     ) -> ranking.PairwiseWilcoxon:
-        """Test pairs: :func:`~sklearn_mdl.ranking.pairwise_wilcoxon`.
+        """Compare pairs of encoders over datasets by Wilcoxon's signed-rank test.
+
+        See :func:`~sklearn_mdl.ranking.pairwise_wilcoxon`.
 
         Parameters
         ----------
@@ -164,10 +174,10 @@ class RankStatistics(CellArrays):
         top_k : int, default=None
             Only compare the `top_k` encoders with the best average ranks.
         """
-        found = ranking.pairwise_wilcoxon(
+        tests = ranking.pairwise_wilcoxon(
             self.positive_codelengths_, pairs=self._columns(pairs), top_k=top_k
         )
-        return self._named(found)
+        return self._named(tests)
 
     def bayesian_signed_rank(
         self,
@@ -178,7 +188,9 @@ class RankStatistics(CellArrays):
         n_draws: int = 50_000,
         random_state: RandomState = 0,
     ) -> ranking.BayesianSignedRank:
-        """Compare pairs: :func:`~sklearn_mdl.ranking.bayesian_signed_rank`.
+        """Compare pairs of encoders by the Bayesian signed-rank test.
+
+        See :func:`~sklearn_mdl.ranking.bayesian_signed_rank`.
 
         Parameters
         ----------
@@ -191,7 +203,7 @@ class RankStatistics(CellArrays):
         n_draws : int, default=50000
         random_state : int, Generator or None, default=0
         """
-        found = ranking.bayesian_signed_rank(
+        tests = ranking.bayesian_signed_rank(
             self.positive_codelengths_,
             rope=rope,
             pairs=self._columns(pairs),
@@ -199,10 +211,12 @@ class RankStatistics(CellArrays):
             n_draws=n_draws,
             random_state=random_state,
         )
-        return self._named(found)
+        return self._named(tests)
 
     def win_table(self, *, rope: float = 0.0) -> ranking.WinTable:
-        """Count datasets won and lost (see :func:`~sklearn_mdl.ranking.win_table`).
+        """Count on how many datasets each encoder wins against each other encoder.
+
+        See :func:`~sklearn_mdl.ranking.win_table`.
 
         Parameters
         ----------
@@ -212,7 +226,13 @@ class RankStatistics(CellArrays):
         return self._named(ranking.win_table(self.positive_codelengths_, rope=rope))
 
     def order_spread(self) -> differences.OrderSpread:
-        """Return means and standard deviations over two or more orders."""
+        """Return means and standard deviations of codelengths over orders.
+
+        Raises
+        ------
+        ValueError
+            If there is only one order.
+        """
         return self._named(differences.order_spread(self.order_codelengths_))
 
     def paired_differences(
@@ -222,26 +242,26 @@ class RankStatistics(CellArrays):
         level: float | None = None,
         top_k: int | None = None,
     ) -> differences.PairedDifferences:
-        """Return differences between the codelengths of pairs on each dataset.
+        """Return differences in codelength between pairs of encoders on each dataset.
 
-        Intervals are for the mean difference over fresh draws of equal size. Both rows
-        (in blocks of the stream) and orders are treated as samples.
+        Intervals are for the mean difference over fresh draws of equal size. Both
+        blocks of rows and orders are treated as samples.
 
         Parameters
         ----------
         pairs : sequence of (str, str), default=None
             Names of encoders. None compares all pairs, for at most 40 encoders.
         level : float, default=None
-            None is ``1 - alpha``.
+            Level of the intervals. None is ``1 - alpha``.
         top_k : int, default=None
             Only compare the `top_k` encoders with the best average ranks.
 
         Returns
         -------
         differences : PairedDifferences
-            Has ``pairs``, and ``mean``, ``std``, ``error``, ``lower`` and ``upper`` of
-            shape (n_pairs, n_datasets). Differences are first minus second encoder, in
-            nats. They are negative if the first has the shorter code.
+            It has ``pairs``, and ``mean``, ``std``, ``error``, ``lower`` and ``upper``
+            of shape (n_pairs, n_datasets). Differences are first minus second encoder,
+            in nats. They are negative if the first has the shorter code.
         """
         table = self.codelengths_
         chosen = ranking.checked_pairs(table, self._columns(pairs), top_k)
@@ -250,11 +270,11 @@ class RankStatistics(CellArrays):
         return self._named(differences.paired_differences(samples, chosen, level))
 
     def preferred_readouts(self) -> differences.PreferredReadouts:
-        """Return the architectures with the largest mean posterior.
+        """Return the architecture with the largest mean posterior for each encoder.
 
-        The mean is over examples and orders, ``argmax_k 1/T sum_t p(k at t | labels
-        before t)``, as in the paper's table of readout models (Li, Bornschein and
-        Hutter, 2023, Section 4).
+        The mean is over examples and orders, so in one order this is ``argmax_k 1/T
+        sum_t p(k at t | labels before t)``, as in the paper's table of readout models
+        (Li, Bornschein and Hutter, 2023, Section 4).
 
         Returns
         -------
@@ -268,11 +288,11 @@ class RankStatistics(CellArrays):
         ]
         return self._named(differences.PreferredReadouts(names))
 
-    def _named(self, found: Result) -> Result:
-        return found.named(self.encoder_names_, self.dataset_names_)
+    def _named(self, result: Result) -> Result:
+        return result.named(self.encoder_names_, self.dataset_names_)
 
     def _columns(self, pairs: Names) -> list[list[int]] | None:
-        """Turn pairs of names into pairs of columns."""
+        """Return the column indices for pairs of names."""
         if pairs is None:
             return None
         places = {name: i for i, name in enumerate(self.encoder_names_)}

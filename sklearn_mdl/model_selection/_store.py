@@ -1,4 +1,4 @@
-"""Files of the cells of a ranking, written atomically and checked when read."""
+"""Storage of a ranking's cells in files, written atomically and checked when read."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from sklearn_mdl.model_selection._tasks import (
 )
 from sklearn_mdl.readouts import Terms
 
-MOST_BYTES = 2**26  # limit on the text of one cell
+MOST_BYTES = 2**26  # maximum length of a cell's JSON
 
 _KINDS = {
     name: get_origin(kind) or kind
@@ -36,7 +36,7 @@ _KINDS = {
 
 
 def text_of(cell: Cell, identity: Mapping[str, object]) -> bytes:
-    """Return a cell as JSON: results without the trace, identity and checksum."""
+    """Return a cell's JSON, with results (except the trace), identity and checksum."""
     kept = cell.kept()
     if math.isnan(cell.accuracy):  # NaN is not JSON
         kept["accuracy"] = None
@@ -55,13 +55,13 @@ def cell_of(
     source: Trace | TraceFile,
     where: object = "it",
 ) -> Cell:
-    """Read a text written by :func:`text_of`.
+    """Return the cell whose JSON :func:`text_of` returned.
 
     Parameters
     ----------
     text : bytes
     identity : mapping
-        Everything on which the results depend.
+        Everything on which the results of the expected cell depend.
     source : Trace or TraceFile
         The trace, or its file.
     where : path-like or str, default="it"
@@ -70,7 +70,7 @@ def cell_of(
     Raises
     ------
     NewerFormat
-        If a later version of this package wrote it.
+        If a later version of this package wrote the text.
     ValueError
         If the text is damaged or describes another cell.
     """
@@ -113,30 +113,30 @@ def _content(text: bytes, where: object) -> dict[str, object]:
 
 
 def _other_terms(path: Path, identity: Mapping[str, object]) -> Terms | None:
-    """Return the settings of a stored cell that differs only in shared settings."""
+    """Return a stored cell's shared settings if only these differ, otherwise None."""
     try:
         with path.open("rb") as file:
-            was = _content(file.read(MOST_BYTES + 1), path)["identity"]
+            stored = _content(file.read(MOST_BYTES + 1), path)["identity"]
     except (ValueError, OSError):  # reported when the cell itself is needed
         return None
-    if not isinstance(was, dict) or not isinstance(was.get("terms"), dict):
+    if not isinstance(stored, dict) or not isinstance(stored.get("terms"), dict):
         return None
-    terms = was["terms"]
-    if canonical({**was, "terms": None}) != canonical({**identity, "terms": None}):
+    terms = stored["terms"]
+    if canonical({**stored, "terms": None}) != canonical({**identity, "terms": None}):
         return None
     return Terms.from_json(terms)
 
 
 class CellStore:
-    """The cells of a ranking in a directory.
+    """A directory with the cells of a ranking.
 
     Parameters
     ----------
     folder : Path
-        Directory, created with the first cell.
+        The directory, which is created when the first cell is saved.
     *switchers : MDLReadoutSwitcher or MDLReadoutSwitcherRegressor
-        One switcher for each kind of labels. Its settings are part of a cell's
-        identity.
+        One switcher for each kind of labels. The identity of a cell includes the
+        settings of its switcher.
 
     Raises
     ------
@@ -154,14 +154,14 @@ class CellStore:
             )
         self.folder = folder
         self._shared = {
-            type(one): {"settings": settings_of_cells(one), "versions": versions()}
-            for one in switchers
+            type(each): {"settings": settings_of_cells(each), "versions": versions()}
+            for each in switchers
         }
 
     def entry(self, task: Task) -> tuple[dict[str, object], Path, TraceFile]:
         """Return the identity of a cell, the path of its JSON, and its trace file.
 
-        Both files are named by the digest of the identity.
+        The names of both files contain the digest of the identity.
         """
         identity = task.identity(self._shared[type(task.switcher)])
         key = digest_of(identity)
@@ -172,22 +172,22 @@ class CellStore:
     def load(self, task: Task) -> Cell | None:
         """Return the cell if it exists, is complete and belongs to this task.
 
-        A damaged or unreadable cell only causes a warning.
+        If it is damaged or unreadable, warn and return None.
 
         Raises
         ------
         NewerFormat
             If a later version of this package wrote the cell.
         IsADirectoryError
-            If a directory has the name of the file, so that the cell could not be
-            written.
+            If a directory has the name of one of the cell's files, so that the cell
+            could not be saved.
         """
         identity, path, source = self.entry(task)
         for place in (path, source.path):
             if place.is_dir():
                 raise IsADirectoryError(
-                    f"{place} must be the file of a cell, but it is a directory; move "
-                    "it away"
+                    f"{place} must be a file of a cell, but it is a directory; rename "
+                    "or delete it"
                 )
         try:
             with path.open("rb") as file:
@@ -208,17 +208,17 @@ class CellStore:
         return cell
 
     def warn_of_other_terms(self, tasks: Sequence[Task]) -> None:
-        """Warn about stored cells whose shared settings are no longer the same.
+        """Warn about stored cells that cannot be reused since shared settings changed.
 
         Parameters
         ----------
         tasks : sequence of Task
-            Cells that are missing.
+            Tasks whose cells are missing.
         """
         kept: dict[str, list[Path]] = {}
         for path in self.folder.glob("*.json"):
             kept.setdefault(path.stem[: -DIGITS - 1], []).append(path)
-        found: dict[tuple[str, Terms], list[Terms]] = {}
+        changes: dict[tuple[str, Terms], list[Terms]] = {}
         for task in tasks:
             if task.readouts is None:  # a user's list is part of the settings
                 continue
@@ -227,20 +227,21 @@ class CellStore:
             was = [terms for path in others if (terms := _other_terms(path, identity))]
             if was:
                 now = default_terms(*task.readouts)[0]
-                found.setdefault((task.dataset, now), []).append(was[0])
-        for (dataset, now), was in found.items():
+                changes.setdefault((task.dataset, now), []).append(was[0])
+        for (dataset, now), was in changes.items():
             warn_caller(
-                f"All encoders of {dataset!r} must have the same readouts, now {now}, "
+                f"All encoders on {dataset!r} must have the same readouts, now {now}, "
                 f"but {len(was)} stored cells differ ({was[0]}); these are run again"
             )
 
     def save(self, task: Task, cell: Cell) -> Cell:
-        """Write a cell, and return it with a trace that is read from the file.
+        """Write a cell to its files, and return a cell that reads its trace from there.
 
         Raises
         ------
         OSError
-            If the disk is full. An older version of the cell is kept.
+            If a file cannot be written, for example because the disk is full. The file
+            of an older version of the cell is kept.
         """
         identity, path, source = self.entry(task)
         text = text_of(cell, identity)

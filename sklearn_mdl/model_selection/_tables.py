@@ -1,4 +1,4 @@
-"""Tables of a ranking as text, data frames and LaTeX."""
+"""Tables of a ranking as text, rows of a data frame and LaTeX."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ COLUMNS = (
     *("savings_over_labels", "accuracy", "permutation_p_value"),
     *("rank", "best_readout", "n_readouts", "streams", "scalings", "seconds"),
 )
-P_VALUE = "p, kernels"  # of permutation tests
+P_VALUE = "p, kernels"  # p-value of a permutation test with only the kernel readouts
 # Names of the two codelengths if readouts are pooled.
 POOLED, SWITCHING = "pooled", "switching (Li et al. 2023)"
 IN_RESAMPLES = "best in resamples"
 OVER_LABELS = "saved over labels alone"  # nats per example
-FEW = 5  # with fewer datasets, intervals are too short (docs/how-sure.md)
+FEW = 5  # up to this number of datasets, intervals are too short (docs/how-sure.md)
 
 
 def columns_of(ranking: RankStatistics) -> list[str]:
@@ -37,7 +37,7 @@ def columns_of(ranking: RankStatistics) -> list[str]:
 
 
 def as_rows(ranking: RankStatistics) -> list[dict[str, object]]:
-    """Return one dictionary per cell with the keys of :func:`columns_of`."""
+    """Return a dictionary per cell whose keys are the names of :func:`columns_of`."""
     table, columns = ranking.order_codelengths_, columns_of(ranking)
     ranks = rankdata(table, axis=1, nan_policy="omit")[np.isfinite(table)]
     return [
@@ -55,13 +55,17 @@ def as_rows(ranking: RankStatistics) -> list[dict[str, object]]:
 def cell_table(
     ranking: RankStatistics, heldout: Mapping[str, Mapping[tuple[str, str], float]]
 ) -> Table:
-    """Tabulate accuracy, seconds, width, readouts and their settings by cell.
+    """Return a table with details of each encoder on each dataset.
+
+    These are the accuracy, the time, the number of features, and the readouts with
+    their settings.
 
     Parameters
     ----------
     ranking : RankStatistics
     heldout : mapping of str to mapping
-        Other accuracies, by dataset and encoder, for each column title.
+        Further accuracies. Each column title has a mapping from (dataset, encoder) to
+        the accuracy.
     """
     groups = ranking.cells_by_encoder()
     cells = list(groups.values())
@@ -90,13 +94,13 @@ def cell_table(
 def _table(
     columns: Mapping[str, Sequence[str]], order: Iterable[int], n_left: int = 1
 ) -> Table:
-    """Return columns as a table, with rows in the given order."""
+    """Return a table of columns, with rows in the given order."""
     rows = list(zip(*columns.values(), strict=True))
     return Table(list(columns), [rows[i] for i in order], n_left=n_left)
 
 
 def _means(cells: Iterable[Sequence[Cell]], name: str) -> list[float]:
-    """Return means over orders of one field of cells."""
+    """Return the mean over orders of a numeric attribute of cells."""
     return [float(np.mean([getattr(c, name) for c in orders])) for orders in cells]
 
 
@@ -106,31 +110,31 @@ def _fixed(values: Iterable[float], digits: int) -> list[str]:
 
 
 def _shares(values: Iterable[float]) -> list[str]:
-    """Format accuracies; leave real labels blank."""
+    """Format accuracies as percentages, or as "-" for real labels."""
     return ["-" if np.isnan(value) else f"{value:.1%}" for value in values]
 
 
 def permutation_text(ranking: RankStatistics) -> str:
-    """Return a note on the p-values of permutation tests, if there are any."""
+    """Return a note on the p-values of permutation tests, or "" if there are none."""
     numbers = {int(c.permutations["n"]) for c in ranking.cells_ if c.permutations}
     if not numbers:
         return ""
     orders = ranking.order_codelengths_.shape[-1]
-    most = f"; the largest of {orders} orders" if orders > 1 else ""
+    most = f", the largest of {orders} orders" if orders > 1 else ""
     return (
-        f"{P_VALUE}: the probability that permuted labels have a code as short "
-        f"({max(numbers)} permutations); both codes only use the kernel readouts{most}"
+        f"{P_VALUE}: the probability that permuted labels have a code as short as the "
+        f"labels with only the kernel readouts ({max(numbers)} permutations{most})"
     )
 
 
 def _p_value(cells: Sequence[Cell]) -> str:
-    """Return the largest p-value over orders, which is itself a p-value."""
-    found = [c.permutation_p_value for c in cells if c.permutation_p_value is not None]
-    return f"{max(found):.3g}" if found else ""
+    """Return the largest p-value over orders, which is itself a valid p-value."""
+    p_values = [p for c in cells if (p := c.permutation_p_value) is not None]
+    return f"{max(p_values):.3g}" if p_values else ""
 
 
 def has_tests(ranking: RankStatistics) -> bool:
-    """Return True if there are enough datasets for ranks to differ significantly."""
+    """Return True if there are enough datasets for ranks that differ significantly."""
     n_encoders = len(ranking.encoder_names_)
     return bool(ranking.critical_difference_ <= n_encoders - 1)
 
@@ -139,7 +143,7 @@ def has_tests(ranking: RankStatistics) -> bool:
 
 
 def rank_table(ranking: RankStatistics) -> Table:
-    """Return encoders by average rank, with intervals if there are tests."""
+    """Return a table of encoders by average rank, with intervals if there are tests."""
     return _table(_rank_columns(ranking), best_first(ranking))
 
 
@@ -154,30 +158,31 @@ def _rank_columns(ranking: RankStatistics) -> dict[str, list[str]]:
         columns["average rank"] = ranks
     columns[OVER_LABELS] = _fixed(ranking.savings_per_example("labels").mean(0), 3)
     if has_tests(ranking):
-        found = ranking.rank_intervals()
-        bounds = zip(found.lower, found.upper, strict=True)
-        title = f"{found.level:.0%} interval"
+        intervals = ranking.rank_intervals()
+        bounds = zip(intervals.lower, intervals.upper, strict=True)
+        title = f"{intervals.level:.0%} interval"
         columns[title] = [f"[{lower:.2f}, {upper:.2f}]" for lower, upper in bounds]
-        columns[IN_RESAMPLES] = _fixed(found.p_best, 2)
+        columns[IN_RESAMPLES] = _fixed(intervals.p_best, 2)
     return columns
 
 
 def codelength_table(
     ranking: RankStatistics, digits: int = 4, *, switching: bool = False
 ) -> Table:
-    """Return nats per example by encoder and dataset, with the shortest codes bold.
+    """Return a table of nats per example, with the shortest code on a dataset in bold.
 
     Parameters
     ----------
     ranking : RankStatistics
     digits : int, default=4
     switching : bool, default=False
-        Show codelengths by switching only, as in the paper, instead of ranked ones.
+        Show codelengths by switching only (as in the paper), not those that determine
+        the ranking.
     """
     nats = ranking.switching_codelengths_ if switching else ranking.codelengths_
     nats = (nats / ranking.sizes_)[:, best_first(ranking)]
     printed = np.array([[f"{x:.{digits}f}" for x in row] for row in nats]).T
-    # Values that are printed like the best one are bold too.
+    # Values that are rounded to the same digits as the best one are bold too.
     best = printed[nats.argmin(axis=1), np.arange(len(nats))]
     bold = {(i, j + 1) for i, j in np.argwhere(printed == best).tolist()}
     rows = [
@@ -188,37 +193,37 @@ def codelength_table(
 
 
 def readout_table(ranking: RankStatistics) -> Table:
-    """Return preferred readouts by encoder and dataset, and the most frequent one."""
+    """Return a table of each encoder's preferred readouts and its most frequent one."""
     by_encoder = zip(*ranking.preferred_readouts(), strict=True)
-    found = [
+    preferred = [
         [name, *row, Counter(row).most_common(1)[0][0]]
         for name, row in zip(ranking.encoder_names_, by_encoder, strict=True)
     ]
-    rows = [found[e] for e in best_first(ranking)]
+    rows = [preferred[e] for e in best_first(ranking)]
     head = ["encoder", *ranking.dataset_names_, "most often"]
     return Table(head, rows, n_left=len(head))
 
 
 def as_latex(ranking: RankStatistics, table: str) -> str:
-    """Return one of the tables (see ``RankStatistics.to_latex``)."""
+    """Return one of the tables as LaTeX (see ``PrintedRanking.to_latex``)."""
     check_choice(table, "table", ("ranking", "codelengths", "switching", "readouts"))
     if table == "ranking":
         return rank_table(ranking).to_latex()
     if table == "readouts":
         return readout_table(ranking).to_latex()
-    found = codelength_table(ranking, digits=3, switching=table == "switching")
+    nats = codelength_table(ranking, digits=3, switching=table == "switching")
     ranks = np.sort(ranking.average_ranks_)
-    rows = [[*row, f"{x:.2f}"] for row, x in zip(found.rows, ranks, strict=True)]
-    return Table([*found.head, "average rank"], rows, bold=found.bold).to_latex()
+    rows = [[*row, f"{x:.2f}"] for row, x in zip(nats.rows, ranks, strict=True)]
+    return Table([*nats.head, "average rank"], rows, bold=nats.bold).to_latex()
 
 
 # Text
 
 
 def as_text(ranking: RankStatistics) -> str:
-    """Return the verdict, cells by dataset and encoders by average rank as text.
+    """Return the verdict, a table for each dataset, and average ranks as text.
 
-    Average ranks are left out for a single dataset, since cells show the ranks.
+    Average ranks are left out for a single dataset, whose table shows the ranks.
     """
     n_datasets, _, n_orders = ranking.order_codelengths_.shape
     blocks = [_dataset_text(ranking, i) for i in range(n_datasets)]
@@ -261,14 +266,14 @@ def _dataset_text(ranking: RankStatistics, index: int) -> str:
 
 
 def ranking_text(ranking: RankStatistics, title: str = "Average ranks") -> str:
-    """Return encoders by average rank with intervals, and the overall test."""
+    """Return encoders by average rank, with intervals and the overall test, as text."""
     n_datasets, n_encoders, n_orders = ranking.order_codelengths_.shape
     columns = _rank_columns(ranking)
     columns.pop(IN_RESAMPLES, None)
     lines = [title, _table(columns, best_first(ranking)).to_text()]
     if has_tests(ranking) and n_datasets <= FEW:
         lines.append(
-            f"intervals resample {n_datasets} datasets; with so few they are too short"
+            f"intervals are too short, since they resample only {n_datasets} datasets"
         )
     if n_orders > 1:
         lines.append(spread_text(ranking))
@@ -283,23 +288,23 @@ def ranking_text(ranking: RankStatistics, title: str = "Average ranks") -> str:
 
 
 def _span(counts: np.ndarray) -> str:
-    """Return the range of some numbers as text."""
+    """Return the smallest and the largest number as text."""
     least, most = int(counts.min()), int(counts.max())
     return str(most) if least == most else f"{least} to {most}"
 
 
 def friedman_text(ranking: RankStatistics) -> str:
-    """Return one line on the test of whether any encoders differ."""
+    """Return a line with the tests of whether any encoders differ."""
     test = ranking.friedman_test()
     return (
-        f"do any differ? F = {test.f_statistic:.2f}, p = {test.f_p_value:.2g} (Iman"
-        f" and Davenport); chi2 = {test.statistic:.2f}, p = {test.p_value:.2g} "
+        f"do any encoders differ? F = {test.f_statistic:.2f}, p = {test.f_p_value:.2g} "
+        f"(Iman and Davenport), chi2 = {test.statistic:.2f}, p = {test.p_value:.2g} "
         "(Friedman)"
     )
 
 
 def settings_text(ranking: RankStatistics, switcher: Switcher | None) -> str:
-    """Return one line on the readouts, orders and seed chosen by "auto" and None."""
+    """Return a line with the readouts, orders and seed that were used."""
     places: dict[str, list[str]] = {}
     for cell in ranking.first_cells_:
         used = switcher or default_switcher(cell.n_samples, cell.is_real)
@@ -313,12 +318,12 @@ def settings_text(ranking: RankStatistics, switcher: Switcher | None) -> str:
 
 
 def spread_text(ranking: RankStatistics) -> str:
-    """Return one line on the variation of codelengths over orders."""
+    """Return a line on how much codelengths vary over orders."""
     relative = ranking.order_spread().relative
     i, j = np.unravel_index(int(np.nanargmax(relative)), relative.shape)
     return (
         "standard deviation of the codelength over orders: median "
         f"{np.nanmedian(relative):.2%}, largest {relative[i, j]:.2%} "
         f"({ranking.encoder_names_[j]} on {ranking.dataset_names_[i]}); "
-        f"orders of each: {_span(ranking.n_orders_)}"
+        f"number of orders: {_span(ranking.n_orders_)}"
     )

@@ -1,4 +1,4 @@
-"""Several tasks of one encoder in sequence, and the transfer between them."""
+"""Codelengths of several tasks in sequence, and the transfer between them."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 Floats = NDArray[np.float64]
-LEAST = 1e-300  # added to each class of a task, so that no class is impossible
+LEAST = 1e-300  # added to the probability of each class of a task, to avoid zeros
 
 
 class _Task(NamedTuple):
-    """Rows, encoded labels and classes of a task."""
+    """Rows and labels of a task, and the range of its classes in the stream."""
 
     X: np.ndarray
     y: NDArray[np.intp]
@@ -53,30 +53,31 @@ class _Task(NamedTuple):
 class TaskSequence(BaseEstimator):
     """Codelengths of tasks in sequence, and the transfer between tasks.
 
-    All tasks have the same kind of input: features from one encoder, or images.
-    ``L(B)`` is the codelength of task B on its own, and ``L(B | A)`` the codelength of
-    its rows after those of A. So ``L(A) + L(B | A)`` is the codelength of both. If
+    All tasks have the same kind of input, such as features from one encoder, or images.
+    ``L(B)`` is the codelength of task B on its own, and ``L(B | A)`` is its codelength
+    after task A has been learned. So ``L(A) + L(B | A)`` is the codelength of both. If
     readouts start out worse than the uniform code, any earlier task may shorten the
-    code of B, even a task with random labels. So the transfer from A to B is ``L(B | A
-    permuted) - L(B | A)`` in nats, where the labels of A are permuted in the first
-    term. Transfer only counts what was learned from the labels of A. Its mean is 0 if
-    these labels are noise.
+    code of B, even a task with random labels. The transfer from A to B is therefore
+    ``L(B | A permuted) - L(B | A)`` in nats, where the first term is the codelength of
+    B after A with permuted labels. So transfer only counts what was learned from the
+    labels of A. Its mean is 0 if these labels are noise.
 
     Parameters
     ----------
     switcher : MDLReadoutSwitcher or readout, default=None
-        Switcher to clone for every stream. By default, one with ``"closed-form"``
-        readouts.
+        Switcher or readout to clone for every stream. None is
+        ``MDLReadoutSwitcher("closed-form")``.
     heads : {"separate", "shared"}, default="separate"
         With "shared", equal labels are the same class in all tasks. With "separate",
-        every task has its own classes. The prediction for each label is restricted to
-        the classes of its task.
+        every task has its own classes, and predictions are restricted to the classes of
+        the current task.
     n_orders : int, default=3
-        Number of random orders of the rows of every task.
+        Number of random orders of each task's rows.
     level : float, default=0.9
-        Coverage of the intervals over orders.
+        Level of the intervals over orders.
     random_state : int, RandomState instance or None, default=None
-        Seeds the orders, and the switcher if its ``random_state`` is not an integer.
+        Seeds the orders, and also the switcher if its ``random_state`` is not an
+        integer.
 
     Attributes
     ----------
@@ -84,31 +85,31 @@ class TaskSequence(BaseEstimator):
     codelengths_ : ndarray of shape (n_orders, n_tasks)
         ``L(B)``, in nats.
     conditional_codelengths_ : ndarray of shape (n_orders, n_tasks, n_tasks)
-        ``L(B | A)`` in nats, with A in rows and B in columns, and NaN on the diagonal.
+        ``L(B | A)`` in nats, with A in rows and B in columns. NaN on the diagonal.
     null_codelengths_ : ndarray of shape (n_orders, n_tasks, n_tasks)
-        ``L(B | A permuted)``, in nats, in the same layout.
+        ``L(B | A permuted)`` in nats, in the same layout.
     transfer_ : ndarray of shape (n_tasks, n_tasks)
-        ``L(B | A permuted) - L(B | A)``, in nats, averaged over orders, and NaN on the
+        ``L(B | A permuted) - L(B | A)`` in nats, averaged over orders. NaN on the
         diagonal.
     raw_transfer_ : ndarray of shape (n_tasks, n_tasks)
-        ``L(B) - L(B | A)`` in nats. It may be positive for any earlier task.
+        ``L(B) - L(B | A)`` in nats, averaged over orders. It may be positive for any
+        earlier task.
     transfer_intervals_ : ndarray of shape (n_tasks, n_tasks, 2)
-        Student-t intervals of ``transfer_`` over orders (not over tasks), or NaN for a
+        Student intervals of ``transfer_`` over orders (not over tasks). NaN for a
         single order.
     sequence_ : list of str
-        Tasks in the order of the sequence.
+        Names of the tasks in the order of the sequence.
     sequence_codelengths_ : ndarray of shape (n_orders, n_tasks)
-        Codelength in nats of each task in that order, given all tasks before it. The
+        Codelength in nats of each task of the sequence, given all tasks before it. The
         sum over tasks is the codelength of the whole sequence.
 
     Notes
     -----
-    What is carried over from task to task depends on the readouts. With frozen features
-    and separate heads, the heads of linear and kernel readouts are independent. They
-    only carry over calibration, scaling and the posterior over readouts. With shared
-    classes they also carry over rows. To measure transfer, use networks, which carry
-    over hidden layers. ``FineTunedReadout`` and ``ScratchReadout`` carry over all
-    layers below the head.
+    The readouts determine what is carried over from task to task. With separate heads,
+    linear and kernel readouts only carry over calibration, scaling and the posterior
+    over readouts. With shared heads, they also carry over rows. To measure transfer,
+    use networks, which carry over their hidden layers. ``FineTunedReadout`` and
+    ``ScratchReadout`` carry over all layers below the head.
 
     References
     ----------
@@ -148,7 +149,7 @@ class TaskSequence(BaseEstimator):
         tasks: Mapping[str, tuple[ArrayLike, ArrayLike]],
         order: Sequence[str] | None = None,
     ) -> Self:
-        """Evaluate each task on its own and after each other task, then the sequence.
+        """Evaluate each task on its own, after each other task, and in the sequence.
 
         Parameters
         ----------
@@ -156,7 +157,8 @@ class TaskSequence(BaseEstimator):
             Features (n_samples, n_features) and labels (n_samples,). All tasks must
             have the same ``n_features``.
         order : sequence of str, default=None
-            All names in the order of the sequence. None keeps the order of `tasks`.
+            Names of all tasks in the order of the sequence. None keeps the order of
+            `tasks`.
 
         Returns
         -------
@@ -165,15 +167,16 @@ class TaskSequence(BaseEstimator):
         Raises
         ------
         ValueError
-            If there are fewer than two tasks or their widths differ. Also if a task has
-            fewer than two classes, or if `order` does not name every task once.
+            If there are fewer than two tasks, or if their numbers of features differ.
+            Also if a task has fewer than two classes, or if `order` does not name every
+            task once.
         """
         names = _names_of(tasks)
         sequence = names if order is None else [str(name) for name in order]
         if sorted(sequence) != sorted(names):
             required = f"a list that names each of {names} once"
             raise invalid("order", required, sequence, "pass order=None")
-        found = self._encoded(tasks)
+        encoded = self._encoded(tasks)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         places = [names.index(name) for name in sequence]
         n_tasks = len(names)
@@ -182,7 +185,7 @@ class TaskSequence(BaseEstimator):
         self.conditional_codelengths_ = np.full((*shape, n_tasks), np.nan)
         self.null_codelengths_ = self.conditional_codelengths_.copy()
         for i in range(self.n_orders):
-            ordered = [_permuted(task, [seed, i, j]) for j, task in enumerate(found)]
+            ordered = [_permuted(task, [seed, i, j]) for j, task in enumerate(encoded)]
             with fixed_arithmetic():
                 self._evaluate(ordered, places, i, seed)
         self.task_names_, self.sequence_ = names, sequence
@@ -193,12 +196,12 @@ class TaskSequence(BaseEstimator):
         return self
 
     def _encoded(self, tasks: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> list[_Task]:
-        """Check tasks and encode their labels as classes of one stream."""
+        """Check tasks, and encode their labels as classes of one stream."""
         pairs = {str(name): self._checked(str(name), *tasks[name]) for name in tasks}
         widths = {name: X.shape[1] for name, (X, _) in pairs.items()}
         if len(set(widths.values())) > 1:
-            cure = "encode all tasks in the same way"
-            raise invalid("Widths of the tasks' features", "equal", widths, cure)
+            cure = "encode all tasks with the same encoder"
+            raise invalid("The tasks' numbers of features", "equal", widths, cure)
         labels = [y for _, y in pairs.values()]
         shared = None
         if self.heads == "shared":
@@ -207,13 +210,13 @@ class TaskSequence(BaseEstimator):
                 kinds = [str(y.dtype) for y in labels]
                 raise invalid("Labels", required, kinds, 'pass heads="separate"')
             shared = np.unique(np.concatenate(labels))
-        found, first = [], 0
+        encoded, first = [], 0
         for X, y in pairs.values():
             classes = np.unique(y) if shared is None else shared
             own = slice(first, first + len(classes))
-            found.append(_Task(X, first + np.searchsorted(classes, y), own))
+            encoded.append(_Task(X, first + np.searchsorted(classes, y), own))
             first = own.stop if shared is None else 0
-        return found
+        return encoded
 
     def _checked(
         self, name: str, X: ArrayLike, y: ArrayLike
@@ -233,7 +236,7 @@ class TaskSequence(BaseEstimator):
     def _evaluate(
         self, tasks: list[_Task], sequence: list[int], i: int, seed: int
     ) -> None:
-        """Evaluate one order of the rows: pairs first, then the sequence."""
+        """Evaluate all pairs of tasks and the sequence in one order of the rows."""
         for a, first in enumerate(tasks):
             run = self._run_of(tasks, seed)
             self.codelengths_[i, a] = _cost(run, first)
@@ -250,7 +253,7 @@ class TaskSequence(BaseEstimator):
                 self.sequence_codelengths_[i] = [self.codelengths_[i, a], *rest]
 
     def _run_of(self, tasks: list[_Task], seed: int) -> PrequentialRun:
-        """Begin a stream that has the classes of all tasks."""
+        """Begin a stream with the classes of all tasks."""
         estimator = self._estimator()
         _detach(estimator, seed)
         classes = np.arange(max(task.classes.stop for task in tasks))
@@ -308,7 +311,7 @@ class TaskSequence(BaseEstimator):
 def _names_of(tasks: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> list[str]:
     if not isinstance(tasks, Mapping) or len(tasks) < 2:
         what = len(tasks) if isinstance(tasks, Mapping) else type(tasks).__name__
-        required = "a mapping of at least two names to pairs (X, y)"
+        required = "a mapping from at least two names to pairs (X, y)"
         cure = "pass {'first': (X1, y1), 'second': (X2, y2)}"
         raise invalid("tasks", required, what, cure)
     return [str(name) for name in tasks]
@@ -320,7 +323,7 @@ def _permuted(task: _Task, seed: list[int]) -> _Task:
 
 
 def _cost(run: PrequentialRun, task: _Task) -> float:
-    """Continue the stream over a task; return the cost of its labels in nats."""
+    """Continue the stream with a task, and return the codelength of its labels."""
     if task.classes.stop - task.classes.start == run.outcome.n_numbers:
         run.run(task.X, task.y)
         return float(run.trace.codelengths[-len(task.y) :].sum())
@@ -335,7 +338,7 @@ def _cost(run: PrequentialRun, task: _Task) -> float:
 
 
 def _intervals(saved: Floats, level: float) -> Floats:
-    """Return intervals (T, T, 2) of the means of ``saved`` (n_orders, T, T)."""
+    """Return intervals (T, T, 2) for the mean over orders of ``saved`` (n, T, T)."""
     n_orders = len(saved)
     if n_orders < 2:
         return np.full((*saved.shape[1:], 2), np.nan)

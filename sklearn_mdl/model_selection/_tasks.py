@@ -1,7 +1,7 @@
-"""Tasks of a ranking: what to score, and what the results depend on.
+"""Tasks of a ranking, and the settings on which their results depend.
 
-A task is one prequential run of an encoder on a dataset in an order. Its files are
-named after its identity.
+A task is one prequential run over an encoder's features of a dataset in one order. File
+names of its results contain a digest of its identity.
 """
 
 from __future__ import annotations
@@ -22,11 +22,10 @@ from sklearn_mdl.readouts import Terms, named_readouts, named_regressors, terms_
 from sklearn_mdl.switcher import MDLReadoutSwitcher, MDLReadoutSwitcherRegressor
 
 Switcher = MDLReadoutSwitcher | MDLReadoutSwitcherRegressor
-OVERRULED = frozenset({"random_state", "shuffle"})  # a cell has its own seed
-# Default lists for few labels, chosen by ``python -m benchmarks choice``. Up to the
-# first number of labels, which is between the measured 300 and 1,000, the default is
-# linear kernels in four orders. Up to the second, where kernels stop being exact, it is
-# all kernels.
+OVERRULED = frozenset({"random_state", "shuffle"})  # a cell has its own seed and order
+# Largest numbers of labels for which default readouts are "linear" and "closed-form".
+# The first is a choice between the 300 and 1,000 labels that ``python -m benchmarks
+# choice`` measures. With more labels than the second, kernels are no longer exact.
 LINEAR_LABELS, FEW_LABELS = 500, 2048
 
 
@@ -37,21 +36,21 @@ class Task(NamedTuple):
     ----------
     dataset, encoder : str
     order, seed : int
-        Number of the random order, and seed of orders, initial weights and replay.
-    switcher : MDLReadoutSwitcher
+        Number of the random order, and seed of the orders, initial weights and replay.
+    switcher : MDLReadoutSwitcher or MDLReadoutSwitcherRegressor
         Switcher to copy for the run.
     X : ndarray of shape (n_samples, n_features)
     y : ndarray of shape (n_samples,)
     data : dict of str to str
         SHA-256 of the X and y that the run reads.
     readouts : (name, n_features, n_classes) or None
-        If the switcher uses a default list, the list for the encoder with the most
-        features, which all encoders share on this dataset.
+        The default list that all encoders share on this dataset. It is the list for the
+        encoder with the most features. None if the user gave a list of readouts.
     groups : ndarray of shape (n_samples,) or None
-        Groups of rows. The labels of a group are only learned once all of its rows are
-        coded.
+        Group of each row. The labels of a group are only learned once all of its rows
+        are coded.
     n_permutations : int or None
-        Number of permutations in the permutation test.
+        Number of permutations in the permutation test. None for no test.
     """
 
     dataset: str
@@ -96,13 +95,13 @@ class Task(NamedTuple):
         }
 
     def _terms(self) -> dict[str, object] | None:
-        if self.readouts is None:  # readouts are settings
+        if self.readouts is None:  # the switcher's settings include the readouts
             return None
         terms, digest = default_terms(*self.readouts)
         return {**terms.as_json(), "sha256": digest}
 
     def terms_alone(self, terms: Terms) -> dict[str, object]:
-        """Return the settings of the encoder on its own, if they differ."""
+        """Return the settings that the encoder has on its own, or {} if equal."""
         if self.readouts is None:
             return {}
         name, _, n_classes = self.readouts
@@ -110,33 +109,33 @@ class Task(NamedTuple):
         return {} if own == terms else own.as_json()
 
     def check_content(self) -> None:
-        """Raise if features or labels have changed since their digest was computed.
+        """Check that features and labels still have the digests computed before.
 
         Raises
         ------
         ValueError
             If the digests differ.
         """
-        found = fingerprints(self.X, self.y, self.groups, is_real=self.is_real)
-        changed = [name for name in found if found[name] != self.data[name]]
+        digests = fingerprints(self.X, self.y, self.groups, is_real=self.is_real)
+        changed = [name for name in digests if digests[name] != self.data[name]]
         if changed:
             raise ValueError(
                 "Features and labels must not change during a ranking, but the "
-                f"{' and '.join(changed)} were changed; fit again"
+                f"{' and '.join(changed)} were changed; call fit again"
             )
 
 
 def draw_order(
     seed: int, order: int, n_samples: int, groups: np.ndarray | None = None
 ) -> np.ndarray:
-    """Return permutation number ``order``, which all encoders share."""
+    """Return random order number ``order`` of the rows, the same for all encoders."""
     rows = np.random.default_rng([seed, order]).permutation(n_samples)
     keys = keys_of(groups, n_samples)
     return rows if keys is None else grouped_order(rows, keys)
 
 
 def default_switcher(n_labels: int, is_real: bool) -> Switcher:
-    """Return the switcher of a ranking in which none is given."""
+    """Return the switcher of a ranking if the user gave none."""
     few: Literal["closed-form"] | None
     few = "closed-form" if n_labels <= FEW_LABELS else None
     if is_real:
@@ -145,7 +144,7 @@ def default_switcher(n_labels: int, is_real: bool) -> Switcher:
 
 
 def switcher_of(task: Task) -> Switcher:
-    """Return a copy of the switcher with the readouts that all encoders share."""
+    """Return a copy of a task's switcher with the readouts that all encoders share."""
     switcher: Switcher = clone(task.switcher)
     if task.readouts is not None:
         switcher = on_equal_terms(switcher, *task.readouts[1:])
@@ -153,13 +152,16 @@ def switcher_of(task: Task) -> Switcher:
 
 
 def on_equal_terms(switcher: Switcher, n_features: int, n_classes: int) -> Switcher:
-    """Return a switcher with the default list for a width, or the user's list."""
+    """Return a switcher whose default list is that for this number of features.
+
+    Return a switcher with a user's list unchanged.
+    """
     name = switcher.readouts
     if not isinstance(name, str | None):
         return switcher
     readouts = _named(name, n_features, n_classes)
-    changed: Switcher = clone(switcher).set_params(readouts=readouts)
-    return changed
+    copied: Switcher = clone(switcher).set_params(readouts=readouts)
+    return copied
 
 
 @lru_cache(maxsize=1024)
@@ -172,7 +174,7 @@ def default_terms(
 
 
 def _named(name: str | None, n_features: int, n_classes: int) -> list[Any]:
-    """Return a default list; without classes, the list for real labels."""
+    """Return a default list of readouts, for real labels if ``n_classes`` is 0."""
     if not n_classes:
         return named_regressors(name, n_features)
     return named_readouts(name, n_features, n_classes)
@@ -185,19 +187,19 @@ def fingerprints(
     *,
     is_real: bool = False,
 ) -> dict[str, str]:
-    """Return the SHA-256 of features, labels and groups as a run reads them.
+    """Return the SHA-256 of features, of labels and of groups, as a run reads them.
 
-    Features are hashed as float32 and real labels as float64. Other labels are hashed
-    as indices of sorted classes, since class names are not coded.
+    Features are hashed as float32 and real labels as float64. Class labels are hashed
+    as indices of sorted classes, since results do not depend on the names of classes.
     """
     kind = "<f8" if is_real else "<i8"
     labels = y if is_real else np.unique(y, return_inverse=True)[1]
     labels = labels.reshape(-1, 1)
-    found = {"features": fingerprint(X, "<f4"), "labels": fingerprint(labels, kind)}
+    digests = {"features": fingerprint(X, "<f4"), "labels": fingerprint(labels, kind)}
     keys = keys_of(groups, len(y))
     if keys is not None:
-        found["groups"] = fingerprint(keys[:, np.newaxis], "<i8")
-    return found
+        digests["groups"] = fingerprint(keys[:, np.newaxis], "<i8")
+    return digests
 
 
 def settings_of_cells(switcher: Switcher) -> dict[str, object]:
@@ -217,12 +219,12 @@ def versions() -> dict[str, str]:
 
 
 def canonical(content: object) -> bytes:
-    """Return the canonical text of JSON data.
+    """Return JSON data as canonical text.
 
     Raises
     ------
     ValueError
-        If it contains NaN or an infinity, which are not JSON.
+        If the data contain NaN or an infinity, which are not JSON.
     """
     text = json.dumps(content, sort_keys=True, allow_nan=False, separators=(",", ":"))
     return text.encode()

@@ -1,4 +1,4 @@
-"""Codelengths of labels to keep in embeddings and of batches to remove from them."""
+"""Codelengths of labels and of batches, given embeddings that integrate batches."""
 
 from __future__ import annotations
 
@@ -26,33 +26,33 @@ def two_axes(
     """Compute codelengths of labels and batches given each encoder's embeddings.
 
     Integrated embeddings of cells should predict the type of a cell but not its batch.
-    So the code of the label should be short and that of the batch long. Both are in
-    nats. You need to choose neither a neighbourhood size nor weights for the two
+    So the code of the labels should be short and the code of the batches long. Both are
+    in nats per row. You need not choose a neighbourhood size, or weights for the two
     criteria.
 
     Parameters
     ----------
     features : AnnData, or mapping of str to array-like of shape (n_samples, width)
-        Embeddings by encoder. For an AnnData, these are the arrays in ``obsm``.
+        Embeddings from each encoder. For an AnnData, these are the arrays in ``obsm``.
     label, batch : str or array-like of shape (n_samples,)
-        Classes of the rows. For an AnnData, pass names of columns in ``obs``.
+        Label and batch of each row. For an AnnData, pass names of columns in ``obs``.
     switcher : MDLReadoutSwitcher, default=None
-        The default is a switcher with ``"closed-form"`` readouts.
+        Switcher to copy. None is ``MDLReadoutSwitcher("closed-form")``.
     **options : optional
-        Parameters of :class:`RepresentationScorer`: ``n_orders``, ``results``,
-        ``n_jobs``, ``random_state``.
+        Parameters of :class:`RepresentationScorer`, such as ``n_orders``, ``results``,
+        ``n_jobs`` or ``random_state``.
 
     Returns
     -------
     display : TwoAxesDisplay
-        ``display.plot()`` draws the figure, ``display.frame()`` returns its numbers.
+        ``display.plot()`` draws a figure, and ``display.frame()`` returns its numbers.
 
     Notes
     -----
-    Two reference codes use no embeddings. Labels are compared with the
-    Krichevsky-Trofimov code of frequencies, and batches with the same code within each
-    label. If the code of the batch is shorter than its reference, the embeddings are
-    more informative about the batch than the label is.
+    Reference codes do not use the embeddings. Labels are compared with the
+    Krichevsky-Trofimov code of their frequencies, and batches with the same code within
+    each label. If the code of the batches is shorter than this reference, the
+    embeddings are more informative about the batch than the label is.
 
     Examples
     --------
@@ -69,10 +69,10 @@ def two_axes(
     """
     are_names = {isinstance(label, str), isinstance(batch, str)}
     if are_names != {hasattr(features, "obsm")}:
-        kinds = [type(one).__name__ for one in (features, label, batch)]
+        kinds = [type(value).__name__ for value in (features, label, batch)]
         raise TypeError(
-            "features, label and batch must be an AnnData and names of columns, or a "
-            f"mapping and arrays, got {', '.join(kinds)}; write "
+            "features, label and batch must be an AnnData and two column names, or a "
+            f"mapping and two arrays, got {', '.join(kinds)}; write "
             "two_axes(adata, 'label', 'batch') or two_axes({'raw': X}, label, batch)"
         )
     given = {"label": (features, label), "batch": (features, batch)}
@@ -91,7 +91,7 @@ def two_axes(
 
 
 def _within(batches: np.ndarray, labels: np.ndarray) -> float:
-    """Return nats of batches under one frequency code for each label."""
+    """Return the nats of batches with a separate frequency code for each label."""
     n_batches = len(np.unique(batches))
     return sum(
         frequency_codelength(batches[labels == label], n_batches)

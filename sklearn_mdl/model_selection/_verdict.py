@@ -1,4 +1,4 @@
-"""The verdict of a ranking in words: winners, margins, ties and clear losers."""
+"""Verdicts in words, with winners, margins, ties and clearly worse encoders."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sklearn_mdl.model_selection._certainty import Floats, Sample, chances_of_be
 from sklearn_mdl.ranking import pairwise_wilcoxon
 
 MOST_NAMES = 4  # maximum number of names in a sentence
-SURE = 0.95  # probability from which a choice is settled
+SURE = 0.95  # probability from which a choice counts as settled
 
 
 @dataclass(frozen=True)
@@ -24,9 +24,9 @@ class Best:
     """The best of the given encoders, and the probability that it is best.
 
     The best encoder on a dataset has the shortest expected code over fresh draws of
-    equal size from the same source. The best encoder over datasets has the best average
-    rank of these expectations. This is a statement about the given datasets. For other
-    datasets, see the tests over datasets.
+    equal size from the same source. The best encoder over several datasets has the best
+    average rank by expected codelength. The probability of being best is only about
+    the given datasets. For conclusions about others, see the tests over datasets.
 
     Attributes
     ----------
@@ -35,20 +35,20 @@ class Best:
     probability : float
         Probability that this encoder is best, or NaN if traces of cells are missing.
     probabilities : dict of str to float
-        Probability of every encoder. They sum to one.
+        Probability that each encoder is best. These probabilities sum to one.
     ties : list of str
         Encoders that do not differ significantly from `encoder`.
     rival : str or None
         The most probable other encoder, or None for a single encoder.
     more_labels : float or None
-        Number of further labels that would settle the choice against the rival with a
-        probability of 0.95. This assumes that the difference keeps growing as in the
-        second half of the stream, and that other probabilities do not change. It is 0
-        if the choice is settled, and infinite if a hundred times as many labels do not
-        suffice. NaN with fewer than 40 rows (or groups of rows), which are too few to
-        tell. None over several datasets.
+        Estimated number of further labels that would settle the choice with a
+        probability of 0.95. This assumes that the difference from the rival continues
+        to grow as in the second half of the stream, and that the other probabilities do
+        not change. It is 0 if the choice is settled, and infinite if a hundred times as
+        many labels would not suffice. NaN with fewer than 40 rows (or groups of rows),
+        which are too few for a forecast. None for several datasets.
     dataset : str or None
-        None over several datasets.
+        Name of the dataset, or None for several datasets.
     """
 
     encoder: str
@@ -60,23 +60,22 @@ class Best:
     dataset: str | None
 
     def certainty(self) -> str:
-        """Return a clause about the probability, or nothing if it is unknown."""
+        """Return a clause about the probability, or "" if it is unknown."""
         if self.rival is None or math.isnan(self.probability):
             return ""
         where = "" if self.dataset else "on these datasets "
         return f"; {where}it is best with probability {_chance(self.probability)}"
 
     def forecast(self) -> str:
-        """Return a sentence about the labels that would settle the choice, if any."""
+        """Return a sentence on how many more labels are needed, or "" if none are."""
         unknown = math.isnan(self.probability) or self.more_labels is None
         if unknown or self.probability >= SURE:
             return ""
         rival = self.rival if len(self.ties) > 1 else None
-        words = outlook(self.more_labels or 0.0, rival or "")
-        return f" {words[0].upper()}{words[1:]}."
+        return f" {outlook(self.more_labels or 0.0, rival or '')}"
 
     def __str__(self) -> str:
-        """Return the choice and its probability, then ties and labels needed."""
+        """Return the choice and its probability, then ties and the labels needed."""
         what = "the shortest code" if self.dataset else "the best average rank"
         first = f"{self.encoder} has {what}{self.certainty()}."
         ties = f"Not significantly worse: {names_of(self.ties)}." if self.ties else ""
@@ -94,15 +93,15 @@ class DatasetVerdict:
         The encoder with the next shortest code, or None for a single encoder.
     codelength, margin, half_width : float
         Codelength of the winner, its margin over the runner-up, and half the width of
-        the interval of that margin, in nats. The interval has the level at which Holm's
-        procedure compares this pair. NaN if traces are missing.
+        the margin's confidence interval, in nats. The interval has the level at which
+        Holm's procedure compares this pair. `half_width` is NaN if traces are missing.
     share : float
-        Margin as a share of the runner-up's code, or NaN for real labels.
+        Margin as a share of the runner-up's codelength, or NaN for real labels.
     ties, worse : list of str
-        Other encoders that do not differ significantly from the winner, and those that
-        do. Both are sorted by codelength.
+        Other encoders that do not differ significantly from the winner, and encoders
+        that do. Both lists are sorted by codelength.
     best : Best
-        The probability that the winner is best.
+        The winner, with the probability that it is best.
     """
 
     dataset: str
@@ -117,7 +116,7 @@ class DatasetVerdict:
     best: Best
 
     def sentences(self) -> list[str]:
-        """Return the winner with its margin, then the encoders that tie with it."""
+        """Return sentences on the winner and its margin, then on ties with it."""
         if self.runner_up is None:
             code = f"{self.codelength:.0f} nats"
             return [f"{self.winner}, the only encoder ranked: {code}."]
@@ -126,21 +125,23 @@ class DatasetVerdict:
         start = f"{self.winner} has the shortest code, {by} shorter than that of "
         start += f"{self.runner_up}{self.best.certainty()}."
         if math.isnan(self.half_width):
-            gone = "Traces of cells are gone: fit again to find out if this is chance."
-            return [start, gone]
+            missing = "Traces of cells are missing. Fit again to test the difference."
+            return [start, missing]
         if not self.ties:
             return [start, "All other codes are significantly longer."]
         ties = f"Not significantly longer: {names_of(self.ties)}."
         return [start, ties + self.best.forecast()]
 
     def __str__(self) -> str:
-        """Return the dataset and the sentences in one line."""
+        """Return the name of the dataset and the sentences in one line."""
         return f"{self.dataset}: {' '.join(self.sentences())}"
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The verdict of a ranking, which prints as sentences.
+    """The winner of a ranking, the encoders that tie with it, and those clearly worse.
+
+    Use ``print(verdict)`` to show sentences.
 
     Attributes
     ----------
@@ -152,9 +153,9 @@ class Verdict:
         The other encoders, which are clearly worse.
     datasets : list of DatasetVerdict
     alpha : float
-        Probability that an encoder is called worse although it is as good as the
-        winner: on each dataset, and over datasets. All pairs of encoders count, since
-        the winner is chosen from the same labels.
+        Largest probability that any encoder is called worse although it is as good as
+        the winner. It holds separately on each dataset and over datasets, and takes all
+        pairs of encoders into account, since the winner is chosen from the same labels.
     n_needed : int
         Smallest number of datasets with which Wilcoxon's test with Holm's correction
         over all pairs can find any difference.
@@ -163,7 +164,7 @@ class Verdict:
     ranks : dict of str to float
         Average rank of every encoder.
     eliminated : list of str
-        Encoders that were eliminated before, and are not ranked.
+        Encoders that were eliminated before the ranking, and so are not ranked.
     """
 
     best: str
@@ -191,15 +192,15 @@ class Verdict:
         else:
             lines = [self._by_rank(), self._others()]
         if self.eliminated:
-            lines[0] += f" Eliminated before: {names_of(self.eliminated)}."
+            lines[0] += f" Eliminated before ranking: {names_of(self.eliminated)}."
         return lines
 
     def _by_rank(self) -> str:
-        wins = sum(one.winner == self.best for one in self.datasets)
-        rank = self.ranks[self.best]
-        tied = [name for name, other in self.ranks.items() if other == rank][1:]
-        shared = f", like {names_of(tied)}," if tied else ","
-        start = f"{self.best} has the best average rank, {rank:.1f} of "
+        wins = sum(dataset.winner == self.best for dataset in self.datasets)
+        best_rank = self.ranks[self.best]
+        tied = [name for name, rank in self.ranks.items() if rank == best_rank][1:]
+        shared = f", tied with {names_of(tied)}," if tied else ","
+        start = f"{self.best} has the best average rank, {best_rank:.1f} of "
         start += f"{len(self.ranks)}{shared} and the shortest code on {wins} of "
         return f"{start}{len(self.datasets)} datasets{self.answer.certainty()}."
 
@@ -224,16 +225,16 @@ class Verdict:
         return lines
 
     def __str__(self) -> str:
-        """Return the sentences, one per line."""
+        """Return the sentences, one in each line."""
         return "\n".join(["Verdict", *(f"  {line}" for line in self.sentences())])
 
     def record(self) -> dict[str, object]:
-        """Return everything for JSON."""
+        """Return a dictionary of all attributes and the sentences, for JSON."""
         return {**asdict(self), "sentences": self.sentences()}
 
 
 def names_of(names: Sequence[str]) -> str:
-    """List names, or only the first ones if there are many."""
+    """Return a list of names as text; if there are many, only name the first ones."""
     names = [repr(name) if "," in name else name for name in names]
     more = len(names) - MOST_NAMES
     if more > 1:
@@ -242,7 +243,7 @@ def names_of(names: Sequence[str]) -> str:
 
 
 def rounded(value: float, error: float) -> str:
-    """Round a number and its error to one or two digits of the error.
+    """Return a number and its error as text, rounded to one or two digits of the error.
 
     >>> rounded(123.456, 7.89), rounded(0.1234, 0.0156), rounded(1234.5, 678.9)
     ('123 ± 8', '0.123 ± 0.016', '1200 ± 700')
@@ -258,23 +259,23 @@ def rounded(value: float, error: float) -> str:
 
 
 def outlook(more: float, rival: str = "") -> str:
-    """Describe how many more labels would settle a choice (against a rival)."""
+    """Return a sentence on how many more labels would settle a choice."""
     if math.isnan(more):
-        return "too few rows to tell how many more labels would settle it"
+        return "There are too few rows to tell how many more labels would settle it."
     if math.isinf(more):
         against = f" against {rival}" * bool(rival)
-        return f"a hundred times as many labels would not settle it{against}"
+        return f"A hundred times as many labels would not settle it{against}."
     more = max(1.0, float(f"{more:.1g}"))
-    return f"about {more:,.0f} more label{'s' * (more > 1)} would settle it"
+    return f"About {more:,.0f} more label{'s' * (more > 1)} would settle it."
 
 
 def _chance(probability: float) -> str:
-    """Return a probability with two digits, but never 1.00."""
+    """Return a probability with two decimals, but never 1.00."""
     return "over 0.99" if probability >= 0.995 else f"{probability:.2f}"
 
 
 def verdict_of(ranking: CellArrays) -> Verdict:
-    """Judge a ranking (see ``RankStatistics.verdict``)."""
+    """Return the verdict of a ranking (see ``RankStatistics.verdict``)."""
     n_datasets = len(ranking.codelengths_)
     order = np.argsort(ranking.average_ranks_, kind="stable").tolist()
     names = [ranking.encoder_names_[e] for e in order]
@@ -285,13 +286,13 @@ def verdict_of(ranking: CellArrays) -> Verdict:
         draws = sample.draws(rng)
         ranks = ranks + rankdata(draws, axis=1)
         datasets.append(_on_dataset(ranking, name, sample, chances_of_best(draws)))
-    # All pairs count, since the best encoder is chosen from the same datasets. Those
-    # with the best encoder come first.
+    # Correct for all pairs, since the best encoder is chosen on the same datasets. The
+    # first pairs are those with the best encoder.
     pairs = list(combinations(order, 2))
     needed = 1 + math.ceil(math.log2(len(pairs) / ranking.alpha)) if pairs else 1
     if pairs and n_datasets >= needed:
         tests = pairwise_wilcoxon(ranking.positive_codelengths_, pairs=pairs)
-        # The best by rank may still be worse than another in this test, of ratios.
+        # The best encoder by rank may still be worse in this test, which uses ratios.
         is_out = (tests.adjusted_p_values <= ranking.alpha) & (
             tests.rank_sums[:, 0] > tests.rank_sums[:, 1]
         )
@@ -314,7 +315,7 @@ def verdict_of(ranking: CellArrays) -> Verdict:
 
 
 def _best(names: list[str], shares: Floats, ties: list[str]) -> Best:
-    """Return the best encoder over datasets, which is the first of the names."""
+    """Return the first of the names as the best encoder, with its probability."""
     return Best(
         encoder=names[0],
         probability=float(shares[0]),
@@ -333,7 +334,7 @@ def _on_dataset(
     order = np.argsort(totals, kind="stable").tolist()
     names = [ranking.encoder_names_[e] for e in order]
     margins = (totals[order] - totals[order[0]]).tolist()
-    # The winner is chosen from the same labels, so all pairs of encoders count.
+    # Correct for all pairs, since the winner is chosen from the same labels.
     halves = sample.least_significant(ranking.alpha)[order[0], order].tolist()
     worse = list(compress(names, map(gt, margins, halves)))
     ties = [name for name in names[1:] if name not in worse]

@@ -59,9 +59,9 @@ class DensityPoolPass(GroupPass):
         super().__init__(pool, n_kinds)
 
     def mix(self, values: Floats, weights: Floats, members: Members) -> Floats:
-        """Return mean, variance and degrees of freedom of mixtures, (G, ..., 3).
+        """Return mean, variance and degrees of freedom (G, ..., 3) of the mixtures.
 
-        Densities (K, ..., 3) are location, log scale and degrees of freedom.
+        Values (K, ..., 3) are the experts' location, log scale and degrees of freedom.
         """
         location, log_scale, dof = np.moveaxis(values, -1, 0)
         with np.errstate(all="ignore"):  # kinds with infinite moments are not pooled

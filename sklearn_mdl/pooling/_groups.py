@@ -54,7 +54,7 @@ class Members:
         self._places = np.argsort(by_size)
 
     def sums(self, values: Floats) -> Floats:
-        """Sum values (size, ...), given in `order`, to (G, ...), and overwrite them."""
+        """Sum values (size, ...) in `order` within groups, (G, ...); overwrite them."""
         end = self._counts[0]
         total = values[:end]
         for count in self._counts[1:]:

@@ -187,7 +187,7 @@ class PoolPass(GroupPass):
     def __init__(self, pool: LogLinearPool, n_kinds: int, n_classes: int) -> None:
         pool.check_params()
         for name, value in {"n_kinds": n_kinds, "n_classes": n_classes}.items():
-            check_integer(name, value, 1, "pass the number in the stream")
+            check_integer(name, value, 1, f"pass the number of {name[2:]}")
         self._floor = float(pool.floor)
         self._shape = int(n_kinds), int(n_classes)
         super().__init__(pool, n_kinds)
@@ -296,7 +296,7 @@ class PoolPass(GroupPass):
         return mixed
 
     def _pooled(self, scores: Floats) -> Floats:
-        """Return the probabilities (C,) of the pool before its own floor is applied."""
+        """Return the pool's probabilities (C,) before the floor is mixed in."""
         pooled: Floats = self.weights @ scores
         pooled -= pooled.max()
         np.exp(pooled, out=pooled)
@@ -314,13 +314,14 @@ class PoolPass(GroupPass):
             raise invalid("log_proba", required, rows.shape, cure)
         if given.shape != rows.shape[:1] or given.dtype.kind not in "iu":
             required = f"{len(rows)} integers, one for each row"
-            raise invalid("labels", required, given, "encode the classes as integers")
+            cure = "pass np.unique(labels, return_inverse=True)[1]"
+            raise invalid("labels", required, given, cure)
         if ((given < 0) | (given >= self._shape[1])).any():
             values = [int(given.min()), int(given.max())]
-            required, cure = f"in [0, {self._shape[1]})", "count classes from zero"
+            required, cure = f"in [0, {self._shape[1]})", "number classes from zero"
             raise invalid("labels", required, values, cure)
         if np.isnan(rows).any() or (rows > 1e-6).any():
-            required, cure = "logarithms of probabilities", "drop NaN, take logarithms"
+            required, cure = "logarithms of probabilities", "pass log(proba), not NaN"
             raise invalid("log_proba", required, "NaN or a positive number", cure)
         if not self._floor and (np.exp(rows) == 0).any():
             required = "finite if `floor` is 0"

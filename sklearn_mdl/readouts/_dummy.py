@@ -30,7 +30,7 @@ class DummyLearner(Learner):
     Parameters
     ----------
     members : dict of int to DummySettings
-        Settings by column.
+        Settings of the readouts, keyed by column.
     context : Context
     """
 
@@ -108,7 +108,7 @@ class DummySettings(Readout):
 
     scaling = None
     random_state = 0  # uses no random numbers
-    pool_kind = "labels alone"  # one kind for all of them
+    pool_kind = "labels alone"  # all these readouts form one kind
     learner: ClassVar[type[DummyLearner]] = DummyLearner
 
     @classmethod

@@ -41,7 +41,7 @@ def seeded(estimator: BaseEstimator, seed: int) -> BaseEstimator:
 
 
 class CopyOf:
-    """Callable that returns copies of another one's results, so none is shared."""
+    """Callable that wraps another callable and returns copies of its results."""
 
     def __init__(self, make: Callable[..., object]) -> None:
         self.make = make
@@ -73,7 +73,7 @@ def net_draws(is_net: bool, seed: int) -> Iterator[None]:
         yield
 
 
-KEPT_TEXTS = 20  # most texts that are kept, since messages may all differ
+KEPT_TEXTS = 20  # limit on the texts kept, since all messages may differ
 
 
 class Notes:

@@ -65,7 +65,7 @@ class KernelClassifierLearner(CalibratedLearner, LabellingsLearner):
     def predict_sets(
         self, outputs: Sequence[Labellings], rows: np.ndarray
     ) -> list[np.ndarray]:
-        """Return log-probabilities (S, K, m, C) of rows (m, d) for every labelling.
+        """Return, for each output, log-probabilities (S, K, m, C) of rows (m, d).
 
         The learner must be new and cannot be used for anything else afterwards.
         """
@@ -81,7 +81,7 @@ class KernelClassifierLearner(CalibratedLearner, LabellingsLearner):
     def _coded(
         self, outputs: Sequence[Labellings]
     ) -> tuple[list[np.ndarray], list[ForwardSoftmax], Tensor]:
-        """Return losses and final calibrations by output, and the targets of all."""
+        """Return each output's losses and calibration, and all outputs' targets."""
         n_readouts, n_rows = len(self.columns), outputs[0].labels.shape[1]
         losses = [np.empty((n_rows, len(out.labels), n_readouts)) for out in outputs]
         calibrations = [
@@ -185,7 +185,7 @@ class KernelRegressorLearner(LabellingsLearner):
         self.location, self.scale = units.location, units.scale
         self.has_tails = np.array([has_tails[column] for column in self.columns])
         self.squares = np.zeros(len(self.columns))
-        self.target = TargetScaling(0, self.location, self.scale)  # before any label
+        self.target = TargetScaling(0, self.location, self.scale)  # initial units
 
     def retarget(self, target: TargetScaling) -> None:
         """Do nothing, since units change at fixed rows rather than with minibatches."""

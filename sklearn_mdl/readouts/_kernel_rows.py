@@ -70,9 +70,9 @@ def last_sum(n_rows: int, n_settled: int) -> int:
 def learns(start: int, n_settled: int) -> bool:
     """Return True if the block that begins with row ``start`` is learned by fits.
 
-    Learning a row costs more than predicting it, and a late row adds little. So from 16
-    times the rows of the first fit on, only every second block is learned. From 256
-    times these rows on, only every fourth block is learned, and so on.
+    Learning a row costs more than predicting it, and a late row adds little. So once
+    there are 16 times as many rows as at the first fit, only every second block is
+    learned. At 256 times as many rows, only every fourth block is learned, and so on.
     """
     share, following = 1, n_settled * SPARSER
     while start >= following:
@@ -81,7 +81,7 @@ def learns(start: int, n_settled: int) -> bool:
 
 
 def blocks_to_sum(n_rows: int, n_settled: int) -> list[slice]:
-    """Return the learned blocks that the sum at ``n_rows`` adds to the previous one."""
+    """Return the learned blocks that the sum at ``n_rows`` adds to the previous sum."""
     starts = range(last_sum(n_rows - 1, n_settled), n_rows, REDUCED)
     return [slice(s, s + REDUCED) for s in starts if learns(s, n_settled)]
 
@@ -154,7 +154,7 @@ class Memory(NamedTuple):
             )
 
     def first_known(self, n_rows: int) -> int:
-        """Return the first row still known after ``n_rows`` rows (a block's end).
+        """Return the first row still known after ``n_rows`` rows, at a block's end.
 
         A full window forgets its older half.
         """

@@ -158,10 +158,10 @@ class KernelReadout(KernelSettings, BaseReadout):
     Parameters
     ----------
     kernel : str or callable, default="arc-cosine"
-        "arc-cosine", "rbf", "linear" or "polynomial". "arc-cosine" is the kernel of
-        degree 1, which corresponds to a ReLU network of infinite width. You can also
-        pass a kernel of ``sklearn.gaussian_process.kernels`` or any callable that takes
-        two arrays of rows. A readout with such a kernel cannot be written to a file.
+        "arc-cosine", "rbf", "linear" or "polynomial". "arc-cosine" is of degree 1 and
+        corresponds to a ReLU network of infinite width. You can also pass a kernel of
+        ``sklearn.gaussian_process.kernels`` or any callable that takes two arrays of
+        rows. A readout with such a kernel cannot be written to a file.
     alpha : float, default=0.03
         Variance of the noise, added to the diagonal of the kernel matrix.
     depth : int, default=1
@@ -169,7 +169,7 @@ class KernelReadout(KernelSettings, BaseReadout):
     width : float, default=1.0
         Width of "rbf", :math:`e^{-\|x - x'\|^2 / (\mathrm{width} \cdot m)}`, where
         ``m`` is the median squared distance between the rows before the last refresh of
-        the scaling. If most of these rows are equal, ``m`` is the median between
+        the scaling. If most of these rows are equal, ``m`` is the median over pairs of
         distinct rows.
     gamma : float, default=None
         Factor of squared distances in "rbf", and of inner products in "polynomial".
@@ -178,7 +178,7 @@ class KernelReadout(KernelSettings, BaseReadout):
         Parameters of "polynomial", :math:`(\gamma x^T x' +
         \mathrm{coef0})^{\mathrm{degree}}`.
     scaling : str or None, default="standard"
-        Feature scaling, recomputed from the earlier rows at rows 8, 16, 32 and so on.
+        Feature scaling, recomputed at rows 8, 16, 32 and so on from all earlier rows.
         "standard" standardises rows with regularised standard deviations, clips them at
         6 deviations and divides them by :math:`\sqrt d`. "centered-unit" centres rows
         and divides them by their length. "whiten" centres rows, multiplies them by the
@@ -190,12 +190,12 @@ class KernelReadout(KernelSettings, BaseReadout):
         unchanged.
     max_exact : int, default=2048
         Number of rows after which kernels are approximated, rounded down to a multiple
-        of 32. None never approximates. These rows then serve as landmarks, and
-        statistics such as the whitening covariance are no longer refreshed. After half
-        as many further rows, memory stops growing. From row ``8 * max_exact`` on, but
-        not before row 2,048, the readout is refitted only when the number of rows has
-        grown by a sixteenth, or by 8,192. From row ``128 * max_exact`` on, it learns
-        only every second block of 128 rows, later only every fourth, and so on.
+        of 32. These rows then serve as landmarks, and statistics such as the whitening
+        covariance are no longer refreshed. After half as many further rows, memory
+        stops growing. From row ``8 * max_exact`` on, but not before row 2,048, the
+        readout is refitted only when the number of rows has grown by a sixteenth, or by
+        8,192. From row ``128 * max_exact`` on, it learns only every second block of 128
+        rows, later only every fourth, and so on. None never approximates.
     batch_size : int, default=32
         Has no effect, since this readout learns row by row.
     device : str, default="auto"
@@ -264,7 +264,7 @@ class KernelReadout(KernelSettings, BaseReadout):
         Parameters
         ----------
         labels : array-like of shape (n_labellings, n_samples_seen_)
-            Other classes for the fitted rows, which are in the same order.
+            Alternative classes of the fitted rows, in the order of these rows.
         X : array-like of shape (n_samples, n_features)
 
         Returns
@@ -356,10 +356,10 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
     Parameters
     ----------
     kernel : str or callable, default="arc-cosine"
-        "arc-cosine", "rbf", "linear" or "polynomial". "arc-cosine" is the kernel of
-        degree 1, which corresponds to a ReLU network of infinite width. You can also
-        pass a kernel of ``sklearn.gaussian_process.kernels`` or any callable that takes
-        two arrays of rows. A readout with such a kernel cannot be written to a file.
+        "arc-cosine", "rbf", "linear" or "polynomial". "arc-cosine" is of degree 1 and
+        corresponds to a ReLU network of infinite width. You can also pass a kernel of
+        ``sklearn.gaussian_process.kernels`` or any callable that takes two arrays of
+        rows. A readout with such a kernel cannot be written to a file.
     alpha : float, default=0.03
         Variance of the noise, in units of the targets' prior variance.
     depth : int, default=1
@@ -367,7 +367,7 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
     width : float, default=1.0
         Width of "rbf", :math:`e^{-\|x - x'\|^2 / (\mathrm{width} \cdot m)}`, where
         ``m`` is the median squared distance between the rows before the last refresh of
-        the scaling. If most of these rows are equal, ``m`` is the median between
+        the scaling. If most of these rows are equal, ``m`` is the median over pairs of
         distinct rows.
     gamma : float, default=None
         Factor of squared distances in "rbf", and of inner products in "polynomial".
@@ -376,7 +376,7 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
         Parameters of "polynomial", :math:`(\gamma x^T x' +
         \mathrm{coef0})^{\mathrm{degree}}`.
     scaling : str or None, default="standard"
-        Feature scaling, recomputed from the earlier rows at rows 8, 16, 32 and so on.
+        Feature scaling, recomputed at rows 8, 16, 32 and so on from all earlier rows.
         "standard" standardises rows with regularised standard deviations, clips them at
         6 deviations and divides them by :math:`\sqrt d`. "centered-unit" centres rows
         and divides them by their length. "whiten" centres rows, multiplies them by the
@@ -386,12 +386,12 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
         their length. None leaves rows and kernel unchanged.
     max_exact : int, default=2048
         Number of rows after which kernels are approximated, rounded down to a multiple
-        of 32. None never approximates. These rows then serve as landmarks, and
-        statistics such as the whitening covariance are no longer refreshed. After half
-        as many further rows, memory stops growing. From row ``8 * max_exact`` on, but
-        not before row 2,048, the readout is refitted only when the number of rows has
-        grown by a sixteenth, or by 8,192. From row ``128 * max_exact`` on, it learns
-        only every second block of 128 rows, later only every fourth, and so on.
+        of 32. These rows then serve as landmarks, and statistics such as the whitening
+        covariance are no longer refreshed. After half as many further rows, memory
+        stops growing. From row ``8 * max_exact`` on, but not before row 2,048, the
+        readout is refitted only when the number of rows has grown by a sixteenth, or by
+        8,192. From row ``128 * max_exact`` on, it learns only every second block of 128
+        rows, later only every fourth, and so on. None never approximates.
     batch_size : int, default=32
         Has no effect, since this readout learns row by row.
     device : str, default="auto"

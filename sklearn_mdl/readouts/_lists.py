@@ -125,7 +125,7 @@ REAL_PARTS = {
 }
 # Ways in which kernels of the list "drift" forget. A full window forgets half its rows.
 # So from 64 to 2,048 rows after a change, one window holds at least a quarter of the
-# rows since the change, and no earlier rows. One of the restarted readouts begins
+# rows since the change, and no earlier rows. One of the restarted readouts restarts
 # within 16 rows of the change.
 FORGETFUL: list[dict[str, Any]] = [
     *({"window": window} for window in (64, 128, 256, 512, 1024)),

@@ -254,7 +254,7 @@ class NeighborsLearner(Learner):
         self.n_learned += len(y)
 
     def calibrate(self, x: Tensor, y: Tensor) -> None:
-        """Take one step on logit scales and bandwidths with the loss of new rows."""
+        """Update logit scales and bandwidths by one step on the loss of new rows."""
         calibrated = any(member.calibration for member in self.members)
         if not (calibrated and self._knows_any):
             return

@@ -151,11 +151,11 @@ class LinearReadout(_Readout):
         1,000 rows. After ``n`` rows, it uses ``first * sqrt(1000 / n)`` streams, but at
         least ``least``.
     beta1, beta2 : float, default=0.9, 0.999
-        Decay of AdamW's moments.
+        Decay rates of AdamW's moments.
     weight_decay : float, default=0.0
         AdamW's decoupled weight decay.
     eps : float, default=1e-8
-        Added to the square root of AdamW's second moment.
+        Term added to the square root of AdamW's second moment.
     ema_step_size : float, default=1.0
         Predict with averaged weights: ``average <- (1 - step) average + step weights``
         after every optimiser step. With 1 there is no averaging.
@@ -170,7 +170,7 @@ class LinearReadout(_Readout):
         standardisation, or symmetric whitening with a shrunk covariance.
     recency : float, default=1.0
         After ``t`` minibatches, a replay stream returns to the first minibatch with
-        probability ``recency / t``. 1 is uniform replay.
+        probability ``recency / t``. With 1, replay is uniform.
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     first_batch_size : int or None, default=None
@@ -232,11 +232,11 @@ class MLPReadout(_Readout):
         1,000 rows. After ``n`` rows, it uses ``first * sqrt(1000 / n)`` streams, but at
         least ``least``.
     beta1, beta2 : float, default=0.9, 0.999
-        Decay of AdamW's moments.
+        Decay rates of AdamW's moments.
     weight_decay : float, default=0.0
         AdamW's decoupled weight decay.
     eps : float, default=1e-8
-        Added to the square root of AdamW's second moment.
+        Term added to the square root of AdamW's second moment.
     ema_step_size : float, default=1.0
         Predict with averaged weights: ``average <- (1 - step) average + step weights``
         after every optimiser step. With 1 there is no averaging.
@@ -251,7 +251,7 @@ class MLPReadout(_Readout):
         standardisation, or symmetric whitening with a shrunk covariance.
     recency : float, default=1.0
         After ``t`` minibatches, a replay stream returns to the first minibatch with
-        probability ``recency / t``. 1 is uniform replay.
+        probability ``recency / t``. With 1, replay is uniform.
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     first_batch_size : int or None, default=None
@@ -330,11 +330,11 @@ class LinearReadoutRegressor(_RegressorReadout):
         1,000 rows. After ``n`` rows, it uses ``first * sqrt(1000 / n)`` streams, but at
         least ``least``.
     beta1, beta2 : float, default=0.9, 0.999
-        Decay of AdamW's moments.
+        Decay rates of AdamW's moments.
     weight_decay : float, default=0.0
         AdamW's decoupled weight decay.
     eps : float, default=1e-8
-        Added to the square root of AdamW's second moment.
+        Term added to the square root of AdamW's second moment.
     ema_step_size : float, default=1.0
         Predict with averaged weights: ``average <- (1 - step) average + step weights``
         after every optimiser step. With 1 there is no averaging.
@@ -347,7 +347,7 @@ class LinearReadoutRegressor(_RegressorReadout):
         Feature scaling, learned from full minibatches already scored.
     recency : float, default=1.0
         After ``t`` minibatches, a replay stream returns to the first minibatch with
-        probability ``recency / t``. 1 is uniform replay.
+        probability ``recency / t``. With 1, replay is uniform.
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     first_batch_size : int or None, default=None
@@ -421,11 +421,11 @@ class MLPReadoutRegressor(_RegressorReadout):
         1,000 rows. After ``n`` rows, it uses ``first * sqrt(1000 / n)`` streams, but at
         least ``least``.
     beta1, beta2 : float, default=0.9, 0.999
-        Decay of AdamW's moments.
+        Decay rates of AdamW's moments.
     weight_decay : float, default=0.0
         AdamW's decoupled weight decay.
     eps : float, default=1e-8
-        Added to the square root of AdamW's second moment.
+        Term added to the square root of AdamW's second moment.
     ema_step_size : float, default=1.0
         Predict with averaged weights: ``average <- (1 - step) average + step weights``
         after every optimiser step. With 1 there is no averaging.
@@ -438,7 +438,7 @@ class MLPReadoutRegressor(_RegressorReadout):
         Feature scaling, learned from full minibatches already scored.
     recency : float, default=1.0
         After ``t`` minibatches, a replay stream returns to the first minibatch with
-        probability ``recency / t``. 1 is uniform replay.
+        probability ``recency / t``. With 1, replay is uniform.
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     first_batch_size : int or None, default=None

@@ -122,7 +122,7 @@ class RowLearner(Learner):
 
     @abstractmethod
     def predict_others(self, raw: Tensor) -> tuple[Tensor, Tensor]:
-        """Predict rows that may not be the next ones in the stream.
+        """Predict rows that need not be the next rows of the stream.
 
         Returns
         -------
@@ -191,7 +191,7 @@ class RowLearner(Learner):
         return self.rows_ahead.block(self.n_observed)[1] - self.n_observed
 
     def _is_next(self, raw: Tensor) -> bool:
-        """Return True if rows (n, d) are the next rows, with zeros at the end."""
+        """Return True if rows (n, d) are the next rows, perhaps padded with zeros."""
         store, start = self.stream.store, self.n_observed
         if len(raw) != self._n_ahead or len(store) <= start:
             return False
@@ -231,7 +231,7 @@ class CalibratedLearner(RowLearner):
     calibration: ForwardSoftmax
 
     def in_noises(self, variances: Tensor) -> np.ndarray | None:
-        """Return variances (K, ...) in units of the noise, or None if not used."""
+        """Return variances (K, ...) in units of the noise, or None without noise."""
         return None
 
     def predictive(self, means: Tensor, variances: Tensor) -> Tensor:

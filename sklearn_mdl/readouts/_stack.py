@@ -294,10 +294,10 @@ class NetStack(Learner):
         parts, counts = self._parts(repeated=True), [c.n_steps for c in self._counting]
         pairs, target = self.net.module_.pairs, self.target
         sizes = pairs[0][0].shape[-1], pairs[-1][0].shape[-2] + n_added
-        about = self.shape, members, self.view, *sizes, self.views.device
-        rest = type(self)(*about)
+        settings = self.shape, members, self.view, *sizes, self.views.device
+        rebuilt = type(self)(*settings)
         self.__dict__.clear()
-        self.__dict__.update(rest.__dict__ | {"target": target})
+        self.__dict__.update(rebuilt.__dict__ | {"target": target})
         for column, own in self._parts(repeated=True).items():
             for name, tensor in own.items():
                 known = parts[column][name]
@@ -444,7 +444,7 @@ class DensityStack(NetStack):
         return self.target
 
     def calibrate(self, x: Tensor, y: Tensor) -> None:
-        """Take one calibration step in the units of the labels."""
+        """Take one calibration step on standardised labels."""
         super().calibrate(x, self._standardised(y))
 
     def _step(self, x: Tensor, y: Tensor) -> None:
@@ -463,7 +463,7 @@ class DensityStack(NetStack):
 
     @torch.no_grad()
     def retarget(self, target: TargetScaling) -> None:
-        """Change the units without changing the predictions of the output layers."""
+        """Change the units, and adapt the output layers so that predictions stay."""
         if self.target is not None:
             shrink = self.target.scale / target.scale
             shift = (self.target.mean - target.mean) / target.scale

@@ -120,14 +120,14 @@ class ViewSettings(Readout):
         if isinstance(columns, slice):
             places = list(range(*columns.indices(n_features)))
             ends = [end for end in (columns.start, columns.stop) if end is not None]
-            lie = bool(places) and all(-n_features <= end <= n_features for end in ends)
+            fit = bool(places) and all(-n_features <= end <= n_features for end in ends)
         else:
             index = np.asarray(columns)
-            lie = index.ndim == 1 and index.dtype.kind in "iu"
-            lie = lie and bool(((-n_features <= index) & (index < n_features)).all())
-            places = np.arange(n_features)[index].tolist() if lie else []
-            lie = 0 < len(places) == len(set(places))
-        if not lie:
+            fit = index.ndim == 1 and index.dtype.kind in "iu"
+            fit = fit and bool(((-n_features <= index) & (index < n_features)).all())
+            places = np.arange(n_features)[index].tolist() if fit else []
+            fit = 0 < len(places) == len(set(places))
+        if not fit:
             name = f"columns of view {self.view!r}"
             required = f"one or more distinct columns of X, which has {n_features}"
             cure = f"pass columns from 0 to {n_features - 1}"
@@ -144,8 +144,8 @@ class ViewSettings(Readout):
         learners: list[Learner] = []
         for places, own in views.items():
             view = context.view._replace(columns=places)
-            about = context._replace(view=view, n_features=len(places))
-            learners += learners_in(about, dict(own))
+            narrowed = context._replace(view=view, n_features=len(places))
+            learners += learners_in(narrowed, dict(own))
         return learners
 
 
@@ -261,7 +261,7 @@ def view_readouts(
     """Create a list of readouts to compare several views (sets of columns).
 
     Each view gets the same readouts. A switcher's prior is uniform over views and
-    within each view. Compare the views by the switcher's ``view_posterior_``.
+    within each view. To compare the views, read the switcher's ``view_posterior_``.
 
     Parameters
     ----------
@@ -276,8 +276,8 @@ def view_readouts(
     Returns
     -------
     readouts : list of ViewReadout or ViewReadoutRegressor
-        Readouts, view by view. If `readouts` is a name, a switcher uses the same
-        pooling and race as for that name.
+        Readouts, view by view. If `readouts` is a name, a switcher pools and races them
+        as it does for that name.
 
     Examples
     --------

@@ -143,7 +143,7 @@ class WrappedLearner(Learner):
         self._learn(x, y, replayed)
 
     def calibrate(self, x: Tensor, y: Tensor) -> None:
-        """Take one step on the logit scale with the loss of new rows."""
+        """Update the logit scale by one step on the loss of new rows."""
         if self.calibration is not None and self.fitted is not None:
             logits = np.log(self._floored(x))
             proba = softmax(self.calibration.factor * logits, axis=1)
@@ -152,7 +152,7 @@ class WrappedLearner(Learner):
             self.calibration.learn_factor(float(np.mean(gaps)))
 
     def add_classes(self, n: int) -> None:
-        """Add classes, which get their frequencies until a fit includes them."""
+        """Add classes, which are predicted by frequency until a fit includes them."""
         self.counts = np.append(self.counts, np.zeros(n, self.counts.dtype))
         self.known = np.append(self.known, np.zeros(n, bool))
 

@@ -100,9 +100,9 @@ class IncrementalReadout(WrappedReadout):
     ----------
     estimator : classifier
         A classifier with ``partial_fit`` and ``predict_proba``, which is copied and not
-        modified. It gets labels 0, ..., C - 1, all of which the first call of
-        ``partial_fit`` gets as ``classes``. Features are float32 for skorch nets and
-        float64 otherwise.
+        modified. Its labels are 0, ..., C - 1. The first call of ``partial_fit`` gets
+        all of these as ``classes``. Features are float32 for skorch nets and float64
+        otherwise.
     scaling : {"standard", "whiten"} or None, default="standard"
         Feature scaling, learned from full minibatches already scored.
     calibration : bool, default=True
@@ -153,7 +153,7 @@ class IncrementalReadout(WrappedReadout):
 
     needed = ("partial_fit", "predict_proba")
     advice = (
-        "pass an instance that has both, or wrap any other classifier in RefitReadout"
+        "pass an instance that has both, or wrap the classifier in RefitReadout(...)"
     )
     learner = IncrementalLearner
 
@@ -163,9 +163,9 @@ class RefitReadout(WrappedReadout):
     """Readout that refits any classifier on all rows so far at the end of each block.
 
     The readout predicts with its last fit, or with label frequencies before the first
-    fit. By itself and without calibration, its codelength is the online code of Voita
-    and Titov (2020). A smaller factor in `schedule` makes fits more recent. A fit sees
-    only past rows and labels, so pipelines may contain steps that use labels
+    fit. If you use it by itself and without calibration, its code is the online code of
+    Voita and Titov (2020). A smaller factor in `schedule` makes fits more recent. A fit
+    sees only past rows and labels, so pipelines may contain steps that use labels
     (``SelectKBest``, ``LinearDiscriminantAnalysis``).
 
     No label has probability zero. Classes not seen in the last fit get the
@@ -199,10 +199,11 @@ class RefitReadout(WrappedReadout):
         of a skorch net. Torch's global generators do not change. None uses the
         switcher's seed.
     schedule : "doubling" or float >= 1, default="doubling"
-        Factor by which the number of rows must grow before the next fit. 1 refits after
-        every minibatch. Blocks end with full minibatches, so they depend only on the
-        number of rows. If the time of a fit is linear in the number of rows, all fits
-        together take about ``factor / (factor - 1)`` times as long as the last fit.
+        Factor by which the number of rows must grow before the next fit. With 1, the
+        readout refits after every minibatch. Blocks end with full minibatches, so they
+        depend only on the number of rows. If the time of a fit is linear in the number
+        of rows, all fits together take about ``factor / (factor - 1)`` times as long as
+        the last fit.
 
     Attributes
     ----------
@@ -276,7 +277,7 @@ def _name_of(estimator: BaseEstimator) -> str:
 
 
 def warn_of_failures(reports: Mapping[int, Report], names: Sequence[str]) -> None:
-    """Warn about readouts whose last fit raised; ``names`` names each column."""
+    """Warn about readouts whose last fit raised, with the ``names`` of the columns."""
     for column, report in reports.items():
         if report.failure is not None:
             warn_caller(

@@ -26,9 +26,9 @@ N_ENCODED = "n_encoded"
 class EncodingLearner(Learner):
     """Learner of readouts on one encoder: a pass over features in a pass over images.
 
-    Images are encoded when their labels are predicted. Images are encoded in whole
-    blocks, with zeros in place of unknown rows. Once learned, features are kept, scaled
-    and replayed as in a run over features, so codelengths are the same.
+    Images are encoded when their labels are predicted, in whole blocks with zeros in
+    place of unknown rows. Once learned, features are kept, scaled and replayed as in a
+    run over features, so codelengths are the same.
 
     Parameters
     ----------
@@ -61,8 +61,8 @@ class EncodingLearner(Learner):
         self.seed = context.seed
         self.outcome = ClassLabels(context.n_classes)
         self.width = sum(image_encoder_of(encoder).view_widths_)
-        about = context._replace(n_features=self.width, n_jobs=1)
-        self.inner = learners_in(about, dict(members))
+        feature_context = context._replace(n_features=self.width, n_jobs=1)
+        self.inner = learners_in(feature_context, dict(members))
         self.columns = [k for learner in self.inner for k in learner.columns]
         self.foreign = any(learner.foreign for learner in self.inner)
         self._last: tuple[Tensor, np.ndarray] | None = None  # rows and features

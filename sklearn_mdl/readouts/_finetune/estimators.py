@@ -55,16 +55,16 @@ class FineTunedReadout(NetworkReadout):
         Seed of initial weights and of all random numbers in training. Torch's global
         generators do not change. None uses the switcher's seed.
     optimizer : {"sgd", "adamw"}, default="sgd"
-        "sgd" is gradient descent with Nesterov's momentum, as in the paper on VTAB.
-        "adamw" is AdamW, as in the paper on ImageNet.
+        "sgd" is gradient descent with Nesterov's momentum, which the paper uses on
+        VTAB. "adamw" is AdamW, which the paper uses on ImageNet.
     lr : float, default=0.01
         Learning rate.
     momentum : float, default=0.9
         Momentum of "sgd".
     beta1, beta2 : float, default=0.9, 0.999
-        Decay of the moments of "adamw".
+        Decay rates of the moments of "adamw".
     eps : float, default=1e-8
-        Added to the square root of the second moment of "adamw".
+        Term added to the square root of the second moment of "adamw".
     weight_decay : float, default=0.0
         Weight decay, decoupled in "adamw" and added to the gradient in "sgd".
     n_replay_streams : int or (int, int), default=10
@@ -91,7 +91,7 @@ class FineTunedReadout(NetworkReadout):
         Predictions use unchanged images.
     recency : float, default=1.0
         After ``t`` minibatches, a replay stream returns to the first minibatch with
-        probability ``recency / t``. 1 is uniform replay.
+        probability ``recency / t``. With 1, replay is uniform.
 
     Attributes
     ----------
@@ -179,16 +179,16 @@ class ScratchReadout(NetworkReadout):
         Seed of initial weights and of all random numbers in training. Torch's global
         generators do not change. None uses the switcher's seed.
     optimizer : {"sgd", "adamw"}, default="sgd"
-        "sgd" is gradient descent with Nesterov's momentum, as in the paper on VTAB.
-        "adamw" is AdamW, as in the paper on ImageNet.
+        "sgd" is gradient descent with Nesterov's momentum, which the paper uses on
+        VTAB. "adamw" is AdamW, which the paper uses on ImageNet.
     lr : float, default=0.03
         Learning rate.
     momentum : float, default=0.9
         Momentum of "sgd".
     beta1, beta2 : float, default=0.9, 0.999
-        Decay of the moments of "adamw".
+        Decay rates of the moments of "adamw".
     eps : float, default=1e-8
-        Added to the square root of the second moment of "adamw".
+        Term added to the square root of the second moment of "adamw".
     weight_decay : float, default=0.0
         Weight decay, decoupled in "adamw" and added to the gradient in "sgd".
     n_replay_streams : int or (int, int), default=10
@@ -215,12 +215,12 @@ class ScratchReadout(NetworkReadout):
         Predictions use unchanged images.
     recency : float, default=1.0
         After ``t`` minibatches, a replay stream returns to the first minibatch with
-        probability ``recency / t``. 1 is uniform replay.
+        probability ``recency / t``. With 1, replay is uniform.
     model_options : mapping, default=None
         Arguments of ``timm.create_model``, or of the callable.
     input_size : int, default=None
         Size to which the central square of each image is resized. None neither crops
-        nor resizes. Pixels are always scaled to between -1 and 1.
+        nor resizes. Pixels are always scaled to the range from -1 to 1.
 
     Attributes
     ----------

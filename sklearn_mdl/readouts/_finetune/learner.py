@@ -136,7 +136,7 @@ class NetworkLearner(Learner):
         self._last = None
 
     def calibrate(self, x: Tensor, y: Tensor) -> None:
-        """Take one step on the logit scale with the loss of new rows."""
+        """Update the logit scale by one step on the loss of new rows."""
         if self.calibration is not None:
             logits = self._logits(x[self.place])
             proba = torch.softmax(self.calibration.factor * logits, 1)

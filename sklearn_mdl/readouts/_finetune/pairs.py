@@ -27,12 +27,13 @@ from sklearn_mdl.readouts._finetune.encoding import EncodingLearner
 class FrozenReadout(ImageReadout):
     """Readout on the features of a frozen encoder.
 
-    In a list of readouts, you can write it as a pair ``(encoder, readout)``. The rows
-    are images rather than precomputed features, so the list can also contain networks
-    that learn from images. Codelengths are the same as on precomputed features, except
-    for readouts that learn row by row, such as kernels. On images, these readouts learn
-    each minibatch as a group of rows. Each image is encoded only once for all readouts
-    on an encoder, when its minibatch is predicted. Replay reuses these features.
+    In a list of readouts, you can write this readout as a pair ``(encoder, readout)``.
+    The rows are images rather than precomputed features, so the list can also contain
+    networks that learn from images. Codelengths are the same as on precomputed
+    features, except for readouts that learn row by row, such as kernels. On images,
+    these readouts learn each minibatch as a group of rows. When a minibatch is
+    predicted, each image is encoded once for all readouts on the encoder. Replay reuses
+    these features.
 
     Parameters
     ----------

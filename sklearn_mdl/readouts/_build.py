@@ -153,7 +153,7 @@ class Context(NamedTuple):
     n_jobs : int
         Number of learners evaluated in parallel.
     precision : str
-        Precision of the operands of matrix products while stacks of networks learn.
+        Precision of matrix-product operands while stacks of networks learn.
     may_grow : bool
         True if classes that were not named in advance may be added.
     view : FeatureView

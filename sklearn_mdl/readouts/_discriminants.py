@@ -60,11 +60,11 @@ class DiscriminantReadout(MeansReadout):
 
         S = (D^T D + d\, h\, T) / (f + d\, h)
 
-    plus 1e-3 of its mean eigenvalue. Here ``D`` holds these rows minus their class
-    means. ``f`` is the number of these rows minus the number of classes seen, and at
-    least 1. ``T`` is the covariance of these rows, shrunk by the oracle approximating
-    rule, and ``h`` is `shrinkage`. Class means are updated after every label. In
-    whitened, centred coordinates, the class mean is
+    plus 1e-3 times the mean eigenvalue of ``S`` on the diagonal. Here ``D`` holds these
+    rows minus their class means. ``f`` is the number of these rows minus the number of
+    classes seen, and at least 1. ``T`` is the covariance of these rows, shrunk by the
+    oracle approximating rule, and ``h`` is `shrinkage`. Class means are updated after
+    every label. In whitened, centred coordinates, the class mean is
     :math:`m_c = \mathrm{sum}_c / (n_c + 1)`, and the score of the class is
     :math:`(m_c^T x - m_c^T m_c / 2) / \|x\|`. Scores become probabilities as in
     :class:`~sklearn_mdl.KernelReadout`, but without its variance terms. Before row 8,

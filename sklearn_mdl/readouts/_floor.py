@@ -18,10 +18,10 @@ remaining mass. These probabilities ``p_c`` are then mixed with ``f_c``,
     q_c = \Bigl(1 - \frac{1}{n + 2}\Bigr) p_c + \frac{1}{n + 2} f_c .
 
 So an example costs at most :math:`\log(n + 2) + \log(1 / f_c)`, even if the classifier
-was certain of another class. Mixing adds at most :math:`\log(1 + 1/(n + 1))` to the
-cost of any example, which is less than ``1 / n``. Minibatch ``m`` of ``B`` rows is
-predicted with ``n = (m - 1) B``, so mixing adds at most ``B / n = 1 / (m - 1)`` nats to
-it. Over a stream of ``N`` rows, mixing adds at most ``1 + log(N / B)`` nats.
+was certain of another class. Mixing adds at most :math:`\log(1 + 1/(n + 1)) < 1/n` to
+the cost of an example. Minibatch ``m`` of ``B`` rows is predicted with ``n = (m - 1)
+B``, so mixing adds at most ``B / n = 1 / (m - 1)`` nats to its cost. Over a stream of
+``N`` rows, mixing adds at most ``1 + log(N / B)`` nats.
 """
 
 from __future__ import annotations

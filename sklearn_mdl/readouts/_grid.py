@@ -147,7 +147,7 @@ def readout_names(readouts: Sequence[BaseEstimator]) -> list[str]:
     settings = [_named_settings(getattr(r, "inner", r)) for r in readouts]
     groups = grouped((frozenset(setting), setting) for setting in settings)
     varying = {
-        kind: {name for name in kind if len({str(one[name]) for one in alike}) > 1}
+        kind: {name for name in kind if len({str(s[name]) for s in alike}) > 1}
         for kind, alike in groups.items()
     }
     names = []

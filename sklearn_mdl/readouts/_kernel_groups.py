@@ -113,7 +113,7 @@ class Stretch(NamedTuple):
     Attributes
     ----------
     start : int
-        Number of the first row.
+        Index of the first row.
     means : Tensor of shape (K, n, P)
     variances : Tensor of shape (K, n)
     squares : Tensor of shape (K, P) or None
@@ -238,7 +238,7 @@ class KernelGroup:
         self.ridge.refactor(self.view.n_rows, self._gram, targets)
 
     def refitted(self, targets: Tensor) -> ForwardRidge:
-        """Return new factors for other targets (N, P), of which there may be many."""
+        """Return new factors for other targets (N, P), possibly with many columns."""
         ridge = self._empty(targets.shape[1])
         ridge.refactor(self.view.n_rows, self._gram, targets)
         return ridge
@@ -293,7 +293,7 @@ class KernelGroup:
             self.ridge.variances = variances.to(self.device)
 
     def state_dict(self, with_errors: bool = False) -> list[dict[str, Tensor]]:
-        """Return each readout's state that rows and labels do not determine."""
+        """Return the part of each state that rows and labels do not determine."""
         ridge = self.ridge
         if isinstance(ridge, ForwardRidge):
             errors = ridge.errors if with_errors else ()
@@ -334,7 +334,7 @@ class OpenBlock(Opened):
     Parameters
     ----------
     start : int
-        Number of the first row.
+        Index of the first row.
     raw : ndarray of shape (n, d)
         The known rows of the block.
     scaled : dict of View to Tensor of shape (B, d')

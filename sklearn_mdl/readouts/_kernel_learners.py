@@ -397,7 +397,7 @@ class KernelLearner(RowLearner):
             start = end
 
     def _measure(self, n_rows: int) -> None:
-        """Update statistics as at every refresh up to row ``n_rows``."""
+        """Repeat the updates of statistics at all refreshes up to row ``n_rows``."""
         for power in range(3, n_rows.bit_length()):
             self._take_in(1 << power)
 
@@ -422,7 +422,7 @@ class KernelLearner(RowLearner):
             self._replay(summed, complete, self.groups)
 
     def _fill_views(self, refreshed: int, n_rows: int) -> None:
-        """Fill views with ``n_rows`` rows, scaled by statistics of the first rows."""
+        """Fill views with ``n_rows`` rows, scaled as after ``refreshed`` rows."""
         for view in self.views.values():
             self._fill(view, refreshed)
         if refreshed:

@@ -147,8 +147,8 @@ class Memory(NamedTuple):
         if scaling in WHITENED and min(n_features, most) > MAX_VALUES:
             raise invalid(
                 "max_exact",
-                f"at most {MAX_VALUES} to whiten {n_features} features (also window "
-                "and twice restart)",
+                f"at most {MAX_VALUES} to whiten {n_features} features (and so must "
+                "window and 2 * restart)",
                 None if most == math.inf else most,
                 f"pass max_exact={MAX_VALUES}, or reduce the features first",
             )

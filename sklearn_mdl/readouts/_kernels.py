@@ -289,7 +289,7 @@ class KernelReadout(KernelSettings, BaseReadout):
                 f"one label for each fitted row, got {labels.shape}; pass "
                 "np.stack(labellings)"
             )
-        coded = [np.unique(own, return_inverse=True) for own in labels]
+        coded = [np.unique(labelling, return_inverse=True) for labelling in labels]
         # Group labellings by their number of classes.
         alike = grouped((len(classes), i) for i, (classes, _) in enumerate(coded))
         outputs = [

@@ -182,7 +182,7 @@ def _listed(
 ) -> DefaultGrid:
     readouts = DefaultGrid()
     if "nets" in parts:
-        grid = [{**own, "scaling": BOTH} for own in DEFAULTS[kinds.nets]]
+        grid = [{**entry, "scaling": BOTH} for entry in DEFAULTS[kinds.nets]]
         readouts += _nets(grid, kinds.nets, n_features, n_outputs)
     if "few nets" in parts:
         readouts += _nets(FEW_NETS[kinds.nets], kinds.nets, n_features, n_outputs)
@@ -208,9 +208,9 @@ def _kernels(
 ) -> list[BaseEstimator]:
     return [
         readout
-        for own in kernels
+        for entry in kernels
         for readout in build_grid(
-            kinds.kernels, {"alpha": list(kinds.alphas), **own, **memory}
+            kinds.kernels, {"alpha": list(kinds.alphas), **entry, **memory}
         )
     ]
 

@@ -58,7 +58,7 @@ class ViewSettings(Readout):
 
     def _check_readout(self, readout: Any) -> None:
         """Raise unless the readout can be restricted to some columns."""
-        own = (
+        base = (
             OnlineClassifier if isinstance(self, OnlineClassifier) else OnlineRegressor
         )
         if isinstance(readout, ImageReadout):
@@ -69,13 +69,13 @@ class ViewSettings(Readout):
                 f"readout must not be a view itself, got {readout!r}; pass the inner "
                 f"readout, {readout.readout!r}"
             )
-        if not isinstance(readout, own):
-            noun, other = "classes", "ViewReadoutRegressor"
-            if own is OnlineRegressor:
-                noun, other = "real numbers", "ViewReadout"
+        if not isinstance(readout, base):
+            noun, wrapper = "classes", "ViewReadoutRegressor"
+            if base is OnlineRegressor:
+                noun, wrapper = "real numbers", "ViewReadout"
             raise TypeError(
                 f"readout must predict {noun} in {type(self).__name__}, got "
-                f"{readout!r}; wrap it in {other}(...)"
+                f"{readout!r}; wrap it in {wrapper}(...)"
             )
 
     @property

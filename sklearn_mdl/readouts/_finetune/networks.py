@@ -106,11 +106,11 @@ class AveragedNetwork:
         step = self.step_size
         if self.warmup:
             step = max(step, 1 / (self.n_steps + 1))
-        for own, other in zip(_numbers(self.network), _numbers(network), strict=True):
-            if own.is_floating_point():
-                own.lerp_(other, step)
+        for mean, new in zip(_numbers(self.network), _numbers(network), strict=True):
+            if mean.is_floating_point():
+                mean.lerp_(new, step)
             else:
-                own.copy_(other)
+                mean.copy_(new)
 
 
 def _numbers(network: nn.Module) -> Iterator[Tensor]:

@@ -296,17 +296,17 @@ class MeansLearner(CalibratedLearner):
         """Return the number of rows and the calibration; the sums can be recomputed."""
         n_observed = torch.tensor(self.n_forgotten + self.n_observed)
         return {
-            column: {"n_observed": n_observed, **own}
-            for column, own in zip(self.columns, self._learned(), strict=True)
+            column: {"n_observed": n_observed, **state}
+            for column, state in zip(self.columns, self._learned(), strict=True)
         }
 
     def load_state_dict(self, learned: Learned) -> None:
         """Load the state of readouts with the same settings, and recompute the sums."""
-        own = [learned[column] for column in self.columns]
-        self._begin_at(int(own[0]["n_observed"]))
+        states = [learned[column] for column in self.columns]
+        self._begin_at(int(states[0]["n_observed"]))
         with one_thread(), flushed_denormals():
             self._recompute()
-        self._take_over(own, self.stream.labels[: self.n_observed])
+        self._take_over(states, self.stream.labels[: self.n_observed])
 
 
 def _as_is(rows: Tensor) -> Tensor:

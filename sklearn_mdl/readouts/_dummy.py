@@ -40,7 +40,7 @@ class DummyLearner(Learner):
     def __init__(self, members: Mapping[int, DummySettings], context: Context) -> None:
         self.members = members
         self.n_classes = context.n_classes
-        self.codes = {c: own.code(self.n_classes) for c, own in members.items()}
+        self.codes = {c: s.code(self.n_classes) for c, s in members.items()}
         self.columns = list(members)
         self.view = context.view
         self.device = context.device

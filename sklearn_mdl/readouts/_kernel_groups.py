@@ -202,7 +202,7 @@ class KernelGroup:
         it raises. If the kernel has never worked, its exception is raised.
         """
         kernels = [self.values(pair) for pair in pairs]
-        n_sound, (_, own) = n_known, pairs
+        n_sound, (_, among) = n_known, pairs
         while n_sound and callable(self.kernel.name) and any(map(_is_lost, kernels)):
             n_sound -= 1
             rows = rows.clone()
@@ -210,7 +210,7 @@ class KernelGroup:
             pairs = self.view.pairs(rows), Pairs(rows, rows, self.view.distance)
             kernels = [self.values(pair) for pair in pairs]
         if self.note and not self._has_worked:
-            self.kernel.values(own)
+            self.kernel.values(among)
         for kernel in kernels:
             kernel[n_sound:n_known] = torch.nan
         return kernels
@@ -375,11 +375,11 @@ class OpenBlock(Opened):
         """Observe the targets (n, P) of the rows that were just predicted together."""
         rows = slice(self.n_observed, self.n_observed + len(targets))
         remaining = targets - self.ahead(len(targets))[0]
-        own = self.factor[:, rows, rows]
+        factor = self.factor[:, rows, rows]
         if len(targets) == 1:
-            self.errors[:, rows] = remaining / own
+            self.errors[:, rows] = remaining / factor
         else:
-            solved = torch.linalg.solve_triangular(own, remaining, upper=False)
+            solved = torch.linalg.solve_triangular(factor, remaining, upper=False)
             self.errors[:, rows] = solved
         self.n_observed = rows.stop
         self._ahead = None

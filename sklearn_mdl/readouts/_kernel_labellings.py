@@ -119,11 +119,11 @@ class LabellingsLearner(KernelLearner):
         known = torch.from_numpy(self.rows_ahead.known(start, start + n_own) - start)
         block = self._opened(start, self.groups)
         for group, part in zip(self.groups, block.parts, strict=True):
-            own = part.first(n_own)
-            predicted, errors = own.learned(targets, known)
+            first_rows = part.first(n_own)
+            predicted, errors = first_rows.learned(targets, known)
             stretches.append(Stretch(start, *predicted, None))
             if learns(start, self.n_settled):
-                group.ridge.close(own, errors)
+                group.ridge.close(first_rows, errors)
         return Stretch.joined(stretches)
 
     def predict_beyond(self, targets: Tensor, raw: np.ndarray) -> tuple[Tensor, Tensor]:

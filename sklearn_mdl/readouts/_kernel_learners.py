@@ -170,11 +170,11 @@ class KernelLearner(RowLearner):
             pairs[view] = view.pairs(rows), Pairs(rows, rows, view.distance)
         parts = []
         for group in groups:
-            cross, own = group.join(scaled[group.view], pairs[group.view], len(raw))
+            cross, among = group.join(scaled[group.view], pairs[group.view], len(raw))
             cross[len(raw) :] = 0
-            own[len(raw) :] = own[:, len(raw) :] = 0
-            own.diagonal()[len(raw) :] = 1
-            parts.append(group.ridge.open(cross, own))
+            among[len(raw) :] = among[:, len(raw) :] = 0
+            among.diagonal()[len(raw) :] = 1
+            parts.append(group.ridge.open(cross, among))
         block = OpenBlock(start, raw, scaled, parts)
         if stop is not None:
             targets = self.targets(self.stream.labels[start:stop]).cpu()
@@ -303,8 +303,8 @@ class KernelLearner(RowLearner):
             cross, pending = group.values(view.pairs(x)), None
             if block is not None:
                 errors = block.errors[places, : block.n_observed].to(self.device)
-                own = block.scaled[view][: block.n_observed]
-                near = group.values(Pairs(own, x, view.distance))
+                observed = block.scaled[view][: block.n_observed]
+                near = group.values(Pairs(observed, x, view.distance))
                 pending = Pending(block.parts[number], errors, near)
             mean, variance = group.ridge.predict(cross, group.diagonal(x), pending)
             means.append(mean)
@@ -315,9 +315,9 @@ class KernelLearner(RowLearner):
         """Drop some readouts without changing the others."""
         kept = []
         for group, places in list(places_of(self.groups)):
-            own = [i for i, c in enumerate(self.columns[places]) if c not in columns]
-            group.ridge.retire(own)
-            kept += [places.start + i for i in own]
+            left = [i for i, c in enumerate(self.columns[places]) if c not in columns]
+            group.ridge.retire(left)
+            kept += [places.start + i for i in left]
         self.groups = [group for group in self.groups if len(group.ridge.alphas)]
         self.columns = [self.columns[i] for i in kept]
         self._block = None
@@ -348,24 +348,24 @@ class KernelLearner(RowLearner):
         states = (group.state_dict(self.n_added > 0) for group in self.groups)
         parts = list(chain(*states))
         return {
-            column: {"n_observed": n_observed, **own, **part}
-            for column, own, part in zip(
+            column: {"n_observed": n_observed, **state, **part}
+            for column, state, part in zip(
                 self.columns, self._learned(), parts, strict=True
             )
         }
 
     def load_state_dict(self, learned: Learned) -> None:
         """Load the state of readouts with the same settings, and recompute factors."""
-        own = [learned[column] for column in self.columns]
-        self._begin_at(int(own[0]["n_observed"]))
+        states = [learned[column] for column in self.columns]
+        self._begin_at(int(states[0]["n_observed"]))
         with one_thread(), flushed_denormals():
             if self.n_observed >= self.n_condensed:
-                self._restore(own)
+                self._restore(states)
             else:
                 self._recompute()
                 if self.n_added:
-                    self._restore_errors(own)
-        self._take_over(own, self.stream.labels[: self.n_observed])
+                    self._restore_errors(states)
+        self._take_over(states, self.stream.labels[: self.n_observed])
 
     def _recompute(self) -> None:
         """Recompute all factors, in the same steps as before."""

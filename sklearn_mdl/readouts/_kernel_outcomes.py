@@ -92,9 +92,9 @@ class KernelClassifierLearner(CalibratedLearner, LabellingsLearner):
         targets = torch.cat(columns, 1).to(self.device)
         widths = [part.shape[1] for part in columns]
         for stretch in self.evaluated(lambda _: targets, n_rows):
-            own = torch.split(stretch.means.cpu(), widths, 2)
+            means = torch.split(stretch.means.cpu(), widths, 2)
             ratios = self.in_noises(stretch.variances.cpu())
-            for parts in zip(own, outputs, calibrations, losses, strict=True):
+            for parts in zip(means, outputs, calibrations, losses, strict=True):
                 self._calibrate(stretch.start, ratios, *parts)
         return losses, calibrations, targets
 
@@ -234,15 +234,15 @@ class KernelRegressorLearner(LabellingsLearner):
                 squares, refreshed = stretch.squares.cpu(), start
             location, scale = self._units_of(labels, refreshed)
             places = slice(start, start + n_own)
-            own = numbers[places]
-            errors = (own - location) / scale - means
+            block = numbers[places]
+            errors = (block - location) / scale - means
             added = errors.square() / variances[..., None]
             known = torch.from_numpy(self.rows_ahead.known(start, start + n_own))
             before = squares[:, None] + (added.cumsum(1) - added)[:, known - start]
             densities = self._densities(known, means, variances, before)
             densities[..., 0] = densities[..., 0] * scale + location
             densities[..., 1] += scale.log()
-            nats = density_losses(densities.flatten(1, 2), own.flatten())
+            nats = density_losses(densities.flatten(1, 2), block.flatten())
             nats = nats.reshape(len(nats), n_own, n_sets).permute(1, 2, 0)
             losses[places] = nats.numpy()
             squares = squares + added.sum(1)
@@ -275,7 +275,7 @@ class KernelRegressorLearner(LabellingsLearner):
         """Return locations and scales (2, S) of labellings after ``n_rows`` rows."""
         units = [(self.units.location, self.units.scale)] * len(labels)
         if self.units.standardize and n_rows:
-            known = [TargetScaling.of(torch.from_numpy(own[:n_rows])) for own in labels]
+            known = [TargetScaling.of(torch.from_numpy(row[:n_rows])) for row in labels]
             units = [(unit.mean, unit.scale or self.units.scale) for unit in known]
         return torch.tensor(units, dtype=torch.float64).T
 

@@ -87,8 +87,8 @@ class KernelSettings(Readout):
             "rbf": self.width if self.gamma is None else f"gamma {self.gamma}",
             "polynomial": self.degree,
         }
-        own = settings.get(self.kernel, "") if isinstance(self.kernel, str) else ""
-        return f"{self.architecture} {own}, {self.scaling or 'raw'}"
+        value = settings.get(self.kernel, "") if isinstance(self.kernel, str) else ""
+        return f"{self.architecture} {value}, {self.scaling or 'raw'}"
 
     @property
     def pool_kind(self) -> str:
@@ -314,8 +314,8 @@ class KernelReadout(KernelSettings, BaseReadout):
     ) -> list[KernelClassifierLearner]:
         """Make one learner for all readouts whose factors keep the same rows."""
         return [
-            KernelClassifierLearner(own, memory, context)
-            for memory, own in by_memory(members).items()
+            KernelClassifierLearner(alike, memory, context)
+            for memory, alike in by_memory(members).items()
         ]
 
     def uncalibrated_scores(self, X: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -299,14 +299,14 @@ class NeighborsLearner(Learner):
     def state_dict(self) -> dict[int, dict[str, Tensor]]:
         """Return the state under the first column, without rows and labels."""
         n_learned = torch.tensor(self.n_learned)
-        own = {"n_learned": n_learned, **self.calibration.state_dict()}
-        return {self.columns[0]: own}
+        state = {"n_learned": n_learned, **self.calibration.state_dict()}
+        return {self.columns[0]: state}
 
     def load_state_dict(self, learned: Learned) -> None:
         """Load the state of a learner with the same readouts."""
-        own = learned[self.columns[0]]
-        self.n_learned = int(own["n_learned"])
-        self.calibration.load_state_dict(own)
+        state = learned[self.columns[0]]
+        self.n_learned = int(state["n_learned"])
+        self.calibration.load_state_dict(state)
 
 
 class _VoteTerms(NamedTuple):

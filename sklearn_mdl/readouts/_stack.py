@@ -279,8 +279,8 @@ class NetStack(Learner):
         ValueError
             If a tensor is missing or has another shape.
         """
-        for column, own in self._parts().items():
-            copy_learned(column, own, learned.get(column, {}))
+        for column, tensors in self._parts().items():
+            copy_learned(column, tensors, learned.get(column, {}))
         first = self.columns[self.sources.index(0)]
         self._set_counts(learned[first]["n_steps"].tolist())
 
@@ -298,8 +298,8 @@ class NetStack(Learner):
         rebuilt = type(self)(*settings)
         self.__dict__.clear()
         self.__dict__.update(rebuilt.__dict__ | {"target": target})
-        for column, own in self._parts(repeated=True).items():
-            for name, tensor in own.items():
+        for column, tensors in self._parts(repeated=True).items():
+            for name, tensor in tensors.items():
                 known = parts[column][name]
                 tensor[tuple(map(slice, known.shape))].copy_(known)
         self._set_counts(counts)
@@ -324,8 +324,8 @@ class NetStack(Learner):
             tensors = {"logit_scale": [part[i] for part in calibration]}
             if repeated or self.sources.index(source) == i:
                 tensors["trained"] = [p[source] for p in trained]
-            own = places[i] >= n_trained
-            if own and (repeated or places.index(places[i]) == i):
+            is_averaged = places[i] >= n_trained
+            if is_averaged and (repeated or places.index(places[i]) == i):
                 tensors["average"] = averages[places[i] - n_trained]
             for kind, group in tensors.items():
                 parts[column].update({f"{kind}.{j}": p for j, p in enumerate(group)})
@@ -368,8 +368,8 @@ class ReadoutStack(NetStack):
 
     def _slope(self, outputs: Tensor, y: Tensor) -> Tensor:
         proba = softmax(outputs * self._logit_scale())
-        own = y.view(1, -1, 1).expand(len(proba), -1, 1)
-        gaps = proba.scatter(2, own, proba.gather(2, own).sub_(1))
+        labels = y.view(1, -1, 1).expand(len(proba), -1, 1)
+        gaps = proba.scatter(2, labels, proba.gather(2, labels).sub_(1))
         return (gaps * outputs).sum(-1).mean(-1)
 
 

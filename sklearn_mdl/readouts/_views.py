@@ -142,10 +142,10 @@ class ViewSettings(Readout):
             for column, member in members
         )
         learners: list[Learner] = []
-        for places, own in views.items():
+        for places, pairs in views.items():
             view = context.view._replace(columns=places)
             narrowed = context._replace(view=view, n_features=len(places))
-            learners += learners_in(narrowed, dict(own))
+            learners += learners_in(narrowed, dict(pairs))
         return learners
 
 
@@ -314,8 +314,8 @@ def expanded(
     flat: list[Any] = []
     for given in readouts:
         if isinstance(given, ViewSettings) and given.is_list:
-            own = listed(given.readout, len(given.places(n_features)))
-            flat += [_view(readout, given.columns, given.name) for readout in own]
+            inner = listed(given.readout, len(given.places(n_features)))
+            flat += [_view(readout, given.columns, given.name) for readout in inner]
         else:
             flat.append(given)
     return flat

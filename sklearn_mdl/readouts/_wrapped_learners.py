@@ -147,8 +147,8 @@ class WrappedLearner(Learner):
         if self.calibration is not None and self.fitted is not None:
             logits = np.log(self._floored(x))
             proba = softmax(self.calibration.factor * logits, axis=1)
-            own = np.take_along_axis(logits, y.cpu().numpy()[:, None], 1)[:, 0]
-            gaps = (proba * logits).sum(1) - own
+            chosen = np.take_along_axis(logits, y.cpu().numpy()[:, None], 1)[:, 0]
+            gaps = (proba * logits).sum(1) - chosen
             self.calibration.learn_factor(float(np.mean(gaps)))
 
     def add_classes(self, n: int) -> None:
@@ -188,11 +188,11 @@ class WrappedLearner(Learner):
 
     def load_state_dict(self, learned: Learned) -> None:
         """Restore the state of a learner by learning the same rows again."""
-        own = learned[self.columns[0]]
-        self.n_learned = int(own["n_learned"])
+        state = learned[self.columns[0]]
+        self.n_learned = int(state["n_learned"])
         self.counts = self._counted(self.labels)
         if self.calibration is not None:
-            self.calibration.load_state_dict(own)
+            self.calibration.load_state_dict(state)
 
 
 class IncrementalLearner(WrappedLearner):

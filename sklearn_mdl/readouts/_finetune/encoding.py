@@ -165,8 +165,8 @@ class EncodingLearner(Learner):
         """Return the readouts' state without features, which can be recomputed."""
         states: dict[int, dict[str, Tensor]] = {self.columns[0]: {}}
         for learner in self.inner:
-            for column, own in learner.state_dict().items():
-                states.setdefault(column, {}).update(own)
+            for column, state in learner.state_dict().items():
+                states.setdefault(column, {}).update(state)
         states[self.columns[0]][N_ENCODED] = torch.tensor(len(self.features.store))
         return states
 

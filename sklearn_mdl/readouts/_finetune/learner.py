@@ -163,8 +163,8 @@ class NetworkLearner(Learner):
         """Return everything learned, keyed by the column and by name."""
         tensors = {"n_steps": torch.tensor(self.n_steps), **self._tensors()}
         state = self.net.optimizer_.state_dict()["state"]
-        for i, own in state.items():
-            for name, value in own.items():
+        for i, moments in state.items():
+            for name, value in moments.items():
                 if value is not None:
                     tensors[f"{OPTIMIZER}.{i}.{name}"] = torch.as_tensor(value)
         if self.calibration is not None:

@@ -301,7 +301,7 @@ def test_permuted_labels_are_coded_by_the_kernels_of_all_blocks():
 @pytest.mark.parametrize(
     ("readout", "columns", "said"),
     [
-        (LinearReadout(), slice(8, 12), r"columns of the 10 of X, .*slice\(8, 12"),
+        (LinearReadout(), slice(8, 12), r"columns of X, which has 10, .*slice\(8, 12"),
         (LinearReadout(), slice(5, 5), "one or more"),
         (LinearReadout(), [1, 1], "one or more distinct columns"),
         (LinearReadout(), [3, 10], r"got \[3, 10\]"),

@@ -104,7 +104,7 @@ def test_readouts_that_do_not_fit_are_refused_with_their_sizes(monkeypatch):
     monkeypatch.setattr(plan, "memory_of", lambda device: 300_000)
     words = (
         r"need 0\.000\d+ GB for weights.*but cpu has 0\.0003 GB; pass fewer or smaller"
-        r".*layers \(40, 40\): 6 readouts.*or 7\S+-05 GB for a single one"
+        r".*the 6 with hidden layers \(40, 40\) need .*one needs 7\S+-05 GB"
     )
     with pytest.raises(MemoryError, match=words):
         stacks()

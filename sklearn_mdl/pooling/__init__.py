@@ -1,13 +1,13 @@
-"""Pools, which combine predictions of kinds of experts with weights learned online.
+"""Pools, which combine different kinds of experts with weights learned online.
 
 A switching mixture follows one expert at a time. If kinds of experts make different
-errors, it is better to combine them. A log-linear pool multiplies powers of their
-predictions:
+errors, it is better to combine the kinds. A log-linear pool multiplies powers of their
+predictions,
 
-    p_t(y)  ~  prod_g q_gt(y) ^ w_g,
+    p_t(y)  ~  prod_g q_gt(y) ^ w_g.
 
-It learns the powers ``w`` by one exact Newton step on the log-loss of each label, after
-coding that label.
+After coding each label, the pool updates the powers ``w`` by one exact Newton step on
+the log-loss of that label.
 """
 
 from sklearn_mdl.pooling._densities import DensityPoolPass as DensityPoolPass

@@ -12,7 +12,7 @@ from sklearn_mdl.pooling._groups import GroupPass, Members, newton_step
 from sklearn_mdl.pooling._log_linear import LogLinearPool
 
 Floats = NDArray[np.float64]
-NONE = np.full(3, np.nan)  # the prediction if kinds cannot be pooled
+NONE = np.full(3, np.nan)  # prediction if kinds cannot be pooled
 
 
 class _Pooled(NamedTuple):
@@ -31,22 +31,21 @@ class DensityPoolPass(GroupPass):
     r"""One online pass of a pool of densities over a stream.
 
     A product of powers of Gaussians is a Gaussian. If the kinds' mixtures have means
-    :math:`\mu_g` and variances :math:`v_g`, its precision is :math:`\sum_g w_g / v_g`
-    and its mean is :math:`\sum_g w_g \mu_g / v_g` divided by the precision. A Gaussian
-    prediction would make outliers too costly, and readouts predict Student-t densities.
-    So the pool is a Student-t with that mean and variance. It has as many degrees of
-    freedom as the kind with the fewest. After each label, the weights take one Newton
-    step on its log-loss, with the Fisher information of that density as the Hessian.
-    Weights are non-negative and sum to at least one, so a pool is never wider than its
-    widest kind.
+    :math:`\mu_g` and variances :math:`v_g`, the product's precision is :math:`\sum_g
+    w_g / v_g`, and its mean is :math:`\sum_g w_g \mu_g / v_g` divided by the precision.
+    Under a Gaussian, however, outliers would be too costly. So the pool is a Student-t
+    with this mean and variance. Its degrees of freedom are the smallest of all kinds.
+    After each label, the weights take one Newton step on the label's log-loss, with the
+    Fisher information of the pool's density as the Hessian. Weights are non-negative
+    and sum to at least one, so the pool is never wider than its widest kind.
 
     The pool predicts NaN until every kind has a finite variance.
 
     Parameters
     ----------
     pool : LogLinearPool
-        The ``floor`` is not used for densities. Instead, a fixed share with the
-        switching mixture bounds the cost of the pool.
+        Settings of the pool. ``floor`` is not used for densities. Instead, a fixed
+        share with the switching mixture bounds the cost of the pool.
     n_kinds : int
 
     Raises
@@ -60,12 +59,12 @@ class DensityPoolPass(GroupPass):
         super().__init__(pool, n_kinds)
 
     def mix(self, values: Floats, weights: Floats, members: Members) -> Floats:
-        """Return mean, variance and degrees of freedom of mixtures, (G, ..., 3).
+        """Return mean, variance and degrees of freedom (G, ..., 3) of the mixtures.
 
-        Densities (K, ..., 3) are location, log scale and degrees of freedom.
+        Values (K, ..., 3) are the experts' location, log scale and degrees of freedom.
         """
         location, log_scale, dof = np.moveaxis(values, -1, 0)
-        with np.errstate(all="ignore"):  # infinite moments mean that there is no pool
+        with np.errstate(all="ignore"):  # kinds with infinite moments are not pooled
             spread = np.where(np.isinf(dof), 1.0, dof / (dof - 2.0))
             variance = np.where(dof > 2, np.exp(2 * log_scale) * spread, np.inf)
             mean = members.sums(weights * location)
@@ -75,7 +74,7 @@ class DensityPoolPass(GroupPass):
             return np.stack([mean, total, 1.0 / inverse], -1)
 
     def predict(self, mixed: Floats) -> Floats:
-        """Return location, log scale and degrees of freedom, (3,); NaN if undefined."""
+        """Return location, log scale and degrees of freedom (3,), or NaN."""
         pooled = self._pooled(mixed)
         return NONE if pooled is None else _named(pooled)
 
@@ -91,7 +90,7 @@ class DensityPoolPass(GroupPass):
         return named, cost
 
     def cost(self, predicted: Floats, label: float) -> float:
-        """Return minus the log density of a label, in nats; NaN without a density."""
+        """Return minus the log density of a label in nats, or NaN without a density."""
         return _student_t_loss(label, *predicted.tolist())
 
     def _pooled(self, mixed: Floats) -> _Pooled | None:
@@ -101,9 +100,9 @@ class DensityPoolPass(GroupPass):
         with np.errstate(all="ignore"):
             shares = self.weights / variance
             centre = float(np.average(mean, weights=shares))
-            found = _Pooled(centre, float(1 / shares.sum()), float(dof.min()))
-            defined = np.isfinite([centre, found.variance]).all()
-        return found if defined and found.squared_scale > 0 else None
+            pooled = _Pooled(centre, float(1 / shares.sum()), float(dof.min()))
+            defined = np.isfinite([centre, pooled.variance]).all()
+        return pooled if defined and pooled.squared_scale > 0 else None
 
     def _step(self, mixed: Floats, pooled: _Pooled, label: float) -> None:
         mean, variance, _ = mixed.T
@@ -115,8 +114,8 @@ class DensityPoolPass(GroupPass):
             pull = (pooled.dof + 1) / (pooled.dof + scaled)
             location = (pooled.dof + 1) / (pooled.dof + 3)
             fisher = location, 0.5 * pooled.dof / (pooled.dof + 3)
-        # Derivatives of the mean (in units of the scale) and of the log variance with
-        # respect to the weights.
+        # Derivatives with respect to the weights, of the mean (in units of the scale)
+        # and of the log variance.
         by_variance = -pooled.variance / variance
         by_mean = by_variance * (pooled.mean - mean) / math.sqrt(square)
         gradient = by_mean * (pull * residual / math.sqrt(square))
@@ -142,7 +141,7 @@ class DensityPoolPass(GroupPass):
 
 
 def _named(pooled: _Pooled) -> Floats:
-    """Return the three numbers by which readouts describe a density."""
+    """Return the location, log scale and degrees of freedom of a density."""
     return np.array([pooled.mean, 0.5 * math.log(pooled.squared_scale), pooled.dof])
 
 

@@ -1,4 +1,4 @@
-"""Sums over groups of experts, and the base class of pool passes."""
+"""Sums over groups of experts, and the base class of a pool's passes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Floats = NDArray[np.float64]
 
 
 class PoolSettings(Protocol):
-    """The settings of a pool that a pass reads (see ``LogLinearPool``)."""
+    """Those settings of a ``LogLinearPool`` that a pass reads."""
 
     prior_precision: float
     half_life: float | None
@@ -22,23 +22,23 @@ class PoolSettings(Protocol):
 
 
 class Members:
-    """Sums over groups, in an order that depends only on the members of each group.
+    """Sums over groups, each in an order that depends only on the group's members.
 
     The first members of all groups are added in one operation, then the second members
-    of all groups that have two, and so on. The rank of a member is its position in its
-    group.
+    of all groups that have a second member, and so on. The rank of a member is its
+    position in its group.
 
     Parameters
     ----------
     starts : ndarray of shape (G,)
-        First member of every group. The members of a group are adjacent.
+        Index of the first member of each group. The members of a group are adjacent.
     size : int
         Number of members.
 
     Attributes
     ----------
     order : ndarray of shape (size,)
-        Members, sorted by the round in which they are added.
+        Members, in the order in which they are added.
     groups : ndarray of shape (size,)
         Group of each member in `order`.
     """
@@ -54,7 +54,7 @@ class Members:
         self._places = np.argsort(by_size)
 
     def sums(self, values: Floats) -> Floats:
-        """Sum values (size, ...) in `order` over groups, (G, ...), overwriting them."""
+        """Sum values (size, ...) in `order` within groups, (G, ...); overwrite them."""
         end = self._counts[0]
         total = values[:end]
         for count in self._counts[1:]:
@@ -75,17 +75,17 @@ def newton_step(hessian: Floats, gradient: Floats) -> Floats:
 def without(
     weights: Floats, hessian: Floats, groups: Sequence[int]
 ) -> tuple[Floats, Floats]:
-    """Return the weights and Hessian of the remaining groups when others are dropped.
+    """Return the weights and the Hessian without the given groups.
 
-    The new weights minimise a loss that is quadratic around the old ones: ``w += H^-1
-    H[:, gone] w[gone]``, where ``H`` is the Hessian of the remaining groups.
+    The new weights minimise a loss that is quadratic around the old weights: ``w +=
+    H^-1 H[:, gone] w[gone]``, where ``H`` is the Hessian of the remaining groups.
     """
     gone = np.isin(np.arange(len(weights)), groups)
     rows = hessian[~gone]
     left: Floats = rows[:, ~gone]
     moved = np.linalg.solve(left, rows[:, gone] @ weights[gone])
-    found: Floats = weights[~gone] + moved
-    return found, left
+    remaining: Floats = weights[~gone] + moved
+    return remaining, left
 
 
 class GroupPass(ABC):
@@ -99,10 +99,10 @@ class GroupPass(ABC):
     Attributes
     ----------
     weights : ndarray of shape (G,)
-        Weights of the groups for the incoming row.
+        Weights of the groups for the next row.
     hessian : ndarray of shape (G, G)
         Hessian of the log-losses so far with respect to the weights. If the pool has a
-        half-life, older losses count less.
+        half-life, older losses weigh less.
     rates : sequence of float or None
         Rates of the fixed share within groups, as in the pool.
     """
@@ -122,12 +122,13 @@ class GroupPass(ABC):
 
     @abstractmethod
     def mix(self, values: Floats, weights: Floats, members: Members) -> Floats:
-        """Mix the experts of each group for one or more rows.
+        """Mix the experts of each group, for one or more rows.
 
         Parameters
         ----------
         values : ndarray of shape (K, ..., P)
-            Predictions of the experts, in the order of `members`. They are overwritten.
+            Predictions of the experts, in the order of `members`. These are
+            overwritten.
         weights : ndarray of shape (K, ...)
             Weights of the experts within their groups, in the same order.
         members : Members
@@ -135,7 +136,8 @@ class GroupPass(ABC):
         Returns
         -------
         mixed : ndarray of shape (G, ..., Q)
-            Rows are the input of :meth:`predict` and :meth:`observe`.
+            Mixtures, each row of which is the input of :meth:`predict` and
+            :meth:`observe`.
         """
 
     @abstractmethod
@@ -159,7 +161,7 @@ class GroupPass(ABC):
         """Return the cost of a label in nats, or NaN if groups cannot be pooled yet."""
 
     def retire(self, groups: Sequence[int]) -> None:
-        """Drop some groups, and transfer their weights to the others if possible."""
+        """Drop some groups, and transfer their weights to the remaining groups."""
         weights, self.hessian = without(self.weights, self.hessian, groups)
         self.weights = self._allowed(weights)
 
@@ -167,11 +169,11 @@ class GroupPass(ABC):
         """Add classes, if labels are classes."""
 
     def _allowed(self, weights: Floats) -> Floats:
-        """Return the valid weights nearest to the given ones."""
+        """Return valid weights near the given weights."""
         return weights
 
     def state_dict(self) -> dict[str, Floats]:
-        """Return the state after the labels so far: weights and Hessian."""
+        """Return the weights and the Hessian after the labels so far."""
         return {"weights": self.weights.copy(), "hessian": self.hessian.copy()}
 
     def load_state_dict(self, state: Mapping[str, Floats]) -> None:

@@ -24,11 +24,11 @@ class PoolTrace(NamedTuple):
     Attributes
     ----------
     codelength : float
-        Cost of all labels of this pass in nats, the sum of `codelengths`.
+        Cost of all labels of this pass, in nats: the sum of `codelengths`.
     codelengths : ndarray of shape (N,)
         Cost of each label given the labels before it, in nats.
     weights : ndarray of shape (N, G)
-        Weights of the kinds before each label.
+        Weights of the kinds just before each label.
     """
 
     codelength: float
@@ -38,7 +38,7 @@ class PoolTrace(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class LogLinearPool(BaseEstimator):
-    r"""Log-linear pool of the predictions of several kinds of experts, learned online.
+    r"""Log-linear pool of several kinds of experts, learned online.
 
     The prediction for a row is
 
@@ -46,10 +46,10 @@ class LogLinearPool(BaseEstimator):
 
         p_t(y) \propto \prod_g q_{gt}(y)^{w_g},
 
-    where :math:`q_g` is the prediction of kind ``g``. Weights start at ``1 / G``. They
-    may be negative and need not sum to one. Once a label is coded, the weights take one
-    Newton step on its log-loss. With :math:`F_{gc} = \log q_g(c) - \sum_k p(k) \log
-    q_g(k)`,
+    where :math:`q_g` is the prediction of kind ``g``. Weights start at ``1 / G``, may
+    be negative and need not sum to one. Once a label is coded, the weights take one
+    Newton step on the label's log-loss. With :math:`F_{gc} = \log q_g(c) - \sum_k p(k)
+    \log q_g(k)`,
 
     .. math::
 
@@ -59,23 +59,23 @@ class LogLinearPool(BaseEstimator):
     Parameters
     ----------
     kinds : array-like of shape (n_readouts,), default=None
-        The kind of each readout in a switcher's list. None derives kinds from the
-        architecture, scaling, averaging and kernel noise of readouts. Not used if you
+        Kind of each readout in a switcher's list. None derives kinds from the
+        architecture, scaling, averaging and kernel noise of readouts. Ignored if you
         call the pool with predictions of kinds.
     prior_precision : float, default=15.0
-        :math:`\lambda`, which keeps the weights near ``1 / G`` at first.
+        Precision :math:`\lambda`, which keeps the weights near ``1 / G`` at first.
     floor : float, default=1e-4
         Weight of the uniform distribution that is mixed into the predictions of every
         kind and of the pool. Without a floor, a single kind that is both certain and
         wrong can make the regret grow linearly.
     half_life : float, default=None
         Number of labels after which the weight of a label in :math:`H` has halved. None
-        counts all labels equally. Use it for streams that drift. :math:`H` then decays
+        weights all labels equally. Set it for streams that drift: :math:`H` then decays
         towards :math:`H_0`, so steps stay large enough to follow new labels.
     rates : sequence of float, default=None
         Constant rates of the fixed share with which a switcher mixes the readouts of a
-        kind. Each kind has its own Bayesian mixture over the rates. None is the single
-        rate ``1 / t``. Not used if you call the pool with predictions of kinds.
+        kind. Each kind has its own Bayesian mixture over the rates. None uses the
+        single rate ``1 / t``. Ignored if you call the pool with predictions of kinds.
 
     See Also
     --------
@@ -110,7 +110,7 @@ class LogLinearPool(BaseEstimator):
     rates: Sequence[float] | None = None
 
     def check_params(self) -> None:
-        """Check the parameters.
+        """Raise if a parameter is out of range.
 
         Raises
         ------
@@ -167,8 +167,8 @@ class LogLinearPool(BaseEstimator):
 class PoolPass(GroupPass):
     """One pass of a pool over a stream that arrives in blocks.
 
-    Results are the same, to the last bit, for any cut of the stream into blocks. You
-    may also call :meth:`observe` row by row, as a decoder does.
+    Results are bitwise the same, however you divide the stream into blocks. You may
+    also call :meth:`observe` row by row, as a decoder does.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ class PoolPass(GroupPass):
     def __init__(self, pool: LogLinearPool, n_kinds: int, n_classes: int) -> None:
         pool.check_params()
         for name, value in {"n_kinds": n_kinds, "n_classes": n_classes}.items():
-            check_integer(name, value, 1, "pass the number in the stream")
+            check_integer(name, value, 1, f"pass the number of {name[2:]}")
         self._floor = float(pool.floor)
         self._shape = int(n_kinds), int(n_classes)
         super().__init__(pool, n_kinds)
@@ -199,7 +199,7 @@ class PoolPass(GroupPass):
         return members.sums(values)
 
     def add_classes(self, n: int) -> None:
-        """Add classes. Weights do not change."""
+        """Add classes without changing the weights."""
         n_kinds, n_classes = self._shape
         self._shape = n_kinds, n_classes + n
 
@@ -221,16 +221,16 @@ class PoolPass(GroupPass):
         proba : ndarray of shape (G, C)
             Probabilities of the kinds.
         label : int
-            ``C`` stands for a new class. It does not change the weights, and from then
-            on the pool predicts it as well.
+            ``C`` stands for a new class, which leaves the weights unchanged. From then
+            on, the pool also predicts this class.
 
         Returns
         -------
         proba : ndarray of shape (C,)
             Prediction before the label is seen, as returned by :meth:`predict`.
         cost : float
-            Minus the log-probability of the label, in nats. Zero for a new class, since
-            the pool does not code new classes.
+            Minus the log-probability of the label, in nats, or zero for a new class,
+            which the pool does not code.
         """
         right = int(label)
         if right >= self._shape[1]:
@@ -242,7 +242,7 @@ class PoolPass(GroupPass):
         gaps = scores - (scores @ pooled)[:, np.newaxis]
         self._fade()
         self.hessian += (gaps * pooled) @ gaps.T
-        # A new array, because a trace may still refer to the old one.
+        # Make a new array, because a trace may still refer to the old array.
         self.weights = self.weights + newton_step(self.hessian, gaps[:, right])
         coded = self._coded(pooled)
         return coded, self.cost(coded, right)
@@ -296,7 +296,7 @@ class PoolPass(GroupPass):
         return mixed
 
     def _pooled(self, scores: Floats) -> Floats:
-        """Return the probabilities (C,) of the pool before its own floor is applied."""
+        """Return the pool's probabilities (C,) before the floor is mixed in."""
         pooled: Floats = self.weights @ scores
         pooled -= pooled.max()
         np.exp(pooled, out=pooled)
@@ -314,15 +314,16 @@ class PoolPass(GroupPass):
             raise invalid("log_proba", required, rows.shape, cure)
         if given.shape != rows.shape[:1] or given.dtype.kind not in "iu":
             required = f"{len(rows)} integers, one for each row"
-            raise invalid("labels", required, given, "encode the classes as integers")
+            cure = "pass np.unique(labels, return_inverse=True)[1]"
+            raise invalid("labels", required, given, cure)
         if ((given < 0) | (given >= self._shape[1])).any():
             values = [int(given.min()), int(given.max())]
-            required, cure = f"in [0, {self._shape[1]})", "count classes from zero"
+            required, cure = f"in [0, {self._shape[1]})", "number classes from zero"
             raise invalid("labels", required, values, cure)
         if np.isnan(rows).any() or (rows > 1e-6).any():
-            required, cure = "logarithms of probabilities", "drop NaN, take logarithms"
+            required, cure = "logarithms of probabilities", "pass log(proba), not NaN"
             raise invalid("log_proba", required, "NaN or a positive number", cure)
         if not self._floor and (np.exp(rows) == 0).any():
-            required = "finite where `floor` is 0"
+            required = "finite if `floor` is 0"
             raise invalid("log_proba", required, -np.inf, "pass floor=1e-4")
         return rows, given.astype(np.intp)

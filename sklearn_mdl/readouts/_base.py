@@ -1,4 +1,4 @@
-"""Base classes of readouts, which you can fit on their own or in a switcher."""
+"""Base classes of readouts. You can fit a readout by itself or in a switcher."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ SHARE = Interval(Real, 0, 1, closed="left")
 
 
 class Readout(OnlineEstimator):
-    """Base class of all readouts: settings for learners from ``learners_of``."""
+    """Base class of all readouts: settings that ``learners_of`` turns into learners."""
 
-    stack: ClassVar[type[NetStack] | None] = None  # for networks, the kind of stack
-    family: ClassVar[type | None] = None  # base class, for kinds that share learners
+    stack: ClassVar[type[NetStack] | None] = None  # class of the stack, for networks
+    family: ClassVar[type | None] = None  # base class of readouts that share learners
     takes_raw_rows: ClassVar[bool] = False  # the learner scales rows itself
-    view: ClassVar[str | None] = None  # name of the columns it uses, if not all
+    view: ClassVar[str | None] = None  # name of the view, if only some columns are used
     scaling: str | None = "standard"
     batch_size: int = 32
     first_batch_size: int | None = None
     device: str = "cpu"
     random_state: RandomState
 
-    # Constraints on parameters with these names, in all readouts that have them.
+    # Constraints on these parameters, for every readout that has them.
     _parameter_constraints: ClassVar[Constraints] = {
         "lr": [POSITIVE],
         "beta1": [SHARE],
@@ -78,28 +78,28 @@ class Readout(OnlineEstimator):
 
     @property
     def pool_kind(self) -> str:
-        """Kind of the readout: readouts of one kind switch, and kinds are pooled."""
+        """Kind of the readout: switches mix readouts of a kind, pools mix the kinds."""
         return f"{self.architecture}, {self.scaling or 'raw'}"
 
     @property
     def computation(self) -> str:
-        """Name of the computation, whose work readouts with the same name share."""
+        """Name of the computation; readouts with the same name share its work."""
         return self.pool_kind
 
     @property
     def forgets(self) -> bool:
-        """True if the readout forgets rows, so it may become the best later."""
+        """True if the readout forgets rows and may therefore become the best later."""
         names = "window", "restart"
         return any(getattr(self.inner, name, None) is not None for name in names)
 
     @property
     def inner(self) -> Any:
-        """The readout itself, or the inner readout to which the settings belong."""
+        """The readout that has the settings: this one, or the one that it wraps."""
         return self
 
     @property
     def row_scaling(self) -> str | None:
-        """Scaling of the rows given to the learner."""
+        """Scaling that is applied to rows before they reach the learner."""
         return None if self.takes_raw_rows else self.scaling
 
     def check_width(self, n_features: int) -> None:
@@ -114,10 +114,10 @@ class Readout(OnlineEstimator):
     @classmethod
     @abstractmethod
     def learners_of(cls, members: Members[Any], context: Context) -> Sequence[Learner]:
-        """Make learners for readouts, given by column, of this class or stack."""
+        """Make learners for (column, readout) pairs of this class or stack."""
 
     def seed_or(self, seed: int) -> int:
-        """Return a seed from the random state, or the given seed if there is none."""
+        """Draw a seed from ``random_state``, or return ``seed`` if that is None."""
         if self.random_state is None:
             return seed
         return int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -144,14 +144,13 @@ def build_learners(
     n_classes: int,
     **settings: Any,
 ) -> list[Learner]:
-    """Make the learners of a list of readouts, for classes or real numbers.
+    """Make the learners of readouts for classes or real numbers.
 
     Parameters
     ----------
     readouts : sequence of readouts, or mapping of int to readout
-        A sequence in any order, or a mapping from columns to readouts if these are only
-        some readouts of a run. A learner's ``columns`` are positions in the sequence or
-        keys of the mapping.
+        If the run has other readouts, too, pass a mapping from columns to readouts. A
+        learner's ``columns`` are positions in the sequence or keys of the mapping.
     n_features, n_classes : int
     **settings
         As in :class:`Context`.
@@ -159,10 +158,10 @@ def build_learners(
     Returns
     -------
     learners : list of Learner
-        Stacks of networks, the most expensive first, and then the other learners.
-        Networks of one shape share a stack. On a CPU, stacks are split if their state
-        would not stay in cache, or if one job would wait for another. The results of a
-        readout do not depend on the other readouts in its stack or on their order.
+        Stacks of networks, the most expensive first, followed by the other learners.
+        Networks of the same shape share a stack. On a CPU, a stack is split if its
+        state does not fit into the cache, or if one job would wait for another. A
+        readout's results depend neither on the other readouts nor on their order.
 
     Raises
     ------
@@ -176,7 +175,7 @@ def build_learners(
 
 
 def learners_in(context: Context, by_place: Mapping[int, Readout]) -> list[Learner]:
-    """Make the learners of readouts in a context with the scalings that they need."""
+    """Add the readouts' scalings to the context, and make their learners."""
     for readout in by_place.values():
         readout.check_width(context.n_features)
     scalings = list(dict.fromkeys(readout.row_scaling for readout in by_place.values()))
@@ -192,32 +191,32 @@ def learners_in(context: Context, by_place: Mapping[int, Readout]) -> list[Learn
 
 
 class BaseReadout(Readout, OnlineClassifier):
-    """Base class of classifiers that are not stacks of networks."""
+    """Base class of classification readouts that are not stacks of networks."""
 
 
 def last_restart(n_rows: int, period: int) -> int:
-    """Return the last start of a readout that restarts at odd multiples of a period.
+    """Return the last restart of a readout that restarts at odd multiples of a period.
 
     With periods 32, 64, 128, ... exactly one readout restarts at every multiple of 32.
-    It runs for twice its period, as in Hazan and Seshadhri (2009).
+    That readout then runs for twice its period, as in Hazan and Seshadhri (2009).
     """
     return max(0, (n_rows + period) // (2 * period) * 2 * period - period)
 
 
 def check_readout(readout: object) -> None:
-    """Raise for anything but a readout for classes, with advice on how to wrap it.
+    """Raise unless the object is a readout for classes; advise how to wrap it.
 
     Raises
     ------
     TypeError
-        If it is not a readout, or if it is a readout for real numbers.
+        If the object is not a readout, or if it is a readout for real numbers.
     """
     if isinstance(readout, Readout) and isinstance(readout, OnlineClassifier):
         readout._validate_params()
         return
     advice = "build them with readout_grid(...)"
-    given = isinstance(readout, BaseEstimator)  # and not a class
-    if given and is_classifier(readout):
+    is_estimator = isinstance(readout, BaseEstimator)  # False for an estimator's class
+    if is_estimator and is_classifier(readout):
         incremental = hasattr(readout, "partial_fit")
         wrapper = "IncrementalReadout" if incremental else "RefitReadout"
         advice = f"wrap it: {wrapper}({readout!r})"

@@ -1,6 +1,6 @@
-"""Settings shared by the learners of a run, and stacks of networks.
+"""Settings shared by a run's learners, and the distribution of networks over stacks.
 
-Networks of one shape are combined into as few stacks as memory and jobs allow.
+Networks of the same shape share as few stacks as memory and jobs allow.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from sklearn_mdl._core.numerics import last_level_cache, memory_of
 from sklearn_mdl._core.stream.learner import FeatureView
 from sklearn_mdl.readouts._stack import Member, NetStack, Shape
 
-# Largest state, in bytes, of a stack on a CPU, unless it is a single training. The
-# first limit is a third of the cache, which also holds averages and activations. The
-# second is the size beyond which larger stacks are no faster (measured by python -m
-# benchmarks stacks cache).
+# Largest state of a stack on a CPU, in bytes. Only a stack with a single training may
+# exceed it. The first limit is a third of the cache, which also holds averages and
+# activations. Beyond the second limit, larger stacks are no faster (measured by python
+# -m benchmarks stacks cache).
 CACHE = min((last_level_cache() or 2**25) // 3, 50_000_000)
-# Stacks with smaller states are not cut to balance jobs. Their calls are so short that
-# threads would contend for the interpreter.
+# Smallest state of a part, in bytes, when a stack is split to balance jobs. Calls of
+# smaller parts are so short that threads would contend for the interpreter.
 WORTH_A_JOB = 10_000_000
 FLOAT = 4
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
-Members = Sequence[tuple[int, Value]]  # readouts with their columns
+Members = Sequence[tuple[int, Value]]  # (column, readout) pairs
 
 
 class StackSize(NamedTuple):
-    """Size and cost of one training of a network shape.
+    """Size and cost of training one network of a given shape.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class StackSize(NamedTuple):
 
     @property
     def bytes(self) -> int:
-        """Bytes of weights, gradients and two moments, without averaged weights."""
+        """Bytes of weights, gradients and both moments, without averaged weights."""
         return 4 * FLOAT * self.n_parameters
 
     @property
@@ -63,7 +63,7 @@ def plan_stacks(
     device: torch.device,
     n_jobs: int,
 ) -> list[tuple[Shape, list[Member]]]:
-    """Distribute the members of each shape over stacks, most expensive first.
+    """Distribute the members of each shape over stacks, most expensive stack first.
 
     Raises
     ------
@@ -106,7 +106,7 @@ def check_memory(
     sizes: Mapping[Shape, StackSize],
     device: torch.device,
 ) -> None:
-    """Raise if the states of readouts do not fit into memory, before making any.
+    """Raise if the readouts' states would not fit into memory.
 
     Raises
     ------
@@ -122,9 +122,9 @@ def check_memory(
     raise MemoryError(
         f"The readouts need {total / 1e9:.3g} GB for weights, gradients, moments and "
         f"averages, but {device} has {available / 1e9:.3g} GB; pass fewer or smaller "
-        f"readouts (hidden layers {shape.hidden_layer_sizes}: {len(groups[shape])} "
-        f"readouts, {needed[shape] / 1e9:.3g} GB, or {sizes[shape].bytes / 1e9:.3g} GB "
-        "for a single one)"
+        f"readouts (the {len(groups[shape])} with hidden layers "
+        f"{shape.hidden_layer_sizes} need {needed[shape] / 1e9:.3g} GB, and training "
+        f"one needs {sizes[shape].bytes / 1e9:.3g} GB)"
     )
 
 
@@ -139,23 +139,23 @@ def _bytes_of(members: Sequence[Member], size: StackSize) -> int:
 
 
 class Context(NamedTuple):
-    """Settings that all learners of one run have in common.
+    """Settings that all learners of a run share.
 
     Attributes
     ----------
     n_features : int
     n_classes : int
-        Length of the vector that describes the distribution of a label: the number of
+        Length of the vector that describes a label's distribution: the number of
         classes, or 3 for densities.
     seed : int
-        Used where a ``random_state`` is None.
+        Seed of readouts whose ``random_state`` is None.
     device : torch.device
     n_jobs : int
         Number of learners evaluated in parallel.
     precision : str
-        Precision of the factors in matrix products while stacks of networks learn.
+        Precision of matrix-product operands while stacks of networks learn.
     may_grow : bool
-        True if unnamed classes may be added.
+        True if classes that were not named in advance may be added.
     view : FeatureView
         Columns of X that the learners see, and the scalings of these columns.
     """
@@ -171,7 +171,7 @@ class Context(NamedTuple):
 
 
 def grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
-    """Group values by key, both in order of first appearance."""
+    """Group values by key; keys and values keep their order of appearance."""
     groups: dict[Key, list[Value]] = {}
     for key, value in pairs:
         groups.setdefault(key, []).append(value)
@@ -181,7 +181,7 @@ def grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
 def build_stacks(
     members: Sequence[tuple[Shape, Member]], context: Context, kind: type[NetStack]
 ) -> list[NetStack]:
-    """Combine networks of one shape into modules with a leading readout axis.
+    """Combine networks of the same shape into modules with a leading readout axis.
 
     Parameters
     ----------
@@ -203,7 +203,7 @@ def build_stacks(
 
 
 def hidden_widths(sizes: object) -> tuple[int, ...]:
-    """Return the widths of hidden layers, an int or a sequence, as a tuple."""
+    """Convert the widths of hidden layers, an int or a sequence, to a tuple."""
     array = np.atleast_1d(np.asarray(sizes, dtype=object))
     widths = array.tolist()
     if array.ndim != 1 or not all(
@@ -217,7 +217,7 @@ def hidden_widths(sizes: object) -> tuple[int, ...]:
 
 
 def architecture_of(sizes: object) -> str:
-    """Return the short name of a shape: "linear", "mlp 2x256", "mlp 256-64"."""
+    """Return the short name of a network: "linear", "mlp 2x256", "mlp 256-64"."""
     widths = hidden_widths(sizes)
     if not widths:
         return "linear"

@@ -1,9 +1,8 @@
-"""Readouts that compare a row with the mean of every class, updated label by label.
+"""Learner that compares rows with class means and updates the means label by label.
 
-For a block of rows, only two matrix products are needed: of the rows with the sums of
-the classes, and of the rows with each other. When a label arrives, its row is added to
-the sum of its class. Its products with later rows are then added to their products with
-that sum.
+A block of rows needs only two matrix products: rows with class sums, and rows with each
+other. When a label arrives, its row is added to the sum of its class. The products of
+this row with later rows are then added to the products of the sum with later rows.
 """
 
 from __future__ import annotations
@@ -29,24 +28,24 @@ from sklearn_mdl.readouts._kernel_rows import (
 )
 from sklearn_mdl.readouts._row_learners import CalibratedLearner, Opened
 
-Mapping = Callable[[Tensor], Tensor]  # from rows (n, d) to rows to compare
+Mapping = Callable[[Tensor], Tensor]  # transforms rows (n, d)
 
-LAST = 8192  # rows until statistics are fixed; a quarter for wide rows
+LAST = 8192  # row from which statistics are fixed; a quarter of this for wide rows
 TINY = 1e-150
-ROUNDING = 1e-6  # relatively shorter sums are rounding errors
+ROUNDING = 1e-6  # relative length below which sums are rounding errors
 
 
 class Reference(NamedTuple):
-    """How rows are transformed and compared with the means of classes.
+    """Settings by which rows are transformed and compared with class means.
 
     Attributes
     ----------
     column : int
     scaling : {"within-class", "centered", None}
     shrinkage : float
-        Shrinkage of the covariance within classes.
+        Shrinkage of the within-class covariance.
     is_cosine : bool
-        Compare by the cosine; otherwise by ``(m' x - m' m / 2) / |x|``.
+        True to compare by the cosine, False by ``(m' x - m' m / 2) / |x|``.
     """
 
     column: int
@@ -55,7 +54,7 @@ class Reference(NamedTuple):
     is_cosine: bool
 
     def mapping(self, rows: Tensor, labels: Tensor) -> Mapping:
-        """Return the transformation from statistics of rows (n, d) and their labels."""
+        """Return the transformation that rows (n, d) and their labels determine."""
         if self.scaling == WITHIN:
             if bool((rows == rows[0]).all()):  # no variance yet
                 return unit_rows
@@ -75,9 +74,9 @@ def scores_of(
     Parameters
     ----------
     products : ndarray of shape (K, n, C)
-        Products of rows with the sums of classes.
+        Products of rows with class sums.
     squares, sums : ndarray of shape (K, n) and (K, C)
-        Squared lengths of rows and sums.
+        Squared lengths of the rows and of the sums.
     counts : ndarray of shape (C,)
     is_cosine : ndarray of shape (K, 1, 1)
     """
@@ -86,12 +85,12 @@ def scores_of(
     straight = (products - sums / (2 * shrunk)) / shrunk
     # If rows cancel, their sum consists of rounding errors.
     cosine = products / np.maximum(np.sqrt(np.maximum(sums, 0)), ROUNDING * lengths)
-    found: np.ndarray = np.where(is_cosine, cosine, straight) / lengths
-    return found
+    scores: np.ndarray = np.where(is_cosine, cosine, straight) / lengths
+    return scores
 
 
 class OpenMeans(Opened):
-    """A block of rows whose labels are observed one by one or several at once.
+    """A block of rows whose labels are observed one or several at a time.
 
     Parameters
     ----------
@@ -125,12 +124,12 @@ class OpenMeans(Opened):
         """Return scores (K, n, C) of the next rows, and ones (K, n) as variances."""
         rows = slice(self.n_observed, self.n_observed + n_rows)
         of_rows = self.products[:, rows], self.squares[:, rows]
-        found = scores_of(*of_rows, self.sums, self.counts, self.is_cosine)
-        return torch.from_numpy(found), torch.ones(found.shape[:2], dtype=torch.float64)
+        scores = scores_of(*of_rows, self.sums, self.counts, self.is_cosine)
+        return torch.from_numpy(scores), torch.ones(scores.shape[:2]).double()
 
     def observe(self, targets: Tensor) -> None:
         """Observe the labels (n,) of the next rows."""
-        is_read = self.n_observed + len(targets) < self.size  # by later rows
+        is_read = self.n_observed + len(targets) < self.size  # if later rows follow
         for label in targets.tolist():
             t = self.n_observed
             if is_read:
@@ -170,15 +169,15 @@ class MeansLearner(CalibratedLearner):
         counts, d = self.calibration.counts, self.n_features
         shape = len(self.members), len(counts), d
         self._sums = torch.zeros(shape, dtype=torch.float64, device=self.device)
-        self._counts = np.zeros(len(counts))  # numbers of the rows in the sums
+        self._counts = np.zeros(len(counts))  # number of rows in each sum
         self._maps: list[Mapping] = [
             unit_rows if member.scaling == WITHIN else _as_is for member in self.members
         ]
 
     @property
     def _is_cosine(self) -> np.ndarray:
-        found = np.array([member.is_cosine for member in self.members])
-        return found[:, None, None]
+        is_cosine = np.array([member.is_cosine for member in self.members])
+        return is_cosine[:, None, None]
 
     def targets(self, labels: Tensor) -> Tensor:
         """Return the labels unchanged."""
@@ -187,7 +186,7 @@ class MeansLearner(CalibratedLearner):
     def _mapped(self, raw: np.ndarray) -> Tensor:
         """Return transformed rows (K, n, d)."""
         x = torch.tensor(raw, dtype=torch.float64, device=self.device)
-        return torch.stack([own(x) for own in self._maps])
+        return torch.stack([mapping(x) for mapping in self._maps])
 
     def _open(self, number: int) -> OpenMeans:
         start, _ = self._ends(number)
@@ -215,7 +214,7 @@ class MeansLearner(CalibratedLearner):
         return last_refresh(min(n_rows, LAST // 4 if is_wide else LAST))
 
     def _refresh(self, n_rows: int) -> None:
-        """Transform the rows with statistics of the first rows, and sum them again."""
+        """Refresh statistics with the first rows, and sum the transformed rows."""
         raw = np.array(self.stream.store.rows(0, n_rows), np.float64)
         x = torch.from_numpy(raw).to(self.device)
         labels = self.stream.labels[:n_rows]
@@ -240,13 +239,12 @@ class MeansLearner(CalibratedLearner):
             sums = sums.index_add(1, labels, known)
         rows = self._mapped(raw.cpu().numpy())
         of_rows = torch.bmm(rows, sums.mT), rows.square().sum(2), sums.square().sum(2)
-        products, squares, own = (each.cpu().numpy() for each in of_rows)
-        scores = scores_of(products, squares, own, counts, self._is_cosine)
-        found = torch.from_numpy(scores)
-        return found, torch.ones(found.shape[:2], dtype=torch.float64)
+        products, squares, sum_squares = (each.cpu().numpy() for each in of_rows)
+        scores = scores_of(products, squares, sum_squares, counts, self._is_cosine)
+        return torch.from_numpy(scores), torch.ones(scores.shape[:2]).double()
 
     def _recompute(self) -> None:
-        """Repeat the sums over the known rows in the same steps as the first time."""
+        """Recompute the sums over the known rows, in the same steps as before."""
         self._forget()
         complete, _ = self._ends(self.n_observed)
         start = self._refreshed(complete)
@@ -257,12 +255,12 @@ class MeansLearner(CalibratedLearner):
             start = self._ends(start)[1]
 
     def _begin_again(self) -> None:
-        """Learn the known rows again, and calibrate from the previous factors."""
+        """Learn the known rows again; calibration starts from its previous factors."""
         self._recompute()
         labels, before = self.stream.labels[: self.n_observed], self.calibration
-        own = self._calibration(len(before.counts))
+        calibration = self._calibration(len(before.counts))
         if len(labels):
-            own.factors = before.factors.copy()
+            calibration.factors = before.factors.copy()
             sums, counts = self._sums, self._counts
             self._sums, self._counts = torch.zeros_like(sums), np.zeros_like(counts)
             start = 0
@@ -270,19 +268,19 @@ class MeansLearner(CalibratedLearner):
                 block = self._opened(start)
                 end = self._ends(start)[1]
                 for label in labels[start:end].cpu()[:, None]:
-                    own.observe(block.ahead(1)[0].numpy(), label.numpy())
+                    calibration.observe(block.ahead(1)[0].numpy(), label.numpy())
                     block.observe(label)
                 self._add(block.rows, start)
                 start = end
             self._sums, self._counts = sums, counts
-        self.calibration = own
+        self.calibration = calibration
 
     def add_classes(self, n: int) -> None:
         """Add classes without rows."""
         self.calibration.add_classes(n)
         self._sums = torch.nn.functional.pad(self._sums, (0, 0, 0, n))
         self._counts = np.append(self._counts, np.zeros(n))
-        self._block = None  # opened again when needed
+        self._block = None  # reopened when needed
 
     def retire(self, columns: Collection[int]) -> None:
         """Drop some readouts without changing the others."""
@@ -298,17 +296,17 @@ class MeansLearner(CalibratedLearner):
         """Return the number of rows and the calibration; the sums can be recomputed."""
         n_observed = torch.tensor(self.n_forgotten + self.n_observed)
         return {
-            column: {"n_observed": n_observed, **own}
-            for column, own in zip(self.columns, self._learned(), strict=True)
+            column: {"n_observed": n_observed, **state}
+            for column, state in zip(self.columns, self._learned(), strict=True)
         }
 
     def load_state_dict(self, learned: Learned) -> None:
         """Load the state of readouts with the same settings, and recompute the sums."""
-        own = [learned[column] for column in self.columns]
-        self._begin_at(int(own[0]["n_observed"]))
+        states = [learned[column] for column in self.columns]
+        self._begin_at(int(states[0]["n_observed"]))
         with one_thread(), flushed_denormals():
             self._recompute()
-        self._take_over(own, self.stream.labels[: self.n_observed])
+        self._take_over(states, self.stream.labels[: self.n_observed])
 
 
 def _as_is(rows: Tensor) -> Tensor:

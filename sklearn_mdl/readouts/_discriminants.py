@@ -22,7 +22,7 @@ class MeansReadout(BaseReadout):
     window: int | None = None
     restart: int | None = None
 
-    random_state = 0  # no random numbers
+    random_state = 0  # uses no random numbers
     takes_raw_rows = True
     is_cosine: ClassVar[bool] = True
 
@@ -36,7 +36,7 @@ class MeansReadout(BaseReadout):
 
     @classmethod
     def learners_of(cls, members: Members[Any], context: Context) -> list[MeansLearner]:
-        """Make one learner for all readouts that remember the same rows."""
+        """Make one learner for each group of readouts that remember the same rows."""
         alike = grouped(
             (
                 Memory(None, readout.window, readout.restart),
@@ -53,26 +53,26 @@ class MeansReadout(BaseReadout):
 class DiscriminantReadout(MeansReadout):
     r"""Calibrated linear discriminant analysis, updated at every row.
 
-    At rows 8, 16, 32 and so on, the whitening is recomputed from the covariance within
-    classes of the earlier rows,
+    At rows 8, 16, 32 and so on, the whitening is recomputed from the within-class
+    covariance of the earlier rows,
 
     .. math::
 
         S = (D^T D + d\, h\, T) / (f + d\, h)
 
-    plus 1e-3 of its mean eigenvalue. Here ``D`` holds these rows minus the means of
-    their classes, and ``f`` is the number of these rows minus the number of classes
-    seen (at least 1). ``T`` is their covariance, shrunk by the oracle approximating
-    rule, and ``h`` is `shrinkage`. Class means are updated after every label. In
-    whitened, centred coordinates they are :math:`m_c = \mathrm{sum}_c / (n_c + 1)`, and
-    scores are
+    plus 1e-3 times the mean eigenvalue of ``S`` on the diagonal. Here ``D`` holds these
+    rows minus their class means. ``f`` is the number of these rows minus the number of
+    classes seen, and at least 1. ``T`` is the covariance of these rows, shrunk by the
+    oracle approximating rule, and ``h`` is `shrinkage`. Class means are updated after
+    every label. In whitened, centred coordinates, the class mean is
+    :math:`m_c = \mathrm{sum}_c / (n_c + 1)`, and the score of the class is
     :math:`(m_c^T x - m_c^T m_c / 2) / \|x\|`. Scores become probabilities as in
     :class:`~sklearn_mdl.KernelReadout`, but without its variance terms. Before row 8,
-    and until some feature has varied, rows are only divided by their length. Whitening
-    no longer changes from row 8,192 on, or from row 2,048 on with more than 2,048
+    and until some feature has varied, rows are only divided by their length. The
+    whitening is fixed from row 8,192 on, or from row 2,048 on with more than 2,048
     features.
 
-    A row takes time ``O(d * (d + C))``, and predictions are computed in blocks of 32
+    Each row takes ``O(d * (d + C))`` time. Predictions are computed in blocks of 32
     rows. From row 4,096 on, labels are also learned block by block, unless the readout
     forgets rows. The readout works best with many classes and few rows per class.
 
@@ -127,20 +127,20 @@ class DiscriminantReadout(MeansReadout):
 
 @dataclass(eq=False, repr=False)
 class CentroidReadout(MeansReadout):
-    """Calibrated nearest class mean by cosine, updated at every row.
+    """Calibrated nearest-class-mean classifier with cosine scores, updated every row.
 
-    The score of a class is the cosine between the row and the mean of the class so far.
+    The score of a class is the cosine between the row and the class mean so far.
     If the class has no rows yet, its score is 0. Scores become probabilities as in
     :class:`~sklearn_mdl.KernelReadout`, but without its variance terms.
 
     Parameters
     ----------
     scaling : {"centered", "within-class"} or None, default="centered"
-        "centered" first subtracts the mean of earlier rows, refreshed at rows 8, 16, 32
-        and so on up to 8,192. "within-class" also whitens rows by the covariance within
-        classes, as in :class:`DiscriminantReadout`.
+        "centered" first subtracts the mean of earlier rows, which is refreshed at rows
+        8, 16, 32 and so on up to 8,192 (up to 2,048 with more than 2,048 features).
+        "within-class" also whitens rows as :class:`DiscriminantReadout` does.
     shrinkage : float, default=0.1
-        Shrinkage of the covariance within classes, only used with "within-class".
+        Shrinkage of the within-class covariance, only used with "within-class".
     batch_size : int, default=32
         Has no effect, since this readout learns row by row.
     device : str, default="auto"

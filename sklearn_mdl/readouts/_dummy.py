@@ -30,7 +30,7 @@ class DummyLearner(Learner):
     Parameters
     ----------
     members : dict of int to DummySettings
-        Settings by column.
+        Settings of the readouts, keyed by column.
     context : Context
     """
 
@@ -40,7 +40,7 @@ class DummyLearner(Learner):
     def __init__(self, members: Mapping[int, DummySettings], context: Context) -> None:
         self.members = members
         self.n_classes = context.n_classes
-        self.codes = {c: one.code(self.n_classes) for c, one in members.items()}
+        self.codes = {c: s.code(self.n_classes) for c, s in members.items()}
         self.columns = list(members)
         self.view = context.view
         self.device = context.device
@@ -52,10 +52,9 @@ class DummyLearner(Learner):
 
     def predict(self, x: Tensor) -> Tensor:
         """Predict the next labels of the stream, ignoring the rows."""
-        found = np.stack([self._prediction(code) for code in self.codes.values()])
-        return (
-            torch.from_numpy(found)[:, None].expand(-1, x.shape[1], -1).to(self.device)
-        )
+        predictions = np.stack([self._prediction(code) for code in self.codes.values()])
+        repeated = torch.from_numpy(predictions)[:, None].expand(-1, x.shape[1], -1)
+        return repeated.to(self.device)
 
     def _prediction(self, code: Any) -> Any:
         return code.log_proba()
@@ -74,7 +73,7 @@ class DummyLearner(Learner):
         """Do nothing, since every label was counted when it was observed."""
 
     def add_classes(self, n: int) -> None:
-        """Count more classes."""
+        """Add classes to every code."""
         self.n_classes += n
         for code in self.codes.values():
             code.add_classes(n)
@@ -92,7 +91,7 @@ class DummyLearner(Learner):
         }
 
     def load_state_dict(self, learned: Learned) -> None:
-        """Count the labels of the run."""
+        """Count the run's labels again."""
         n_observed = int(learned[self.columns[0]]["n_observed"])
         self.observe(self.stream.labels[:n_observed])
 
@@ -108,8 +107,8 @@ class DummySettings(Readout):
     device: str = "auto"
 
     scaling = None
-    random_state = 0  # no random numbers
-    pool_kind = "labels alone"  # the same for all
+    random_state = 0  # uses no random numbers
+    pool_kind = "labels alone"  # all these readouts form one kind
     learner: ClassVar[type[DummyLearner]] = DummyLearner
 
     @classmethod
@@ -118,11 +117,11 @@ class DummySettings(Readout):
         return [cls.learner(dict(members), context)]
 
     def __sklearn_tags__(self) -> Tags:
-        """Return tags by which scikit-learn expects no accuracy."""
+        """Return tags that tell scikit-learn to expect poor scores."""
         tags = super().__sklearn_tags__()
-        for own in (tags.classifier_tags, tags.regressor_tags):
-            if own is not None:
-                own.poor_score = True
+        for part in (tags.classifier_tags, tags.regressor_tags):
+            if part is not None:
+                part.poor_score = True
         return tags
 
     @property
@@ -132,7 +131,7 @@ class DummySettings(Readout):
 
     @abstractmethod
     def code(self, n_numbers: int) -> Any:
-        """Return a new code for labels."""
+        """Return a code that has not observed any labels."""
 
     def begins_at(self, n_rows: int) -> bool:
         """Return True if the readout restarts after this number of rows."""
@@ -145,21 +144,21 @@ class DummySettings(Readout):
 class DummyReadout(DummySettings, BaseReadout):
     """Readout that ignores features and predicts labels from earlier labels.
 
-    Add it to a list to see whether features help. If successive labels of a stream are
-    dependent, even a readout that ignores features can look good. This readout learns
-    label by label.
+    Add this readout to a list to see whether features help. If successive labels of a
+    stream are dependent, even a readout that ignores features can look good. This
+    readout learns label by label.
 
     Parameters
     ----------
     strategy : {"frequency", "decayed", "transition"}, default="frequency"
-        "frequency" predicts smoothed class frequencies (the estimate of Krichevsky and
-        Trofimov), as in :func:`~sklearn_mdl.metrics.frequency_codelengths`. "decayed"
+        "frequency" predicts smoothed class frequencies (the Krichevsky-Trofimov
+        estimate), as in :func:`~sklearn_mdl.metrics.frequency_codelengths`. "decayed"
         uses decaying counts, as in
         :func:`~sklearn_mdl.metrics.decayed_frequency_codelengths`. "transition" is a
         first-order Markov chain, as in
         :func:`~sklearn_mdl.metrics.transition_codelengths`.
     half_life : float, default=100
-        Number of labels after which a count halves, for "decayed".
+        With "decayed", the number of labels after which a count halves.
     restart : int, default=None
         Restart counts at odd multiples of this number of rows. None never restarts.
     batch_size : int, default=32
@@ -209,7 +208,7 @@ class DummyReadout(DummySettings, BaseReadout):
     }
 
     def code(self, n_classes: int) -> LabelCounts | LabelTransitions:
-        """Return a new code for labels."""
+        """Return a code that has not observed any labels."""
         if self.strategy == "transition":
             return LabelTransitions(n_classes)
         half_life = self.half_life if self.strategy == "decayed" else np.inf
@@ -228,7 +227,7 @@ class RecentMean:
         Parameters of the Student-t with one degree of freedom that is predicted until
         two labels differ.
     decay : float
-        Factor by which every later label multiplies the weight of a label.
+        Factor that multiplies a label's weight whenever a later label arrives.
     """
 
     def __init__(self, location: float, scale: float, decay: float) -> None:
@@ -258,7 +257,7 @@ class RandomWalk:
     Parameters
     ----------
     location, scale : float
-        As for :class:`RecentMean`, but the location is the last label if there is one.
+        As in :class:`RecentMean`. The last label, if any, replaces the location.
     """
 
     def __init__(self, location: float, scale: float) -> None:
@@ -282,7 +281,7 @@ class RandomWalk:
 class DummyRegressorLearner(DummyLearner):
     """Learner of regressors that ignore features."""
 
-    target = TargetScaling(0, 0.0, 1.0)  # predicts at once, in the units of labels
+    target = TargetScaling(0, 0.0, 1.0)  # predictions are in the units of the labels
 
     def retarget(self, target: TargetScaling) -> None:
         """Ignore the change, since densities are in the units of the labels."""
@@ -295,8 +294,8 @@ class DummyRegressorLearner(DummyLearner):
 class DummyReadoutRegressor(DummySettings, OnlineRegressor):
     """Regressor that ignores features and predicts labels from earlier labels.
 
-    Add it to a list to see whether features help, like
-    :class:`~sklearn_mdl.readouts.DummyReadout` for classes. It learns label by label.
+    Add this regressor to a list to see whether features help. It learns label by label,
+    like :class:`~sklearn_mdl.readouts.DummyReadout` for classes.
 
     Parameters
     ----------
@@ -306,7 +305,7 @@ class DummyReadoutRegressor(DummySettings, OnlineRegressor):
         decaying weights. "last" is a random walk with Gaussian steps of unknown
         variance.
     half_life : float, default=100
-        Number of labels after which a weight halves, for "decayed".
+        With "decayed", the number of labels after which a weight halves.
     restart : int, default=None
         Restart at odd multiples of this number of rows. None never restarts.
     batch_size : int, default=32
@@ -314,9 +313,9 @@ class DummyReadoutRegressor(DummySettings, OnlineRegressor):
     device : str, default="auto"
         Torch device. A switcher overrides this.
     prior_location, prior_scale : float, default=0.0, 1.0
-        Parameters of the Student-t with one degree of freedom that is predicted at
-        first, in the units of the labels. Choose them without looking at the labels to
-        be coded. A switcher overrides them.
+        Location and scale of the first prediction, a Student-t with one degree of
+        freedom, in the units of the labels. Choose them without looking at the labels
+        to be coded. A switcher overrides them.
 
     Attributes
     ----------
@@ -367,7 +366,7 @@ class DummyReadoutRegressor(DummySettings, OnlineRegressor):
     }
 
     def code(self, n_numbers: int) -> RecentMean | RandomWalk:
-        """Return a new code for labels."""
+        """Return a code that has not observed any labels."""
         location, scale = float(self.prior_location), float(self.prior_scale)
         if self.strategy == "last":
             return RandomWalk(location, scale)

@@ -1,4 +1,4 @@
-"""Settings of the best readout that are at the edge of the values tried."""
+"""Search for settings of the best readout at the edge of the values tried."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ from sklearn.base import BaseEstimator
 
 from sklearn_mdl._core.sklearn_compat import Interval
 
-INTERIOR = 3  # with two values, one is always the lowest and one the highest
+INTERIOR = 3  # with fewer values, the best value is always at an edge
 
 
 def grid_edges(
     readouts: Sequence[BaseEstimator], codelengths: NDArray[np.float64]
 ) -> dict[str, tuple[float, str]]:
-    """Find settings of the best readout that are the lowest or highest values tried.
+    """Find settings of the best readout that have the lowest or highest value tried.
 
-    The best readout is compared with others of its architecture in each numeric setting
-    that has at least three values. Its value is only an edge if the readout is strictly
-    better than all readouts with other values. A value at the end of the valid range,
-    such as no weight decay, is not an edge, since there is nothing to try beyond it.
+    For each numeric setting with at least three values, the best readout is compared
+    with the other readouts of its architecture. Its value is an edge only if the best
+    readout is strictly better than all readouts with other values. A value at the end
+    of the valid range, such as no weight decay, is not an edge: there is nothing to try
+    beyond it.
 
     Parameters
     ----------
@@ -33,7 +34,7 @@ def grid_edges(
     Returns
     -------
     edges : dict of str to (float, {"lowest", "highest"})
-        The value and the edge, by name of the setting.
+        The value and the edge, keyed by the name of the setting.
     """
     kind = _kind(readouts[int(np.argmin(codelengths))])
     same = [k for k, r in enumerate(readouts) if _kind(r) == kind]
@@ -59,7 +60,7 @@ def _kind(readout: BaseEstimator) -> str:
 
 
 def _numeric(readout: BaseEstimator) -> list[str]:
-    """List settings with ordered values, except settings that a switcher overrides."""
+    """List the numeric settings, except settings that a switcher overrides."""
     return [
         name
         for name, value in readout.get_params(deep=False).items()

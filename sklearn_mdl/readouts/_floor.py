@@ -1,8 +1,9 @@
 r"""Lower bounds on the probabilities of a classifier, so that no label is impossible.
 
-Classifiers predict probability zero for classes that they have not seen, and some also
-for other classes. Such a label would cost infinitely many nats. Let ``n`` be the number
-of labels learned, ``n_c`` the number of labels of class ``c``, and
+Classifiers predict probability zero for classes that they have not seen, and some
+classifiers also for other classes. A label of such a class would cost infinitely many
+nats. Let ``n`` be the number of labels learned, ``n_c`` the number of labels of class
+``c``, and
 
 .. math::
 
@@ -10,17 +11,17 @@ of labels learned, ``n_c`` the number of labels of class ``c``, and
 
 the estimate of Krichevsky and Trofimov (1981). Classes not seen in the fit get
 probability ``f_c``, and the others get the classifier's probabilities, scaled to the
-remaining mass. All probabilities ``p_c`` are then mixed,
+remaining mass. These probabilities ``p_c`` are then mixed with ``f_c``,
 
 .. math::
 
     q_c = \Bigl(1 - \frac{1}{n + 2}\Bigr) p_c + \frac{1}{n + 2} f_c .
 
 So an example costs at most :math:`\log(n + 2) + \log(1 / f_c)`, even if the classifier
-was certain of another class. If the classifier was right, the floor costs at most
-:math:`\log(1 + 1/(n + 1))`, which is less than ``1 / n``. Minibatch ``m`` of ``B`` rows
-is predicted with ``n = (m - 1) B`` and so costs at most ``B / n = 1 / (m - 1)``. A
-whole stream of ``N`` rows costs at most ``1 + log(N / B)`` nats.
+was certain of another class. Mixing adds at most :math:`\log(1 + 1/(n + 1)) < 1/n` to
+the cost of an example. Minibatch ``m`` of ``B`` rows is predicted with ``n = (m - 1)
+B``, so mixing adds at most ``B / n = 1 / (m - 1)`` nats to its cost. Over a stream of
+``N`` rows, mixing adds at most ``1 + log(N / B)`` nats.
 """
 
 from __future__ import annotations
@@ -33,18 +34,18 @@ Floats = NDArray[np.float64]
 
 
 def class_frequencies(counts: NDArray[np.int64]) -> Floats:
-    """Return Krichevsky and Trofimov's estimate (C,) from the counts of classes."""
-    found: Floats = (counts + 0.5) / (counts.sum() + len(counts) / 2)
-    return found
+    """Return the Krichevsky-Trofimov estimate (C,) from class counts."""
+    frequencies: Floats = (counts + 0.5) / (counts.sum() + len(counts) / 2)
+    return frequencies
 
 
 def spread(proba: ArrayLike, classifier: BaseEstimator, n_classes: int) -> Floats:
-    """Return the predictions of a fitted classifier with a column for every class.
+    """Return a fitted classifier's predictions with one column for every class.
 
     Raises
     ------
     ValueError
-        If the columns are neither the classes of the fit nor all classes.
+        If the columns match neither the fitted classes nor all classes.
     """
     given: Floats = np.asarray(proba, dtype=np.float64)
     if given.shape[1] == n_classes:
@@ -56,22 +57,22 @@ def spread(proba: ArrayLike, classifier: BaseEstimator, n_classes: int) -> Float
             f"classes_, or {n_classes}, one for each class of the stream, got "
             f"{given.shape[1]}; fix predict_proba of {type(classifier).__name__}"
         )
-    found = np.zeros((len(given), n_classes))
-    found[:, classes] = given
-    return found
+    by_class = np.zeros((len(given), n_classes))
+    by_class[:, classes] = given
+    return by_class
 
 
 def complete(
     proba: Floats, known: NDArray[np.bool_], counts: NDArray[np.int64]
 ) -> Floats:
-    """Give unseen classes the probabilities estimated from the labels so far.
+    """Fill in unseen classes with their estimated frequencies, and rescale the others.
 
     Parameters
     ----------
     proba : ndarray of shape (n, C)
         Probabilities of a classifier. The columns of unseen classes are ignored.
     known : ndarray of shape (C,), bool
-        Classes in the training data.
+        True for classes in the training data.
     counts : ndarray of shape (C,)
         Number of labels of each class learned so far.
 
@@ -91,5 +92,5 @@ def complete(
 def floored(proba: Floats, counts: NDArray[np.int64]) -> Floats:
     """Mix probabilities (n, C) with a decreasing share of the class frequencies."""
     share = 1 / (counts.sum() + 2)
-    found: Floats = (1 - share) * proba + share * class_frequencies(counts)
-    return found
+    mixed: Floats = (1 - share) * proba + share * class_frequencies(counts)
+    return mixed

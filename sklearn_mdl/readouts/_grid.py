@@ -43,12 +43,12 @@ def build_grid(
     Parameters
     ----------
     kind : type
-        MLPs without hidden layers are built as linear readouts.
+        Class of the readouts. MLPs without hidden layers become linear readouts.
     settings : mapping of str to scalar, list or distribution
     n_samples : int, default=None
-        Number of combinations to draw at random. None builds all.
+        Number of combinations to draw at random. None builds all combinations.
     random_state : int, RandomState instance or None, default=None
-        Seeds the draws.
+        Seed of the draws.
 
     Returns
     -------
@@ -58,8 +58,8 @@ def build_grid(
     Raises
     ------
     ValueError
-        If a list is empty, if there is a distribution but no `n_samples`, or if
-        `n_samples` exceeds the number of combinations.
+        If a list is empty, if a setting is a distribution but `n_samples` is None, or
+        if `n_samples` exceeds the number of combinations.
     TypeError
         If a setting is not a parameter of the readouts.
     """
@@ -101,7 +101,7 @@ def _values(name: str, given: object) -> Any:
 
 
 def _is_one_shape(sizes: Collection[object]) -> bool:
-    """Return True for the sizes of a single readout: (), for example, but not []."""
+    """Return True if the sizes belong to one readout, as () does but [] does not."""
     if len(sizes) == 0:
         return isinstance(sizes, tuple)
     return all(isinstance(size, Integral) for size in sizes)
@@ -141,13 +141,13 @@ def _built(kind: type, settings: dict[str, Any]) -> BaseEstimator:
 def readout_names(readouts: Sequence[BaseEstimator]) -> list[str]:
     """Name readouts by architecture and by the settings in which they differ.
 
-    Networks are compared with networks, and wrapped classifiers with others of the same
-    class. Only these have the same settings.
+    Only readouts with the same settings are compared: networks with networks, and
+    wrapped classifiers with others of the same class.
     """
     settings = [_named_settings(getattr(r, "inner", r)) for r in readouts]
     groups = grouped((frozenset(setting), setting) for setting in settings)
     varying = {
-        kind: {name for name in kind if len({str(one[name]) for one in alike}) > 1}
+        kind: {name for name in kind if len({str(s[name]) for s in alike}) > 1}
         for kind, alike in groups.items()
     }
     names = []
@@ -163,7 +163,7 @@ def readout_names(readouts: Sequence[BaseEstimator]) -> list[str]:
 
 
 def _named_settings(readout: BaseEstimator) -> dict[str, object]:
-    """Return the settings that may appear in a name: plain values, even if nested."""
+    """Return the plain, possibly nested, settings that may appear in a name."""
     return {
         name: value
         for name, value in readout.get_params().items()
@@ -174,14 +174,14 @@ def _named_settings(readout: BaseEstimator) -> dict[str, object]:
 
 
 def regressor_grid(**settings: object) -> list[BaseEstimator]:
-    """Build every combination of the given settings as a list of regressors.
+    """Build a regressor for every combination of the given settings.
 
     Parameters
     ----------
     **settings : scalar or list
-        Parameters of :class:`~sklearn_mdl.readouts.MLPReadoutRegressor`. A list is a
+        Parameters of :class:`~sklearn_mdl.readouts.MLPReadoutRegressor`. Each list is a
         dimension of the grid. ``hidden_layer_sizes`` is a list of tuples, or the widths
-        of a single regressor. ``()`` is a linear regressor.
+        of a single regressor. ``()`` stands for a linear regressor.
 
     Returns
     -------

@@ -20,8 +20,8 @@ _GENERATORS_OF_TORCH = threading.RLock()
 def seeded(estimator: BaseEstimator, seed: int) -> BaseEstimator:
     """Copy and seed an unfitted estimator, which then ignores NumPy's global state.
 
-    Every ``random_state`` that is None becomes an integer, also in inner estimators. A
-    callable that creates the module of a skorch net is wrapped to return copies, since
+    Every ``random_state`` that is None becomes an integer, even in inner estimators. If
+    a callable creates the module of a skorch net, it is wrapped to return copies, since
     it may return the same module every time.
     """
     params = estimator.get_params(deep=True)
@@ -35,13 +35,13 @@ def seeded(estimator: BaseEstimator, seed: int) -> BaseEstimator:
     for prefix, part in {"": estimator, **params}.items():
         if isinstance(part, NeuralNet) and inspect.isroutine(part.module):
             changes[f"{prefix}__module".lstrip("_")] = CopyOf(part.module)
-    found = clone(estimator)
-    found.set_params(**changes)  # a frozen estimator returns None
-    return found
+    copied = clone(estimator)
+    copied.set_params(**changes)  # which returns None if the estimator is frozen
+    return copied
 
 
 class CopyOf:
-    """A callable that returns copies of results, so that callers do not share them."""
+    """Callable that wraps another callable and returns copies of its results."""
 
     def __init__(self, make: Callable[..., object]) -> None:
         self.make = make
@@ -59,10 +59,10 @@ def has_net(estimator: BaseEstimator) -> bool:
 
 @contextmanager
 def net_draws(is_net: bool, seed: int) -> Iterator[None]:
-    """Seed the initial weights and dropout of a net.
+    """Seed the initial weights and dropout of a net inside the ``with`` block.
 
     Nets and their data loaders draw from torch's global generators, which are restored
-    afterwards. So only one net at a time may run, even with several threads.
+    afterwards. So only one net at a time can run, even with several threads.
     """
     if not is_net:
         yield
@@ -73,7 +73,7 @@ def net_draws(is_net: bool, seed: int) -> Iterator[None]:
         yield
 
 
-KEPT_TEXTS = 20  # a limit, since messages with numbers may all differ
+KEPT_TEXTS = 20  # limit on the texts kept, since all messages may differ
 
 
 class Notes:
@@ -99,12 +99,12 @@ class Notes:
 
 
 class _Collector:
-    """Collector of the warnings of some threads, which does not affect other threads.
+    """Collector of warnings in the threads that use it, and in no other thread.
 
     Warning filters belong to the whole process. If every thread saved and restored
     them, the filters could end up in a wrong state. Instead, the first thread to enter
-    opens the filters and the last one to leave restores them. In between, each warning
-    is assigned to the thread that raised it.
+    opens the filters, and the last thread to leave restores them. In between, each
+    warning is assigned to the thread that raised it.
     """
 
     def __init__(self) -> None:

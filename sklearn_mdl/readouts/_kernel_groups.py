@@ -33,7 +33,7 @@ class Member(NamedTuple):
 
     @property
     def group(self) -> object:
-        """Return the settings that readouts in one group have in common."""
+        """Settings shared by all readouts of a group."""
         name = self.kernel.name
         known = name if isinstance(name, str) else id(name)
         return self.scaling, known, self.kernel[1:]
@@ -100,25 +100,25 @@ class View:
         self.n_rows, self._room, self._squares = 0, None, None
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
-        """Share the rows with the copy, which uses new memory before it adds any."""
-        other = copy.copy(self)
+        """Share the rows with the copy, which uses new memory once it adds rows."""
+        copied = copy.copy(self)
         if self.n_rows:
-            vars(other).update(_room=self.rows, _squares=self.squares)
-        return other
+            vars(copied).update(_room=self.rows, _squares=self.squares)
+        return copied
 
 
 class Stretch(NamedTuple):
-    """Predictions of successive rows, each from only the rows before it.
+    """Predictions of successive rows, each based only on earlier rows.
 
     Attributes
     ----------
     start : int
-        Number of the first row.
+        Index of the first row.
     means : Tensor of shape (K, n, P)
     variances : Tensor of shape (K, n)
     squares : Tensor of shape (K, P) or None
-        Sums of squared errors of the rows before ``start`` with the current kernel, in
-        units of their standard deviations. None if the kernel has not changed.
+        Sums over the rows before ``start`` of squared errors under the current kernel,
+        in units of their variances. None if the kernel has not changed.
     """
 
     start: int
@@ -139,7 +139,7 @@ class Stretch(NamedTuple):
 
 
 class KernelGroup:
-    """One kernel in one scaling: the factors of all its readouts.
+    """Factors of all readouts with the same kernel and the same scaling.
 
     Parameters
     ----------
@@ -160,7 +160,7 @@ class KernelGroup:
     ) -> None:
         self.view = view
         self.kernel = kernel
-        self.scale = 1.0  # mean diagonal, once there are statistics
+        self.scale = 1.0  # the mean diagonal, once statistics exist
         self.ridge: ForwardRidge | ReducedRidge | SettledRidge
         self.ridge = ForwardRidge(alphas, n_outputs, device)
         self.device = device
@@ -184,39 +184,39 @@ class KernelGroup:
     def _attempt(
         self, compute: Callable[[Any], Tensor], given: Any, shape: tuple[int, ...]
     ) -> Tensor:
-        """Compute a kernel, or NaN where a user's kernel raises."""
+        """Compute a kernel, or return NaN if a user's kernel raises."""
         if not callable(self.kernel.name):
             return compute(given)
         try:
-            found = compute(given)
+            kernel = compute(given)
         except Exception as error:
             self.note = self.note or f"{type(error).__name__}: {error}"
             return torch.full(shape, torch.nan, dtype=torch.float64, device=self.device)
-        self._has_worked = self._has_worked or found.numel() > 0
-        return found
+        self._has_worked = self._has_worked or kernel.numel() > 0
+        return kernel
 
     def join(self, rows: Tensor, pairs: Sequence[Pairs], n_known: int) -> list[Tensor]:
-        """Return the kernel of rows (B, d') with earlier rows and with each other.
+        """Return the kernels of rows (B, d') with earlier rows and with each other.
 
-        The kernel is NaN from the first known row for which a user's kernel raises. If
-        the kernel has never worked, the exception is passed on.
+        If a user's kernel raises, its values are NaN from the first known row at which
+        it raises. If the kernel has never worked, its exception is raised.
         """
-        found = [self.values(some) for some in pairs]
-        n_sound, (_, own) = n_known, pairs
-        while n_sound and callable(self.kernel.name) and any(map(_is_lost, found)):
+        kernels = [self.values(pair) for pair in pairs]
+        n_sound, (_, among) = n_known, pairs
+        while n_sound and callable(self.kernel.name) and any(map(_is_lost, kernels)):
             n_sound -= 1
             rows = rows.clone()
-            rows[n_sound:] = 0  # as for unknown rows
+            rows[n_sound:] = 0  # like unknown rows
             pairs = self.view.pairs(rows), Pairs(rows, rows, self.view.distance)
-            found = [self.values(some) for some in pairs]
+            kernels = [self.values(pair) for pair in pairs]
         if self.note and not self._has_worked:
-            self.kernel.values(own)
-        for kernel in found:
+            self.kernel.values(among)
+        for kernel in kernels:
             kernel[n_sound:n_known] = torch.nan
-        return found
+        return kernels
 
     def rescale(self) -> None:
-        """Use the mean diagonal over the rows of the view as the unit."""
+        """Make the mean diagonal over the view's rows the unit of the kernel."""
         if self.view.has_statistics:
             self.scale = 1.0
             mean = float(self.diagonal(self.view.rows).mean())
@@ -238,7 +238,7 @@ class KernelGroup:
         self.ridge.refactor(self.view.n_rows, self._gram, targets)
 
     def refitted(self, targets: Tensor) -> ForwardRidge:
-        """Recompute the factors for other targets (N, P), possibly many."""
+        """Return new factors for other targets (N, P), possibly with many columns."""
         ridge = self._empty(targets.shape[1])
         ridge.refactor(self.view.n_rows, self._gram, targets)
         return ridge
@@ -262,7 +262,7 @@ class KernelGroup:
         self.ridge = self.ridge.condensed(targets)
 
     def settle(self, rows: Tensor) -> None:
-        """Replace a posterior by fits, given the last rows (n, d')."""
+        """Replace the posterior by occasional fits, given the last rows (n, d')."""
         assert isinstance(self.ridge, ReducedRidge)
         kernels = self.values(self.view.pairs(rows)), self.diagonal(rows)
         self.ridge = SettledRidge.following(self.ridge, *kernels)
@@ -280,31 +280,31 @@ class KernelGroup:
         first = {name: value.to(self.device) for name, value in learned[0].items()}
         root, alphas = self._root(), self.ridge.alphas
         leading = with_root(first["places"], root @ root.mT)
-        weights = torch.stack([one["weights"] for one in learned]).to(self.device)
+        weights = torch.stack([state["weights"] for state in learned]).to(self.device)
         if "covariance" in first:
-            covariance = torch.stack([one["covariance"] for one in learned])
+            covariance = torch.stack([state["covariance"] for state in learned])
             covariance = covariance.to(self.device)
             self.ridge = ReducedRidge(leading, alphas, covariance, weights, n_rows)
         else:
             sums = first["products"], first["known"]
             self.ridge = SettledRidge(leading, alphas, sums)
-            variances = torch.stack([one["variance"] for one in learned])
+            variances = torch.stack([state["variance"] for state in learned])
             self.ridge.weights = weights
             self.ridge.variances = variances.to(self.device)
 
     def state_dict(self, with_errors: bool = False) -> list[dict[str, Tensor]]:
-        """Return, by readout, the state that rows and labels do not determine."""
+        """Return the part of each state that rows and labels do not determine."""
         ridge = self.ridge
         if isinstance(ridge, ForwardRidge):
             errors = ridge.errors if with_errors else ()
-            return [{"errors": one} for one in errors] or [{} for _ in ridge.alphas]
-        found = [{"weights": one, "places": ridge.places} for one in ridge.weights]
+            return [{"errors": own} for own in errors] or [{} for _ in ridge.alphas]
+        states = [{"weights": own, "places": ridge.places} for own in ridge.weights]
         if isinstance(ridge, SettledRidge):
             shared = {"products": ridge.products, "known": ridge.known}
-            together = zip(found, ridge.variances, strict=True)
-            return [{**one, **shared, "variance": own} for one, own in together]
-        pairs = zip(found, ridge.covariance, strict=True)
-        return [{**one, "covariance": covariance} for one, covariance in pairs]
+            together = zip(states, ridge.variances, strict=True)
+            return [{**state, **shared, "variance": own} for state, own in together]
+        pairs = zip(states, ridge.covariance, strict=True)
+        return [{**state, "covariance": covariance} for state, covariance in pairs]
 
     def _root(self) -> Tensor:
         """Return a root of the kernel matrix of the view's rows."""
@@ -329,12 +329,12 @@ def _is_lost(kernel: Tensor) -> bool:
 
 
 class OpenBlock(Opened):
-    """A block of rows whose targets are observed one by one or several at once.
+    """A block of rows whose targets are observed one or several at a time.
 
     Parameters
     ----------
     start : int
-        Number of the first row.
+        Index of the first row.
     raw : ndarray of shape (n, d)
         The known rows of the block.
     scaled : dict of View to Tensor of shape (B, d')
@@ -358,7 +358,7 @@ class OpenBlock(Opened):
         beyond = [p.beyond.expand(len(p.factor), -1) for p in parts]
         self._beyond = torch.cat(beyond).cpu()
         deviations = self.factor.diagonal(dim1=1, dim2=2)  # (K, B)
-        self.base[deviations.isnan()] = torch.nan  # no predictions for these
+        self.base[deviations.isnan()] = torch.nan  # rows without predictions
         self._ahead: tuple[Tensor, Tensor] | None = None
 
     def ahead(self, n_rows: int) -> tuple[Tensor, Tensor]:
@@ -372,14 +372,14 @@ class OpenBlock(Opened):
         return self._ahead
 
     def observe(self, targets: Tensor) -> None:
-        """Observe the targets (n, P) of the next rows, predicted together."""
+        """Observe the targets (n, P) of the rows that were just predicted together."""
         rows = slice(self.n_observed, self.n_observed + len(targets))
         remaining = targets - self.ahead(len(targets))[0]
-        own = self.factor[:, rows, rows]
+        factor = self.factor[:, rows, rows]
         if len(targets) == 1:
-            self.errors[:, rows] = remaining / own
+            self.errors[:, rows] = remaining / factor
         else:
-            solved = torch.linalg.solve_triangular(own, remaining, upper=False)
+            solved = torch.linalg.solve_triangular(factor, remaining, upper=False)
             self.errors[:, rows] = solved
         self.n_observed = rows.stop
         self._ahead = None

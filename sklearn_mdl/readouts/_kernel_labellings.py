@@ -1,7 +1,7 @@
 """Kernel readouts for many labellings of one stream, with a single factor.
 
 Factors depend only on rows, so alternative labels are just more columns of targets.
-Permutation tests and several outputs use this.
+Permutation tests and tasks with several outputs use these learners.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class LabellingsLearner(KernelLearner):
     ) -> Iterator[Stretch]:
         """Predict the first rows of the stream for many columns of targets.
 
-        The learner must not have observed anything. Afterwards it can only
+        The learner must be new. Afterwards, it can only be used for
         :meth:`predict_beyond`.
 
         Parameters
@@ -60,14 +60,14 @@ class LabellingsLearner(KernelLearner):
             Maps the number of rows at the last refresh to targets (N, P).
         n_rows : int
         squares : bool
-            If the stream is longer, also yield squared errors at the last refresh,
-            which needs another factor.
+            If rows follow the landmarks, also yield squared errors at the last refresh.
+            This needs another factor.
         """
         if self.memory.forgets:
             raise ValueError(
                 "Labellings that share a factor need readouts that keep all rows, got "
-                f"window={self.memory.window}, restart={self.memory.restart}; leave "
-                "out this readout"
+                f"window={self.memory.window}, restart={self.memory.restart}; pass "
+                "window=None and restart=None"
             )
         start = 0
         exact = min(n_rows, self.n_landmarks)
@@ -119,11 +119,11 @@ class LabellingsLearner(KernelLearner):
         known = torch.from_numpy(self.rows_ahead.known(start, start + n_own) - start)
         block = self._opened(start, self.groups)
         for group, part in zip(self.groups, block.parts, strict=True):
-            own = part.first(n_own)
-            predicted, errors = own.learned(targets, known)
+            first_rows = part.first(n_own)
+            predicted, errors = first_rows.learned(targets, known)
             stretches.append(Stretch(start, *predicted, None))
             if learns(start, self.n_settled):
-                group.ridge.close(own, errors)
+                group.ridge.close(first_rows, errors)
         return Stretch.joined(stretches)
 
     def predict_beyond(self, targets: Tensor, raw: np.ndarray) -> tuple[Tensor, Tensor]:
@@ -132,7 +132,7 @@ class LabellingsLearner(KernelLearner):
         Parameters
         ----------
         targets : Tensor of shape (N, P)
-            The same targets as before.
+            The targets that :meth:`evaluated` used last.
         raw : ndarray of shape (m, d)
 
         Returns
@@ -140,7 +140,7 @@ class LabellingsLearner(KernelLearner):
         means : Tensor of shape (K, m, P)
         variances : Tensor of shape (K, m)
         """
-        n_rows, found = len(targets), []
+        n_rows, predictions = len(targets), []
         is_exact = n_rows <= self.n_landmarks
         if is_exact:
             if is_refresh(n_rows):
@@ -152,6 +152,6 @@ class LabellingsLearner(KernelLearner):
                 ridge = group.refitted(targets)
             x = self._scaler.scaled(raw, view.scaling, self.device)
             cross = group.values(view.pairs(x))
-            found.append(ridge.predict(cross, group.diagonal(x)))
-        means, variances = zip(*found, strict=True)
+            predictions.append(ridge.predict(cross, group.diagonal(x)))
+        means, variances = zip(*predictions, strict=True)
         return torch.cat(means), torch.cat(variances)

@@ -1,11 +1,11 @@
 """One learner for all kernel readouts in a list.
 
 Blocks of rows begin at rows 0, 8, 16, 32 and then every 32 rows, or every 128 rows once
-a posterior has replaced the factor. A whole block is added to the factor at once, with
-zeros in place of unknown rows. So results are bitwise the same however you split a
-stream into calls. Within a block, targets are added row by row or, in long streams, as
-many rows at a time as were predicted together. A learner with a window restarts at
-fixed positions from the second half of its window, and counts blocks from there.
+a posterior has replaced the factor. Each block is added to the factor as a whole, with
+zeros in place of unknown rows. So results are bitwise the same, however you split a
+stream into calls. Within a block, targets are added row by row. In long streams, all
+rows that were predicted together are added together. At fixed positions, a learner with
+a window restarts from the second half of its window, and counts blocks from there.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ PIECE = 512  # rows at a time when a factor is recomputed
 
 
 class KernelLearner(RowLearner):
-    """Base class of the kernel readouts of a list, for classes or real numbers.
+    """Base class of learners for kernel readouts, for classes or real numbers.
 
     Parameters
     ----------
@@ -68,8 +68,8 @@ class KernelLearner(RowLearner):
     Attributes
     ----------
     n_landmarks, n_condensed, n_settled : int
-        Rows at which the first rows become landmarks, posteriors replace factors, and
-        occasional fits replace posteriors.
+        Rows at which all earlier rows become landmarks, a posterior replaces the
+        factor, and occasional fits replace the posterior.
     """
 
     def __init__(
@@ -85,26 +85,26 @@ class KernelLearner(RowLearner):
             self.n_landmarks = whole(memory.max_exact)
             self.n_condensed = condensed_at(self.n_landmarks)
             self.n_settled = settled_at(self.n_landmarks)
-        self.n_added = 0  # columns of targets
+        self.n_added = 0  # columns added to the targets
         self._block: OpenBlock | None = None
         self._scaler = RowScaler(context.n_features)
         self.views = {m.scaling: View(m.scaling) for m in members}
         alike = grouped((member.group, member) for member in members)
         self.groups = [
             KernelGroup(
-                self.views[some[0].scaling],
-                some[0].kernel,
-                [member.alpha for member in some],
+                self.views[peers[0].scaling],
+                peers[0].kernel,
+                [member.alpha for member in peers],
                 n_outputs,
                 context.device,
             )
-            for some in alike.values()
+            for peers in alike.values()
         ]
-        self.columns = [m.column for some in alike.values() for m in some]
+        self.columns = [m.column for peers in alike.values() for m in peers]
 
     @property
     def reports(self) -> dict[int, Report]:  # type: ignore[override]
-        """Exceptions of users' kernels by column."""
+        """Exceptions of users' kernels, keyed by column."""
         return {
             column: Report([group.note])
             for group, places in places_of(self.groups)
@@ -124,7 +124,7 @@ class KernelLearner(RowLearner):
 
     @property
     def _ridges(self) -> list[ForwardRidge]:
-        """Factors of all groups before there are landmarks."""
+        """Factors of all groups that have no landmarks yet."""
         return [g.ridge for g in self.groups if isinstance(g.ridge, ForwardRidge)]
 
     def _ends(self, row: int) -> tuple[int, int]:
@@ -170,11 +170,11 @@ class KernelLearner(RowLearner):
             pairs[view] = view.pairs(rows), Pairs(rows, rows, view.distance)
         parts = []
         for group in groups:
-            cross, own = group.join(scaled[group.view], pairs[group.view], len(raw))
+            cross, among = group.join(scaled[group.view], pairs[group.view], len(raw))
             cross[len(raw) :] = 0
-            own[len(raw) :] = own[:, len(raw) :] = 0
-            own.diagonal()[len(raw) :] = 1
-            parts.append(group.ridge.open(cross, own))
+            among[len(raw) :] = among[:, len(raw) :] = 0
+            among.diagonal()[len(raw) :] = 1
+            parts.append(group.ridge.open(cross, among))
         block = OpenBlock(start, raw, scaled, parts)
         if stop is not None:
             targets = self.targets(self.stream.labels[start:stop]).cpu()
@@ -218,12 +218,12 @@ class KernelLearner(RowLearner):
             self._retarget(n_rows)
 
     def _fit(self, n_rows: int, targets: Callable[[slice], Tensor]) -> None:
-        """If enough rows are new, sum the features of landmarks and fit them.
+        """Sum the landmark features of new rows, and refit if enough rows are new.
 
         Parameters
         ----------
         n_rows : int
-            The end of a block, not before ``n_settled``.
+            The end of a block, at least ``n_settled``.
         targets : callable
             Maps rows to their targets (n, P).
         """
@@ -241,7 +241,7 @@ class KernelLearner(RowLearner):
                     group.ridge.fit()
 
     def _rescale_targets(self, n_rows: int) -> bool:
-        """Set the units of targets by the first labels; return True if they changed."""
+        """Compute target units from the first labels; return True if they changed."""
         return False
 
     def _retarget(self, n_rows: int) -> None:
@@ -253,13 +253,13 @@ class KernelLearner(RowLearner):
                 group.ridge.retarget(targets)
 
     def _take_in(self, n_rows: int) -> None:
-        """Update statistics with the rows up to a refresh after ``n_rows`` rows."""
+        """Update statistics with the rows from the last refresh to row ``n_rows``."""
         start = n_rows // 2 if n_rows > FIRST else 0
         self._scaler.refresh(self.stream.store.rows(start, n_rows))
         self._whiten(n_rows)
 
     def _whiten(self, n_rows: int) -> None:
-        """Whiten views with the first rows and their labels."""
+        """Compute whitenings from the first rows and their labels."""
         whitened = [s for s in self.views if s in WHITENED]
         if whitened and n_rows:
             rows = np.array(self.stream.store.rows(0, n_rows), np.float64)
@@ -279,7 +279,7 @@ class KernelLearner(RowLearner):
                 group.refresh(targets)
 
     def _measure_distances(self) -> None:
-        """Use the median distance between rows as the unit of kernels that need one."""
+        """Make the median distance between rows the unit of relative kernels."""
         for view in {group.view for group in self.groups if group.kernel.is_relative}:
             view.distance = median_distance(view.rows)
 
@@ -303,21 +303,21 @@ class KernelLearner(RowLearner):
             cross, pending = group.values(view.pairs(x)), None
             if block is not None:
                 errors = block.errors[places, : block.n_observed].to(self.device)
-                own = block.scaled[view][: block.n_observed]
-                near = group.values(Pairs(own, x, view.distance))
+                observed = block.scaled[view][: block.n_observed]
+                near = group.values(Pairs(observed, x, view.distance))
                 pending = Pending(block.parts[number], errors, near)
-            found = group.ridge.predict(cross, group.diagonal(x), pending)
-            means.append(found[0])
-            variances.append(found[1])
+            mean, variance = group.ridge.predict(cross, group.diagonal(x), pending)
+            means.append(mean)
+            variances.append(variance)
         return torch.cat(means).cpu(), torch.cat(variances).cpu()
 
     def retire(self, columns: Collection[int]) -> None:
         """Drop some readouts without changing the others."""
         kept = []
         for group, places in list(places_of(self.groups)):
-            own = [i for i, c in enumerate(self.columns[places]) if c not in columns]
-            group.ridge.retire(own)
-            kept += [places.start + i for i in own]
+            left = [i for i, c in enumerate(self.columns[places]) if c not in columns]
+            group.ridge.retire(left)
+            kept += [places.start + i for i in left]
         self.groups = [group for group in self.groups if len(group.ridge.alphas)]
         self.columns = [self.columns[i] for i in kept]
         self._block = None
@@ -325,59 +325,59 @@ class KernelLearner(RowLearner):
 
     @abstractmethod
     def _keep(self, kept: list[int]) -> None:
-        """Keep the additional state of only some readouts."""
+        """Keep the state besides the factors only for the ``kept`` readouts."""
 
     @abstractmethod
     def _learned(self) -> list[dict[str, Tensor]]:
-        """Return the state besides the factors, by readout."""
+        """Return each readout's state besides the factors."""
 
     @abstractmethod
     def _learn_again(self) -> None:
-        """Learn the state besides the factors from the known rows only."""
+        """Relearn the state besides the factors, from only the known rows."""
 
     @abstractmethod
     def _take_over(self, learned: Sequence[State], labels: Tensor) -> None:
         """Load the state besides the factors, given labels (n,)."""
 
     def state_dict(self) -> dict[int, dict[str, Tensor]]:
-        """Return the number of rows, calibration, and what follows the factors.
+        """Return the number of rows, the calibration, and the posteriors or fits.
 
-        Rows and labels determine the factors.
+        Factors are left out, since rows and labels determine them.
         """
         n_observed = torch.tensor(self.n_forgotten + self.n_observed)
-        own = (group.state_dict(self.n_added > 0) for group in self.groups)
-        parts = list(chain(*own))
+        states = (group.state_dict(self.n_added > 0) for group in self.groups)
+        parts = list(chain(*states))
         return {
-            column: {"n_observed": n_observed, **own, **part}
-            for column, own, part in zip(
+            column: {"n_observed": n_observed, **state, **part}
+            for column, state, part in zip(
                 self.columns, self._learned(), parts, strict=True
             )
         }
 
     def load_state_dict(self, learned: Learned) -> None:
         """Load the state of readouts with the same settings, and recompute factors."""
-        own = [learned[column] for column in self.columns]
-        self._begin_at(int(own[0]["n_observed"]))
+        states = [learned[column] for column in self.columns]
+        self._begin_at(int(states[0]["n_observed"]))
         with one_thread(), flushed_denormals():
             if self.n_observed >= self.n_condensed:
-                self._restore(own)
+                self._restore(states)
             else:
                 self._recompute()
                 if self.n_added:
-                    self._restore_errors(own)
-        self._take_over(own, self.stream.labels[: self.n_observed])
+                    self._restore_errors(states)
+        self._take_over(states, self.stream.labels[: self.n_observed])
 
     def _recompute(self) -> None:
-        """Recompute all factors in the same steps as the first time."""
+        """Recompute all factors, in the same steps as before."""
         steady = [group for group in self.groups if not group.is_refreshed]
         complete, _ = self._ends(self.n_observed)
         exact = min(complete, self.n_landmarks)
         refreshed = last_refresh(exact)
         changed = bool(refreshed) and self._rescale_targets(refreshed)
         self._replay(0, refreshed, steady)
-        read = {group.view for group in steady}
+        replayed = {group.view for group in steady}
         for view in self.views.values():
-            if not view.has_statistics and view not in read:
+            if not view.has_statistics and view not in replayed:
                 self._fill(view, refreshed)
         self._measure(refreshed)
         if refreshed:
@@ -397,14 +397,14 @@ class KernelLearner(RowLearner):
             start = end
 
     def _measure(self, n_rows: int) -> None:
-        """Observe the rows of every refresh up to ``n_rows`` rows."""
+        """Repeat the updates of statistics at all refreshes up to row ``n_rows``."""
         for power in range(3, n_rows.bit_length()):
             self._take_in(1 << power)
 
     def _restore_errors(self, learned: list[State]) -> None:
-        """Load errors, since their last bits depend on the old number of columns."""
+        """Load the errors, whose last bits depend on the former number of columns."""
         for group, places in places_of(self.groups):
-            errors = torch.stack([one["errors"] for one in learned[places]])
+            errors = torch.stack([state["errors"] for state in learned[places]])
             assert isinstance(group.ridge, ForwardRidge)
             group.ridge.restore(errors.to(self.device))
 
@@ -422,7 +422,7 @@ class KernelLearner(RowLearner):
             self._replay(summed, complete, self.groups)
 
     def _fill_views(self, refreshed: int, n_rows: int) -> None:
-        """Fill views with ``n_rows`` rows, scaled by statistics of the first rows."""
+        """Fill views with ``n_rows`` rows, scaled as after ``refreshed`` rows."""
         for view in self.views.values():
             self._fill(view, refreshed)
         if refreshed:

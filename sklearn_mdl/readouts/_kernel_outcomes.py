@@ -23,15 +23,15 @@ from sklearn_mdl.readouts._row_learners import CalibratedLearner
 
 
 class KernelClassifierLearner(CalibratedLearner, LabellingsLearner):
-    """Kernel readouts for classes: forward-calibrated scores of one-hot labels."""
+    """Kernel readouts for classes, with forward calibration of their scores."""
 
     def __init__(
         self, members: Sequence[Member], memory: Memory, context: Context
     ) -> None:
         super().__init__(members, context.n_classes, memory, context)
         self.calibration = ForwardSoftmax(len(members), context.n_classes)
-        # Calibration ignores a constant added to all targets. So targets of classes
-        # that are not known yet can be zero.
+        # Calibration ignores a constant that is added to all targets. So the targets of
+        # classes that are not known yet can be zero.
         self.mean = 0.0 if context.may_grow else 1 / context.n_classes
 
     def targets(self, labels: Tensor) -> Tensor:
@@ -41,12 +41,12 @@ class KernelClassifierLearner(CalibratedLearner, LabellingsLearner):
         return onehot.double() - self.mean
 
     def add_classes(self, n: int) -> None:
-        """Add columns of targets, which were zero so far, without changing factors."""
+        """Add columns of targets, which were zero so far; factors do not change."""
         self.calibration.add_classes(n)
         for group in self.groups:
             group.ridge.add_outputs(n)
         self.n_added += n
-        self._block = None  # opened again when needed
+        self._block = None  # reopened when needed
 
     def in_noises(self, variances: Tensor) -> np.ndarray:
         """Return variances (K, ...), which include the noise, in units of the noise."""
@@ -55,7 +55,7 @@ class KernelClassifierLearner(CalibratedLearner, LabellingsLearner):
         return (variances / noises.reshape(shape)).clamp_min_(1).numpy()
 
     def null_losses(self, outputs: Sequence[Labellings]) -> list[np.ndarray]:
-        """Return the losses (N, S, K) of rows under ``S`` labellings, by output.
+        """Return, for each output, the losses (N, S, K) under its ``S`` labellings.
 
         The learner must be new and cannot be used for anything else afterwards. One
         factor serves all outputs and labellings.
@@ -65,12 +65,12 @@ class KernelClassifierLearner(CalibratedLearner, LabellingsLearner):
     def predict_sets(
         self, outputs: Sequence[Labellings], rows: np.ndarray
     ) -> list[np.ndarray]:
-        """Return log-probabilities (S, K, m, C) of rows (m, d) after every labelling.
+        """Return, for each output, log-probabilities (S, K, m, C) of rows (m, d).
 
         The learner must be new and cannot be used for anything else afterwards.
         """
         _, calibrations, targets = self._coded(outputs)
-        widths = [one.labels.shape[0] * one.n_numbers for one in outputs]
+        widths = [output.labels.shape[0] * output.n_numbers for output in outputs]
         means, variances = (each.cpu() for each in self.predict_beyond(targets, rows))
         ratios, own = self.in_noises(variances), torch.split(means, widths, 2)
         return [
@@ -81,29 +81,29 @@ class KernelClassifierLearner(CalibratedLearner, LabellingsLearner):
     def _coded(
         self, outputs: Sequence[Labellings]
     ) -> tuple[list[np.ndarray], list[ForwardSoftmax], Tensor]:
-        """Return losses, final calibrations and targets of labellings by output."""
+        """Return each output's losses and calibration, and all outputs' targets."""
         n_readouts, n_rows = len(self.columns), outputs[0].labels.shape[1]
-        losses = [np.empty((n_rows, len(one.labels), n_readouts)) for one in outputs]
+        losses = [np.empty((n_rows, len(out.labels), n_readouts)) for out in outputs]
         calibrations = [
-            ForwardSoftmax(n_readouts, one.n_numbers, n_sets=len(one.labels))
-            for one in outputs
+            ForwardSoftmax(n_readouts, out.n_numbers, n_sets=len(out.labels))
+            for out in outputs
         ]
-        columns = [one.targets().flatten(1) for one in outputs]
+        columns = [output.targets().flatten(1) for output in outputs]
         targets = torch.cat(columns, 1).to(self.device)
-        widths = [one.shape[1] for one in columns]
+        widths = [part.shape[1] for part in columns]
         for stretch in self.evaluated(lambda _: targets, n_rows):
-            own = torch.split(stretch.means.cpu(), widths, 2)
+            means = torch.split(stretch.means.cpu(), widths, 2)
             ratios = self.in_noises(stretch.variances.cpu())
-            for parts in zip(own, outputs, calibrations, losses, strict=True):
+            for parts in zip(means, outputs, calibrations, losses, strict=True):
                 self._calibrate(stretch.start, ratios, *parts)
         return losses, calibrations, targets
 
     def _learn_again(self) -> None:
         """Recalibrate from the current factors if any rows are known."""
         labels, before = self.stream.labels[: self.n_observed], self.calibration
-        own = ForwardSoftmax(len(self.columns), len(before.counts))
+        calibration = ForwardSoftmax(len(self.columns), len(before.counts))
         if self.n_observed:
-            own.factors = before.factors.copy()
+            calibration.factors = before.factors.copy()
             targets = self.targets(labels)
             means = torch.cat([ridge.means(targets) for ridge in self._ridges])
             scores = means.cpu().numpy()
@@ -112,8 +112,8 @@ class KernelClassifierLearner(CalibratedLearner, LabellingsLearner):
             places = labels.cpu().numpy()
             for t in range(len(places)):
                 row = slice(t, t + 1)
-                own.observe(scores[:, row], places[row], ratios[:, row])
-        self.calibration = own
+                calibration.observe(scores[:, row], places[row], ratios[:, row])
+        self.calibration = calibration
 
     def _calibrate(
         self,
@@ -124,19 +124,20 @@ class KernelClassifierLearner(CalibratedLearner, LabellingsLearner):
         calibration: ForwardSoftmax,
         losses: np.ndarray,
     ) -> None:
-        """Write losses (N, S, K) of rows from ``start`` on, given scores (K, n, S C).
+        """Write losses (N, S, K) of rows from ``start`` on, and calibrate.
 
-        Ratios (K, n) are variances in units of the noise.
+        Means (K, n, S C) are the scores, and ratios (K, n) are the variances in units
+        of the noise.
         """
         scores = given.scores(means).transpose(2, 0, 1, 3)  # (S, K, n, C)
         stop = start + scores.shape[2]
         for first, end in self.rows_ahead.blocks(start, stop):
             rows, labels = slice(first - start, end - start), given.labels[:, first:end]
-            own, some = scores[:, :, rows], ratios[:, rows]
-            found = calibration.log_proba(own, some)
-            chosen = np.take_along_axis(found, labels[:, None, :, None], -1)[..., 0]
+            inputs = scores[:, :, rows], ratios[:, rows]
+            logs = calibration.log_proba(*inputs)
+            chosen = np.take_along_axis(logs, labels[:, None, :, None], -1)[..., 0]
             losses[first:end] = -chosen.transpose(2, 0, 1)
-            calibration.observe(own, labels, some)
+            calibration.observe(inputs[0], labels, inputs[1])
 
 
 class Units(NamedTuple):
@@ -148,8 +149,8 @@ class Units(NamedTuple):
         Location and scale before any label, or throughout if labels are not
         standardised.
     standardize : bool
-        Whether to standardise by the mean and deviation of earlier labels, which are
-        refreshed at rows 8, 16, 32 and so on.
+        Whether to standardise by the mean and standard deviation of earlier labels,
+        which are refreshed at rows 8, 16, 32 and so on.
     """
 
     location: float
@@ -184,35 +185,35 @@ class KernelRegressorLearner(LabellingsLearner):
         self.location, self.scale = units.location, units.scale
         self.has_tails = np.array([has_tails[column] for column in self.columns])
         self.squares = np.zeros(len(self.columns))
-        self.target = TargetScaling(0, self.location, self.scale)  # predicts at once
+        self.target = TargetScaling(0, self.location, self.scale)  # initial units
 
     def retarget(self, target: TargetScaling) -> None:
         """Do nothing, since units change at fixed rows rather than with minibatches."""
 
     def targets(self, labels: Tensor) -> Tensor:
-        """Return labels in the units, (n, 1)."""
+        """Return labels (n, 1) in the current units."""
         return ((labels - self.location) / self.scale)[:, None]
 
     def predictive(self, means: Tensor, variances: Tensor) -> Tensor:
         """Return location, log scale and degrees of freedom, (K, n, 3)."""
         known = means.new_full((means.shape[1],), self.n_observed)
         squares = torch.from_numpy(self.squares)[:, None, None]
-        found = self._densities(known, means, variances, squares)[:, :, 0]
-        found[..., 0] = found[..., 0] * self.scale + self.location
-        found[..., 1] += math.log(self.scale)
-        return found.to(self.device)
+        densities = self._densities(known, means, variances, squares)[:, :, 0]
+        densities[..., 0] = densities[..., 0] * self.scale + self.location
+        densities[..., 1] += math.log(self.scale)
+        return densities.to(self.device)
 
     def learn(self, means: Tensor, variances: Tensor, labels: Tensor) -> None:
-        """Add to the squared errors that determine the scale."""
+        """Add the rows' squared errors to the sums that determine the scale."""
         errors = self.targets(labels).cpu()[:, 0] - means[..., 0]
         self.squares = self.squares + (errors.square() / variances).sum(1).numpy()
 
     def null_losses(self, outputs: Sequence[Labellings]) -> list[np.ndarray]:
-        """Return the losses (N, S, K) of rows under ``S`` labellings, by output.
+        """Return, for each output, the losses (N, S, K) under its ``S`` labellings.
 
         The learner must be new and cannot be used for anything else afterwards.
         """
-        return [self._null_losses(one.labels) for one in outputs]
+        return [self._null_losses(output.labels) for output in outputs]
 
     def _null_losses(self, labels: np.ndarray) -> np.ndarray:
         n_sets, n_rows = labels.shape
@@ -222,8 +223,8 @@ class KernelRegressorLearner(LabellingsLearner):
 
         def targets(refreshed: int) -> Tensor:
             location, scale = self._units_of(labels, refreshed)
-            found: Tensor = (numbers - location) / scale
-            return found.to(self.device)
+            standardised: Tensor = (numbers - location) / scale
+            return standardised.to(self.device)
 
         standardize, refreshed = self.units.standardize, 0
         for stretch in self.evaluated(targets, n_rows, squares=standardize):
@@ -233,15 +234,15 @@ class KernelRegressorLearner(LabellingsLearner):
                 squares, refreshed = stretch.squares.cpu(), start
             location, scale = self._units_of(labels, refreshed)
             places = slice(start, start + n_own)
-            own = numbers[places]
-            errors = (own - location) / scale - means
+            block = numbers[places]
+            errors = (block - location) / scale - means
             added = errors.square() / variances[..., None]
             known = torch.from_numpy(self.rows_ahead.known(start, start + n_own))
             before = squares[:, None] + (added.cumsum(1) - added)[:, known - start]
-            found = self._densities(known, means, variances, before)
-            found[..., 0] = found[..., 0] * scale + location
-            found[..., 1] += scale.log()
-            nats = density_losses(found.flatten(1, 2), own.flatten())
+            densities = self._densities(known, means, variances, before)
+            densities[..., 0] = densities[..., 0] * scale + location
+            densities[..., 1] += scale.log()
+            nats = density_losses(densities.flatten(1, 2), block.flatten())
             nats = nats.reshape(len(nats), n_own, n_sets).permute(1, 2, 0)
             losses[places] = nats.numpy()
             squares = squares + added.sum(1)
@@ -274,8 +275,8 @@ class KernelRegressorLearner(LabellingsLearner):
         """Return locations and scales (2, S) of labellings after ``n_rows`` rows."""
         units = [(self.units.location, self.units.scale)] * len(labels)
         if self.units.standardize and n_rows:
-            known = [TargetScaling.of(torch.from_numpy(own[:n_rows])) for own in labels]
-            units = [(one.mean, one.scale or self.units.scale) for one in known]
+            known = [TargetScaling.of(torch.from_numpy(row[:n_rows])) for row in labels]
+            units = [(unit.mean, unit.scale or self.units.scale) for unit in known]
         return torch.tensor(units, dtype=torch.float64).T
 
     def _rescale_targets(self, n_rows: int) -> bool:
@@ -285,7 +286,7 @@ class KernelRegressorLearner(LabellingsLearner):
         return True
 
     def _recompute(self) -> None:
-        """Recompute factors, starting in the units from before the last restart."""
+        """Recompute factors, starting with the units from before the last restart."""
         if self.units.standardize and self.n_forgotten:
             first = self.memory.first_known(self.n_forgotten - 1)
             self._take_units(self.rows.labels[first : self.n_forgotten])
@@ -310,9 +311,9 @@ class KernelRegressorLearner(LabellingsLearner):
         return [{"squares": torch.tensor(square)} for square in self.squares]
 
     def _learn_again(self) -> None:
-        """Sum squared errors of the known rows by readout."""
-        found = [ridge.squares()[:, 0] for ridge in self._ridges]
-        self.squares = torch.cat(found).cpu().numpy()
+        """Sum each readout's squared errors over the known rows."""
+        squares = [ridge.squares()[:, 0] for ridge in self._ridges]
+        self.squares = torch.cat(squares).cpu().numpy()
 
     def _take_over(self, learned: Sequence[State], labels: Tensor) -> None:
-        self.squares = np.array([float(one["squares"]) for one in learned])
+        self.squares = np.array([float(state["squares"]) for state in learned])

@@ -23,22 +23,22 @@ FIRST = 8  # rows before the first scaling
 BLOCK = 32  # rows added to a factor at a time
 REDUCED = 128  # rows added to a posterior at a time
 MANY = 8  # rows per landmark after which the weights of features have settled
-SHARE = 16  # a fit is due when a sixteenth of the rows are new,
-MOST_NEW = 8_192  # or this many
+SHARE = 16  # a fit is due when a sixteenth of the rows are new
+MOST_NEW = 8_192  # new rows after which a fit is due in any case
 MOST_KEPT = 2_048  # rows whose kernels are kept until their features are summed
-SPARSER = 16  # factor of rows by which the share of learned blocks halves
+SPARSER = 16  # the share of learned blocks halves when rows grow by this factor
 NEVER = sys.maxsize  # a row that no stream reaches
 REACH = 6.0  # deviations at which standardised features are clipped
-OFFSET = 0.3  # the constant feature
+OFFSET = 0.3  # value of the constant feature
 TINY = 1e-150
-ROUNDING = 1e-14  # shorter centred rows are rounding errors
+ROUNDING = 1e-14  # relative length below which centred rows are rounding errors
 
 
 def condensed_at(n_landmarks: int) -> int:
-    """Return the row at which a posterior replaces the factors of some landmarks.
+    """Return the row at which a posterior replaces the factors.
 
-    The number of rows is then half as large again as the number of landmarks. Before
-    that row a posterior would cost more than the factors.
+    There are then about 1.5 times as many rows as landmarks. With fewer rows, a
+    posterior would cost more than the factors.
     """
     return n_landmarks + -(-n_landmarks // (2 * BLOCK)) * BLOCK
 
@@ -46,8 +46,8 @@ def condensed_at(n_landmarks: int) -> int:
 def settled_at(n_landmarks: int) -> int:
     """Return the row at which occasional fits replace a posterior.
 
-    This is the end of a block, after ``MANY`` times as many rows as landmarks. A block
-    is then at most a sixteenth of the rows.
+    This row is the end of a block, after at least ``MANY`` times as many rows as
+    landmarks. A block is then at most a sixteenth of the rows.
     """
     start, least = condensed_at(n_landmarks), max(MANY * n_landmarks, SHARE * REDUCED)
     return start + -(-(least - start) // REDUCED) * REDUCED
@@ -70,9 +70,9 @@ def last_sum(n_rows: int, n_settled: int) -> int:
 def learns(start: int, n_settled: int) -> bool:
     """Return True if the block that begins with row ``start`` is learned by fits.
 
-    Learning a row costs more than predicting it, and a late row adds little. So only
-    every second block is learned once there are 16 times the rows of the first fit,
-    every fourth once there are 256 times as many, and so on.
+    Learning a row costs more than predicting it, and a late row adds little. So once
+    there are 16 times as many rows as at the first fit, only every second block is
+    learned. At 256 times as many rows, only every fourth block is learned, and so on.
     """
     share, following = 1, n_settled * SPARSER
     while start >= following:
@@ -81,7 +81,7 @@ def learns(start: int, n_settled: int) -> bool:
 
 
 def blocks_to_sum(n_rows: int, n_settled: int) -> list[slice]:
-    """Return the blocks learned since the sum before the one at ``n_rows``."""
+    """Return the learned blocks that the sum at ``n_rows`` adds to the previous sum."""
     starts = range(last_sum(n_rows - 1, n_settled), n_rows, REDUCED)
     return [slice(s, s + REDUCED) for s in starts if learns(s, n_settled)]
 
@@ -89,7 +89,7 @@ def blocks_to_sum(n_rows: int, n_settled: int) -> list[slice]:
 def block_of(n_rows: int, n_condensed: int = NEVER) -> tuple[int, int]:
     """Return the first row and the end of the block that contains row ``n_rows``.
 
-    From row ``n_condensed`` on, a posterior replaces the factors.
+    From row ``n_condensed`` on, blocks are longer: a posterior replaces the factors.
     """
     if n_rows >= n_condensed:
         start = n_rows - (n_rows - n_condensed) % REDUCED
@@ -112,7 +112,7 @@ def last_refresh(n_rows: int) -> int:
 
 
 class Memory(NamedTuple):
-    """The rows that a factor holds.
+    """Settings that determine which rows a factor holds.
 
     Attributes
     ----------
@@ -134,7 +134,7 @@ class Memory(NamedTuple):
         return self.window is not None or self.restart is not None
 
     def check_width(self, scaling: str | None, n_features: int) -> None:
-        """Raise if there are too many features and too many rows to whiten.
+        """Raise if there are too many features and rows to whiten.
 
         Raises
         ------
@@ -147,14 +147,14 @@ class Memory(NamedTuple):
         if scaling in WHITENED and min(n_features, most) > MAX_VALUES:
             raise invalid(
                 "max_exact",
-                f"at most {MAX_VALUES} to whiten {n_features} features (also window "
-                "and twice restart)",
+                f"at most {MAX_VALUES} to whiten {n_features} features (and so must "
+                "window and 2 * restart)",
                 None if most == math.inf else most,
                 f"pass max_exact={MAX_VALUES}, or reduce the features first",
             )
 
     def first_known(self, n_rows: int) -> int:
-        """Return the first row still known after ``n_rows`` rows, a block's end.
+        """Return the first row still known after ``n_rows`` rows, at a block's end.
 
         A full window forgets its older half.
         """
@@ -168,12 +168,12 @@ class Memory(NamedTuple):
 
 
 def whole(n_rows: int) -> int:
-    """Return how many of the given rows (at least 8) are in whole blocks."""
+    """Return how many of ``n_rows`` rows (at least 8) are in whole blocks."""
     return block_of(n_rows)[0]
 
 
 class LaterRows:
-    """The rows of a stream from some row on, as a separate stream.
+    """The rows of a stream from a given row on, as a separate stream.
 
     Parameters
     ----------
@@ -206,7 +206,7 @@ class LaterRows:
 
 
 class RowScaler:
-    """Statistics of the rows of a stream, and scaling by these statistics.
+    """Scaler of a stream's rows, which uses statistics of earlier rows.
 
     Parameters
     ----------
@@ -224,18 +224,18 @@ class RowScaler:
         self._current = self._running.scaling() if self._running.varies else None
 
     def whiten(self, scaling: str, rows: Tensor, labels: Tensor) -> None:
-        """From now on, whiten with statistics of rows (n, d) and their labels."""
+        """Whiten from now on with statistics of rows (n, d) and their labels."""
         by = labels if scaling == WITHIN else None
         self._whitened[scaling] = whitening(rows, by)
 
     def scaled(self, rows: np.ndarray, scaling: str | None, device: object) -> Tensor:
-        """Scale raw rows (n, d) to float64.
+        """Scale raw rows (n, d), and return them as float64.
 
         "standard" rows are standardised, clipped and divided by the root of their
-        width. "centered-unit" and whitened rows are centred and divided by their
-        length. A constant is appended to all of these. They have unit length until
-        there are statistics of features that vary. "unit" rows are divided by their
-        length. None leaves rows unchanged.
+        width. "centered-unit" rows are centred and divided by their length. Whitened
+        rows are centred, whitened and divided by their length. In all these cases, a
+        constant is appended, and rows are only divided by their length until a feature
+        has varied. "unit" rows are divided by their length. None leaves rows unchanged.
         """
         x = torch.tensor(rows, dtype=torch.float64, device=device)  # type: ignore[arg-type]
         if scaling is None:

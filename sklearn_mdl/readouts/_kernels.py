@@ -28,7 +28,7 @@ from sklearn_mdl.readouts._kernel_outcomes import (
 from sklearn_mdl.readouts._kernel_rows import SCALINGS, WITHIN, Memory
 
 NAMES = {"arc-cosine", "rbf", "linear", "polynomial"}
-MOST_LAYERS = 100  # of an arc-cosine kernel; deeper ones make all rows alike
+MOST_LAYERS = 100  # with more layers, an arc-cosine kernel makes all rows alike
 
 
 @dataclass(eq=False, repr=False)
@@ -50,7 +50,7 @@ class KernelSettings(Readout):
     window: int | None = None
     restart: int | None = None
 
-    random_state = 0  # no random numbers
+    random_state = 0  # uses no random numbers
     takes_raw_rows = True  # scales rows itself, at fixed rows
 
     _parameter_constraints: ClassVar[Constraints] = {
@@ -76,7 +76,7 @@ class KernelSettings(Readout):
 
     @property
     def reads_labels(self) -> bool:
-        """True if the factor depends on labels and so cannot serve other labels."""
+        """True if the factor depends on labels, so other labels cannot share it."""
         return self.scaling == WITHIN
 
     @property
@@ -87,12 +87,12 @@ class KernelSettings(Readout):
             "rbf": self.width if self.gamma is None else f"gamma {self.gamma}",
             "polynomial": self.degree,
         }
-        own = settings.get(self.kernel, "") if isinstance(self.kernel, str) else ""
-        return f"{self.architecture} {own}, {self.scaling or 'raw'}"
+        value = settings.get(self.kernel, "") if isinstance(self.kernel, str) else ""
+        return f"{self.architecture} {value}, {self.scaling or 'raw'}"
 
     @property
     def pool_kind(self) -> str:
-        """Kernel and scaling (readouts that differ only in noise are switched)."""
+        """Kernel and scaling; readouts that differ only in noise are switched."""
         return self.computation
 
     @property
@@ -117,7 +117,7 @@ class KernelSettings(Readout):
 
 
 def factor_bytes(readout: Readout, n_rows: int) -> int:
-    """Return bytes of factors of ``n_rows`` rows; 0 for readouts without kernels."""
+    """Return the bytes of a factor of ``n_rows`` rows, or 0 for other readouts."""
     if not isinstance(readout, KernelSettings):
         return 0
     most = n_rows if readout.max_exact is None else 3 * readout.max_exact // 2
@@ -125,7 +125,7 @@ def factor_bytes(readout: Readout, n_rows: int) -> int:
 
 
 def by_memory(members: Members[KernelSettings]) -> dict[Memory, list[Member]]:
-    """Group readouts (by column) according to the rows that their factors keep."""
+    """Group (column, readout) pairs by the rows that their factors keep."""
     return grouped((readout.memory, readout.member(c)) for c, readout in members)
 
 
@@ -133,10 +133,10 @@ def by_memory(members: Members[KernelSettings]) -> dict[Memory, list[Member]]:
 class KernelReadout(KernelSettings, BaseReadout):
     r"""Calibrated kernel ridge regression on one-hot labels, refitted at every row.
 
-    A single Cholesky factor gives all refits. Let ``K`` be the kernel of the rows in
-    order, ``Y`` the one-hot labels minus ``1 / C``, and :math:`R R^T = K + \alpha I`.
-    The scores of row ``t`` given the rows before it are :math:`Y_t - R_{tt} (R^{-1}
-    Y)_t`. They are turned into probabilities by
+    A single Cholesky factor yields all refits. Let ``K`` be the kernel matrix of the
+    rows in order, ``Y`` the one-hot labels minus ``1 / C``, and :math:`R R^T = K +
+    \alpha I`. The scores of row ``t`` given the rows before it are :math:`Y_t - R_{tt}
+    (R^{-1} Y)_t`. The scores are turned into probabilities by
 
     .. math::
 
@@ -144,12 +144,12 @@ class KernelReadout(KernelSettings, BaseReadout):
             + a \log(n_c + 1/2) - \mathrm{const},
 
     where :math:`v_t = R_{tt}^2 / \alpha` is the variance, :math:`q_c = s_c + 1 / C` the
-    score as a probability, and :math:`n_c` the count of earlier labels. After each
-    label, ``(b, v, u, a)`` take one Newton step on the log-loss, except that ``v`` and
-    ``u`` stay fixed before label 64. Then ``p`` is mixed with the uniform distribution,
-    which gets a share of 1e-4. The readout uses neither random numbers nor minibatches.
-    But from row 4,096 on, it predicts 32 rows and then learns their labels together,
-    unless it forgets rows.
+    score as a probability, and :math:`n_c` the number of earlier labels of the class.
+    After each label, ``(b, v, u, a)`` take one Newton step on the log-loss, except that
+    ``v`` and ``u`` stay fixed before label 64. Then ``p`` is mixed with the uniform
+    distribution, which gets a share of 1e-4. The readout uses neither random numbers
+    nor minibatches. From row 4,096 on, however, it predicts 32 rows at a time and then
+    learns their labels together, unless it forgets rows.
 
     A switcher computes all of its kernel readouts together. Readouts with the same
     scaling share inner products and distances. If they also have the same kernel, they
@@ -158,10 +158,10 @@ class KernelReadout(KernelSettings, BaseReadout):
     Parameters
     ----------
     kernel : str or callable, default="arc-cosine"
-        "arc-cosine", "rbf", "linear" or "polynomial". "arc-cosine" is the kernel of
-        degree 1, which corresponds to a network of infinitely many rectified units. You
-        can also pass a kernel of ``sklearn.gaussian_process.kernels`` or any callable
-        of two arrays of rows. A readout with such a kernel cannot be written to a file.
+        "arc-cosine", "rbf", "linear" or "polynomial". "arc-cosine" is of degree 1 and
+        corresponds to a ReLU network of infinite width. You can also pass a kernel of
+        ``sklearn.gaussian_process.kernels`` or any callable that takes two arrays of
+        rows. A readout with such a kernel cannot be written to a file.
     alpha : float, default=0.03
         Variance of the noise, added to the diagonal of the kernel matrix.
     depth : int, default=1
@@ -169,34 +169,33 @@ class KernelReadout(KernelSettings, BaseReadout):
     width : float, default=1.0
         Width of "rbf", :math:`e^{-\|x - x'\|^2 / (\mathrm{width} \cdot m)}`, where
         ``m`` is the median squared distance between the rows before the last refresh of
-        the scaling. If most of these rows are equal, ``m`` is the median between
+        the scaling. If most of these rows are equal, ``m`` is the median over pairs of
         distinct rows.
     gamma : float, default=None
-        With "rbf", the factor of squared distances, which replaces `width`. With
-        "polynomial", the factor of inner products. None is 1.
+        Factor of squared distances in "rbf", and of inner products in "polynomial".
+        None uses `width` in "rbf", and 1 in "polynomial".
     degree, coef0 : float, default=3, 1.0
         Parameters of "polynomial", :math:`(\gamma x^T x' +
         \mathrm{coef0})^{\mathrm{degree}}`.
     scaling : str or None, default="standard"
-        Feature scaling, refreshed at rows 8, 16, 32 and so on with the earlier rows.
+        Feature scaling, recomputed at rows 8, 16, 32 and so on from all earlier rows.
         "standard" standardises rows with regularised standard deviations, clips them at
         6 deviations and divides them by :math:`\sqrt d`. "centered-unit" centres rows
         and divides them by their length. "whiten" centres rows, multiplies them by the
         inverse root of their shrunk covariance and divides them by their length.
-        "within-class" does the same with the covariance within classes, given the
-        labels known at that time. All of these append a constant 0.3 and divide the
-        kernel by its mean diagonal. Before row 8, and until a feature varies, rows have
-        unit length. "unit" divides rows by their length. None leaves rows and kernel
+        "within-class" does the same with the within-class covariance, given the labels
+        known at that time. All of these append a constant 0.3 and divide the kernel by
+        its mean diagonal. Before row 8, and until a feature varies, rows have unit
+        length. "unit" divides rows by their length. None leaves rows and kernel
         unchanged.
     max_exact : int, default=2048
         Number of rows after which kernels are approximated, rounded down to a multiple
-        of 32. None is unlimited. These rows then serve as landmarks, and statistics
-        such as the whitening covariance are no longer refreshed. After half as many
-        further rows, memory stops growing. From row ``8 * max_exact`` on, and not
-        before row 2,048, refits become rare. The readout is then only refitted whenever
-        the number of rows has grown by a sixteenth, or by 8,192. From row ``128 *
-        max_exact`` on, it only learns every second block of 128 rows, then every fourth
-        and so on.
+        of 32. These rows then serve as landmarks, and statistics such as the whitening
+        covariance are no longer refreshed. After half as many further rows, memory
+        stops growing. From row ``8 * max_exact`` on, but not before row 2,048, the
+        readout is refitted only when the number of rows has grown by a sixteenth, or by
+        8,192. From row ``128 * max_exact`` on, it learns only every second block of 128
+        rows, later only every fourth, and so on. None never approximates.
     batch_size : int, default=32
         Has no effect, since this readout learns row by row.
     device : str, default="auto"
@@ -204,8 +203,8 @@ class KernelReadout(KernelSettings, BaseReadout):
     window : int, default=None
         Largest number of recent rows in the factor, rounded down to a multiple of 64.
         Use it for streams that drift. Overrides `max_exact`. None keeps all rows. A
-        full window forgets its older half, including the statistics of these rows. It
-        then calibrates again on the newer half.
+        full window forgets its older half, including the statistics of these rows. The
+        readout then calibrates again on the newer half.
     restart : int, default=None
         The readout restarts at odd multiples of this number of rows, as if the stream
         began there. The number is rounded down to 8, 16 or a multiple of 32. Overrides
@@ -229,8 +228,8 @@ class KernelReadout(KernelSettings, BaseReadout):
     ------
     ValueError
         In ``fit`` and ``partial_fit``, if a callable does not return one number for
-        each pair of rows. If the callable raises or its matrix has no Cholesky factor,
-        you only get a warning. From that row on the readout predicts without features.
+        each pair of rows. If the callable raises, or if its matrix has no Cholesky
+        factor, you only get a warning, and the readout ignores features from then on.
     MemoryError
         If ``max_exact`` is None and the factor does not fit into memory.
 
@@ -265,7 +264,7 @@ class KernelReadout(KernelSettings, BaseReadout):
         Parameters
         ----------
         labels : array-like of shape (n_labellings, n_samples_seen_)
-            Classes of the fitted rows, in the same order.
+            Alternative classes of the fitted rows, in the order of these rows.
         X : array-like of shape (n_samples, n_features)
 
         Returns
@@ -286,16 +285,16 @@ class KernelReadout(KernelSettings, BaseReadout):
         rows, labels = self._validated(X, reset=False), np.asarray(labels)
         if labels.ndim != 2 or labels.shape[1] != self.n_samples_seen_:
             raise ValueError(
-                f"labels must have shape (n_labellings, {self.n_samples_seen_}), one "
-                f"for each row that was fitted, got {labels.shape}; pass "
+                f"labels must have shape (n_labellings, {self.n_samples_seen_}), with "
+                f"one label for each fitted row, got {labels.shape}; pass "
                 "np.stack(labellings)"
             )
-        coded = [np.unique(own, return_inverse=True) for own in labels]
+        coded = [np.unique(labelling, return_inverse=True) for labelling in labels]
         # Group labellings by their number of classes.
         alike = grouped((len(classes), i) for i, (classes, _) in enumerate(coded))
         outputs = [
-            Labellings(np.stack([coded[i][1] for i in some]), n_classes)
-            for n_classes, some in alike.items()
+            Labellings(np.stack([coded[i][1] for i in indices]), n_classes)
+            for n_classes, indices in alike.items()
         ]
         run, predicted = self._run, np.empty((len(labels), len(rows)), labels.dtype)
         with run.threads.arithmetic():
@@ -303,9 +302,9 @@ class KernelReadout(KernelSettings, BaseReadout):
                 [(0, self)], Context(self.n_features_in_, 1, 0, run.rows.device)
             )
             learner.attach(run.rows)
-            found = learner.predict_sets(outputs, rows)
-        for some, log_proba in zip(alike.values(), found, strict=True):
-            for i, places in zip(some, log_proba[:, 0].argmax(-1), strict=True):
+            log_probas = learner.predict_sets(outputs, rows)
+        for indices, log_proba in zip(alike.values(), log_probas, strict=True):
+            for i, places in zip(indices, log_proba[:, 0].argmax(-1), strict=True):
                 predicted[i] = coded[i][0][places]
         return predicted
 
@@ -315,8 +314,8 @@ class KernelReadout(KernelSettings, BaseReadout):
     ) -> list[KernelClassifierLearner]:
         """Make one learner for all readouts whose factors keep the same rows."""
         return [
-            KernelClassifierLearner(own, memory, context)
-            for memory, own in by_memory(members).items()
+            KernelClassifierLearner(alike, memory, context)
+            for memory, alike in by_memory(members).items()
         ]
 
     def uncalibrated_scores(self, X: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -345,21 +344,22 @@ class KernelReadout(KernelSettings, BaseReadout):
 class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
     r"""Gaussian process regression, refitted at every row.
 
-    As in :class:`~sklearn_mdl.KernelReadout`, a single Cholesky factor gives all refits
-    and their variances. Let :math:`R R^T = K + \alpha I` and :math:`E = R^{-1} Y`. The
-    prediction for row ``t`` is :math:`Y_t - R_{tt} E_t` with variance :math:`R_{tt}^2`,
-    including noise. With ``likelihood="gaussian"`` the codelength of a stream is minus
-    the log evidence of the process. With "student-t" the common scale of targets and
-    noise is unknown and has an inverse gamma prior with one degree of freedom.
-    Densities then have ``t + 1`` degrees of freedom and the scale of the errors so far.
+    As in :class:`~sklearn_mdl.KernelReadout`, a single Cholesky factor yields all
+    refits and their variances. Let :math:`R R^T = K + \alpha I` and :math:`E = R^{-1}
+    Y`. The prediction for row ``t`` has mean :math:`Y_t - R_{tt} E_t` and variance
+    :math:`R_{tt}^2`, which includes noise. With ``likelihood="gaussian"``, the
+    codelength of a stream is minus the log evidence of the process. With "student-t",
+    the common scale of targets and noise is unknown and has an inverse gamma prior with
+    one degree of freedom. Densities then have ``t + 1`` degrees of freedom and the
+    scale of the errors so far.
 
     Parameters
     ----------
     kernel : str or callable, default="arc-cosine"
-        "arc-cosine", "rbf", "linear" or "polynomial". "arc-cosine" is the kernel of
-        degree 1, which corresponds to a network of infinitely many rectified units. You
-        can also pass a kernel of ``sklearn.gaussian_process.kernels`` or any callable
-        of two arrays of rows. A readout with such a kernel cannot be written to a file.
+        "arc-cosine", "rbf", "linear" or "polynomial". "arc-cosine" is of degree 1 and
+        corresponds to a ReLU network of infinite width. You can also pass a kernel of
+        ``sklearn.gaussian_process.kernels`` or any callable that takes two arrays of
+        rows. A readout with such a kernel cannot be written to a file.
     alpha : float, default=0.03
         Variance of the noise, in units of the targets' prior variance.
     depth : int, default=1
@@ -367,16 +367,16 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
     width : float, default=1.0
         Width of "rbf", :math:`e^{-\|x - x'\|^2 / (\mathrm{width} \cdot m)}`, where
         ``m`` is the median squared distance between the rows before the last refresh of
-        the scaling. If most of these rows are equal, ``m`` is the median between
+        the scaling. If most of these rows are equal, ``m`` is the median over pairs of
         distinct rows.
     gamma : float, default=None
-        With "rbf", the factor of squared distances, which replaces `width`. With
-        "polynomial", the factor of inner products. None is 1.
+        Factor of squared distances in "rbf", and of inner products in "polynomial".
+        None uses `width` in "rbf", and 1 in "polynomial".
     degree, coef0 : float, default=3, 1.0
         Parameters of "polynomial", :math:`(\gamma x^T x' +
         \mathrm{coef0})^{\mathrm{degree}}`.
     scaling : str or None, default="standard"
-        Feature scaling, refreshed at rows 8, 16, 32 and so on with the earlier rows.
+        Feature scaling, recomputed at rows 8, 16, 32 and so on from all earlier rows.
         "standard" standardises rows with regularised standard deviations, clips them at
         6 deviations and divides them by :math:`\sqrt d`. "centered-unit" centres rows
         and divides them by their length. "whiten" centres rows, multiplies them by the
@@ -386,13 +386,12 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
         their length. None leaves rows and kernel unchanged.
     max_exact : int, default=2048
         Number of rows after which kernels are approximated, rounded down to a multiple
-        of 32. None is unlimited. These rows then serve as landmarks, and statistics
-        such as the whitening covariance are no longer refreshed. After half as many
-        further rows, memory stops growing. From row ``8 * max_exact`` on, and not
-        before row 2,048, refits become rare. The readout is then only refitted whenever
-        the number of rows has grown by a sixteenth, or by 8,192. From row ``128 *
-        max_exact`` on, it only learns every second block of 128 rows, then every fourth
-        and so on.
+        of 32. These rows then serve as landmarks, and statistics such as the whitening
+        covariance are no longer refreshed. After half as many further rows, memory
+        stops growing. From row ``8 * max_exact`` on, but not before row 2,048, the
+        readout is refitted only when the number of rows has grown by a sixteenth, or by
+        8,192. From row ``128 * max_exact`` on, it learns only every second block of 128
+        rows, later only every fourth, and so on. None never approximates.
     batch_size : int, default=32
         Has no effect, since this readout learns row by row.
     device : str, default="auto"
@@ -405,8 +404,7 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
     standardize_targets : bool, default=True
         Whether to standardise targets by the mean and standard deviation of earlier
         labels, with outliers winsorised. Both are refreshed at rows 8, 16, 32 and so
-        on. Otherwise, and before row 8, ``prior_location`` and ``prior_scale`` are
-        used.
+        on. If False, and before row 8, ``prior_location`` and ``prior_scale`` are used.
     prior_location, prior_scale : float, default=0.0, 1.0
         Location and scale in the units of the labels. Choose them without looking at
         the labels to be coded. A switcher overrides them.
@@ -428,8 +426,8 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
     ------
     ValueError
         In ``fit`` and ``partial_fit``, if a callable does not return one number for
-        each pair of rows. If the callable raises or its matrix has no Cholesky factor,
-        you only get a warning. From that row on the readout predicts without features.
+        each pair of rows. If the callable raises, or if its matrix has no Cholesky
+        factor, you only get a warning, and the readout ignores features from then on.
 
     References
     ----------
@@ -464,13 +462,13 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
     def learners_of(
         cls, members: Members[Self], context: Context
     ) -> list[KernelRegressorLearner]:
-        """Make one learner for readouts with the same units and the same memory."""
+        """Make one learner for all readouts with the same units and the same memory."""
         has_tails = {c: readout.likelihood == "student-t" for c, readout in members}
         alike = grouped((readout.units, (c, readout)) for c, readout in members)
         return [
             KernelRegressorLearner(own, memory, units, has_tails, context)
-            for units, some in alike.items()
-            for memory, own in by_memory(some).items()
+            for units, pairs in alike.items()
+            for memory, own in by_memory(pairs).items()
         ]
 
     @property

@@ -61,14 +61,14 @@ UPDATES_PER_EXAMPLE = 150_000_000
 MAX_WHITENED_BY_DEFAULT = 1024
 BOTH = ["standard", "whiten"]
 KERNEL_PARTS: dict[str, list[dict[str, Any]]] = {
-    # For comparing encoders with few labels, chosen on three datasets of ``python -m
-    # benchmarks choice``.
+    # Kernels to compare encoders with few labels, chosen on three datasets of ``python
+    # -m benchmarks choice``.
     "linear": [
         {"kernel": "linear", "scaling": "standard"},
         {"kernel": "linear", "scaling": "centered-unit"},
     ],
-    # With at least two noises each, chosen by measurement on two orders of digits and
-    # seven cells of deep features.
+    # Kernels with at least two noises each, chosen by measurement on two orders of
+    # digits and seven sets of deep features.
     "kernels": [
         {"scaling": "unit"},
         {"scaling": "centered-unit"},
@@ -77,8 +77,9 @@ KERNEL_PARTS: dict[str, list[dict[str, Any]]] = {
         {"kernel": "rbf", "width": 0.3, "scaling": "standard"},
         {"kernel": "rbf", "width": 1.0, "scaling": "standard"},
     ],
-    # For lists with discriminants and class means, which use covariances. These and the
-    # networks were chosen on digits and cells of Caltech 101, GTSRB and pneumonia.
+    # Kernels to combine with discriminants and class means, which use covariances. They
+    # were chosen like the networks, on digits and on deep features of Caltech 101,
+    # GTSRB and pneumonia.
     "few kernels": [
         {"kernel": "rbf", "width": 0.3, "scaling": "unit"},
         {"kernel": "rbf", "scaling": "unit"},
@@ -90,8 +91,8 @@ KERNEL_PARTS: dict[str, list[dict[str, Any]]] = {
     ],
     "straight": [{"kernel": "linear"}],
 }
-# Networks of the default lists; more networks gain nothing up to 2,000 rows. Kernels
-# have no scale that depends on features, and no density with heavy tails.
+# Networks of the default lists; more networks gain nothing up to 2,000 rows. Regressors
+# add what kernels do not have: scales that depend on features, and heavy tails.
 FEW_NETS: dict[type, list[dict[str, object]]] = {
     MLPReadout: [
         {"lr": 3e-3, "label_smoothing": 0.03, "weight_decay": 3.0},
@@ -122,10 +123,10 @@ REAL_PARTS = {
     None: ("few nets", "kernels", "straight"),
     "drift": ("nets", "kernels", "forgetful", "labels"),
 }
-# How the kernels of the list "drift" forget. A full window forgets half of its rows. So
-# from 64 to 2,048 rows after a change, one window holds at least a quarter of the rows
-# since the change and no earlier rows. One of the restarted readouts begins within 16
-# rows of the change.
+# Ways in which kernels of the list "drift" forget. A full window forgets half its rows.
+# So from 64 to 2,048 rows after a change, one window holds at least a quarter of the
+# rows since the change, and no earlier rows. One of the restarted readouts restarts
+# within 16 rows of the change.
 FORGETFUL: list[dict[str, Any]] = [
     *({"window": window} for window in (64, 128, 256, 512, 1024)),
     *({"restart": period} for period in (16, 32, 64, 128, 256, 512)),
@@ -133,14 +134,14 @@ FORGETFUL: list[dict[str, Any]] = [
 
 
 class Kinds(NamedTuple):
-    """Readouts for one kind of labels, and their settings in lists.
+    """Classes of readouts for one kind of labels, and their settings in lists.
 
     Attributes
     ----------
     nets, kernels, labels : type
         MLPs, kernels, and readouts that ignore features.
     alphas : tuple of float
-        Noises of each kernel.
+        Noise variances of each kernel.
     strategies : tuple of str
         Strategies of readouts that ignore features.
     """
@@ -181,7 +182,7 @@ def _listed(
 ) -> DefaultGrid:
     readouts = DefaultGrid()
     if "nets" in parts:
-        grid = [{**own, "scaling": BOTH} for own in DEFAULTS[kinds.nets]]
+        grid = [{**entry, "scaling": BOTH} for entry in DEFAULTS[kinds.nets]]
         readouts += _nets(grid, kinds.nets, n_features, n_outputs)
     if "few nets" in parts:
         readouts += _nets(FEW_NETS[kinds.nets], kinds.nets, n_features, n_outputs)
@@ -207,9 +208,9 @@ def _kernels(
 ) -> list[BaseEstimator]:
     return [
         readout
-        for own in kernels
+        for entry in kernels
         for readout in build_grid(
-            kinds.kernels, {"alpha": list(kinds.alphas), **own, **memory}
+            kinds.kernels, {"alpha": list(kinds.alphas), **entry, **memory}
         )
     ]
 
@@ -218,16 +219,16 @@ def default_readouts(n_features: int, n_classes: int) -> list[BaseEstimator]:
     """Return the default grid for features of width ``d`` and ``C`` classes.
 
     The grid consists of the list "closed-form" (kernels, discriminants, class means and
-    class frequencies) and a few networks. These are linear readouts and MLPs with one
-    hidden layer, on standardised features, with and without averaged weights. All were
-    chosen by measurement on digits and on deep features
+    class frequencies) and a few networks. The networks are linear readouts and MLPs
+    with one hidden layer, on standardised features, with and without averaged weights.
+    All readouts were chosen by measurement on digits and on deep features
     (``python -m benchmarks lists``).
 
     To limit the cost of an example, the number of replay streams is the largest of 30,
-    10 and 3 for which ``(streams + 1) * parameters`` is at most 1.5e8. From 1,000 rows
-    on it decreases, down to 3. The grid depends only on ``d`` and ``C``. The length of
-    a stream is not known in advance, and results must not depend on how the stream is
-    divided into calls.
+    10 and 3 for which ``(streams + 1) * parameters`` is at most 1.5e8. From row 1,000
+    on, this number decreases to 3. The grid depends only on ``d`` and ``C``: the length
+    of a stream is not known in advance, and results must not depend on how the stream
+    is divided into calls.
 
     Parameters
     ----------
@@ -251,10 +252,10 @@ def default_regressors(n_features: int) -> list[BaseEstimator]:
     """Return the default grid of regressors for features of width ``d``.
 
     The grid consists of kernels, MLPs with Gaussian densities whose scale depends on
-    the features, and linear regressors with Student-t densities. There are networks on
-    standardised and on whitened features (up to 1,024 features), with and without
-    averaged weights. All were chosen by measurement (``python -m benchmarks regression
-    lists``). The number of replay streams follows the rule of
+    the features, and linear regressors with Student-t densities. The networks use
+    standardised features and, up to 1,024 features, whitened features, with and without
+    averaged weights. All readouts were chosen by measurement (``python -m benchmarks
+    regression lists``). The number of replay streams follows the rule of
     :func:`~sklearn_mdl.readouts.default_readouts`.
 
     Parameters
@@ -280,10 +281,10 @@ def default_regressors(n_features: int) -> list[BaseEstimator]:
 def _nets(
     grid: list[dict[str, object]], kind: type, n_features: int, n_outputs: int
 ) -> list[BaseEstimator]:
-    """Return networks of some settings, with and without averaged weights."""
+    """Return networks with the given settings, with and without averaged weights."""
     nets = []
-    for own in grid:
-        settings = dict(own)
+    for entry in grid:
+        settings = dict(entry)
         scalings = settings.pop("scaling", ["standard"])
         if n_features > MAX_WHITENED_BY_DEFAULT:
             scalings = ["standard"]
@@ -310,15 +311,15 @@ GROWTH = 1.2  # factor by which the number of rows grows between two fits
 def _others(n_features: int) -> list[Any]:
     """Return the neighbours and refitted classifiers that the list "mixed" adds.
 
-    These are four kinds of 30 nearest neighbours (on standardised and raw features, and
-    by the angle between standardised and between whitened features), a linear
-    discriminant analysis with shrunk covariances and a logistic regression. The last
-    two are refitted whenever their number of rows has grown by a fifth. All were chosen
-    by measurement on digits and on deep features (``python -m benchmarks codelength``).
+    Four readouts use 30 nearest neighbours: by distance on standardised and on raw
+    features, and by angle on standardised and on whitened features. A linear
+    discriminant analysis with shrunk covariances and a logistic regression are refitted
+    whenever the number of rows has grown by a fifth. All were chosen by measurement on
+    digits and on deep features (``python -m benchmarks codelength``).
 
-    With more than 1,024 features there is no whitening, as in the default grid, and no
-    discriminant analysis, since the cost of both grows with the third power of the
-    number of features.
+    With more than 1,024 features, the list has neither whitening (as in the default
+    grid) nor discriminant analysis, since the cost of both is cubic in the number of
+    features.
     """
     from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
     from sklearn.linear_model import LogisticRegression

@@ -18,14 +18,14 @@ from sklearn_mdl.readouts._base import COUNT, POSITIVE, BaseReadout, last_restar
 from sklearn_mdl.readouts._build import Context, Members, grouped
 
 BLOCK = 2048  # rows whose distances are computed together
-KEPT_BYTES = {"cpu": 2**29, "cuda": 2**33}  # of scaled rows in memory
-PLACE_BITS = 32  # bits of a key; higher bits hold the distance
+KEPT_BYTES = {"cpu": 2**29, "cuda": 2**33}  # most bytes of scaled rows in memory
+PLACE_BITS = 32  # low bits of a key, for the position; high bits hold the distance
 
 Block = tuple[Tensor, Tensor]  # rows (n, d) and their squared norms (n,)
 
 
 class SeenRows:
-    """The rows of a run as points for distances.
+    """The rows of a run as points between which distances are computed.
 
     Rows are read block by block from the run's store, in the current scaling. Full
     blocks are kept until the scaling changes, up to ``KEPT_BYTES``. Other blocks are
@@ -54,21 +54,21 @@ class SeenRows:
         return {**self.__dict__, "_blocks": {}, "_origin": None}
 
     def forget(self) -> None:
-        """Drop all kept rows after a change of scaling, so they are read again."""
+        """Drop all kept rows, since they must be read again in a new scaling."""
         self._blocks: dict[int, Block] = {}
         self._origin: Tensor | None = None
 
     def nearest(
         self, x: Tensor, rows: tuple[int, int], n_neighbors: int
     ) -> tuple[Tensor, Tensor]:
-        """Find the nearest of some rows.
+        """Find the nearest rows in a range.
 
         Parameters
         ----------
         x : Tensor of shape (B, d)
             Scaled rows.
         rows : (int, int)
-            The first row to compare, and the row after the last one.
+            The first row to compare, and the row after the last row to compare.
         n_neighbors : int
 
         Returns
@@ -77,8 +77,8 @@ class SeenRows:
             Squared Euclidean distances, nearest first. With the metric "cosine", rows
             are first divided by their norms, which gives twice the cosine distance.
         places : Tensor of shape (B, k)
-            Positions of the rows. The earlier of two equally near rows comes first.
-            ``k`` is the smaller of ``n_neighbors`` and the number of rows.
+            Positions of these rows. The earlier of two equally near rows comes first.
+            ``k`` is the smaller of ``n_neighbors`` and the number of rows compared.
         """
         (first, last), (query, norms) = rows, self._as_points(x)
         best = torch.empty((len(x), 0), dtype=torch.int64, device=x.device)
@@ -88,8 +88,8 @@ class SeenRows:
             if start < first:
                 points, squares = points[first - start :], squares[first - start :]
                 offset = first
-            found = torch.addmm(squares, query, points.T, alpha=-2)
-            best = torch.cat([best, _keys(found + norms[:, None], offset)], 1)
+            shifted = torch.addmm(squares, query, points.T, alpha=-2)
+            best = torch.cat([best, _keys(shifted + norms[:, None], offset)], 1)
             k = min(n_neighbors, best.shape[1])
             best = best.topk(k, largest=False, sorted=True).values
         distances = (best >> PLACE_BITS).to(torch.int32).view(torch.float32)
@@ -111,7 +111,7 @@ class SeenRows:
         return raw if self.rows.running[self.view] is None else torch.zeros_like(raw)
 
     def _as_points(self, x: Tensor) -> Block:
-        """Centre or normalise rows (n, d), and square their norms."""
+        """Return centred or normalised rows (n, d), and their squared norms."""
         if self.metric == "cosine":
             points = torch.nn.functional.normalize(x, dim=1)
         else:
@@ -119,11 +119,11 @@ class SeenRows:
         return points, points.square().sum(1)
 
     def _first(self) -> Tensor:
-        """Return the first row, which is the origin of all rows.
+        """Return the first row, which is the origin of the coordinates.
 
-        Without it, the large squares of features far from zero would swamp their
-        distances. With this origin, differences between whole numbers remain whole, and
-        equal distances remain equal.
+        Otherwise, the large squares of features far from zero would swamp distances.
+        With this origin, differences between whole numbers remain whole, and equal
+        distances remain equal.
         """
         if self._origin is None:
             self._origin = self._scaled(0, 1)
@@ -132,8 +132,7 @@ class SeenRows:
 
 def _keys(distances: Tensor, start: int) -> Tensor:
     """Return sort keys (B, n), by distance and then by position."""
-    # Non-negative floats sort like their bits. Adding zero turns negative zero into
-    # zero.
+    # Non-negative floats sort like their bits. Adding zero turns -0.0 into 0.0.
     bits = distances.clamp_min(0).add(0.0).view(torch.int32).long()
     places = torch.arange(start, start + bits.shape[1], device=bits.device)
     return (bits << PLACE_BITS) | places
@@ -154,14 +153,14 @@ class NeighborSettings(NamedTuple):
 
 
 class Points(NamedTuple):
-    """Which rows are compared, and how.
+    """Settings that determine which rows are compared, and how.
 
     Attributes
     ----------
     metric : {"euclidean", "cosine"}
     scaling : {"standard", "whiten"} or None
     window : int or None
-        Number of most recent rows to compare. None compares all.
+        Number of most recent rows to compare. None compares all rows.
     restart : int or None
         If given, only rows after the last odd multiple of this number are compared.
     """
@@ -172,7 +171,7 @@ class Points(NamedTuple):
     restart: int | None = None
 
     def rows(self, n_learned: int) -> tuple[int, int]:
-        """Return the first row to compare, and the row after the last."""
+        """Return the first row to compare, and the row after the last one."""
         first = 0 if self.window is None else max(0, n_learned - self.window)
         if self.restart is not None:
             first = max(first, last_restart(n_learned, self.restart))
@@ -180,7 +179,7 @@ class Points(NamedTuple):
 
 
 class NeighborsLearner(Learner):
-    """Learner of readouts that use the same distances, with their own settings.
+    """Learner of readouts that share distances, each with its own settings.
 
     Parameters
     ----------
@@ -255,7 +254,7 @@ class NeighborsLearner(Learner):
         self.n_learned += len(y)
 
     def calibrate(self, x: Tensor, y: Tensor) -> None:
-        """Take one step on logit scales and bandwidths with the loss of new rows."""
+        """Update logit scales and bandwidths by one step on the loss of new rows."""
         calibrated = any(member.calibration for member in self.members)
         if not (calibrated and self._knows_any):
             return
@@ -273,11 +272,11 @@ class NeighborsLearner(Learner):
         """Differentiate the mean loss with respect to ``b`` and the log bandwidth."""
         ballot = self._vote(index, excess, votes)
         onehot = (y[:, None] == self.classes).double()
-        error = ballot.log_proba.exp() - onehot  # (n, C), of logit_scale times logits
+        error = ballot.log_proba.exp() - onehot  # (n, C), by logit_scale times logits
         by_scale = (error * ballot.logits).sum(1).mean()
         mean = (ballot.weights * ballot.scaled).sum(1, keepdim=True)
-        change = ballot.weights * (ballot.scaled - mean)  # of the weights, (n, k)
-        moved = torch.bmm(change[:, None], votes)[:, 0]  # of the shares, (n, C)
+        change = ballot.weights * (ballot.scaled - mean)  # slope of weights, (n, k)
+        moved = torch.bmm(change[:, None], votes)[:, 0]  # slope of shares, (n, C)
         by_width = (error * moved / ballot.smoothed).sum(1).mean()
         return [float(by_scale) * ballot.slope, ballot.logit_scale * float(by_width)]
 
@@ -300,18 +299,18 @@ class NeighborsLearner(Learner):
     def state_dict(self) -> dict[int, dict[str, Tensor]]:
         """Return the state under the first column, without rows and labels."""
         n_learned = torch.tensor(self.n_learned)
-        own = {"n_learned": n_learned, **self.calibration.state_dict()}
-        return {self.columns[0]: own}
+        state = {"n_learned": n_learned, **self.calibration.state_dict()}
+        return {self.columns[0]: state}
 
     def load_state_dict(self, learned: Learned) -> None:
-        """Load the state of a learner of the same readouts."""
-        own = learned[self.columns[0]]
-        self.n_learned = int(own["n_learned"])
-        self.calibration.load_state_dict(own)
+        """Load the state of a learner with the same readouts."""
+        state = learned[self.columns[0]]
+        self.n_learned = int(state["n_learned"])
+        self.calibration.load_state_dict(state)
 
 
 class _VoteTerms(NamedTuple):
-    """A prediction with the numbers needed for its derivatives."""
+    """A prediction, with the numbers that its derivatives need."""
 
     logit_scale: float
     slope: float
@@ -326,10 +325,10 @@ class _VoteTerms(NamedTuple):
 class KNeighborsReadout(BaseReadout):
     r"""Nearest neighbours among the rows learned so far, weighted by distance.
 
-    Distances are exact, and use the current scaling. They are computed to all rows
-    learned so far, or to the last `window` of them. Let :math:`e_i` be the excess of
-    the squared distance of the ``i``-th nearest row over that of the nearest row, in
-    units of the mean squared distance of all ``n_neighbors``. Then
+    Distances are exact and use the current scaling. They are computed to all rows
+    learned so far, or to the last `window` rows. Let :math:`d_i` be the squared
+    distance to the ``i``-th nearest row, and :math:`e_i = (d_i - d_1) / \bar d`, where
+    :math:`\bar d` is the mean over the ``n_neighbors`` nearest rows. Then
 
     .. math::
 
@@ -337,30 +336,30 @@ class KNeighborsReadout(BaseReadout):
         w_i \propto e^{-e_i / h}, \qquad \sum_i w_i = 1.
 
     The bandwidth ``h`` and the scale :math:`\beta` are learned by forward calibration.
-    Smoothing ``s`` gives every label a positive probability. All readouts of a switcher
-    with the same metric and scaling share their distances. Time is quadratic in the
-    number of rows. The rows need not fit into memory.
+    Smoothing ``s`` gives every label a positive probability. Readouts of a switcher
+    share distances if they have the same metric, scaling, `window` and `restart`. Time
+    is quadratic in the number of rows. The rows need not fit into memory.
 
     Parameters
     ----------
     n_neighbors : int, default=30
-        Number ``k`` of rows that vote. If there are fewer rows, all vote. Of two
-        equally near rows, the earlier comes first.
+        Number of rows that vote. If there are fewer rows, all rows vote. Of two equally
+        near rows, the earlier one comes first.
     metric : {"euclidean", "cosine"}, default="euclidean"
         Metric of the distances. "cosine" first divides scaled rows by their norms.
     bandwidth : float, default=0.1
-        ``h`` before calibration.
+        Initial bandwidth ``h``, which calibration changes.
     smoothing : float, default=0.01
-        ``s``, added to each class's share of the votes.
+        Smoothing ``s``, which is added to each class's share of the votes.
     calibration : bool, default=True
         Whether to update ``log h`` and ``b``, with :math:`\beta = \log(1 + e^b)`, by
-        one AdamW step on each minibatch before its rows may vote. Otherwise
-        :math:`\beta = 1`.
+        one AdamW step on each minibatch before its rows may vote. If False,
+        :math:`\beta = 1` and ``h`` is fixed.
     scaling : {"standard", "whiten"} or None, default="standard"
         Feature scaling, learned from full minibatches already scored: regularised
         standardisation, or symmetric whitening with a shrunk covariance.
     window : int, default=None
-        Number of most recent rows that may vote. None allows all.
+        Number of most recent rows that may vote. With None, all rows may vote.
     restart : int, default=None
         If given, only rows after the last odd multiple of this number vote. Scaling and
         calibration do not restart.
@@ -412,7 +411,7 @@ class KNeighborsReadout(BaseReadout):
     device: str = "auto"
 
     architecture = "neighbors"
-    random_state = 0  # no random numbers
+    random_state = 0  # uses no random numbers
 
     _parameter_constraints: ClassVar[Constraints] = {
         **BaseReadout._parameter_constraints,

@@ -58,28 +58,28 @@ class NetReadout(Readout):
 
     _parameter_constraints: ClassVar[Constraints] = {
         **Readout._parameter_constraints,
-        "hidden_layer_sizes": ["array-like", COUNT],  # of MLPs
+        "hidden_layer_sizes": ["array-like", COUNT],  # only in MLPs
     }
 
     @property
     def hidden_layer_sizes(self) -> int | Sequence[int]:
-        """Widths of the hidden layers (empty for a linear readout)."""
+        """Widths of the hidden layers; empty for a linear readout."""
         return ()
 
     @property
     def architecture(self) -> str:
-        """Short name of the shape: "linear", "mlp 2x256", "mlp 256-64"."""
+        """Short name of the network: "linear", "mlp 2x256", "mlp 256-64"."""
         return architecture_of(self.hidden_layer_sizes)
 
     @property
     def pool_kind(self) -> str:
-        """Kind of the readout (readouts with averaged weights are a separate kind)."""
+        """Kind of the readout; readouts with averaged weights are a separate kind."""
         averaged = ", averaged" if self.ema_step_size < 1 else ""
         return super().pool_kind + averaged
 
     @classmethod
     def learners_of(cls, members: Members[Any], context: Context) -> list[NetStack]:
-        """Make stacks of all networks, ordered from the most to the least expensive."""
+        """Make stacks of all networks, sorted from the most to the least expensive."""
         stacked = [
             (_shape(readout, context.precision), _member(readout, column, context.seed))
             for column, readout in members
@@ -107,7 +107,7 @@ def _member(readout: NetReadout, column: int, seed: int) -> Member:
 
 
 def shared_work(readout: Readout, seed: int) -> Hashable:
-    """Name the computation of a readout, which readouts with equal names share.
+    """Return a key for a readout's computation; readouts with equal keys share it.
 
     Networks that differ only in averaging share one training, and kernels that differ
     only in noise share one kernel matrix.
@@ -118,7 +118,7 @@ def shared_work(readout: Readout, seed: int) -> Hashable:
 
 
 def state_bytes(readout: Readout, n_features: int, n_outputs: int) -> int:
-    """Return bytes of weights, gradients, moments and averages; 0 for non-networks."""
+    """Return the bytes of a network's weights and training state; 0 for others."""
     if not isinstance(readout, NetReadout):
         return 0
     widths = (n_features, *hidden_widths(readout.hidden_layer_sizes), n_outputs)
@@ -146,15 +146,16 @@ class LinearReadout(_Readout):
     lr : float, default=0.003
         Learning rate of AdamW.
     n_replay_streams : int or (int, int), default=10
-        Number of replay streams. Each new minibatch is followed by one step on each. A
-        pair ``(first, least)`` uses ``first`` streams for the first 1,000 rows. After
-        ``n`` rows it uses ``first * sqrt(1000 / n)`` streams, but at least ``least``.
+        Number of replay streams. After each new minibatch, the readout takes one step
+        on each stream. A pair ``(first, least)`` uses ``first`` streams for the first
+        1,000 rows. After ``n`` rows, it uses ``first * sqrt(1000 / n)`` streams, but at
+        least ``least``.
     beta1, beta2 : float, default=0.9, 0.999
-        Decay of AdamW's moments.
+        Decay rates of AdamW's moments.
     weight_decay : float, default=0.0
         AdamW's decoupled weight decay.
     eps : float, default=1e-8
-        Added to the square root of AdamW's second moment.
+        Term added to the square root of AdamW's second moment.
     ema_step_size : float, default=1.0
         Predict with averaged weights: ``average <- (1 - step) average + step weights``
         after every optimiser step. With 1 there is no averaging.
@@ -169,14 +170,14 @@ class LinearReadout(_Readout):
         standardisation, or symmetric whitening with a shrunk covariance.
     recency : float, default=1.0
         After ``t`` minibatches, a replay stream returns to the first minibatch with
-        probability ``recency / t``. 1 is uniform replay.
+        probability ``recency / t``. With 1, replay is uniform.
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     first_batch_size : int or None, default=None
-        Number of rows in the first minibatches of a stream. Minibatches double after 32
-        times as many rows. They double again each time the number of rows has doubled,
-        until they reach `batch_size`. None is `batch_size` from the start, as in the
-        paper. A switcher overrides this.
+        Size of a stream's first minibatches. The size doubles after 32 times as many
+        rows. It doubles again whenever the number of rows has doubled, until it reaches
+        `batch_size`. None uses `batch_size` from the start, as in the paper. A switcher
+        overrides this.
     device : str, default="auto"
         Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
@@ -226,15 +227,16 @@ class MLPReadout(_Readout):
     lr : float, default=0.003
         Learning rate of AdamW.
     n_replay_streams : int or (int, int), default=10
-        Number of replay streams. Each new minibatch is followed by one step on each. A
-        pair ``(first, least)`` uses ``first`` streams for the first 1,000 rows. After
-        ``n`` rows it uses ``first * sqrt(1000 / n)`` streams, but at least ``least``.
+        Number of replay streams. After each new minibatch, the readout takes one step
+        on each stream. A pair ``(first, least)`` uses ``first`` streams for the first
+        1,000 rows. After ``n`` rows, it uses ``first * sqrt(1000 / n)`` streams, but at
+        least ``least``.
     beta1, beta2 : float, default=0.9, 0.999
-        Decay of AdamW's moments.
+        Decay rates of AdamW's moments.
     weight_decay : float, default=0.0
         AdamW's decoupled weight decay.
     eps : float, default=1e-8
-        Added to the square root of AdamW's second moment.
+        Term added to the square root of AdamW's second moment.
     ema_step_size : float, default=1.0
         Predict with averaged weights: ``average <- (1 - step) average + step weights``
         after every optimiser step. With 1 there is no averaging.
@@ -249,14 +251,14 @@ class MLPReadout(_Readout):
         standardisation, or symmetric whitening with a shrunk covariance.
     recency : float, default=1.0
         After ``t`` minibatches, a replay stream returns to the first minibatch with
-        probability ``recency / t``. 1 is uniform replay.
+        probability ``recency / t``. With 1, replay is uniform.
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     first_batch_size : int or None, default=None
-        Number of rows in the first minibatches of a stream. Minibatches double after 32
-        times as many rows. They double again each time the number of rows has doubled,
-        until they reach `batch_size`. None is `batch_size` from the start, as in the
-        paper. A switcher overrides this.
+        Size of a stream's first minibatches. The size doubles after 32 times as many
+        rows. It doubles again whenever the number of rows has doubled, until it reaches
+        `batch_size`. None uses `batch_size` from the start, as in the paper. A switcher
+        overrides this.
     device : str, default="auto"
         Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
@@ -305,7 +307,7 @@ class _RegressorReadout(NetReadout, OnlineRegressor):
 
     @property
     def tails(self) -> float:
-        """Degrees of freedom of the density (infinite for a Gaussian)."""
+        """Degrees of freedom of the density; infinite for a Gaussian."""
         gaussian = self.likelihood == "gaussian"
         return math.inf if gaussian else float(self.degrees_of_freedom)
 
@@ -315,23 +317,24 @@ class LinearReadoutRegressor(_RegressorReadout):
     """Linear readout with a Gaussian or Student-t density, learned online with replay.
 
     Use it as a regressor by itself or as a readout of
-    :class:`~sklearn_mdl.MDLReadoutSwitcherRegressor`. Labels are standardised by
-    earlier minibatches, but codelengths refer to the original units.
+    :class:`~sklearn_mdl.MDLReadoutSwitcherRegressor`. Labels are standardised with
+    statistics of earlier minibatches, but codelengths refer to the original units.
 
     Parameters
     ----------
     lr : float, default=0.01
         Learning rate of AdamW.
     n_replay_streams : int or (int, int), default=10
-        Number of replay streams. Each new minibatch is followed by one step on each. A
-        pair ``(first, least)`` uses ``first`` streams for the first 1,000 rows. After
-        ``n`` rows it uses ``first * sqrt(1000 / n)`` streams, but at least ``least``.
+        Number of replay streams. After each new minibatch, the readout takes one step
+        on each stream. A pair ``(first, least)`` uses ``first`` streams for the first
+        1,000 rows. After ``n`` rows, it uses ``first * sqrt(1000 / n)`` streams, but at
+        least ``least``.
     beta1, beta2 : float, default=0.9, 0.999
-        Decay of AdamW's moments.
+        Decay rates of AdamW's moments.
     weight_decay : float, default=0.0
         AdamW's decoupled weight decay.
     eps : float, default=1e-8
-        Added to the square root of AdamW's second moment.
+        Term added to the square root of AdamW's second moment.
     ema_step_size : float, default=1.0
         Predict with averaged weights: ``average <- (1 - step) average + step weights``
         after every optimiser step. With 1 there is no averaging.
@@ -344,14 +347,14 @@ class LinearReadoutRegressor(_RegressorReadout):
         Feature scaling, learned from full minibatches already scored.
     recency : float, default=1.0
         After ``t`` minibatches, a replay stream returns to the first minibatch with
-        probability ``recency / t``. 1 is uniform replay.
+        probability ``recency / t``. With 1, replay is uniform.
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     first_batch_size : int or None, default=None
-        Number of rows in the first minibatches of a stream. Minibatches double after 32
-        times as many rows. They double again each time the number of rows has doubled,
-        until they reach `batch_size`. None is `batch_size` from the start, as in the
-        paper. A switcher overrides this.
+        Size of a stream's first minibatches. The size doubles after 32 times as many
+        rows. It doubles again whenever the number of rows has doubled, until it reaches
+        `batch_size`. None uses `batch_size` from the start, as in the paper. A switcher
+        overrides this.
     device : str, default="auto"
         Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
@@ -363,7 +366,7 @@ class LinearReadoutRegressor(_RegressorReadout):
     degrees_of_freedom : float, default=4.0
         Degrees of freedom of the Student-t, at most 1e6.
     heteroscedastic : bool, default=True
-        Whether the scale depends on the features. If not, all rows share one scale.
+        Whether the scale depends on the features. If False, all rows share one scale.
     prior_location, prior_scale : float, default=0.0, 1.0
         Location and scale, in the units of the labels, of the fixed Student-t with one
         degree of freedom that predicts the first minibatch. A switcher overrides them.
@@ -403,8 +406,8 @@ class MLPReadoutRegressor(_RegressorReadout):
     """Multilayer perceptron with a Gaussian or Student-t density, learned online.
 
     Use it as a regressor by itself or as a readout of
-    :class:`~sklearn_mdl.MDLReadoutSwitcherRegressor`. Labels are standardised by
-    earlier minibatches, but codelengths refer to the original units.
+    :class:`~sklearn_mdl.MDLReadoutSwitcherRegressor`. Labels are standardised with
+    statistics of earlier minibatches, but codelengths refer to the original units.
 
     Parameters
     ----------
@@ -413,15 +416,16 @@ class MLPReadoutRegressor(_RegressorReadout):
     lr : float, default=0.003
         Learning rate of AdamW.
     n_replay_streams : int or (int, int), default=10
-        Number of replay streams. Each new minibatch is followed by one step on each. A
-        pair ``(first, least)`` uses ``first`` streams for the first 1,000 rows. After
-        ``n`` rows it uses ``first * sqrt(1000 / n)`` streams, but at least ``least``.
+        Number of replay streams. After each new minibatch, the readout takes one step
+        on each stream. A pair ``(first, least)`` uses ``first`` streams for the first
+        1,000 rows. After ``n`` rows, it uses ``first * sqrt(1000 / n)`` streams, but at
+        least ``least``.
     beta1, beta2 : float, default=0.9, 0.999
-        Decay of AdamW's moments.
+        Decay rates of AdamW's moments.
     weight_decay : float, default=0.0
         AdamW's decoupled weight decay.
     eps : float, default=1e-8
-        Added to the square root of AdamW's second moment.
+        Term added to the square root of AdamW's second moment.
     ema_step_size : float, default=1.0
         Predict with averaged weights: ``average <- (1 - step) average + step weights``
         after every optimiser step. With 1 there is no averaging.
@@ -434,14 +438,14 @@ class MLPReadoutRegressor(_RegressorReadout):
         Feature scaling, learned from full minibatches already scored.
     recency : float, default=1.0
         After ``t`` minibatches, a replay stream returns to the first minibatch with
-        probability ``recency / t``. 1 is uniform replay.
+        probability ``recency / t``. With 1, replay is uniform.
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     first_batch_size : int or None, default=None
-        Number of rows in the first minibatches of a stream. Minibatches double after 32
-        times as many rows. They double again each time the number of rows has doubled,
-        until they reach `batch_size`. None is `batch_size` from the start, as in the
-        paper. A switcher overrides this.
+        Size of a stream's first minibatches. The size doubles after 32 times as many
+        rows. It doubles again whenever the number of rows has doubled, until it reaches
+        `batch_size`. None uses `batch_size` from the start, as in the paper. A switcher
+        overrides this.
     device : str, default="auto"
         Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
@@ -453,7 +457,7 @@ class MLPReadoutRegressor(_RegressorReadout):
     degrees_of_freedom : float, default=4.0
         Degrees of freedom of the Student-t, at most 1e6.
     heteroscedastic : bool, default=True
-        Whether the scale depends on the features. If not, all rows share one scale.
+        Whether the scale depends on the features. If False, all rows share one scale.
     prior_location, prior_scale : float, default=0.0, 1.0
         Location and scale, in the units of the labels, of the fixed Student-t with one
         degree of freedom that predicts the first minibatch. A switcher overrides them.

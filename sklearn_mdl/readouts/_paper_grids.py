@@ -145,7 +145,7 @@ _PRESETS = _VTAB_PRESETS | {
 
 
 def preset_settings(name: str) -> Preset:
-    """Return a table of settings of the paper, with its batch size and prior.
+    """Return the settings of a table in the paper, with the batch size and the prior.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ def readout_grid(
     random_state: int | RandomState | None = None,
     **settings: object,
 ) -> list[BaseEstimator]:
-    """Build all or some combinations of the given settings as a list of readouts.
+    """Build readouts for all or some combinations of the given settings.
 
     Parameters
     ----------
@@ -198,17 +198,17 @@ def readout_grid(
         (50 from intervals). See also :func:`preset_settings`.
     n_samples : int, default=None
         Number of combinations to draw, without repetition if there are finitely many.
-        None builds as many as the paper: all of them, unless the paper draws at random.
+        None builds all combinations, or as many as the paper draws for the preset.
     random_state : int, RandomState instance or None, default=None
-        Seeds the draws.
+        Seed of the draws.
     **settings : scalar, list or distribution
-        Parameters of :class:`~sklearn_mdl.MLPReadout`. A list is a dimension of the
+        Parameters of :class:`~sklearn_mdl.MLPReadout`. Each list is a dimension of the
         grid. ``hidden_layer_sizes`` is a list of tuples, or the widths of a single
-        readout. ``()`` is a linear readout. With ``encoder``, pass parameters of
-        :class:`~sklearn_mdl.readouts.FineTunedReadout`. With ``model``, pass parameters
-        of :class:`~sklearn_mdl.readouts.ScratchReadout`. If you pass `n_samples`, a
-        setting may also be an object with ``rvs`` to draw from, such as a SciPy
-        distribution.
+        readout. ``()`` stands for a linear readout. With ``encoder``, pass parameters
+        of :class:`~sklearn_mdl.readouts.FineTunedReadout`. With ``model``, pass
+        parameters of :class:`~sklearn_mdl.readouts.ScratchReadout`. If you pass
+        `n_samples`, a setting may also be an object with an ``rvs`` method, such as a
+        SciPy distribution.
 
     Returns
     -------
@@ -218,8 +218,8 @@ def readout_grid(
     Raises
     ------
     ValueError
-        If the preset is unknown or its encoder is missing. Also if a list is empty, or
-        if `n_samples` exceeds the number of combinations.
+        If the preset is unknown, if it needs an encoder and none is given, if a list is
+        empty, or if `n_samples` exceeds the number of combinations.
     TypeError
         If a setting is not a parameter of the readouts.
 

@@ -1,7 +1,7 @@
 """Learners that observe labels row by row and process rows block by block.
 
-In long streams they observe the labels of several rows at once, unless they forget old
-rows.
+In long streams, they observe the labels of several rows at a time, unless they forget
+old rows.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from sklearn_mdl.readouts._kernel_rows import LaterRows, Memory, block_of
 
 
 class Opened(ABC):
-    """Block of ``B`` rows, whose labels are observed one by one or several at once.
+    """Block of ``B`` rows whose labels are observed one or several at a time.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class Opened(ABC):
         self.n_observed = 0
 
     def __deepcopy__(self, memo: dict[int, object]) -> None:
-        """Leave out the block, since a copy opens a new one when it continues."""
+        """Leave out the block, since a copy opens a new block when it continues."""
         return
 
     def __reduce__(self) -> tuple[type[None], tuple[()]]:
@@ -62,14 +62,14 @@ class Opened(ABC):
 
     @abstractmethod
     def observe(self, targets: Tensor) -> None:
-        """Observe the targets (n, ...) of the next rows, predicted together."""
+        """Observe the targets (n, ...) of the rows just predicted together."""
 
 
 class RowLearner(Learner):
-    """Base class of readouts that learn each row as soon as its label is known.
+    """Base class of learners that learn each row as soon as its label is known.
 
-    Blocks are counted from the beginning of the stream or from the last forgotten row,
-    and are opened with all their known rows.
+    Blocks are counted from the first row that is not forgotten. Each block is opened
+    with all its known rows.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ class RowLearner(Learner):
         self.device = context.device
         self.n_forgotten = 0  # rows before the first known row
         self.n_observed = 0  # number of known rows
-        self._others: tuple[Tensor, Tensor] | None = None  # last rows predicted
+        self._others: tuple[Tensor, Tensor] | None = None  # last prediction of a group
         self._block: Opened | None = None
 
     def attach(self, rows: ScaledRows) -> None:
@@ -106,11 +106,11 @@ class RowLearner(Learner):
 
     @abstractmethod
     def learn(self, means: Tensor, variances: Tensor, labels: Tensor) -> None:
-        """Learn, in addition to the block, from labels (n,) that it observes."""
+        """Learn from labels (n,) whatever the block does not, such as calibration."""
 
     @abstractmethod
     def _open(self, number: int) -> Opened:
-        """Open the block of a row, and observe the labels of its earlier rows."""
+        """Open the block of row ``number``, and observe the block's earlier labels."""
 
     @abstractmethod
     def _close(self, block: Opened) -> None:
@@ -122,7 +122,7 @@ class RowLearner(Learner):
 
     @abstractmethod
     def predict_others(self, raw: Tensor) -> tuple[Tensor, Tensor]:
-        """Predict rows that may not be the next ones in the stream.
+        """Predict rows that need not be the next rows of the stream.
 
         Returns
         -------
@@ -135,12 +135,12 @@ class RowLearner(Learner):
         raw = x[self.place]
         if self._is_next(raw):
             return self.predictive(*self._open_block().ahead(len(raw)))
-        # Other threads may predict at the same time.
-        self._others = found = self.predict_others(raw)
-        return self.predictive(*found)
+        # Use a local variable, since other threads may predict at the same time.
+        self._others = others = self.predict_others(raw)
+        return self.predictive(*others)
 
     def observe(self, labels: Tensor) -> None:
-        """Observe the labels of the rows just predicted, or of the rows of a group."""
+        """Observe the labels of the next rows, or of a group of rows."""
         if len(labels) == self._n_ahead:
             block = self._open_block()
             self.learn(*block.ahead(len(labels)), labels)
@@ -170,13 +170,13 @@ class RowLearner(Learner):
                 self._begin_again()
 
     def _begin_at(self, n_observed: int) -> bool:
-        """Count from the first known row, and return True if it has changed."""
+        """Count from the first known row; return True if that row has changed."""
         start = self.memory.first_known(n_observed)
-        is_other = start != self.n_forgotten
+        has_changed = start != self.n_forgotten
         self.n_forgotten, self.n_observed = start, n_observed - start
-        if is_other:
+        if has_changed:
             self.stream = LaterRows(self.rows, start)
-        return is_other
+        return has_changed
 
     def update(self, x: Tensor, y: Tensor, replayed: Batches) -> None:
         """Do nothing, since every row was learned when its label was observed."""
@@ -191,7 +191,7 @@ class RowLearner(Learner):
         return self.rows_ahead.block(self.n_observed)[1] - self.n_observed
 
     def _is_next(self, raw: Tensor) -> bool:
-        """Return True if rows (n, d) are the next ones; the last may be zero."""
+        """Return True if rows (n, d) are the next rows, perhaps padded with zeros."""
         store, start = self.stream.store, self.n_observed
         if len(raw) != self._n_ahead or len(store) <= start:
             return False
@@ -212,8 +212,8 @@ class RowLearner(Learner):
     def _read(self, start: int) -> tuple[np.ndarray, np.ndarray]:
         """Read the known rows of a block, followed by zeros.
 
-        All blocks must have the same shape, since the last bits of products depend on
-        it.
+        All blocks must have the same shape, because it affects the last bits of
+        products.
         """
         _, end = self._ends(start)
         raw = np.array(self.stream.store.rows(start, min(end, len(self.stream.store))))
@@ -231,17 +231,17 @@ class CalibratedLearner(RowLearner):
     calibration: ForwardSoftmax
 
     def in_noises(self, variances: Tensor) -> np.ndarray | None:
-        """Return variances (K, ...) in units of the noise, or None."""
+        """Return variances (K, ...) in units of the noise, or None without noise."""
         return None
 
     def predictive(self, means: Tensor, variances: Tensor) -> Tensor:
         """Return log-probabilities (K, n, C) of scores."""
         ratios = self.in_noises(variances)
-        found = self.calibration.log_proba(means.numpy(), ratios)
-        return torch.from_numpy(found).to(self.device)
+        log_proba = self.calibration.log_proba(means.numpy(), ratios)
+        return torch.from_numpy(log_proba).to(self.device)
 
     def learn(self, means: Tensor, variances: Tensor, labels: Tensor) -> None:
-        """Calibrate."""
+        """Update the calibration with the labels."""
         ratios = self.in_noises(variances)
         self.calibration.observe(means.numpy(), labels.cpu().numpy(), ratios)
 
@@ -251,13 +251,13 @@ class CalibratedLearner(RowLearner):
     def _learned(self) -> list[dict[str, Tensor]]:
         own = self.calibration
         return [
-            {"factors": torch.tensor(one), "curvature": torch.tensor(other)}
-            for one, other in zip(own.factors, own.curvature, strict=True)
+            {"factors": torch.tensor(factors), "curvature": torch.tensor(curvature)}
+            for factors, curvature in zip(own.factors, own.curvature, strict=True)
         ]
 
     def _take_over(self, learned: Sequence[State], labels: Tensor) -> None:
         own = self.calibration
-        own.factors = np.stack([one["factors"].numpy() for one in learned])
-        own.curvature = np.stack([one["curvature"].numpy() for one in learned])
+        own.factors = np.stack([state["factors"].numpy() for state in learned])
+        own.curvature = np.stack([state["curvature"].numpy() for state in learned])
         counts = np.bincount(labels.cpu().numpy(), minlength=len(own.counts))
         own.counts = counts.astype(np.float64)

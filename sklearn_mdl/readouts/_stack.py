@@ -1,8 +1,7 @@
 """Stacks of readouts with the same shape, trained and scored together.
 
 A stack contains ``T`` trainings for ``K >= T`` readouts. Readouts that differ only in
-their averaging step share one training, since averaged weights are only used to
-predict.
+averaging or calibration share one training, because both affect only predictions.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ from sklearn_mdl._core.stream.learner import (
 from sklearn_mdl._core.stream.scaling import ReExpression
 from sklearn_mdl._core.stream.units import TargetScaling
 
-Options = dict[str, object]  # of a skorch net
+Options = dict[str, object]  # options of a skorch net
 
 
 class Shape(NamedTuple):
@@ -68,13 +67,13 @@ class Training(NamedTuple):
     beta2: float
     eps: float
     weight_decay: float
-    label_smoothing: float = 0.0  # of classifiers
+    label_smoothing: float = 0.0  # only for classifiers
     tails: float = math.inf  # degrees of freedom of a density; infinite for a Gaussian
     heteroscedastic: float = 1.0
 
 
 class Averaging(NamedTuple):
-    """Settings that determine how a readout predicts from its training."""
+    """Settings that determine how a readout predicts with its training."""
 
     ema_step_size: float
     ema_warmup: bool
@@ -92,8 +91,8 @@ class Member(NamedTuple):
 class StackNet(NeuralNet):
     """The skorch net of a stack, which owns module, criterion and optimiser.
 
-    ``train_step`` still computes gradients and takes one optimiser step. It bypasses
-    autograd and callbacks, which would take longer than the arithmetic of a minibatch.
+    As in skorch, ``train_step`` computes gradients and takes one optimiser step. But it
+    bypasses autograd and callbacks, which would take longer than the arithmetic.
     """
 
     @torch.no_grad()
@@ -133,13 +132,13 @@ class NetStack(Learner):
     net : StackNet
         The trainings.
     averages : StackedAverages
-        Averaged copies of the weights of trainings.
+        Averaged copies of the trainings' weights.
     calibration : ForwardCalibration
         Raw values (K, 1), whose softplus is a factor of the prediction.
     """
 
     net_kind: ClassVar[type[StackNet]] = StackNet
-    n_outputs: ClassVar[int | None] = None  # one per class
+    n_outputs: ClassVar[int | None] = None  # None is one output per class
 
     is_numbers = True
 
@@ -157,7 +156,7 @@ class NetStack(Learner):
         self.view = view
         self.shape = shape
         self.replay = shape.replay
-        # Averaged trainings come first, since a slice is not a copy.
+        # Averaged trainings come first, so that a slice selects them without a copy.
         of_average = [m.training for m in members if m.averaging.ema_step_size < 1]
         trainings = list(dict.fromkeys([*of_average, *(m.training for m in members)]))
         sizes = (n_features, *shape.hidden_layer_sizes, n_outputs)
@@ -174,7 +173,7 @@ class NetStack(Learner):
             verbose=0,
         )
         self.net.initialize()
-        # Index of the scaling of each training.
+        # Index of each training's scaling.
         views = [view.scalings.index(training.scaling) for training in trainings]
         self.views = torch.tensor(views, device=device)
         self.only_view = views[0] if len(set(views)) == 1 else None
@@ -193,11 +192,11 @@ class NetStack(Learner):
 
     @abstractmethod
     def _criterion(self, trainings: Sequence[Training], n_outputs: int) -> Options:
-        """Return the criterion of the trainings and its parameters, as in skorch."""
+        """Return the trainings' criterion and its parameters, as skorch options."""
 
     @abstractmethod
     def _slope(self, outputs: Tensor, y: Tensor) -> Tensor:
-        """Return the derivative (K,) of the mean loss by the calibration factor.
+        """Differentiate the mean loss (K,) with respect to the calibration factor.
 
         Outputs (K, n, P) of members without calibration are zero, and their derivatives
         are ignored.
@@ -260,13 +259,13 @@ class NetStack(Learner):
                     weight[chosen], bias[chosen] = some_weight, some_bias
 
     def state_dict(self) -> dict[int, dict[str, Tensor]]:
-        """Return everything learned, by name and by column of the readout.
+        """Return everything learned, keyed by column and by name.
 
-        Shared tensors are stored under the first of their readouts, so the state does
-        not depend on how trainings are distributed over stacks.
+        Shared tensors are stored under the first readout that uses them, so the state
+        does not depend on how trainings are distributed over stacks.
         """
         parts = self._parts()
-        counts = torch.tensor([one.n_steps for one in self._counting])
+        counts = torch.tensor([part.n_steps for part in self._counting])
         for source in dict.fromkeys(self.sources):
             parts[self.columns[self.sources.index(source)]]["n_steps"] = counts
         return parts
@@ -280,8 +279,8 @@ class NetStack(Learner):
         ValueError
             If a tensor is missing or has another shape.
         """
-        for column, own in self._parts().items():
-            copy_learned(column, own, learned.get(column, {}))
+        for column, tensors in self._parts().items():
+            copy_learned(column, tensors, learned.get(column, {}))
         first = self.columns[self.sources.index(0)]
         self._set_counts(learned[first]["n_steps"].tolist())
 
@@ -295,20 +294,21 @@ class NetStack(Learner):
         parts, counts = self._parts(repeated=True), [c.n_steps for c in self._counting]
         pairs, target = self.net.module_.pairs, self.target
         sizes = pairs[0][0].shape[-1], pairs[-1][0].shape[-2] + n_added
-        about = self.shape, members, self.view, *sizes, self.views.device
-        rest = type(self)(*about)
+        settings = self.shape, members, self.view, *sizes, self.views.device
+        rebuilt = type(self)(*settings)
         self.__dict__.clear()
-        self.__dict__.update(rest.__dict__ | {"target": target})
-        for column, own in self._parts(repeated=True).items():
-            for name, tensor in own.items():
+        self.__dict__.update(rebuilt.__dict__ | {"target": target})
+        for column, tensors in self._parts(repeated=True).items():
+            for name, tensor in tensors.items():
                 known = parts[column][name]
                 tensor[tuple(map(slice, known.shape))].copy_(known)
         self._set_counts(counts)
 
     def _parts(self, *, repeated: bool = False) -> dict[int, dict[str, Tensor]]:
-        """Split the tensors by readout, as views.
+        """Return views of the tensors, keyed by column and by name.
 
-        A tensor shared by several readouts goes to the first of them, or is repeated.
+        A tensor that several readouts share appears under the first of these readouts,
+        or under all of them if ``repeated``.
         """
         parts: dict[int, dict[str, Tensor]] = {column: {} for column in self.columns}
         calibration = [self.calibration.values, *self.calibration.optimizer.moments()]
@@ -324,16 +324,16 @@ class NetStack(Learner):
             tensors = {"logit_scale": [part[i] for part in calibration]}
             if repeated or self.sources.index(source) == i:
                 tensors["trained"] = [p[source] for p in trained]
-            own = places[i] >= n_trained
-            if own and (repeated or places.index(places[i]) == i):
+            is_averaged = places[i] >= n_trained
+            if is_averaged and (repeated or places.index(places[i]) == i):
                 tensors["average"] = averages[places[i] - n_trained]
-            for kind, found in tensors.items():
-                parts[column].update({f"{kind}.{j}": p for j, p in enumerate(found)})
+            for kind, group in tensors.items():
+                parts[column].update({f"{kind}.{j}": p for j, p in enumerate(group)})
         return parts
 
     def _set_counts(self, counts: Sequence[int]) -> None:
-        for one, n_steps in zip(self._counting, counts, strict=True):
-            one.n_steps = n_steps
+        for part, n_steps in zip(self._counting, counts, strict=True):
+            part.n_steps = n_steps
 
     @property
     def _counting(self) -> list[StackedAdamW | StackedAverages]:
@@ -360,7 +360,7 @@ class ReadoutStack(NetStack):
     def predict(self, x: Tensor) -> Tensor:
         """Return log-probabilities (K, n, C), float64, of rows (n_scalings, n, d).
 
-        They are NaN in rows whose logits are not finite.
+        Log-probabilities are NaN in rows whose logits are not finite.
         """
         logits = self.logits(x).double() * self._logit_scale()
         usable = logits.isfinite().all(-1, keepdim=True)
@@ -368,8 +368,8 @@ class ReadoutStack(NetStack):
 
     def _slope(self, outputs: Tensor, y: Tensor) -> Tensor:
         proba = softmax(outputs * self._logit_scale())
-        own = y.view(1, -1, 1).expand(len(proba), -1, 1)
-        gaps = proba.scatter(2, own, proba.gather(2, own).sub_(1))
+        labels = y.view(1, -1, 1).expand(len(proba), -1, 1)
+        gaps = proba.scatter(2, labels, proba.gather(2, labels).sub_(1))
         return (gaps * outputs).sum(-1).mean(-1)
 
 
@@ -417,13 +417,13 @@ class DensityStack(NetStack):
     def predict(self, x: Tensor) -> Tensor:
         """Return densities (K, n, 3), float64, of rows (n_scalings, n, d).
 
-        A density is its location and log scale in the units of the labels, and its
+        A density consists of location and log scale, in the units of the labels, and of
         degrees of freedom. It is NaN if outputs are not finite.
         """
         units = self._units
         location, log_scale = self.logits(x).double().unbind(-1)
         log_scale = log_scale - in_lanes(torch.log, self._logit_scale()).squeeze(-1)
-        found = torch.stack(
+        densities = torch.stack(
             [
                 units.mean + units.scale * location,
                 math.log(units.scale) + log_scale,
@@ -431,20 +431,20 @@ class DensityStack(NetStack):
             ],
             -1,
         )
-        usable = found[..., :2].isfinite().all(-1, keepdim=True)
-        return torch.where(usable, found, torch.nan)
+        usable = densities[..., :2].isfinite().all(-1, keepdim=True)
+        return torch.where(usable, densities, torch.nan)
 
     @property
     def _units(self) -> TargetScaling:
         if self.target is None:
             raise RuntimeError(
                 "A stack must have units before it predicts or learns, got none; call "
-                "retarget first"
+                "retarget(...) first"
             )
         return self.target
 
     def calibrate(self, x: Tensor, y: Tensor) -> None:
-        """Take one calibration step in the units of the labels."""
+        """Take one calibration step on standardised labels."""
         super().calibrate(x, self._standardised(y))
 
     def _step(self, x: Tensor, y: Tensor) -> None:
@@ -463,7 +463,7 @@ class DensityStack(NetStack):
 
     @torch.no_grad()
     def retarget(self, target: TargetScaling) -> None:
-        """Change the units without changing the predictions of the output layers."""
+        """Change the units, and adapt the output layers so that predictions stay."""
         if self.target is not None:
             shrink = self.target.scale / target.scale
             shift = (self.target.mean - target.mean) / target.scale

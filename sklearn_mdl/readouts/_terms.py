@@ -1,4 +1,4 @@
-"""Properties of a list of readouts that may depend on the number of features."""
+"""Summary of a list of readouts that may depend on the number of features."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class Terms(NamedTuple):
         return {"n_readouts": self.n_readouts, **lists}
 
     @classmethod
-    def from_json(cls, found: dict[str, Any]) -> Terms:
+    def from_json(cls, terms: dict[str, Any]) -> Terms:
         """Read the output of :meth:`as_json`."""
         return cls(
-            found["n_readouts"], *map(tuple, (found[k] for k in cls._fields[1:]))
+            terms["n_readouts"], *map(tuple, (terms[k] for k in cls._fields[1:]))
         )
 
     def __str__(self) -> str:
@@ -46,7 +46,7 @@ class Terms(NamedTuple):
 
 
 def terms_of(readouts: Sequence[Any]) -> Terms:
-    """Return the terms of a list of readouts of any kinds."""
+    """Return the terms of a list of readouts of any kind."""
     inner = [getattr(r, "inner", r) for r in readouts]
     streams = {
         Replay.requested(r.n_replay_streams).n_streams

@@ -26,7 +26,7 @@ Columns = slice | Sequence[int]
 
 @dataclass(eq=False, repr=False)
 class ViewSettings(Readout):
-    """Settings shared by readouts on some columns, for classes or real numbers."""
+    """Settings of readouts on some columns, for classes or for real numbers."""
 
     readout: BaseEstimator | str | None
     columns: Columns
@@ -36,7 +36,7 @@ class ViewSettings(Readout):
     device: str = "auto"
     random_state: RandomState = None
 
-    scaling = None  # not a parameter; whole rows are not scaled
+    scaling = None  # not a parameter, since whole rows are not scaled
     takes_raw_rows = True
 
     _parameter_constraints: ClassVar[Constraints] = {
@@ -57,8 +57,8 @@ class ViewSettings(Readout):
         self.inner._validate_params()
 
     def _check_readout(self, readout: Any) -> None:
-        """Raise if a readout cannot be restricted to some columns."""
-        own = (
+        """Raise unless the readout can be restricted to some columns."""
+        base = (
             OnlineClassifier if isinstance(self, OnlineClassifier) else OnlineRegressor
         )
         if isinstance(readout, ImageReadout):
@@ -66,21 +66,21 @@ class ViewSettings(Readout):
             raise unsupported("images", "views", cure, TypeError)
         if isinstance(readout, ViewSettings):
             raise TypeError(
-                f"readout must not be a view itself, got {readout!r}; pass "
-                f"{readout.readout!r}, the readout of that view"
+                f"readout must not be a view itself, got {readout!r}; pass the inner "
+                f"readout, {readout.readout!r}"
             )
-        if not isinstance(readout, own):
-            noun, other = "classes", "ViewReadoutRegressor"
-            if own is OnlineRegressor:
-                noun, other = "real numbers", "ViewReadout"
+        if not isinstance(readout, base):
+            noun, wrapper = "classes", "ViewReadoutRegressor"
+            if base is OnlineRegressor:
+                noun, wrapper = "real numbers", "ViewReadout"
             raise TypeError(
                 f"readout must predict {noun} in {type(self).__name__}, got "
-                f"{readout!r}; wrap it in {other}(...)"
+                f"{readout!r}; wrap it in {wrapper}(...)"
             )
 
     @property
     def is_list(self) -> bool:
-        """Return True if a name stands for a whole list of readouts."""
+        """Whether ``readout`` stands for a list of readouts, as None and names do."""
         return self.readout is None or isinstance(self.readout, str)
 
     @property
@@ -100,12 +100,12 @@ class ViewSettings(Readout):
 
     @property
     def pool_kind(self) -> str:
-        """View and kind (readouts of one kind on one view are switched)."""
+        """View and kind; readouts of one kind on one view are switched."""
         return f"{self.view}: {self.inner.pool_kind}"
 
     @property
     def computation(self) -> str:
-        """View and name of the computation."""
+        """Name of the view and of the computation."""
         return f"{self.view}: {self.inner.computation}"
 
     def places(self, n_features: int) -> tuple[int, ...]:
@@ -114,25 +114,25 @@ class ViewSettings(Readout):
         Raises
         ------
         ValueError
-            If there are no such columns.
+            If X does not have these columns.
         """
         columns = self.columns
         if isinstance(columns, slice):
-            found = list(range(*columns.indices(n_features)))
+            places = list(range(*columns.indices(n_features)))
             ends = [end for end in (columns.start, columns.stop) if end is not None]
-            lie = bool(found) and all(-n_features <= end <= n_features for end in ends)
+            fit = bool(places) and all(-n_features <= end <= n_features for end in ends)
         else:
             index = np.asarray(columns)
-            lie = index.ndim == 1 and index.dtype.kind in "iu"
-            lie = lie and bool(((-n_features <= index) & (index < n_features)).all())
-            found = np.arange(n_features)[index].tolist() if lie else []
-            lie = 0 < len(found) == len(set(found))
-        if not lie:
+            fit = index.ndim == 1 and index.dtype.kind in "iu"
+            fit = fit and bool(((-n_features <= index) & (index < n_features)).all())
+            places = np.arange(n_features)[index].tolist() if fit else []
+            fit = 0 < len(places) == len(set(places))
+        if not fit:
             name = f"columns of view {self.view!r}"
-            required = f"one or more distinct columns of the {n_features} of X"
+            required = f"one or more distinct columns of X, which has {n_features}"
             cure = f"pass columns from 0 to {n_features - 1}"
             raise invalid(name, required, columns, cure)
-        return tuple(found)
+        return tuple(places)
 
     @classmethod
     def learners_of(cls, members: Members[Self], context: Context) -> list[Learner]:
@@ -142,10 +142,10 @@ class ViewSettings(Readout):
             for column, member in members
         )
         learners: list[Learner] = []
-        for places, own in views.items():
+        for places, pairs in views.items():
             view = context.view._replace(columns=places)
-            about = context._replace(view=view, n_features=len(places))
-            learners += learners_in(about, dict(own))
+            narrowed = context._replace(view=view, n_features=len(places))
+            learners += learners_in(narrowed, dict(pairs))
         return learners
 
 
@@ -153,15 +153,15 @@ class ViewSettings(Readout):
 class ViewReadout(ViewSettings, BaseReadout):
     """Readout on some columns of X, such as the features of one layer.
 
-    Results are the same as for the readout on a table with only these columns,
-    including scaling, whitening and kernels. Readouts on one view share work as they
-    would on such a table. :func:`view_readouts` creates the list for several views.
+    Results, including scaling, whitening and kernels, are the same as for the readout
+    on a table with only these columns. Readouts on one view share work as they would on
+    such a table. :func:`view_readouts` creates the readouts for several views.
 
     Parameters
     ----------
     readout : readout, "linear", "closed-form", "nets", "mixed", "drift" or None
-        Any readout of features. In the list of a switcher, this may also be the name of
-        a list or None. It then stands for all readouts in that list, chosen for the
+        Any readout of features. In a switcher's list, you can also pass the name of a
+        list or None. The view then stands for all readouts in that list, chosen for the
         number of columns in the view.
     columns : slice or sequence of int
         Columns of X.
@@ -172,7 +172,7 @@ class ViewReadout(ViewSettings, BaseReadout):
     device : str, default="auto"
         Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
-        Used outside a switcher if the readout's ``random_state`` is None.
+        Seed outside a switcher if the readout's ``random_state`` is None.
 
     Attributes
     ----------
@@ -203,7 +203,7 @@ class ViewReadout(ViewSettings, BaseReadout):
 
 @dataclass(eq=False, repr=False)
 class ViewReadoutRegressor(ViewSettings, OnlineRegressor):
-    """Regressor on some columns of X, like :class:`ViewReadout` for classes.
+    """Regressor on some columns of X; see :class:`ViewReadout` for classes.
 
     Parameters
     ----------
@@ -218,7 +218,7 @@ class ViewReadoutRegressor(ViewSettings, OnlineRegressor):
     device : str, default="auto"
         Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
-        Used outside a switcher if the readout's ``random_state`` is None.
+        Seed outside a switcher if the readout's ``random_state`` is None.
 
     Attributes
     ----------
@@ -261,23 +261,23 @@ def view_readouts(
     """Create a list of readouts to compare several views (sets of columns).
 
     Each view gets the same readouts. A switcher's prior is uniform over views and
-    within each view. Its ``view_posterior_`` compares the views.
+    within each view. To compare the views, read the switcher's ``view_posterior_``.
 
     Parameters
     ----------
     views : mapping of str to slice or sequence of int
-        Columns of X for each name of a view, such as a layer, a pooling or a crop. For
-        example, pass ``view_slices_`` of a fitted
+        Columns of X, keyed by the name of the view, such as a layer, a pooling or a
+        crop. For example, pass ``view_slices_`` of a fitted
         :class:`~sklearn_mdl.encoders.TimmEncoder` or
         :class:`~sklearn_mdl.encoders.TorchEncoder`.
     readouts : readout, list, name of a list, or None
-        Readouts of each view, as for :class:`~sklearn_mdl.MDLReadoutSwitcher`.
+        Readouts of each view, as in :class:`~sklearn_mdl.MDLReadoutSwitcher`.
 
     Returns
     -------
     readouts : list of ViewReadout or ViewReadoutRegressor
-        Readouts, view by view. If `readouts` is a name, a switcher uses the same
-        pooling and race as for that name.
+        Readouts, view by view. If `readouts` is a name, a switcher pools and races them
+        as it does for that name.
 
     Examples
     --------
@@ -291,8 +291,8 @@ def view_readouts(
     >>> switcher.view_names_, switcher.view_posterior_.shape
     (['first', 'second'], (178, 2))
     """
-    one = readouts is None or isinstance(readouts, str | BaseEstimator)
-    given: Sequence[Any] = [readouts] if one else readouts  # type: ignore[assignment]
+    is_single = readouts is None or isinstance(readouts, str | BaseEstimator)
+    given: Sequence[Any] = [readouts] if is_single else readouts  # type: ignore[assignment]
     if not views or not given:
         raise ValueError(
             "views and readouts must hold at least one entry each, got "
@@ -307,22 +307,22 @@ def view_readouts(
 def expanded(
     readouts: Sequence[Any], n_features: int, listed: Callable[[Any, int], list[Any]]
 ) -> list[Any]:
-    """Return a list in which views of named lists are expanded.
+    """Replace each view of a named list by views of the readouts in that list.
 
     ``listed`` returns the readouts for a name and a number of features.
     """
-    found: list[Any] = []
+    flat: list[Any] = []
     for given in readouts:
         if isinstance(given, ViewSettings) and given.is_list:
-            own = listed(given.readout, len(given.places(n_features)))
-            found += [_view(readout, given.columns, given.name) for readout in own]
+            inner = listed(given.readout, len(given.places(n_features)))
+            flat += [_view(readout, given.columns, given.name) for readout in inner]
         else:
-            found.append(given)
-    return found
+            flat.append(given)
+    return flat
 
 
 def _view(readout: Any, columns: Columns, name: str | None) -> ViewSettings:
-    """Create a view from a copy of a readout of any kind, or from a name."""
+    """Create a view of a copy of a readout, or of a named list."""
     kind = ViewReadout
     if isinstance(readout, OnlineRegressor):
         kind = ViewReadoutRegressor

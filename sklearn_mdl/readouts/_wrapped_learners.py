@@ -1,7 +1,7 @@
 """Learners for scikit-learn's classifiers, updated by minibatches or refitted.
 
-The state of a learner depends only on its seed and on the rows and labels learned. So
-copies and pickles continue with bitwise the same results.
+A learner's state depends only on its seed and on the rows and labels learned. So copies
+and pickles continue with bitwise the same results.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from sklearn_mdl.readouts._floor import class_frequencies, complete, floored, sp
 from sklearn_mdl.readouts._isolation import Notes, collected, has_net, net_draws, seeded
 
 Array = NDArray[Any]
-SCALED_AT_ONCE = 2**21  # numbers
+SCALED_AT_ONCE = 2**21  # numbers in a block of rows that is scaled in one step
 
 
 class WrappedLearner(Learner):
@@ -69,7 +69,7 @@ class WrappedLearner(Learner):
         self.failing = False
 
     def attach(self, rows: ScaledRows) -> None:
-        """Store the rows of the run, to read past rows again."""
+        """Store the rows of the run, so that past rows can be read again."""
         self.rows = rows
 
     @property
@@ -90,9 +90,8 @@ class WrappedLearner(Learner):
 
     def predict(self, x: Tensor) -> Tensor:
         """Return log-probabilities (1, n, C), float64, of rows (n_scalings, n, d)."""
-        # Fill incomplete blocks with copies of a row. The last bits may depend on the
-        # number of rows, so the estimator always gets the same number, and no other
-        # rows.
+        # Fill incomplete blocks with copies of the first row. The last bits may depend
+        # on the number of rows, so the estimator always gets the same number.
         n_copies = self.rows.block_size - x.shape[1]
         filled = torch.cat([x, x[:, :1].expand(-1, n_copies, -1)], 1)
         proba = self._floored(filled)[: x.shape[1]]
@@ -102,7 +101,7 @@ class WrappedLearner(Learner):
         return torch.from_numpy(np.log(proba))[None].to(x.device)
 
     def _floored(self, x: Tensor) -> NDArray[np.float64]:
-        """Return positive probabilities (n, C); NaN in rows without valid ones."""
+        """Return positive probabilities (n, C), or NaN in rows without valid ones."""
         if self.fitted is None:
             return np.tile(class_frequencies(self.counts), (x.shape[1], 1))
         features = self._features(x[self.place].cpu().numpy())
@@ -119,15 +118,15 @@ class WrappedLearner(Learner):
             return spread(given, self.fitted, len(self.counts))
 
     def _row_by_row(self, features: Array) -> NDArray[np.float64]:
-        """Predict rows one by one in blocks of copies; NaN only in rows that raise."""
-        found = np.full((len(features), len(self.counts)), np.nan)
+        """Predict each row in a block of its copies; NaN only in rows that raise."""
+        proba = np.full((len(features), len(self.counts)), np.nan)
         for i, row in enumerate(features):
             with suppress(Exception):
-                found[i] = self._probabilities(np.tile(row, (len(features), 1)))[0]
-        return found
+                proba[i] = self._probabilities(np.tile(row, (len(features), 1)))[0]
+        return proba
 
     def _features(self, rows: Array) -> Array:
-        """Return rows (n, d) for the estimator."""
+        """Convert rows (n, d) to the estimator's input."""
         return rows.astype(self.dtype)
 
     @contextmanager
@@ -144,16 +143,16 @@ class WrappedLearner(Learner):
         self._learn(x, y, replayed)
 
     def calibrate(self, x: Tensor, y: Tensor) -> None:
-        """Take one step on the logit scale with the loss of new rows."""
+        """Update the logit scale by one step on the loss of new rows."""
         if self.calibration is not None and self.fitted is not None:
             logits = np.log(self._floored(x))
             proba = softmax(self.calibration.factor * logits, axis=1)
-            own = np.take_along_axis(logits, y.cpu().numpy()[:, None], 1)[:, 0]
-            gaps = (proba * logits).sum(1) - own
+            chosen = np.take_along_axis(logits, y.cpu().numpy()[:, None], 1)[:, 0]
+            gaps = (proba * logits).sum(1) - chosen
             self.calibration.learn_factor(float(np.mean(gaps)))
 
     def add_classes(self, n: int) -> None:
-        """Add classes, predicted by their frequencies until a fit includes them."""
+        """Add classes, which are predicted by frequency until a fit includes them."""
         self.counts = np.append(self.counts, np.zeros(n, self.counts.dtype))
         self.known = np.append(self.known, np.zeros(n, bool))
 
@@ -180,20 +179,20 @@ class WrappedLearner(Learner):
     def state_dict(self) -> dict[int, dict[str, Tensor]]:
         """Return the numbers needed to learn the state again.
 
-        Estimators are not stored. They are rebuilt from rows and labels, which takes as
+        Estimators are not stored. Learning them again from rows and labels takes as
         long as the first time.
         """
-        found = {"n_learned": torch.tensor(self.n_learned)}
+        numbers = {"n_learned": torch.tensor(self.n_learned)}
         calibrated = {} if self.calibration is None else self.calibration.state_dict()
-        return {self.columns[0]: found | calibrated}
+        return {self.columns[0]: numbers | calibrated}
 
     def load_state_dict(self, learned: Learned) -> None:
         """Restore the state of a learner by learning the same rows again."""
-        own = learned[self.columns[0]]
-        self.n_learned = int(own["n_learned"])
+        state = learned[self.columns[0]]
+        self.n_learned = int(state["n_learned"])
         self.counts = self._counted(self.labels)
         if self.calibration is not None:
-            self.calibration.load_state_dict(own)
+            self.calibration.load_state_dict(state)
 
 
 class IncrementalLearner(WrappedLearner):
@@ -225,14 +224,14 @@ class IncrementalLearner(WrappedLearner):
     def re_express(self, changes: Sequence[ReExpression | None]) -> None:
         """Learn all rows again in the current scaling.
 
-        A run refreshes its scalings each time its number of rows has doubled, so this
-        takes at most twice as long as learning once.
+        A run refreshes its scalings whenever its number of rows has doubled. So in
+        total, relearning takes at most twice as long as learning once.
         """
         if changes[self.place] is not None:
             self._learn_again()
 
     def add_classes(self, n: int) -> None:
-        """Learn all rows again, since an estimator needs all classes at the start."""
+        """Learn all rows again, since the first ``partial_fit`` needs all classes."""
         super().add_classes(n)
         if self.n_updates:
             self._learn_again()
@@ -248,7 +247,7 @@ class IncrementalLearner(WrappedLearner):
                 self._update_once(x, y)
 
     def load_state_dict(self, learned: Learned) -> None:
-        """Learn all minibatches again (see the base class)."""
+        """Learn all minibatches again, since estimators are not stored."""
         super().load_state_dict(learned)
         self._learn_again()
 
@@ -261,8 +260,8 @@ class RefittedLearner(WrappedLearner):
         self.growth = readout.growth
         self.scaling = readout.scaling
         self.applied: Scaling | None = None
-        self.n_fitted = 0  # rows of the last successful fit
-        self.n_tried = 0  # rows of the last fit
+        self.n_fitted = 0  # number of rows in the last successful fit
+        self.n_tried = 0  # number of rows in the last fit
 
     def _learn(self, x: Tensor, y: Tensor, replayed: Batches) -> None:
         if self.n_learned >= self.growth * self.n_tried:
@@ -284,13 +283,13 @@ class RefittedLearner(WrappedLearner):
             self.known = self._counted(labels) > 0
 
     def state_dict(self) -> dict[int, dict[str, Tensor]]:
-        """Return the state of the base class, and the row counts of the last fits."""
-        found = super().state_dict()
-        found[self.columns[0]]["ends"] = torch.tensor([self.n_fitted, self.n_tried])
-        return found
+        """Return the base class's state and the numbers of rows in the last fits."""
+        numbers = super().state_dict()
+        numbers[self.columns[0]]["ends"] = torch.tensor([self.n_fitted, self.n_tried])
+        return numbers
 
     def load_state_dict(self, learned: Learned) -> None:
-        """Repeat the last successful fit and the last fit (see the base class)."""
+        """Repeat the last successful fit and the last fit, which are not stored."""
         super().load_state_dict(learned)
         for end in dict.fromkeys(learned[self.columns[0]]["ends"].tolist()):
             if end:
@@ -311,10 +310,10 @@ def _scaled(rows: Array, scaling: Scaling | None, dtype: type) -> Array:
     """Return scaled rows (n, d), computed block by block to save memory."""
     if scaling is None:
         return rows.astype(dtype)
-    found: Array = np.empty(rows.shape, dtype)
+    scaled: Array = np.empty(rows.shape, dtype)
     start = 0
     for block in _blocks(rows):
         x = torch.tensor(block, dtype=torch.float32)[None]
-        found[start : start + len(block)] = scaling.apply(x)[0].numpy()
+        scaled[start : start + len(block)] = scaling.apply(x)[0].numpy()
         start += len(block)
-    return found
+    return scaled

@@ -77,31 +77,31 @@ class WrappedReadout(BaseReadout):
 class IncrementalReadout(WrappedReadout):
     """Readout that wraps a classifier with ``partial_fit`` and learns by minibatches.
 
-    It learns each minibatch once, followed by one minibatch of each replay stream. A
-    classifier that counts, such as naive Bayes, needs no replay. A classifier that
-    takes gradient steps (``SGDClassifier``, ``MLPClassifier``, a skorch net with
+    The classifier learns each minibatch once, followed by one minibatch of each replay
+    stream. A classifier that counts, such as naive Bayes, needs no replay. A classifier
+    that takes gradient steps (``SGDClassifier``, ``MLPClassifier``, a skorch net with
     ``max_epochs=1`` and ``train_split=None``) benefits from several streams.
 
     No label has probability zero. Classes not seen so far get the Krichevsky-Trofimov
     estimate, a smoothed class frequency. After ``n`` labels, all probabilities are
-    mixed with this estimate, which gets a share of ``1 / (n + 2)``. If the classifier
-    has seen all classes, this costs at most ``1 + log(N / batch_size)`` nats more than
-    the classifier's probabilities over a stream of ``N`` rows. In return, a label costs
-    at most ``log(n + 2)`` nats more than its Krichevsky-Trofimov estimate. If
-    ``partial_fit`` raises, the readout predicts with that estimate until a call
-    succeeds (see ``notes_``).
+    mixed with this estimate, which gets a share of ``1 / (n + 2)``. Compared with the
+    classifier's own probabilities, mixing costs at most ``1 + log(N / batch_size)``
+    nats over a stream of ``N`` rows, if the classifier has seen all classes. In return,
+    a label costs at most ``log(n + 2)`` nats more than under its Krichevsky-Trofimov
+    estimate. If ``partial_fit`` raises, the readout predicts with that estimate until a
+    call succeeds (see ``notes_``).
 
     The scaling is refreshed after 2, 4, 8, ... minibatches. A new copy of the
     classifier then learns all minibatches and replays again, so that all rows have the
-    same scaling. So learning takes up to three times as long. Pass ``scaling=None`` to
-    avoid this.
+    same scaling. This makes learning up to three times as slow. Pass ``scaling=None``
+    to avoid it.
 
     Parameters
     ----------
     estimator : classifier
         A classifier with ``partial_fit`` and ``predict_proba``, which is copied and not
         modified. Its labels are 0, ..., C - 1. The first call of ``partial_fit`` gets
-        all of them as ``classes``. Features are float32 for skorch nets and float64
+        all of these as ``classes``. Features are float32 for skorch nets and float64
         otherwise.
     scaling : {"standard", "whiten"} or None, default="standard"
         Feature scaling, learned from full minibatches already scored.
@@ -113,14 +113,14 @@ class IncrementalReadout(WrappedReadout):
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
-        Replaces each ``random_state`` of the estimator that is None, and seeds the
-        draws of a skorch net. Torch's global generators do not change. None uses the
+        Seed for each ``random_state`` of the estimator that is None, and for the draws
+        of a skorch net. Torch's global generators do not change. None uses the
         switcher's seed.
     n_replay_streams : int or (int, int), default=0
-        Number of replay streams. Each new minibatch is followed by one minibatch of
-        each. A pair ``(first, least)`` uses ``first`` streams for the first 1,000 rows.
-        After ``n`` rows it uses ``first * sqrt(1000 / n)`` streams, but at least
-        ``least``.
+        Number of replay streams. After each new minibatch, the classifier learns one
+        minibatch of each stream. A pair ``(first, least)`` uses ``first`` streams for
+        the first 1,000 rows. After ``n`` rows, it uses ``first * sqrt(1000 / n)``
+        streams, but at least ``least``.
 
     Attributes
     ----------
@@ -153,7 +153,7 @@ class IncrementalReadout(WrappedReadout):
 
     needed = ("partial_fit", "predict_proba")
     advice = (
-        "pass an instance that has both, or wrap any other classifier in RefitReadout"
+        "pass an instance that has both, or wrap the classifier in RefitReadout(...)"
     )
     learner = IncrementalLearner
 
@@ -162,30 +162,31 @@ class IncrementalReadout(WrappedReadout):
 class RefitReadout(WrappedReadout):
     """Readout that refits any classifier on all rows so far at the end of each block.
 
-    It predicts with its last fit, or with label frequencies before the first fit. On
-    its own and without calibration, its codelength is the online code of Voita and
-    Titov (2020). With a smaller factor in `schedule`, fits are more recent. A fit sees
-    only past rows and labels, so pipelines may contain steps that use labels
+    The readout predicts with its last fit, or with label frequencies before the first
+    fit. If you use it by itself and without calibration, its code is the online code of
+    Voita and Titov (2020). A smaller factor in `schedule` makes fits more recent. A fit
+    sees only past rows and labels, so pipelines may contain steps that use labels
     (``SelectKBest``, ``LinearDiscriminantAnalysis``).
 
     No label has probability zero. Classes not seen in the last fit get the
     Krichevsky-Trofimov estimate, a smoothed class frequency, from all labels so far.
     After ``n`` labels, all probabilities are mixed with this estimate, which gets a
-    share of ``1 / (n + 2)``. If the classifier has seen all classes, this costs at most
-    ``1 + log(N / batch_size)`` nats more than the classifier's probabilities over a
-    stream of ``N`` rows. In return, a label costs at most ``log(n + 2)`` nats more than
-    its Krichevsky-Trofimov estimate. If a fit raises (for example, because there is a
-    single class), the previous fit is kept until the next block ends (see ``notes_``).
+    share of ``1 / (n + 2)``. Compared with the classifier's own probabilities, mixing
+    costs at most ``1 + log(N / batch_size)`` nats over a stream of ``N`` rows, if the
+    classifier has seen all classes. In return, a label costs at most ``log(n + 2)``
+    nats more than under its Krichevsky-Trofimov estimate. If a fit raises (for example,
+    because there is only one class), the previous fit is kept until the next block ends
+    (see ``notes_``).
 
     Parameters
     ----------
     estimator : classifier
         A classifier with ``fit`` and ``predict_proba``, which is copied and not
         modified. Wrap a classifier without probabilities as in
-        ``CalibratedClassifierCV(SVC(), ensemble=False)``. Labels are 0, ..., C - 1.
-        Features are float32 for skorch nets and float64 otherwise.
+        ``CalibratedClassifierCV(SVC(), ensemble=False)``. The classifier gets labels 0,
+        ..., C - 1. Features are float32 for skorch nets and float64 otherwise.
     scaling : {"standard", "whiten"} or None, default="standard"
-        Feature scaling, learned at every fit from the rows of that fit.
+        Feature scaling, which each fit learns from its own rows.
     calibration : bool, default=True
         Forward calibration: multiply the classifier's log-probabilities by
         ``softplus(b)``. The scalar ``b`` takes a step on each minibatch before the
@@ -194,14 +195,15 @@ class RefitReadout(WrappedReadout):
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
-        Replaces each ``random_state`` of the estimator that is None, and seeds the
-        draws of a skorch net. Torch's global generators do not change. None uses the
+        Seed for each ``random_state`` of the estimator that is None, and for the draws
+        of a skorch net. Torch's global generators do not change. None uses the
         switcher's seed.
     schedule : "doubling" or float >= 1, default="doubling"
-        Factor by which the number of rows must grow before the next fit. 1 refits after
-        every minibatch. Blocks end with full minibatches, so they depend only on the
-        number of rows. If the time of a fit is linear in the number of rows, all fits
-        together take about ``factor / (factor - 1)`` times as long as the last one.
+        Factor by which the number of rows must grow before the next fit. With 1, the
+        readout refits after every minibatch. Blocks end with full minibatches, so they
+        depend only on the number of rows. If the time of a fit is linear in the number
+        of rows, all fits together take about ``factor / (factor - 1)`` times as long as
+        the last fit.
 
     Attributes
     ----------
@@ -275,7 +277,7 @@ def _name_of(estimator: BaseEstimator) -> str:
 
 
 def warn_of_failures(reports: Mapping[int, Report], names: Sequence[str]) -> None:
-    """Warn about readouts whose last fit raised; ``names`` has a name per column."""
+    """Warn about readouts whose last fit raised, with the ``names`` of the columns."""
     for column, report in reports.items():
         if report.failure is not None:
             warn_caller(

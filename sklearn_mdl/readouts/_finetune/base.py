@@ -21,7 +21,7 @@ from sklearn_mdl.readouts._finetune.networks import (
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class ImageReadout(BaseReadout):
-    """Base class for readouts of unscaled pixels, as returned by ``image_rows``."""
+    """Base class of readouts of unscaled pixels, as returned by ``image_rows``."""
 
     image_shape: Sequence[int] | None = None
     batch_size: int = 32
@@ -36,14 +36,14 @@ class ImageReadout(BaseReadout):
     }
 
     def _validated(self, X: Any, *y: Any, reset: bool) -> Any:
-        found = super()._validated(X, *y, reset=reset)
-        check_pixels(found[0] if y else found)
-        return found
+        validated = super()._validated(X, *y, reset=reset)
+        check_pixels(validated[0] if y else validated)
+        return validated
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class NetworkReadout(ImageReadout):
-    """Base class for readouts that train a whole network."""
+    """Base class of readouts that train a whole network."""
 
     optimizer: str = "sgd"
     lr: float = 0.01

@@ -1,4 +1,4 @@
-"""The learner of readouts on one frozen encoder in a run over images."""
+"""Learner of readouts on a frozen encoder, for runs over images."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ N_ENCODED = "n_encoded"
 
 
 class EncodingLearner(Learner):
-    """Readouts on one encoder: a pass over features within a pass over images.
+    """Learner of readouts on one encoder: a pass over features in a pass over images.
 
-    Images are encoded when their labels are predicted. They are encoded in whole
-    blocks, with zeros in place of unknown rows. Once learned, their features are kept,
-    scaled and replayed as in a run over features, so codelengths are the same.
+    Images are encoded when their labels are predicted, in whole blocks with zeros in
+    place of unknown rows. Once learned, features are kept, scaled and replayed as in a
+    run over features, so codelengths are the same.
 
     Parameters
     ----------
     members : sequence of (int, readout)
-        Readouts with their positions among all readouts.
+        Readouts, each with its position among all readouts of the run.
     encoder : TimmEncoder, TorchEncoder or CachedEncoder
-        Fitted encoder.
+        The fitted encoder.
     shape : (H, W, C)
         Shape of the images.
     context : Context
@@ -61,8 +61,8 @@ class EncodingLearner(Learner):
         self.seed = context.seed
         self.outcome = ClassLabels(context.n_classes)
         self.width = sum(image_encoder_of(encoder).view_widths_)
-        about = context._replace(n_features=self.width, n_jobs=1)
-        self.inner = learners_in(about, dict(members))
+        feature_context = context._replace(n_features=self.width, n_jobs=1)
+        self.inner = learners_in(feature_context, dict(members))
         self.columns = [k for learner in self.inner for k in learner.columns]
         self.foreign = any(learner.foreign for learner in self.inner)
         self._last: tuple[Tensor, np.ndarray] | None = None  # rows and features
@@ -89,35 +89,35 @@ class EncodingLearner(Learner):
         store = self.features.store
         memo[id(store)] = store.branch()
         memo[id(self.encoder)] = self.encoder
-        other = object.__new__(EncodingLearner)
-        memo[id(self)] = other
-        other.__dict__.update(deepcopy(self.__getstate__(), memo))
-        return other
+        copied = object.__new__(EncodingLearner)
+        memo[id(self)] = copied
+        copied.__dict__.update(deepcopy(self.__getstate__(), memo))
+        return copied
 
     def _encoded(self, rows: Tensor) -> np.ndarray:
         """Return features (n, width) of the rows (n, d) of a minibatch."""
         if self._last is None or not torch.equal(self._last[0], rows):
             size = self.features.block_size
             starts = range(0, len(rows), size)
-            found = [self._transformed(rows[i : i + size]) for i in starts]
-            self._last = rows, np.concatenate(found)
+            features = [self._transformed(rows[i : i + size]) for i in starts]
+            self._last = rows, np.concatenate(features)
         return self._last[1]
 
     def _transformed(self, rows: Tensor) -> np.ndarray:
         block = rows.new_zeros(self.features.block_size, rows.shape[1])
         block[: len(rows)] = rows
         images = pixels_of(block, self.shape).cpu().numpy()
-        # A copy, since an encoder may reuse its array.
+        # Copy the features, since an encoder may reuse its array.
         return np.array(self.encoder.transform(images))[: len(rows)]
 
     def predict(self, x: Tensor) -> Tensor:
         """Return log-probabilities (K, n, C), float64, of rows (n_scalings, n, d)."""
         scaled, n = self.features.scaled(self._encoded(x[self.place])), x.shape[1]
-        found = [lr.predict(shown(lr, scaled, n))[:, :n] for lr in self.inner]
-        return torch.cat(found)
+        log_probas = [lr.predict(shown(lr, scaled, n))[:, :n] for lr in self.inner]
+        return torch.cat(log_probas)
 
     def update(self, x: Tensor, y: Tensor, replayed: Batches) -> None:
-        """Keep the features of a new minibatch; learn from them and from past ones."""
+        """Keep a new minibatch's features; learn from these and from past features."""
         self._keep(x[self.place], y)
         if not self.features.n_refreshed:
             self.features.refresh(len(self.features.store))
@@ -134,9 +134,9 @@ class EncodingLearner(Learner):
 
     def re_express(self, changes: Sequence[ReExpression | None]) -> None:
         """Rescale features when the run rescales its rows."""
-        own = self.features.refresh(len(self.features.store))
+        changed = self.features.refresh(len(self.features.store))
         for learner in self.inner:
-            learner.re_express(own)
+            learner.re_express(changed)
 
     def add_classes(self, n: int) -> None:
         """Add classes to all readouts."""
@@ -146,7 +146,7 @@ class EncodingLearner(Learner):
 
     @property
     def reports(self) -> dict[int, Report]:  # type: ignore[override]
-        """Reports on wrapped estimators, by column."""
+        """Reports on wrapped estimators, keyed by column."""
         return {k: report for lr in self.inner for k, report in lr.reports.items()}
 
     def retire(self, columns: Collection[int]) -> None:
@@ -162,16 +162,16 @@ class EncodingLearner(Learner):
         self.columns = [k for learner in self.inner for k in learner.columns]
 
     def state_dict(self) -> dict[int, dict[str, Tensor]]:
-        """Return the state of the readouts; features are recomputed later."""
-        found: dict[int, dict[str, Tensor]] = {self.columns[0]: {}}
+        """Return the readouts' state without features, which can be recomputed."""
+        states: dict[int, dict[str, Tensor]] = {self.columns[0]: {}}
         for learner in self.inner:
-            for column, own in learner.state_dict().items():
-                found.setdefault(column, {}).update(own)
-        found[self.columns[0]][N_ENCODED] = torch.tensor(len(self.features.store))
-        return found
+            for column, state in learner.state_dict().items():
+                states.setdefault(column, {}).update(state)
+        states[self.columns[0]][N_ENCODED] = torch.tensor(len(self.features.store))
+        return states
 
     def load_state_dict(self, learned: Learned) -> None:
-        """Encode the images of all full minibatches again, and load the rest."""
+        """Encode the images of all full minibatches again, and load the readouts."""
         n_rows = int(learned[self.columns[0]][N_ENCODED])
         images = self.images
         refreshed = {images.part(n)[0] for n in images.refreshes(images.n_refreshed)}

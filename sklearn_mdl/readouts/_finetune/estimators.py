@@ -33,44 +33,45 @@ from sklearn_mdl.readouts._isolation import net_draws
 class FineTunedReadout(NetworkReadout):
     """Linear readout on an encoder, trained online together with the encoder.
 
-    The network is the encoder followed by a linear layer that starts at zero. All of
-    its parameters are trained (Li, Bornschein and Hutter, 2023, appendix,
-    "Fine-tuning"). It is a classifier of images on its own, and a readout of
+    The network is the encoder followed by a linear layer that starts at zero. All
+    parameters of the network are trained (Li, Bornschein and Hutter, 2023, appendix,
+    "Fine-tuning"). Use it as a classifier of images by itself or as a readout of
     :class:`~sklearn_mdl.MDLReadoutSwitcher`. In a list with frozen readouts, the
-    posterior shows after how many examples it pays to train the encoder.
+    posterior shows after how many examples training the encoder pays off.
 
     Parameters
     ----------
     encoder : TimmEncoder, TorchEncoder or CachedEncoder
-        Determines layers, pooling and preprocessing. Its network is copied and never
-        changed. For a cached encoder, the inner encoder is used.
+        Encoder that determines layers, pooling and preprocessing. Its network is copied
+        and never changed. For a cached encoder, the inner encoder is used.
     image_shape : (int, int, int) or (int, int), default=None
         Height, width and channels of the images whose pixels are the rows of X. None
-        assumes square images with three channels or one.
+        assumes square images with one or three channels.
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     device : str, default="auto"
         Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
-        Seed of initial weights and all random numbers of training. Torch's global
+        Seed of initial weights and of all random numbers in training. Torch's global
         generators do not change. None uses the switcher's seed.
     optimizer : {"sgd", "adamw"}, default="sgd"
-        "sgd" is gradient descent with Nesterov's momentum, as in the paper on VTAB.
-        "adamw" is AdamW, as in the paper on ImageNet.
+        "sgd" is gradient descent with Nesterov's momentum, which the paper uses on
+        VTAB. "adamw" is AdamW, which the paper uses on ImageNet.
     lr : float, default=0.01
         Learning rate.
     momentum : float, default=0.9
         Momentum of "sgd".
     beta1, beta2 : float, default=0.9, 0.999
-        Decay of the moments of "adamw".
+        Decay rates of the moments of "adamw".
     eps : float, default=1e-8
-        Added to the square root of the second moment of "adamw".
+        Term added to the square root of the second moment of "adamw".
     weight_decay : float, default=0.0
-        Decoupled for "adamw", added to the gradient for "sgd".
+        Weight decay, decoupled in "adamw" and added to the gradient in "sgd".
     n_replay_streams : int or (int, int), default=10
-        Number of replay streams. Each new minibatch is followed by one step on each. A
-        pair ``(first, least)`` uses ``first`` streams for the first 1,000 rows. After
-        ``n`` rows it uses ``first * sqrt(1000 / n)`` streams, but at least ``least``.
+        Number of replay streams. After each new minibatch, the readout takes one step
+        on each stream. A pair ``(first, least)`` uses ``first`` streams for the first
+        1,000 rows. After ``n`` rows, it uses ``first * sqrt(1000 / n)`` streams, but at
+        least ``least``.
     ema_step_size : float, default=1.0
         Predict with averaged weights: ``average <- (1 - step) average + step weights``
         after every optimiser step. Batch normalisation statistics are averaged in the
@@ -78,19 +79,19 @@ class FineTunedReadout(NetworkReadout):
     ema_warmup : bool, default=True
         Make the ``n``-th averaging step at least ``1 / (n + 1)``.
     label_smoothing : float, default=0.01
-        Share of each target that is spread over all classes, in training only.
+        Share of each target that is spread over all classes, only in training.
     calibration : bool, default=True
         Forward calibration: multiply logits by ``softplus(b)``. The scalar ``b`` takes
         a step on each minibatch before the weights learn its labels.
     augmentation : {"crop", "crop-flip", "randaugment"}, callable or None, default=None
-        Random changes of training images. "crop" is random crops resized to the full
-        size. "crop-flip" also mirrors half of the images. "randaugment" is RandAugment.
-        A callable must map a uint8 image tensor (C, H, W) to one of the same shape and
-        type. It must only use torch's random generator. Predictions use unchanged
-        images.
+        Random changes of training images. "crop" takes random crops and resizes them to
+        the full size. "crop-flip" also mirrors half of the images. "randaugment" is
+        RandAugment. A callable must map a uint8 image tensor (C, H, W) to a tensor of
+        the same shape and type, and must draw only from torch's random generator.
+        Predictions use unchanged images.
     recency : float, default=1.0
         After ``t`` minibatches, a replay stream returns to the first minibatch with
-        probability ``recency / t``. 1 is uniform replay.
+        probability ``recency / t``. With 1, replay is uniform.
 
     Attributes
     ----------
@@ -138,7 +139,7 @@ class FineTunedReadout(NetworkReadout):
 
     @classmethod
     def learners_of(cls, members: Members[Self], context: Context) -> list[Learner]:
-        """Make one learner per readout; load equal encoders only once."""
+        """Make one learner for each readout; load equal encoders only once."""
         shapes = [image_shape_of(context.n_features, r.image_shape) for _, r in members]
         encoders = distinct_encoders([r.encoder for _, r in members], shapes)
         return [
@@ -157,7 +158,7 @@ class ScratchReadout(NetworkReadout):
 
     The paper compares pre-trained encoders with such networks (Li, Bornschein and
     Hutter, 2023, section 4 and appendix, "Train from Scratch"). The network ends in a
-    linear layer that starts at zero. It is a classifier of images on its own, and a
+    linear layer that starts at zero. Use it as a classifier of images by itself or as a
     readout of :class:`~sklearn_mdl.MDLReadoutSwitcher`.
 
     Parameters
@@ -169,31 +170,32 @@ class ScratchReadout(NetworkReadout):
         as the seed.
     image_shape : (int, int, int) or (int, int), default=None
         Height, width and channels of the images whose pixels are the rows of X. None
-        assumes square images with three channels or one.
+        assumes square images with one or three channels.
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     device : str, default="auto"
         Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
-        Seed of initial weights and all random numbers of training. Torch's global
+        Seed of initial weights and of all random numbers in training. Torch's global
         generators do not change. None uses the switcher's seed.
     optimizer : {"sgd", "adamw"}, default="sgd"
-        "sgd" is gradient descent with Nesterov's momentum, as in the paper on VTAB.
-        "adamw" is AdamW, as in the paper on ImageNet.
+        "sgd" is gradient descent with Nesterov's momentum, which the paper uses on
+        VTAB. "adamw" is AdamW, which the paper uses on ImageNet.
     lr : float, default=0.03
         Learning rate.
     momentum : float, default=0.9
         Momentum of "sgd".
     beta1, beta2 : float, default=0.9, 0.999
-        Decay of the moments of "adamw".
+        Decay rates of the moments of "adamw".
     eps : float, default=1e-8
-        Added to the square root of the second moment of "adamw".
+        Term added to the square root of the second moment of "adamw".
     weight_decay : float, default=0.0
-        Decoupled for "adamw", added to the gradient for "sgd".
+        Weight decay, decoupled in "adamw" and added to the gradient in "sgd".
     n_replay_streams : int or (int, int), default=10
-        Number of replay streams. Each new minibatch is followed by one step on each. A
-        pair ``(first, least)`` uses ``first`` streams for the first 1,000 rows. After
-        ``n`` rows it uses ``first * sqrt(1000 / n)`` streams, but at least ``least``.
+        Number of replay streams. After each new minibatch, the readout takes one step
+        on each stream. A pair ``(first, least)`` uses ``first`` streams for the first
+        1,000 rows. After ``n`` rows, it uses ``first * sqrt(1000 / n)`` streams, but at
+        least ``least``.
     ema_step_size : float, default=1.0
         Predict with averaged weights: ``average <- (1 - step) average + step weights``
         after every optimiser step. Batch normalisation statistics are averaged in the
@@ -201,24 +203,24 @@ class ScratchReadout(NetworkReadout):
     ema_warmup : bool, default=True
         Make the ``n``-th averaging step at least ``1 / (n + 1)``.
     label_smoothing : float, default=0.01
-        Share of each target that is spread over all classes, in training only.
+        Share of each target that is spread over all classes, only in training.
     calibration : bool, default=True
         Forward calibration: multiply logits by ``softplus(b)``. The scalar ``b`` takes
         a step on each minibatch before the weights learn its labels.
     augmentation : {"crop", "crop-flip", "randaugment"}, callable or None, default=None
-        Random changes of training images. "crop" is random crops resized to the full
-        size. "crop-flip" also mirrors half of the images. "randaugment" is RandAugment.
-        A callable must map a uint8 image tensor (C, H, W) to one of the same shape and
-        type. It must only use torch's random generator. Predictions use unchanged
-        images.
+        Random changes of training images. "crop" takes random crops and resizes them to
+        the full size. "crop-flip" also mirrors half of the images. "randaugment" is
+        RandAugment. A callable must map a uint8 image tensor (C, H, W) to a tensor of
+        the same shape and type, and must draw only from torch's random generator.
+        Predictions use unchanged images.
     recency : float, default=1.0
         After ``t`` minibatches, a replay stream returns to the first minibatch with
-        probability ``recency / t``. 1 is uniform replay.
+        probability ``recency / t``. With 1, replay is uniform.
     model_options : mapping, default=None
         Arguments of ``timm.create_model``, or of the callable.
     input_size : int, default=None
-        Images are cropped to the central square and resized to this size. None leaves
-        them unchanged. Pixels are scaled to between -1 and 1.
+        Size to which the central square of each image is resized. None neither crops
+        nor resizes. Pixels are always scaled to the range from -1 to 1.
 
     Attributes
     ----------

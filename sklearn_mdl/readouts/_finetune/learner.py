@@ -1,4 +1,4 @@
-"""The learner of a network that is trained online on images."""
+"""Learner of a network that is trained online on images."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class NetworkLearner(Learner):
     def predict(self, x: Tensor) -> Tensor:
         """Return log-probabilities (1, n, C), float64, of rows (n_scalings, n, d).
 
-        They are NaN in rows whose logits are not finite.
+        Log-probabilities are NaN in rows whose logits are not finite.
         """
         logits = self._logits(x[self.place])
         usable = logits.isfinite().all(-1, keepdim=True)
@@ -103,7 +103,7 @@ class NetworkLearner(Learner):
 
     @torch.no_grad()
     def _logits(self, rows: Tensor) -> Tensor:
-        """Return float64 logits (n, C), from averaged weights if there are any."""
+        """Return float64 logits (n, C), with averaged weights if they exist."""
         if self._last is None or not torch.equal(self._last[0], rows):
             batch = self.network.trunk.prepare(pixels_of(rows, self.shape))
             network = self.network if self.average is None else self.average.network
@@ -121,7 +121,7 @@ class NetworkLearner(Learner):
                 break
 
     def add_classes(self, n: int) -> None:
-        """Add outputs to the head with moments of zero."""
+        """Add outputs to the head; their moments are zero."""
         head = self.network.head
         self.network.add_classes(n)
         if self.average is not None:
@@ -136,7 +136,7 @@ class NetworkLearner(Learner):
         self._last = None
 
     def calibrate(self, x: Tensor, y: Tensor) -> None:
-        """Take one step on the logit scale with the loss of new rows."""
+        """Update the logit scale by one step on the loss of new rows."""
         if self.calibration is not None:
             logits = self._logits(x[self.place])
             proba = torch.softmax(self.calibration.factor * logits, 1)
@@ -160,20 +160,20 @@ class NetworkLearner(Learner):
         return bool(loss.isfinite())
 
     def state_dict(self) -> dict[int, dict[str, Tensor]]:
-        """Return everything learned, under the column."""
-        found = {"n_steps": torch.tensor(self.n_steps), **self._tensors()}
+        """Return everything learned, keyed by the column and by name."""
+        tensors = {"n_steps": torch.tensor(self.n_steps), **self._tensors()}
         state = self.net.optimizer_.state_dict()["state"]
-        for i, own in state.items():
-            for name, value in own.items():
+        for i, moments in state.items():
+            for name, value in moments.items():
                 if value is not None:
-                    found[f"{OPTIMIZER}.{i}.{name}"] = torch.as_tensor(value)
+                    tensors[f"{OPTIMIZER}.{i}.{name}"] = torch.as_tensor(value)
         if self.calibration is not None:
             learned = self.calibration.state_dict()
-            found.update({f"{SCALE}.{name}": t for name, t in learned.items()})
-        return {self.columns[0]: found}
+            tensors.update({f"{SCALE}.{name}": t for name, t in learned.items()})
+        return {self.columns[0]: tensors}
 
     def _tensors(self) -> dict[str, Tensor]:
-        """Return the current weights and statistics by name."""
+        """Return the current weights and statistics, keyed by name."""
         networks: dict[str, nn.Module] = {NETWORK: self.network}
         if self.average is not None:
             networks[AVERAGE] = self.average.network

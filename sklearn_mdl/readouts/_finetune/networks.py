@@ -1,4 +1,4 @@
-"""Networks trained as a whole: trunks, augmentation, averaged copies."""
+"""Parts of networks that are trained as a whole: trunks, augmentation, averages."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def augment_of(augmentation: str | Augment | None, shape: Shape) -> Augment | No
     Parameters
     ----------
     augmentation : {"crop", "crop-flip", "randaugment"}, callable or None
-        "crop" is random crops resized to the full size. "crop-flip" also mirrors half
-        of the images. "randaugment" applies two operations of magnitude 9 (Cubuk et
-        al., 2020).
+        "crop" takes random crops and resizes them to the full size. "crop-flip" also
+        mirrors half of the images. "randaugment" applies two operations of magnitude 9
+        (Cubuk et al., 2020).
     shape : (H, W, C)
 
     Raises
@@ -51,7 +51,7 @@ def augment_of(augmentation: str | Augment | None, shape: Shape) -> Augment | No
 
 
 def augmented(images: Tensor, augment: Augment) -> Tensor:
-    """Change uint8 images (n, H, W, C) one by one.
+    """Augment uint8 images (n, H, W, C) one by one.
 
     Raises
     ------
@@ -60,12 +60,12 @@ def augmented(images: Tensor, augment: Augment) -> Tensor:
     """
     planes = images.permute(0, 3, 1, 2)
     changed = [augment(image) for image in planes]
-    for image, found in zip(planes, changed, strict=True):
-        if _described(found) != _described(image):
+    for image, result in zip(planes, changed, strict=True):
+        if _described(result) != _described(image):
             raise ValueError(
                 "An augmentation must keep the type and shape of images, but it "
-                f"returned {_described(found)} for {_described(image)}; convert and "
-                "resize at its end"
+                f"returned {_described(result)} for {_described(image)}; convert and "
+                "resize its result"
             )
     return torch.stack(changed).permute(0, 2, 3, 1)
 
@@ -89,7 +89,8 @@ class AveragedNetwork:
     step_size : float
         ``average <- (1 - step) average + step weights`` after every optimiser step.
     warmup : bool
-        Make the ``n``-th step at least ``1 / (n + 1)``, which is a plain mean at first.
+        Make the ``n``-th step at least ``1 / (n + 1)``, which gives a plain mean at
+        first.
     """
 
     def __init__(self, network: nn.Module, step_size: float, warmup: bool) -> None:
@@ -105,11 +106,11 @@ class AveragedNetwork:
         step = self.step_size
         if self.warmup:
             step = max(step, 1 / (self.n_steps + 1))
-        for own, other in zip(_numbers(self.network), _numbers(network), strict=True):
-            if own.is_floating_point():
-                own.lerp_(other, step)
+        for mean, new in zip(_numbers(self.network), _numbers(network), strict=True):
+            if mean.is_floating_point():
+                mean.lerp_(new, step)
             else:
-                own.copy_(other)
+                mean.copy_(new)
 
 
 def _numbers(network: nn.Module) -> Iterator[Tensor]:
@@ -124,8 +125,8 @@ class PixelTrunk(nn.Module):
     module : torch.nn.Module
         Maps (n, C, H, W) to vectors (n, width).
     input_size : int or None
-        Images are cropped to the central square and resized to this size. None leaves
-        them unchanged.
+        Size to which the central square of each image is resized. None neither crops
+        nor resizes.
     """
 
     def __init__(self, module: nn.Module, input_size: int | None) -> None:
@@ -162,7 +163,7 @@ def module_of(
     model_options: Mapping[str, object] | None,
     n_channels: int,
 ) -> nn.Module:
-    """Make a module with random weights from torch's generator.
+    """Make a module whose random weights are drawn from torch's generator.
 
     Raises
     ------
@@ -192,9 +193,8 @@ def module_of(
 class HeadedNetwork(nn.Module):
     """A trunk with a linear head that starts at zero.
 
-    All classes are therefore equally likely at first. A minibatch of one row is learned
-    with the running statistics of batch normalisation, since a single row has no
-    variance.
+    So all classes are equally likely at first. A minibatch of one row is learned with
+    the running statistics of batch normalisation, since a single row has no variance.
 
     Parameters
     ----------
@@ -223,8 +223,8 @@ class HeadedNetwork(nn.Module):
     def forward(self, batch: Tensor) -> Tensor:
         """Return logits (n, C) of a minibatch."""
         with _running_statistics(self, self.training and len(batch) == 1):
-            found: Tensor = self.head(self.trunk(batch))
-        return found
+            logits: Tensor = self.head(self.trunk(batch))
+        return logits
 
 
 @contextmanager
@@ -241,7 +241,7 @@ def _running_statistics(network: nn.Module, wanted: bool) -> Iterator[None]:
 
 
 def width_of(trunk: Trunk, shape: Shape, device: torch.device) -> int:
-    """Return the width of the output of a trunk on a device.
+    """Return the width of a trunk's output.
 
     Raises
     ------
@@ -250,14 +250,15 @@ def width_of(trunk: Trunk, shape: Shape, device: torch.device) -> int:
     """
     batch = trunk.prepare(torch.zeros(1, *shape, dtype=torch.uint8))
     with torch.no_grad():
-        found = trunk.eval()(batch.to(device))
-    if not isinstance(found, Tensor) or found.ndim != 2:
-        got = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+        output = trunk.eval()(batch.to(device))
+    if not isinstance(output, Tensor) or output.ndim != 2:
+        is_tensor = isinstance(output, Tensor)
+        got = tuple(output.shape) if is_tensor else type(output).__name__
         raise ValueError(
             f"The network must return vectors (n, width), but it returned {got}; pool "
             "its last layer"
         )
-    return int(found.shape[1])
+    return int(output.shape[1])
 
 
 class LearningNet(NeuralNet):
@@ -265,16 +266,16 @@ class LearningNet(NeuralNet):
 
     def __deepcopy__(self, memo: dict[int, object]) -> LearningNet:
         """Copy networks even if their classes cannot be pickled."""
-        other = object.__new__(type(self))
-        memo[id(self)] = other
-        other.__dict__.update(copy.deepcopy(self.__dict__, memo))
-        return other
+        copied = object.__new__(type(self))
+        memo[id(self)] = copied
+        copied.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        return copied
 
 
 def make_net(
     readout: Any, trunk: Trunk, shape: Shape, n_classes: int, device: torch.device
 ) -> LearningNet:
-    """Build a net with the loss and optimiser of a readout."""
+    """Build a net with the loss and the optimiser that a readout specifies."""
     width = width_of(trunk.to(device), shape, device)
     options: dict[str, object]
     options = {"lr": readout.lr, "weight_decay": readout.weight_decay}

@@ -27,12 +27,12 @@ from sklearn_mdl.readouts._finetune.encoding import EncodingLearner
 class FrozenReadout(ImageReadout):
     """Readout on the features of a frozen encoder.
 
-    In a list of readouts, you can write it as a pair ``(encoder, readout)``. Unlike
-    with precomputed features, the rows are images, so the list can also contain
+    In a list of readouts, you can write this readout as a pair ``(encoder, readout)``.
+    The rows are images rather than precomputed features, so the list can also contain
     networks that learn from images. Codelengths are the same as on precomputed
-    features, except for readouts that learn row by row, such as kernels. Here these
-    readouts learn a minibatch of images as a group of rows. Each image is encoded only
-    once for all readouts on an encoder, when its minibatch is predicted. Replay reuses
+    features, except for readouts that learn row by row, such as kernels. On images,
+    these readouts learn each minibatch as a group of rows. When a minibatch is
+    predicted, each image is encoded once for all readouts on the encoder. Replay reuses
     these features.
 
     Parameters
@@ -43,13 +43,13 @@ class FrozenReadout(ImageReadout):
         Any readout for a switcher, except readouts of images.
     image_shape : (int, int, int) or (int, int), default=None
         Height, width and channels of the images whose pixels are the rows of X. None
-        assumes square images with three channels or one.
+        assumes square images with one or three channels.
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     device : str, default="auto"
         Torch device of the readout, not of the encoder. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
-        Used outside a switcher if the readout's ``random_state`` is None.
+        Seed outside a switcher if the readout's ``random_state`` is None.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ class FrozenReadout(ImageReadout):
             raise TypeError(
                 "readout must use all features of the encoder, but it uses only "
                 f"view {self.readout.view!r}; encode the images first, and fit the "
-                "switcher to encoder.transform(X)"
+                "switcher on encoder.transform(X)"
             )
 
     @property
@@ -133,7 +133,7 @@ def as_readout(given: Any) -> Any:
 
 
 def check_images(X: np.ndarray, readouts: object) -> None:
-    """Raise ValueError if readouts take images but rows are not pixels."""
+    """Raise ValueError if a readout takes images but the rows of X are not pixels."""
     given = readouts if isinstance(readouts, list | tuple) else ()
     if any(isinstance(as_readout(readout), ImageReadout) for readout in given):
         check_pixels(X)

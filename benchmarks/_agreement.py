@@ -1,7 +1,8 @@
-"""How well scores of encoders agree with the truth on a task.
+"""Agreement between the scores of encoders and their reference scores on a task.
 
-Scores and truths are arrays (n_encoders,), greater is better. Truth of an encoder is
-what the best of several classifiers reaches on rows kept for it.
+Scores and reference scores are arrays of shape (n_encoders,), where greater is better.
+The reference score of an encoder is the best accuracy among several classifiers on
+held-out rows.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""Tables of the benchmark ``choice``: what is kept, and what is printed of it."""
+"""Tables of the benchmark ``choice``: the saved values, and the printed summaries."""
 
 from typing import NamedTuple
 

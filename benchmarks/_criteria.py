@@ -1,7 +1,7 @@
-"""What a criterion says of an encoder from a few labels, and the truth beside it.
+"""Criteria that score an encoder from a few labels, and the encoder's reference score.
 
-Everything here takes features and labels of one encoder on one task, and returns
-numbers: greater is better, for codelengths too, which are given as minus nats.
+All functions take the features and labels of one encoder on one task, and return
+numbers of which greater is better. Codelengths are therefore returned as minus nats.
 """
 
 import time

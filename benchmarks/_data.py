@@ -1,4 +1,4 @@
-"""Data of several benchmarks."""
+"""Data that several benchmarks use."""
 
 import numpy as np
 

@@ -1,16 +1,16 @@
 """Lower bounds on the time of a training step on this machine.
 
-Two floors stand beside every measured time. The arithmetic floor counts the products
-alone: 2BP flops forward, 2BP for the gradients of the weights, and 2B(P - P1) for those
-of the hidden layers, with P weights, P1 of them in the first layer, B rows; and 2BP for
-each prediction. That is 4BP for a linear readout and at most 6BP for a deep one. It is
-divided by the rate of a large float32 ``torch.mm``.
+Two lower bounds accompany every measured time. The arithmetic bound only counts matrix
+products: 2BP flops forward, 2BP for the gradients of the weights, 2B(P - P1) for the
+gradients of the hidden layers, and 2BP for each prediction, with B rows and P weights,
+P1 of them in the first layer. That is 4BP for a linear readout and at most 6BP for a
+deep one. The flops are divided by the rate of a large float32 ``torch.mm``.
 
-The byte floor counts each number of a training step once in and once out: weights,
-gradients and AdamW's two moments, 32 bytes a parameter, and 8 more where weights are
-averaged. It is divided by the rate of ``copy_``, twice: of a large tensor, which comes
-from memory, and of one as large as all that the stack holds, which may fit a cache and
-be much faster.
+The byte bound counts each number of a training step as read once and written once:
+weights, gradients and AdamW's two moments take 32 bytes per parameter, and averaged
+weights another 8. The bytes are divided by the rate of ``copy_``, for two tensors: a
+large one, which comes from memory, and one of the size of the whole stack, which may
+fit into a cache and be much faster.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Results that a long benchmark keeps in a file, so that it can go on."""
+"""Results that a long benchmark saves in a file, so that it can resume."""
 
 import json
 from pathlib import Path

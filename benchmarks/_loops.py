@@ -2,11 +2,11 @@
 
 Every loop below predicts a minibatch, learns it, and then learns the minibatches of its
 replay streams, with the same initial weights, minibatches, replay and AdamW as the
-readouts of a stack. Every loop is written to be fast: minibatches are tensors made
-beforehand, callbacks are off, AdamW is torch's fused one, averages are kept by one
-``torch._foreach_lerp_``, and a net goes through all its steps before the next one, so
-that its weights stay in the cache. Nets are made before the clock starts. preqtorch's
-own loader, replay streams and averages are used as they are.
+readouts of a stack. We made every loop fast: minibatches are tensors made beforehand,
+callbacks are off, AdamW is torch's fused version, and one ``torch._foreach_lerp_``
+updates the averages. A net makes all its steps before the next net starts, so its
+weights stay in the cache. The nets are made before the clock starts. For preqtorch, we
+use its own loader, replay streams and averages without changes.
 """
 
 import copy

@@ -1,6 +1,7 @@
-"""Peak memory of a call, in a process of its own.
+"""Peak memory of a call, measured in a separate process.
 
-Apart from the command line, whose functions no other process can import.
+This is a separate module because other processes cannot import functions of the command
+line.
 """
 
 import multiprocessing

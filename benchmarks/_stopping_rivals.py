@@ -1,4 +1,4 @@
-"""Rivals of races of encoders: how others choose an encoder while they label."""
+"""Rivals of encoder races: other ways to choose an encoder while labelling."""
 
 import numpy as np
 from scipy.stats import t as student

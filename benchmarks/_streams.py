@@ -1,4 +1,4 @@
-"""Streams that drift, made from rows of real features by stated rules."""
+"""Streams that drift, made from rows of real features by fixed rules."""
 
 from importlib.util import find_spec
 from pathlib import Path

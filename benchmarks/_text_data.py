@@ -1,4 +1,4 @@
-"""Real text with targets, read from the installed package ``sae_probes``; encoders."""
+"""Real texts with targets from the installed package ``sae_probes``, and encoders."""
 
 import csv
 import io

@@ -1,12 +1,12 @@
-"""How far codelengths move with the arithmetic, and how far with the seed.
+"""How much codelengths change with the arithmetic, and how much with the seed.
 
-The default readouts are fitted on digits with seeds 0 to 9, then with seed 0 under
-other instructions, more threads, and with the update that a GPU takes (a formula over
-all members), each in a process of its own. Products of lower precision, an option of
-torch on GPUs (``torch.set_float32_matmul_precision``), are done as those do them:
-factors rounded to 10 bits behind the point (TF32) or to 7 (bfloat16), sums in float32.
-The order of the rows is the same throughout, so the seed moves initial weights and
-replay alone.
+The default readouts are fitted on digits with seeds 0 to 9. Then they are fitted with
+seed 0 under other instruction sets, with more threads, and with the update that a GPU
+uses (one formula over all members), each in a separate process. Products of lower
+precision, an option of torch on GPUs (``torch.set_float32_matmul_precision``), are
+emulated: factors are rounded to 10 bits behind the point (TF32) or to 7 (bfloat16), and
+sums are in float32. All fits use the same order of the rows, so the seed only affects
+initial weights and replay.
 """
 
 import os

@@ -1,15 +1,16 @@
-"""Certainty: how often a choice that is called sure is right, and how far codes vary.
+"""Certainty: how often a choice with a high stated probability is right.
 
-Disjoint draws of a dataset's rows are ranked by the list "linear", as a ranking without
-a switcher does, or by another one, in two orders: at ``n`` labels the task has its
-``n / 5`` most frequent classes. ``choices`` asks each draw for the best of all encoders
-and of random subsets, and counts how often that encoder has the shortest code in the
-mean over all other draws; and, where ``choice.json`` has the later truth, how often it
-is the most accurate one, too, and what accuracy is lost otherwise. ``spread`` divides
-the standard deviation of paired differences over draws by the one that the losses of a
-single draw give, without the factor ``TRAINING``. That factor was chosen on three
-datasets, by the list "closed-form"; they are counted apart. With ``--results`` cells
-are kept; without, all are scored again.
+``choices`` and ``spread`` rank disjoint draws of a dataset's rows with the list
+"linear", as a ranking without a switcher does, or with another list, in two orders.
+With ``n`` labels, a task has the ``n / 5`` most frequent classes. For each draw,
+``choices`` finds the best of all encoders and of random subsets. It counts how often
+this encoder has the shortest code on average over all other draws. If ``choice.json``
+has its reference score, ``choices`` also counts how often the encoder is the most
+accurate, and otherwise how much accuracy is lost. ``spread`` measures the standard
+deviation of paired differences over draws, and divides it by the standard error that
+the losses of a single draw give without the factor ``TRAINING``. We chose that factor
+on three datasets, with the list "closed-form"; these datasets are counted separately.
+With ``--results``, cells are saved and reused. Without it, all cells are scored again.
 """
 
 import json

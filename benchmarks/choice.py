@@ -1,22 +1,23 @@
-"""Does a number choose the encoder that will serve best, from few labels?
+"""How often does a criterion choose the better encoder from a few labels?
 
-``FEATURES`` holds ``DATASET/ENCODER.npy`` and ``DATASET/labels.npy``. With ``n`` labels
-a task has the ``n / 5`` most frequent classes at most. Three tenths of its rows are
-kept for the truth: the accuracy there of the best of a tuned logistic regression, an
-MLP and tuned neighbours, fitted on all other rows. Criteria see ``n`` of those, drawn
-at random, the same for all criteria; ours in random orders. "x 4" is the mean of four
-orders at up to 500 labels, and of one beyond. "ranking" is what a
-``RepresentationScorer`` takes: "linear x 4" at up to 500 labels, "closed-form" beyond.
-"ranking and probe" adds the accuracy of "logistic" times n / 1,000 to minus the nats
-per label.
+``FEATURES`` contains ``DATASET/ENCODER.npy`` and ``DATASET/labels.npy``. With ``n``
+labels, a task has at most the ``n / 5`` most frequent classes. Three tenths of its rows
+are held out for the reference score, which is the best held-out accuracy among a tuned
+logistic regression, an MLP and tuned neighbours fitted on all other rows. All criteria
+receive the same random draw of ``n`` of these other rows. Our codes also use random
+orders. "x 4" is the mean of four orders with up to 500 labels, and one order beyond.
+"ranking" is what a ``RepresentationScorer`` uses: "linear x 4" with up to 500 labels,
+"closed-form" beyond. "ranking and probe" is the accuracy of "logistic", multiplied by
+n / 1,000, minus the nats per label.
 
-All values are kept in the folder of results, so that a run that was ended goes on, and
-a longer one adds to it; the report is of what is there. Without ``FEATURES`` the report
-is of ``choice.json``, which ``--keep`` writes beside this file. With ``--methods`` only
-these are run, and set beside the truths and the other methods of ``choice.json``, but
-for their seconds, which do not compare and are printed apart if "logistic" is run.
-``--fresh`` takes draws of labels on which no list or setting was compared, and reports
-the methods that are run on these alone.
+All values are saved in the folder of results, so you can resume an interrupted run or
+extend a finished one. The report includes all values in the folder. Without
+``FEATURES``, the report shows ``choice.json``, which ``--keep`` writes next to this
+file. With ``--methods``, only these methods are run. The report compares them with the
+other methods in ``choice.json``, except for seconds, which are not comparable. These
+are printed separately if "logistic" is among the methods. ``--fresh`` uses draws of
+labels on which we compared no lists or settings, and only reports the methods that are
+run on them.
 """
 
 import csv

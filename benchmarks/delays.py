@@ -1,4 +1,4 @@
-"""Codelength where labels come late: digits as they are, and renamed three times."""
+"""Codelength with delayed labels, on digits and on digits renamed three times."""
 
 import numpy as np
 from sklearn.datasets import load_digits

@@ -1,11 +1,12 @@
-"""Other forms of a linear discriminant: heavier tails, covariances by cluster.
+"""Variants of linear discriminants: heavier tails, and covariances by cluster.
 
-``tails`` compares `DiscriminantReadout`, by itself and in "closed-form", with scores by
-a Student-t density with as many degrees of freedom as features. ``clusters`` refits
-Gaussian discriminants at every 64th row. Their shrunk covariance is that of all
-classes, or that of each class or of two or four clusters of classes (by k-means of the
-means), pulled towards that of all. Each has one factor of its logits, which minimises
-the loss of the rows before.
+``tails`` compares `DiscriminantReadout`, by itself and in "closed-form", with a variant
+whose scores come from a Student-t density with as many degrees of freedom as features.
+``clusters`` refits Gaussian discriminants at every 64th row, with one shrunk covariance
+for all classes, for each class, or for each of two or four clusters of classes (found
+by k-means on the class means). The covariances of classes and clusters are shrunk
+towards the common one. Each discriminant multiplies its logits by a factor that
+minimises the loss of the earlier rows.
 """
 
 from pathlib import Path

@@ -1,10 +1,10 @@
-"""Streams that drift: the list "drift" beside an oracle that knows the changes.
+"""Streams that drift: the list "drift" compared with an oracle that knows the changes.
 
 ``made`` draws streams from cells of real features by the rules of
-``benchmarks/_streams.py``, and codes them by lists of readouts, by the oracle, which is
-the default list restarted at the true changes, and by logistic regression refitted at
+``benchmarks/_streams.py``. It codes them with lists of readouts, with the oracle (the
+default list, restarted at the true changes), and with a logistic regression refitted at
 the ends of blocks that grow by a fifth. ``river`` compares with classifiers of river on
-streams that river and other packages ship; ``real`` with its regressors.
+streams of river and other packages, and ``real`` with river's regressors.
 """
 
 import math

@@ -1,12 +1,13 @@
-"""Extrapolation: how often intervals of ``extrapolate`` hold what was hidden.
+"""Extrapolation: how often the intervals of ``extrapolate`` contain the hidden values.
 
-``families`` draws curves whose expected losses are known, with exponential noise.
-Settings of ``extrapolate`` were chosen on similar laws at other horizons and seeds, and
-with an eye on draws of 300, 700 and 1,400 real rows, so that real ends are not fresh.
-``ends`` hides the later half of real curves. Every encoder's features of a dataset are
-scored on all rows, or on ``--draws`` times ``--rows``, by the list "closed-form"; from
-the first half the codelength of all labels is predicted, and the sign of every pair's
-difference. With ``--results`` cells are kept; without, all are scored again.
+``families`` draws curves with known expected losses and exponential noise. We chose the
+settings of ``extrapolate`` on similar laws with other horizons and seeds, and looked at
+draws of 300, 700 and 1,400 real rows. So the ends of real curves are not fresh.
+``ends`` hides the later half of real curves. The list "closed-form" scores every
+encoder of a dataset on all rows, or on ``--draws`` draws of ``--rows`` rows. From the
+first half, we predict the codelength of all labels and the sign of every pair's
+difference. With ``--results``, cells are saved and reused. Without it, all cells are
+scored again.
 """
 
 import tempfile

@@ -1,13 +1,13 @@
 """The paper's whole VTAB grid of frozen readouts, 8 shapes x 576 settings, on a GPU.
 
-``run`` evaluates every shape of the grid, with all its settings, over so many random
-rows (d = 768, 100 classes), keeps each shape's measurements in a file, and goes on from
-there when started again. It checks that time is linear in the rows, extrapolates to
-50,000, and sets the bytes that the steps must move, and the time they would take at the
-measured copy bandwidth, beside it. ``floor`` says how long those bytes take at a
-bandwidth in bytes a second, without a GPU. ``--small`` is the same with few settings of
-little width, to see on a CPU that it works. ``passes`` times whole lists of readouts on
-both devices:
+``run`` evaluates every shape of the grid with all its settings over ``--rows`` random
+rows (d = 768, 100 classes). It saves the measurements of each shape in a file, and
+resumes there if you start it again. It checks that time is linear in the rows, and
+extrapolates to 50,000. It also prints the bytes that the steps must move, and how long
+this would take at the measured copy bandwidth. ``floor`` prints how long these bytes
+take at a bandwidth that you pass, without a GPU. ``--small`` uses a few settings with
+narrow layers, to check on a CPU that the benchmark runs. ``passes`` times whole lists
+of readouts on both devices:
 
     python -m benchmarks gpu run slices.json --rows 1024 2048
     python -m benchmarks gpu run small.json --rows 64 --device cpu --small

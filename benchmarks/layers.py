@@ -1,12 +1,13 @@
-"""Which layer of two pre-trained networks: one sweep beside each layer by itself.
+"""Which layer of two pre-trained networks: one code over all layers, and one per layer.
 
-``DATA/images`` and ``DATA/weights`` hold what docs/pretrained-encoders.md names. Five
-layers of two MobileNetV2 are compared on three datasets, by kernels in closed form. One
-code over all layers is compared with the code of each layer, and with the code of all
-features side by side; its cost with that of the most expensive layer. Seconds are those
-of the processor, on one thread, the least of several repeats; read them as ratios.
+``DATA/images`` and ``DATA/weights`` contain the files that
+docs/pretrained-encoders.md names. We compare five layers of two MobileNetV2 on three
+datasets, with closed-form kernels. The code over all layers is compared with the code
+of each layer and with the code of all features in one table. Its time is compared with
+that of the slowest layer. Times are CPU seconds on one thread, the smallest of several
+repeats; read them as ratios.
 
-Features are kept in the folder of results, so that a second run reads them.
+Features are saved in the folder of results, and a second run reads them.
 """
 
 import time

@@ -1,9 +1,9 @@
-"""What no guard sees: labels in features or readouts, and labels in order.
+"""Leaks that no check detects: labels in features or readouts, and sorted labels.
 
-``hidden`` codes random labels, given noise, with readouts and transformers that hold
-the labels in ways that are not recognised. ``sorted`` codes sorted labels of which a
-share was permuted, given noise, and says if that is warned of; ``alarms`` counts the
-warnings of labels in random order.
+``hidden`` codes random labels given noise, with readouts and transformers that contain
+the labels in ways that the checks do not recognise. ``sorted`` codes sorted labels, a
+share of which was permuted, given noise, and shows whether ``fit`` warns. ``alarms``
+counts the warnings for labels in random order.
 """
 
 import warnings

@@ -1,23 +1,25 @@
-"""Named lists of readouts side by side: nats and seconds.
+"""Named lists of readouts compared: nats and seconds.
 
-``digits`` takes digits in ten orders, ``default_rng(s).permutation(N)`` for s = 100,
-..., 109; ``cells`` every encoder and dataset of a directory, rows in the order of the
-files. Contenders: "plain nets", the networks without pool and race, and with whole
-minibatches from the start; "nets"; these "without growth", with whole minibatches;
-"closed-form"; and the default, both together. Of each the codelength, that of switching
-alone, and CPU seconds on one thread; of ``cells`` also the ratio to the best block-wise
-logistic regression (``logistic.py``). Ratios are those to the first contender. With
-``--rows N`` these are of the first rows of the same streams, of as many classes. With
-``--results FILE`` an interrupted table goes on where it ended, and ``--against FILE``
-compares cells with the results of another version.
+``digits`` codes digits in ten orders, ``default_rng(s).permutation(N)`` for s = 100,
+..., 109, and ``cells`` every encoder and dataset of a folder, in the order of the
+files. The contenders are "plain nets", the networks without pool and race, with full
+minibatches from the start; "nets"; "without growth", which is "nets" with full
+minibatches; "closed-form"; and the default list, which has networks and kernels. For
+each contender, the tables show the codelength, the codelength of switching only, and
+CPU seconds on one thread. ``cells`` also shows the ratio to the best block-wise
+logistic regression (``logistic.py``). All other ratios are to the first contender.
+``--rows N`` codes the first rows of the same streams, with as many classes. With
+``--results FILE`` an interrupted table resumes, and ``--against FILE`` compares cells
+with the results of another version.
 
-``growth`` prints seconds and peak memory of a single kernel against the rows of 512
-features: exact throughout up to 10,000, and with landmarks up to 30,000.
+``growth`` prints seconds and peak memory of a single kernel by the number of rows with
+512 features: exact up to 10,000 rows, and with landmarks up to 30,000.
 ``wide`` prints seconds and peak memory of whole lists on 2,000 rows of 768 features.
-``landmarks`` compares the codes of the rows beyond 2,048 in both. ``shares`` prints
-seconds of networks and kernels inside the default list, and memory. ``nulls``
-prints the seconds of 100 permuted labellings beside those of one fit. ``sizes`` prints
-the seconds of one encoder with default settings, in a ranking and alone.
+``landmarks`` compares the exact and the landmark codes of the rows beyond 2,048.
+``shares`` prints the seconds and memory of networks and kernels in the default list.
+``nulls`` prints the seconds of coding 100 permutations of the labels and of one fit.
+``sizes`` prints the seconds of one encoder with default settings, in a ranking and
+outside.
 """
 
 import time

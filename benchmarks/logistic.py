@@ -1,13 +1,14 @@
-"""A logistic regression refitted at doubling block ends: the code to beat.
+"""The baseline: a logistic regression that is refitted at the ends of doubling blocks.
 
-Voita and Titov's (2020) online code as one would write it today with scikit-learn:
-standardised features, blocks that end at ``b, 2b, 4b, ...`` with ``b = max(16,
-C / 2)``, the first block uniform, every later block predicted by the model fitted on
-all rows before it, probabilities floored at 1e-4 and renormalised. The regularisation
-is the best of four *in hindsight*, which favours this opponent.
+This is Voita and Titov's (2020) online code as you would write it today with
+scikit-learn. Features are standardised. Blocks end at ``b, 2b, 4b, ...`` with
+``b = max(16, C / 2)``. The first block is coded uniformly, and every later block with
+the model fitted on all earlier rows. Probabilities are floored at 1e-4 and
+renormalised. The regularisation is the best of four *in hindsight*, which favours this
+baseline.
 
-Figures are slow (up to three minutes a cell) and exact, so they are kept in
-``logistic.json`` beside this file; a cell whose data changed is computed again.
+The results are exact but slow (up to three minutes per cell), so they are saved in
+``logistic.json`` next to this file. If the data of a cell change, it is computed again.
 """
 
 import hashlib

@@ -1,12 +1,12 @@
 """From ten thousand rows to a million: CPU seconds and memory of one pass.
 
-Rows are those of a real encoder, drawn with replacement, each feature with normal noise
-of a tenth of its standard deviation, or with ``--fresh`` those of a random network, of
-which none repeats another; they lie in a memory-mapped file, as the pass's trace does.
-Each pass runs in a process of its own, with checkpoints; with ``--kill`` it is killed
-after so many CPU seconds, and a second process goes on, whose seconds are counted, too.
-Memory is what the process holds at most, without and with the pages of mapped files,
-which the system can take back. "full" is the default list without race and thinned
+Rows are drawn with replacement from a real encoder's features, and normal noise with a
+tenth of the standard deviation is added to each feature. With ``--fresh``, rows come
+from a random network and no row is repeated. Rows and trace are in memory-mapped files.
+Each pass runs in a separate process, with checkpoints. With ``--kill``, the process is
+killed after that many CPU seconds, and a second process continues. Its seconds are
+included. Memory is the peak of the process, with and without the pages of mapped files,
+which the system can reclaim. "full" is the default list without race and with full
 replay.
 """
 

@@ -1,11 +1,12 @@
 """Nats against CPU seconds: lists of readouts, their options, and logistic regression.
 
-Rows are those of the files in their order, the first ``--rows`` of every dataset and
-encoder that is named. "default" pools, races, and learns small minibatches at first;
-contenders "without" have one of these off, "plain nets" all. The logistic regression
-is refitted at doubling block ends (``logistic.py``), with scikit-learn's default
-strength, or tuned in three folds of the rows before at every block end. Results are
-kept in ``pareto.jsonl`` beside this file, from which ``docs/make_pareto.py`` draws.
+Each cell is the first ``--rows`` rows of a dataset and encoder, in the order of the
+files. "default" has a pool, a race and growing minibatches. The contenders "default
+without ..." switch off one of these, and "plain nets" has none of them. The logistic
+regression is refitted at the ends of doubling blocks (``logistic.py``), either with
+scikit-learn's default regularisation or tuned in three folds of the earlier rows at
+the end of every block. Results are saved in ``pareto.jsonl`` next to this file, from
+which ``docs/make_pareto.py`` draws a figure.
 """
 
 import time

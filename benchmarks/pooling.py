@@ -1,10 +1,9 @@
-"""What a pool adds to the time of a fit.
+"""How much time a pool adds to a fit.
 
-``share`` fits the default list on digits and on a cell of 101 classes, and takes the
-CPU time of everything that is done for the pool alone, within the same fit. ``row``
-pools predictions of 60 readouts in 20 groups that were drawn before, so that there is
-nothing else. ``late`` mixes 52 readouts in 8 groups over 50,000 rows whose labels are
-known late, under the default prior.
+``share`` fits the default list on digits and on a cell with 101 classes, and measures
+the CPU time of everything that only the pool needs, within the same fit. ``row`` only
+pools predictions drawn beforehand, of 60 readouts in 20 kinds. ``late`` mixes 52
+readouts in 8 kinds over 50,000 rows with delayed labels, under the default prior.
 """
 
 import time

@@ -1,7 +1,7 @@
-"""``precision`` of switchers: seconds and nats of bfloat16 factors beside float32.
+"""``precision`` of switchers: seconds and nats with bfloat16 and with float32 factors.
 
-``step`` times one product of a stack, ``fit`` whole passes, of the list "nets" or of
-one wide network. What is rounded, ``precision`` of the switchers says.
+``step`` times one product of a stack. ``fit`` times whole passes of the list "nets" or
+of one wide network. The docstring of the switchers explains what is rounded.
 """
 
 import time

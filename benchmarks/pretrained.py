@@ -1,14 +1,14 @@
-"""Pre-trained encoders ranked by objective and by size, with accuracies beside them.
+"""Pre-trained encoders ranked by objective and by size, compared with their accuracies.
 
-``DATA/features`` holds ``DATASET/ENCODER.npy`` and ``DATASET/labels.npy`` for the
-datasets and encoders named below, ``DATA/images`` and ``DATA/weights`` what the last
-part needs. Of each dataset the first 1,000 rows are scored, and two probes are fitted
-on the same rows and tested on all others. A probe's regularisation is chosen on a fifth
-of its rows. The last part encodes images with MobileNetV2 at two widths: 400 images of
-each dataset are scored in three orders, and 200 more are tested.
+``DATA/features`` contains ``DATASET/ENCODER.npy`` and ``DATASET/labels.npy`` for the
+datasets and encoders named below. ``DATA/images`` and ``DATA/weights`` contain what the
+last part needs. The first 1,000 rows of each dataset are scored. Two probes are fitted
+on the same rows and tested on all other rows. A probe's regularisation is chosen on a
+fifth of its rows. The last part encodes images with MobileNetV2 at two widths: 400
+images of each dataset are scored in three orders, and 200 more are test images.
 
-Everything that is computed is kept in the folder of results, so that an interrupted run
-goes on, and a second one only prints. docs/pretrained-encoders.md explains the figures.
+All values are saved in the folder of results. So an interrupted run resumes, and a
+second run only prints. docs/pretrained-encoders.md explains the figures.
 """
 
 import gzip

@@ -1,14 +1,15 @@
 """Races: codelength, seconds and training work with and without them.
 
-``cells`` fits the default list on every encoder and dataset of a directory, rows in the
-order of the files; ``long`` the default list, raced by several rules and not, kernels
-by themselves, and networks, raced and not, on the first rows of long streams; ``grid``
-the paper's grid of readouts or a part of it; all of these are pooled. ``finetuned``
-switches between fine-tuned networks on small images, in several orders. "ratio" is that
-to the list that is not raced. Work counts optimiser steps, one for a minibatch and one
-for each replay stream, weighted by parameters, as a share of that without a race;
-readouts that differ in averaging alone are one training. Seconds are CPU seconds on one
-thread. With ``--results FILE`` an interrupted table goes on where it ended.
+``cells`` fits the default list on every encoder and dataset of a folder, in the order
+of the files. ``long`` fits the default list without a race and with several rules of
+the race, kernels by themselves, and networks with and without a race, on the first rows
+of long streams. ``grid`` fits the paper's grid of readouts or a part of it. All of
+these are pooled. ``finetuned`` switches between fine-tuned networks on small images, in
+several orders. "ratio" is the ratio to the list without a race. Work is the number of
+optimiser steps, one for a minibatch and one for each replay stream, weighted by
+parameters, as a share of the work without a race. Readouts that only differ in
+averaging count as one training. Seconds are CPU seconds on one thread. With
+``--results FILE`` an interrupted table resumes.
 """
 
 import time

@@ -1,11 +1,11 @@
-"""Rankings: what statistics and cells cost in seconds, and what intervals cover.
+"""Rankings: the time of statistics and cells, and the coverage of intervals.
 
-``speed`` times every statistic on one core, on random codelengths of 50 datasets: those
-of average ranks at 1,000 encoders, those of pairs at 40. ``coverage`` draws tables of
-five encoders whose true average ranks are known, and counts how often the intervals of
-``rank_intervals`` cover them. ``overhead`` ranks ten encoders on ten datasets in two
-orders, 200 cells with four readouts, kept on disk, and compares the time of ``fit``
-with that of the cells in it; then it reads them all from the disk.
+``speed`` times every statistic on one core, on random codelengths of 50 datasets:
+statistics of average ranks with 1,000 encoders, and statistics of pairs with 40.
+``coverage`` draws tables of five encoders with known true average ranks, and counts how
+often the intervals of ``rank_intervals`` contain them. ``overhead`` ranks ten encoders
+on ten datasets in two orders (200 cells with four readouts, saved on disk). It compares
+the time of ``fit`` with the time of its cells, and then reads all cells from disk.
 """
 
 import tempfile

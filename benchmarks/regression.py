@@ -1,14 +1,14 @@
-"""The default readouts for real labels, beside a reference and a Bayesian ridge.
+"""The default readouts for real labels, compared with a reference and a Bayesian ridge.
 
-Every code pays the same for the first minibatch; afterwards the reference predicts by
-labels alone, and Bayesian ridge regression, refitted after every minibatch, by its
-predictive Gaussian. Data come with scikit-learn; rows are permuted once, or with
-``--orders 5`` five times. ``outliers`` puts labels of a million deviations into the
-first half, and prints what the others cost more for them. ``lists`` compares whole
-lists, raced and pooled: those with a name, and kernels with groups of networks or with
-whitened rows. It has one more task, with drawn features and noise of heavy tails. The
-default list was chosen on the first five orders of the first three tasks and of this
-one.
+Every code pays the same for the first minibatch. After that, the reference predicts
+from earlier labels only, and a Bayesian ridge regression, refitted after every
+minibatch, with its predictive Gaussian. The data come with scikit-learn. Rows are
+permuted once, or five times with ``--orders 5``. ``outliers`` moves a label in the
+first half by a million standard deviations, and prints how much more the other labels
+then cost. ``lists`` compares whole lists, raced and pooled: the named lists, and
+kernels with groups of networks or with whitened rows. It has another task, with random
+features and heavy-tailed noise. We chose the default list on the first five orders of
+the first three tasks and of this one.
 """
 
 import time

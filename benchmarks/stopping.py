@@ -1,8 +1,8 @@
-"""Stopping: races of encoders over fresh orders, and how many labels they take.
+"""Stopping: races of encoders in fresh orders, and how many labels they take.
 
 Every encoder of a dataset is run once over up to 1,000 labels in each of many orders,
-by the readouts of an ``EncoderRace``; all races below read these losses. With
-``--results`` they are kept, and a command that was ended continues.
+with the readouts of an ``EncoderRace``. All races below use these losses. With
+``--results`` the losses are saved, and an interrupted command resumes.
 """
 
 import json

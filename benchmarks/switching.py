@@ -1,13 +1,12 @@
-"""Switching priors: what they cost in nats, in seconds and in memory.
+"""Switching priors: their cost in nats, seconds and memory.
 
-``priors`` prints the codelength of every prior on digits, wine and breast cancer, each
-the mean of the orders ``default_rng(s).permutation(N)`` for s = 0, ..., 4, with a
-small, the default and a large list of readouts; ``features`` that on every encoder and
-dataset of a directory, with the default readouts. Both train once and keep the losses
-in a directory, so that they print at once when run again. ``speed`` times the forward
-pass beside a plain loop over numpy and scipy, on one core. ``disk`` reads 663,552 steps
-of 4,608 experts, 12 GB of float32, from a file, and watches the anonymous memory of the
-process.
+``priors`` prints the codelength of every prior on digits, wine and breast cancer, with
+a small, the default and a large list of readouts: means over the orders
+``default_rng(s).permutation(N)`` for s = 0, ..., 4. ``features`` does so for every
+encoder and dataset of a folder, with the default readouts. Both train once and save the
+losses in a folder, so the next run only prints. ``speed`` times the forward pass and a
+plain loop over numpy and scipy, on one core. ``disk`` reads 663,552 steps of 4,608
+experts, 12 GB of float32, from a file, and tracks the anonymous memory of the process.
 """
 
 import multiprocessing

@@ -1,4 +1,4 @@
-"""What one task saves the next: frozen features, and a network that is trained."""
+"""Nats that one task saves on the next, with frozen features or a trained network."""
 
 from pathlib import Path
 

@@ -1,19 +1,20 @@
-"""Does a number choose the text encoder that will serve best, from few labels?
+"""How often does a criterion choose the better text encoder from a few labels?
 
-Like ``choice``, on real texts and targets from the package ``sae-probes`` (0.4.2, MIT),
-which is read where it is installed. Ten encoders: latent semantics of words in three
-widths and of characters in two, hashed words, static embeddings that ``wordllama``
-ships, and three layers of a byte transformer that was trained on other texts. The
-datasets kept apart are named in ``text_datasets.json``, every other family of names;
-nothing was chosen on either part. "probe AUC" is the best cross-validated ROC AUC of
-logistic regressions and neighbours. "ranking and RankMe" adds to the codes a prior that
-needs no labels and fades. Choices are judged by codes of other labels, too.
+This is ``choice`` on real texts and targets from the installed package ``sae-probes``
+(0.4.2, MIT). There are ten encoders: latent semantic analysis of words with three
+widths and of characters with two, hashed words, static embeddings from ``wordllama``,
+and three layers of a byte transformer trained on other texts. ``text_datasets.json``
+lists the held-out datasets, which are every other family of names. No setting was
+chosen on either part. "probe AUC" is the best cross-validated ROC AUC of logistic
+regressions and neighbours. "ranking and RankMe" adds a prior to the codes that needs no
+labels and fades with their number. Choices are also judged by codes of other labels.
 
     pip install --no-deps sae-probes==0.4.2; pip install zstandard wordllama
     python -m benchmarks text --results text
 
-All values are kept in the folder of results. A run that was ended goes on; the report
-is of what is complete at each number of labels, datasets kept apart by themselves.
+All values are saved in the folder of results, so an interrupted run resumes. At each
+number of labels, the report includes the datasets that are complete. Held-out datasets
+are reported separately.
 """
 
 import json

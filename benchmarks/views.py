@@ -1,12 +1,13 @@
 """Many views of a language model in one code: seconds, and held-out ROC AUC.
 
 ``seconds`` makes 500 rows of 24 layers x 3 positions x 2,048 features and fits all
-views in one pass. ``auroc`` takes binary datasets of ``text``, nine views of its byte
-transformer and 100 labels, and compares the mixture of all views with the single view,
-and strength of a logistic regression, of the best cross-validated ROC AUC, and with one
-on all views side by side. All are measured on rows that nothing has seen. ``shift``
-codes 400 rows of a dataset and then up to 200 of its shifted set, with four encoders as
-views: nats a label just before the shift, just after it, and later.
+views in one pass. ``auroc`` uses binary datasets of ``text``, nine views of its byte
+transformer and 100 labels. It compares the mixture of all views with two logistic
+regressions: one on the view and with the regularisation that have the best
+cross-validated ROC AUC, and one on all views in one table. All are measured on held-out
+rows. ``shift`` codes 400 rows of a dataset and then up to 200 of its shifted set, with
+four encoders as views. It prints nats per label just before the shift, just after it,
+and later.
 
     python -m benchmarks views seconds
     python -m benchmarks views auroc --model text/model.pt

@@ -203,7 +203,7 @@ def print_by_labels(found, title, field, labels):
 
 def print_seconds(kept, labels):
     """CPU seconds for an encoder, and their ratio to the tuned linear probe's."""
-    print("\nCPU seconds an encoder, and of the linear probe's")
+    print("\nCPU seconds per encoder, and as a share of the linear probe's")
     print(" " * WIDTH + "".join(f"{n:>15}" for n in labels))
     base = kept.seconds["logistic accuracy"]
     for name, table in kept.seconds.items():

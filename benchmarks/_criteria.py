@@ -70,7 +70,7 @@ def drawn(y, n_labels, draw):
     rows, _ = split(y, class_count(y, n_labels))
     if n_labels > len(rows):
         raise ValueError(
-            f"Choosing needs at most the {len(rows)} labels that are kept for it, got "
+            f"Choosing needs at most {len(rows)} labels, got "
             f"{n_labels}; ask for fewer"
         )
     return np.random.default_rng([n_labels, draw]).choice(rows, n_labels, False)

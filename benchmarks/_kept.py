@@ -6,7 +6,7 @@ from pathlib import Path
 OPTION = {
     "--results": {
         "type": Path,
-        "help": "file of rows that are measured already; new ones are added to it",
+        "help": "file of rows already measured, to which new rows are added",
     }
 }
 

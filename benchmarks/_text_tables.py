@@ -120,7 +120,7 @@ def _print_differences(title, values, part):
 
 def print_disagreements(kept):
     """Where the whole code and its last half name different winners."""
-    print("\nWinners by the last half, where they are not those by the whole code")
+    print("\nWinners by the last half where the whole code has other winners")
     for n in sorted({n for _, n in kept.accuracy}):
         keys = [key for key in kept.scores[OURS] if key[1] == n]
         gains = []
@@ -176,7 +176,7 @@ def print_certainty(choices):
     choices : dict of (str, int) to list of [said, right, lost]
         By dataset and labels, as :func:`choices_of` returns them.
     """
-    print("\nChoices among all encoders and random subsets, by the probability said")
+    print("\nChoices among all encoders and random subsets, by stated probability")
     for n in [*sorted({n for _, n in choices}), 0]:
         groups = [np.array(own) for (_, m), own in choices.items() if n in (0, m)]
         for low, high in BANDS:

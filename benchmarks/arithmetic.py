@@ -108,6 +108,6 @@ class Arithmetic:
             f"standard deviation {nats.std(ddof=1):.2f}, from {nats.min():.2f} to "
             f"{nats.max():.2f}"
         )
-        print(f"\nseed 0: {nats[0]:.4f} nats; what else moves it, in nats")
+        print(f"\nseed 0: {nats[0]:.4f} nats; changes of it, in nats")
         for name in ARITHMETIC:
             print(f"{name:20s}{found[name] - nats[0]:+10.4f}")

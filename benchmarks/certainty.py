@@ -41,7 +41,7 @@ GROUPS = {
 
 
 def draws_of(features, y, n):
-    """Disjoint draws of ``n`` rows of the most frequent classes, by number."""
+    """Return disjoint draws of ``n`` rows from the most frequent classes."""
     classes, counts = np.unique(y, return_counts=True)
     kept = classes[np.argsort(-counts, kind="stable")[: max(2, n // 5)]]
     rows = np.random.default_rng(n).permutation(np.flatnonzero(np.isin(y, kept)))
@@ -53,20 +53,20 @@ def draws_of(features, y, n):
 
 
 def later_accuracies(dataset, n):
-    """Later accuracy by encoder, as ``choice.json`` has it; None if it does not."""
+    """Return the reference score of each encoder in ``choice.json``, or None."""
     known = Kept.from_json(json.loads(KEPT.read_text()))
     found = known.accuracy.get((dataset, n))
     return None if found is None else dict(zip(known.encoders, found, strict=True))
 
 
 class _Draws:
-    """Rankings of the draws of a dataset at a number of labels."""
+    """Rankings of the draws of a dataset, for one number of labels."""
 
     options = {
         "folder": {"help": "folder of features, as load_feature_directory reads it"},
-        "--results": {"default": None, "help": "where cells are kept"},
-        "--readouts": {"default": "linear", "help": "a list (default: %(default)s)"},
-        "--orders": {"type": int, "default": N_ORDERS, "help": "orders to judge by"},
+        "--results": {"default": None, "help": "folder in which cells are saved"},
+        "--readouts": {"default": "linear", "help": "list name (default: %(default)s)"},
+        "--orders": {"type": int, "default": N_ORDERS, "help": "number of orders"},
     }
     param_names = ["labels", "dataset"]
 
@@ -104,9 +104,9 @@ class _Draws:
 
 
 class Choices(_Draws):
-    """Shares of choices that are right, by the probability that they had."""
+    """Shares of choices that are right, by their stated probability."""
 
-    unit = "choices said to be 0.8 to 0.95 sure, and surer, and those that were right"
+    unit = "choices with probability 0.8 to 0.95, and above, and how many were right"
     formats = {
         **dict.fromkeys(["track_choices", "track_right"], "g"),
         **dict.fromkeys(["track_surer", "track_surer_right"], "g"),
@@ -159,7 +159,7 @@ class Choices(_Draws):
         return (self.lost[self.is_sure] == 0).sum()
 
     def track_regret(self, n, dataset):
-        """Accuracy lost in the mean of those."""
+        """Mean accuracy lost by these choices."""
         lost = self.lost[self.is_sure]
         return np.nanmean(lost) if np.isfinite(lost).any() else 0.0
 
@@ -177,7 +177,7 @@ class Choices(_Draws):
             low, high = np.quantile(shares, [0.05, 0.95])
             n_all, n_beyond = n_sure.sum(), n_surer.sum()
             print(
-                f"{title}: {n_all:.0f} choices, said {said @ n_sure / n_all:.3f}, "
+                f"{title}: {n_all:.0f} choices, stated {said @ n_sure / n_all:.3f}, "
                 f"right {right.sum() / n_all:.3f} [{low:.3f}, {high:.3f}]; surer "
                 f"{n_beyond:.0f}, right {surer_right.sum() / n_beyond:.3f}; of "
                 f"{n_judged.sum():.0f} choices the most accurate later: "
@@ -187,9 +187,9 @@ class Choices(_Draws):
 
 
 class Spread(_Draws):
-    """Standard deviations over draws, in units of those that one draw gives."""
+    """Standard deviations over draws, divided by the estimates from one draw."""
 
-    unit = "standard deviation over draws / that of rows and orders of one draw"
+    unit = "standard deviation over draws / estimate from rows and orders of one draw"
     formats = {"track_ratio": ".2f"}
 
     def track_ratio(self, n, dataset):

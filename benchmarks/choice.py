@@ -60,7 +60,7 @@ def n_orders(method, n_labels):
 
 
 class _Store:
-    """Values by method, dataset, labels, draw, encoder and criterion, in a folder.
+    """A folder of values keyed by method, dataset, labels, draw, encoder and criterion.
 
     Parameters
     ----------
@@ -185,17 +185,17 @@ CRITERIA = {
 
 
 class Choice:
-    """All criteria on every dataset of a directory."""
+    """All criteria on every dataset of a folder."""
 
     options = {
-        "features": {"type": Path, "nargs": "?", "help": "of DATASET/ENCODER.npy"},
+        "features": {"type": Path, "nargs": "?", "help": "folder (see above)"},
         "--results": {"type": Path, "default": Path("choice"), "help": "folder"},
         "--datasets": {"nargs": "*", "default": [], "help": "some (default: all)"},
         "--labels": {"nargs": "*", "type": int, "default": [50, 100, 300, 1000]},
         "--methods": {"nargs": "*", "default": [], "help": "some (default: all)"},
-        "--draws": {"type": int, "default": 5, "help": "of labels (default: 5)"},
-        "--fresh": {"action": "store_true", "help": "other draws of labels"},
-        "--no-run": {"action": "store_true", "help": "report what is there"},
+        "--draws": {"type": int, "default": 5, "help": "draws of labels (5)"},
+        "--fresh": {"action": "store_true", "help": "use other draws of labels"},
+        "--no-run": {"action": "store_true", "help": "only report saved values"},
         "--keep": {"action": "store_true", "help": "write choice.json"},
     }
 
@@ -267,7 +267,7 @@ class Choice:
         kept = Kept.from_json(json.loads(text))
         print_tables(kept)
         if self.methods and "logistic accuracy" in self.seconds:
-            print("\nThe same of this run")
+            print("\nSeconds of this run")
             labels = sorted(self.seconds["logistic accuracy"])
             print_seconds(kept._replace(seconds=self.seconds), labels)
 

@@ -91,7 +91,7 @@ class Digits:
 
 
 class Features:
-    """Every cell of a directory, rows in the order of the files."""
+    """Every cell of a folder, with rows in the order of the files."""
 
     options = {"features": {"type": Path, "help": "folder of DATASET/ENCODER.npy"}}
     param_names = ["cell"]
@@ -136,7 +136,7 @@ class Features:
         seconds = [row["track_seconds"] for row in table.values()]
         print(
             f"shorter than the logistic regression in {np.sum(ratios < 1)} of "
-            f"{len(ratios)} cells; mean ratio {ratios.mean():.4f}; seconds a cell: "
+            f"{len(ratios)} cells; mean ratio {ratios.mean():.4f}; seconds per cell: "
             f"median {np.median(seconds):.1f}, longest {np.max(seconds):.1f}"
         )
 
@@ -157,7 +157,7 @@ CHOICES = {
 
 
 class Choices:
-    """Networks with one choice of their settings reverted."""
+    """Networks with one setting reverted."""
 
     params = [list(CHOICES)]
     param_names = ["choice"]
@@ -186,7 +186,7 @@ class Choices:
 
 
 class Mixed:
-    """The mixed readouts on ten orders of digits, or on datasets of a directory."""
+    """The mixed readouts on ten orders of digits, or on the datasets of a folder."""
 
     options = {
         "features": {
@@ -265,6 +265,6 @@ class Mixed:
         if self.features is None and self.members:
             means = np.mean(self.members, axis=0)
             print(
-                f"the best of {len(means)} readouts in the mean of all orders: "
+                f"the best of {len(means)} readouts on average over all orders: "
                 f"{means.min():.1f} nats"
             )

@@ -37,7 +37,7 @@ def timed(function, *arguments):
 
 
 class Coding:
-    """Sizes of messages in bits, and seconds; fails if a label is decoded wrongly."""
+    """Message sizes in bits, and seconds. It fails if a label is decoded wrongly."""
 
     options = {
         "features": {

@@ -8,7 +8,7 @@ from sklearn_mdl import KernelReadout, LinearReadout, MDLReadoutSwitcher
 
 
 class Delays:
-    """Nats of 1,797 digits, by rows between a prediction and its label."""
+    """Nats of 1,797 digits, by the number of rows from a prediction to its label."""
 
     params = [[0, 1, 10, 100, 400]]
     param_names = ["label_delay"]

@@ -28,13 +28,13 @@ FACTORS = np.geomspace(0.01, 2, 24)
 
 
 class _Cells:
-    """Rows of either table."""
+    """Cells and options of both tables."""
 
     options = {
         "features": {"type": Path, "help": "folder of DATASET/ENCODER.npy"},
         "--datasets": {"nargs": "*", "default": [], "help": "some (default: all)"},
         "--encoders": {"nargs": "*", "default": [], "help": "some (default: all)"},
-        "--rows": {"type": int, "default": 1000, "help": "the first so many alone"},
+        "--rows": {"type": int, "default": 1000, "help": "only the first rows"},
         **OPTION,
     }
     unit = "nats"
@@ -62,14 +62,14 @@ class _Cells:
                     ]
                 )
                 print(
-                    f"{name}: {ratios.mean():.4f} of {base} in the mean, from "
+                    f"{name}: {ratios.mean():.4f} of {base} on average, from "
                     f"{ratios.min():.4f} to {ratios.max():.4f}, shorter in "
                     f"{(ratios < 1).sum()} of {len(ratios)}"
                 )
 
 
 class Tails(_Cells):
-    """Nats with the scores of a Gaussian and of a Student-t density."""
+    """Nats with Gaussian and with Student-t scores."""
 
     param_names = ["cell", "list"]
     formats = {"track_codelength": ".1f"}
@@ -111,7 +111,7 @@ def with_tails(dof):
 
 
 class Clusters(_Cells):
-    """Nats of discriminants by how many classes share a covariance."""
+    """Nats of discriminants, by the number of covariances."""
 
     param_names = ["cell", "covariances"]
     formats = {"track_codelength": ".1f"}

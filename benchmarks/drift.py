@@ -63,12 +63,12 @@ class Made:
         "--kinds": {"nargs": "*", "default": ["abrupt"]},
         "--seeds": {"nargs": "*", "type": int, "default": [0]},
         "--rows": {"type": int, "default": 4300},
-        "--least": {"type": int, "default": 1000, "help": "rows of a segment"},
+        "--least": {"type": int, "default": 1000, "help": "rows per segment"},
         "--contenders": {"nargs": "*", "default": [*CONTENDERS, ORACLE]},
         **OPTION,
     }
     param_names = ["cell", "kind", "seed", "contender"]
-    unit = "nats; saved: over labels alone"
+    unit = "nats; saved: relative to labels alone"
     formats = {"track_codelength": ".1f", "track_accuracy": ".4f", "track_saved": ".0f"}
 
     def prepare(self):
@@ -221,7 +221,7 @@ STREAMS = [
 
 
 class River:
-    """Classifiers of river beside lists of readouts, on streams that packages ship."""
+    """Classifiers of river and lists of readouts, on streams of packages."""
 
     options = {
         "--streams": {"nargs": "*", "default": STREAMS, "choices": STREAMS},
@@ -229,7 +229,7 @@ class River:
         **OPTION,
     }
     param_names = ["stream", "contender"]
-    unit = "nats; saved: over labels alone"
+    unit = "nats; saved: relative to labels alone"
     formats = {
         "track_codelength": ".1f",
         "track_per_row": ".4f",
@@ -322,10 +322,10 @@ def progressive_real(model, X, y):
 
 
 class Real:
-    """Regressors of river beside lists of readouts: TrumpApproval, day by day.
+    """Regressors of river and lists of readouts: TrumpApproval, day by day.
 
-    Mean absolute errors are those after the first minibatch of the switcher, losses
-    those of all rows and those after row 100.
+    The mean absolute error excludes the switcher's first minibatch. Losses are of all
+    rows and of the rows after row 100.
     """
 
     def report(self, table):
@@ -373,7 +373,7 @@ def memory_of(readout):
 
 
 class Picture:
-    """Which memory leads: the posterior by window on digits whose labels change."""
+    """Posterior over lengths of memory, on digits whose labels change."""
 
     options = {
         "image": {"type": Path, "help": "PNG to write"},

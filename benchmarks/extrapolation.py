@@ -58,15 +58,15 @@ def ends_held(family, n_seen, n, *, n_curves, seed):
 
 
 class Families:
-    """Shares of ends in the intervals, where the expected losses are known."""
+    """Shares of final values in the intervals, with known expected losses."""
 
     options = {
-        "--curves": {"type": int, "default": 200, "help": "of each law (default: 200)"},
-        "--seed": {"type": int, "default": 8, "help": "of the noise (default: 8)"},
+        "--curves": {"type": int, "default": 200, "help": "per law (default: 200)"},
+        "--seed": {"type": int, "default": 8, "help": "noise seed (default: 8)"},
     }
     param_names = ["family"]
     params = [list(FAMILIES)]
-    unit = "shares of curves: ends in their intervals, above them, told; half widths"
+    unit = "shares of curves: end in interval, above it, with an answer; half-widths"
     formats = dict.fromkeys(
         ["track_inside", "track_above", "track_told", "track_half_width"], ".3f"
     )
@@ -101,19 +101,19 @@ def signs_of(found, ends):
 
 
 class Ends:
-    """Shares of hidden ends that lie in the intervals, and what is told of pairs."""
+    """Shares of hidden final values in the intervals, and predicted orders of pairs."""
 
     options = {
         "folder": {"help": "folder of features, as load_feature_directory reads it"},
-        "--results": {"default": None, "help": "where cells are kept"},
-        "--rows": {"type": int, "default": None, "help": "of each draw (default: all)"},
-        "--draws": {"type": int, "default": 1, "help": "of rows, one after the other"},
+        "--results": {"default": None, "help": "folder in which cells are saved"},
+        "--rows": {"type": int, "default": None, "help": "per draw (default: all)"},
+        "--draws": {"type": int, "default": 1, "help": "number of disjoint draws"},
         "--level": {"type": float, "default": 0.9, "help": "level of the intervals"},
     }
     param_names = ["dataset"]
     unit = (
-        "curves; ends in their intervals; median half width and error as shares of the "
-        "end; shares of no answer; pairs, those with a sign, and right signs"
+        "curves; ends in their intervals; median half-width and error as shares of the "
+        "end; curves without an answer; pairs; pairs with a sign; right signs"
     )
     formats = {
         **dict.fromkeys(["track_curves", "track_inside", "track_untold"], "g"),
@@ -186,7 +186,7 @@ class Ends:
         }
         print(
             f"{total['curves']} curves: {total['inside'] / total['curves']:.3f} of the "
-            f"ends inside, median half width {np.median(self.halves):.3f} of the end, "
+            f"ends inside, median half-width {np.median(self.halves):.3f} of the end, "
             f"no answer {total['untold'] / total['curves']:.3f}; {total['pairs']} "
             f"pairs: {total['signs'] / total['pairs']:.3f} have a sign, "
             f"{total['right_signs'] / total['signs']:.3f} of these are right"

@@ -107,9 +107,9 @@ class Run:
         "slices": {"type": Path, "help": "JSON file of measurements"},
         "--rows": {"type": int, "nargs": "+", "default": [1024]},
         "--device": {"default": "cuda"},
-        "--small": {"action": "store_true", "help": "few settings of little width"},
+        "--small": {"action": "store_true", "help": "few settings, narrow layers"},
         "--batch": {"type": int, "default": 32, "help": "the paper's is 32"},
-        "--precision": {"default": "float32", "help": "of products in the steps"},
+        "--precision": {"default": "float32", "help": "of matrix products"},
     }
     param_names = ["rows", "hidden layers"]
     unit = "one shape of the grid; of floor: time at the copy bandwidth over ours"
@@ -213,9 +213,9 @@ class Run:
 
 
 class Passes:
-    """Seconds of whole passes, of a first one, which compiles, and of a second.
+    """Seconds of whole passes: a first pass, which compiles, and a second one.
 
-    Rows are those of a random network (64 features, 10 classes), or wide (768, 100).
+    A random network labels the rows (64 features, 10 classes; wide: 768 and 100).
     """
 
     options = {
@@ -226,7 +226,7 @@ class Passes:
         **OPTION,
     }
     param_names = ["stream", "rows", "list", "device"]
-    unit = "seconds of the clock, CPU seconds, and nats a row"
+    unit = "wall seconds, CPU seconds, and nats per row"
     formats = {
         "track_first": ".1f",
         "track_seconds": ".1f",
@@ -269,7 +269,7 @@ class Passes:
 
 
 class Floor:
-    """Bytes of the whole grid at 50,000 rows, and the time that they take."""
+    """Bytes that the whole grid moves for 50,000 rows, and the time they take."""
 
     options = {"--bandwidth": {"type": float, "default": 4.8e12, "help": "bytes/s"}}
     params = [list(range(8))]

@@ -49,15 +49,15 @@ def grouped(switcher, by):
 
 
 class Layers:
-    """The sweep, each layer, and all features side by side."""
+    """One code over all layers, one code per layer, and one code of all features."""
 
     options = {
         "data": {"type": Path, "help": "folder of images and weights"},
         "--results": {"type": Path, "default": Path("layers"), "help": "folder"},
         "--figure": {"type": Path, "help": "PNG to write"},
-        "--images": {"type": int, "default": N_IMAGES, "help": "of each dataset"},
-        "--fits": {"type": int, "default": 2, "help": "of each timing"},
-        "--pools": {"action": "store_true", "help": "try other groups of the pool"},
+        "--images": {"type": int, "default": N_IMAGES, "help": "per dataset"},
+        "--fits": {"type": int, "default": 2, "help": "fits per timing"},
+        "--pools": {"action": "store_true", "help": "try other kinds in the pool"},
     }
 
     def prepare(self):

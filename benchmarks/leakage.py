@@ -40,7 +40,7 @@ def data():
 
 
 class _Table(ClassifierMixin, BaseEstimator):
-    """Looks labels up by the first number of a row."""
+    """Looks up labels by the first number of a row."""
 
     def __init__(self, look_up):
         self.look_up = look_up
@@ -55,7 +55,7 @@ class _Table(ClassifierMixin, BaseEstimator):
 
 
 class _Holder(TransformerMixin, BaseEstimator):
-    """Fits a transformer on y, without a word of that."""
+    """Fits a transformer on y without declaring it."""
 
     def __init__(self, inner):
         self.inner = inner
@@ -84,7 +84,7 @@ def _table(X, y):
 
 
 class Hidden:
-    """Nats for random labels by what holds them."""
+    """Nats of random labels, by the step that leaks them."""
 
     unit = "nats"
     param_names = ["what holds the labels"]
@@ -130,7 +130,7 @@ class Hidden:
 
 
 class Sorted:
-    """Nats for sorted labels of which a share was permuted, given noise."""
+    """Nats of sorted labels given noise, after a share of them was permuted."""
 
     unit = "nats"
     param_names = ["share permuted"]
@@ -158,9 +158,9 @@ class Sorted:
 
 
 class Alarms:
-    """Warnings among labels in random order, of equal and of rare classes."""
+    """Warnings for labels in random order, with equal and with rare classes."""
 
-    options = {"--draws": {"type": int, "default": 10_000, "help": "of each kind"}}
+    options = {"--draws": {"type": int, "default": 10_000, "help": "per kind"}}
     param_names = ["rows", "classes"]
     formats = {"track_equal": ".0f", "track_rare": ".0f"}
     params = [[20, 50, 200, 1000], [2, 3, 10, 100]]

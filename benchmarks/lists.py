@@ -53,11 +53,11 @@ MAIN = ["plain nets", "nets", "closed-form", "default"]
 
 
 class _Lists:
-    """Columns of either table."""
+    """Columns and options of both tables."""
 
     options = {
         "--lists": {"nargs": "*", "default": MAIN, "choices": list(LISTS)},
-        "--rows": {"type": int, "help": "the first so many alone"},
+        "--rows": {"type": int, "help": "only the first rows"},
         **OPTION,
     }
     unit = "nats"
@@ -140,11 +140,11 @@ class Digits(_Lists):
         fresh = {key: row for key, row in table.items() if key[0] not in CHOSEN_ON}
         for name in self.lists:
             mean = self.columns(fresh, name)["codelength"].mean()
-            print(f"{name}, orders on which nothing was chosen: mean {mean:.1f} nats")
+            print(f"{name}, fresh orders: mean {mean:.1f} nats")
 
 
 class Cells(_Lists):
-    """Lists on every cell of a directory."""
+    """Lists on every cell of a folder."""
 
     options = {
         "features": {"type": Path, "help": "folder of DATASET/ENCODER.npy"},
@@ -344,7 +344,7 @@ class Sizes:
 
 
 class Landmarks:
-    """Nats of the rows beyond 2,048 landmarks over those of exact factors."""
+    """Nats of the rows beyond 2,048 landmarks, divided by those with exact factors."""
 
     options = {
         "features": {"type": Path, "help": "folder of DATASET/ENCODER.npy"},
@@ -377,7 +377,7 @@ class Landmarks:
 
 
 class Shares:
-    """Seconds of nets and kernels in the default list, and what kernels hold."""
+    """Seconds of nets and kernels in the default list, and memory of kernels."""
 
     options = {
         "features": {"type": Path, "help": "folder of DATASET/ENCODER.npy"},
@@ -385,7 +385,7 @@ class Shares:
         "--encoders": {"nargs": "*", "default": [], "help": "some (default: all)"},
     }
     param_names = ["cell", "rows"]
-    unit = "CPU seconds on one thread; MiB that kernels hold, after a segment at most"
+    unit = "CPU seconds on one thread; largest MiB of kernels after any segment"
     formats = {
         "track_nets": ".1f",
         "track_kernels": ".1f",
@@ -445,7 +445,7 @@ def _bytes_of(learner):
 
 
 class Nulls:
-    """Permuted labels beside one fit of "closed-form"."""
+    """Seconds of coding permuted labels, and of one fit of "closed-form"."""
 
     params = [[2000], [2, 21]]
     param_names = ["rows", "classes"]

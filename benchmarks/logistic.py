@@ -106,11 +106,11 @@ def best_codelength(name, X, y):
 
 
 class Logistic:
-    """Codelengths of every cell of a directory."""
+    """Codelengths of every cell of a folder."""
 
     options = {"features": {"type": Path, "help": "folder of DATASET/ENCODER.npy"}}
     param_names = ["cell"]
-    unit = "nats, the best of four regularisations"
+    unit = "nats, with the best of four regularisations"
     formats = {"track_codelength": ".1f"}
 
     def prepare(self):

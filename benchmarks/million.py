@@ -35,18 +35,18 @@ class Million:
 
     options = {
         "features": {"type": Path, "help": "folder of DATASET/ENCODER.npy"},
-        "folder": {"type": Path, "help": "where rows, traces and checkpoints lie"},
+        "folder": {"type": Path, "help": "for rows, traces and checkpoints"},
         "--encoders": {"nargs": "*", "default": [], "help": "some (default: all)"},
-        "--fresh": {"action": "store_true", "help": "take a random network's rows"},
+        "--fresh": {"action": "store_true", "help": "use a random network's rows"},
         "--rows": {"type": int, "nargs": "*", "default": [10**4, 10**5, 10**6]},
         "--lists": {"nargs": "*", "default": list(LISTS)[:2], "choices": list(LISTS)},
-        "--kill": {"type": float, "help": "kill the first process after such a time"},
-        "--jobs": {"type": int, "default": 1, "help": "threads of a pass"},
+        "--kill": {"type": float, "help": "CPU seconds after which to kill it"},
+        "--jobs": {"type": int, "default": 1, "help": "threads per pass"},
         "--image": {"type": Path, "help": "draw the table into this file"},
         **OPTION,
     }
     param_names = ["cell", "list", "rows"]
-    unit = "nats; seconds of CPU and clock; MiB, without and with mapped files"
+    unit = "nats; CPU and wall seconds; MiB, without and with mapped files"
     formats = {
         "track_codelength": ",.0f",
         "track_seconds": ",.0f",

@@ -61,11 +61,11 @@ def timed():
 
 
 class Share:
-    """The pool's share in the CPU time of a fit, in per cent."""
+    """The pool's share of the CPU time of a fit, in per cent."""
 
     options = {
-        "features": {"help": "a directory of features: DATASET/ENCODER.npy"},
-        "--rows": {"type": int, "help": "the first so many alone"},
+        "features": {"help": "folder of DATASET/ENCODER.npy"},
+        "--rows": {"type": int, "help": "only the first rows"},
     }
     params = [["digits", CELL], ["with a race", "without"]]
     param_names = ["cell", "default list"]
@@ -98,7 +98,7 @@ class Share:
 
 
 class Row:
-    """Milliseconds that a row takes in a pool of 60 readouts in 20 groups."""
+    """Milliseconds per row in a pool of 60 readouts in 20 kinds."""
 
     params = [[10, 100, 1000]]
     param_names = ["classes"]
@@ -125,7 +125,7 @@ class Row:
 
 
 class Late:
-    """CPU seconds of mixing 52 readouts over 50,000 rows, by the delay of labels."""
+    """CPU seconds of mixing 52 readouts over 50,000 rows, by label delay."""
 
     params = [[0, 100, 1600]]
     param_names = ["delay"]

@@ -300,7 +300,7 @@ def print_agreement(scores):
 
 def print_readouts(scorer):
     """Architectures with the largest mean posterior, by encoder."""
-    print("\nreadout of the largest mean posterior")
+    print("\nreadout with the largest mean posterior")
     print(" " * 26 + "".join(f"{name:>12}" for name in scorer.dataset_names_))
     readouts = np.array(scorer.preferred_readouts())
     for key, row in zip(scorer.encoder_names_, readouts.T, strict=True):
@@ -322,7 +322,7 @@ def print_encoded(scorer, accuracies):
             print(f"{name:12}{key:18}{nats:16.4f}{values}")
         low, high = spread.lower[0, i], spread.upper[0, i]
         print(
-            f"{'':12}first less second, nats: {spread.mean[0, i]:.1f} "
+            f"{'':12}first minus second, nats: {spread.mean[0, i]:.1f} "
             f"[{low:.1f}, {high:.1f}]"
         )
 
@@ -363,7 +363,7 @@ def draw(scores, path):
 
 
 class Pretrained:
-    """All tables, and the figure."""
+    """All tables and the figure."""
 
     options = {
         "data": {"type": Path, "help": "folder of features, images and weights"},

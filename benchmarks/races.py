@@ -90,7 +90,7 @@ def training_work(switcher, sizes):
 
 
 class _Raced:
-    """Columns of every table."""
+    """Columns of all tables."""
 
     codes: ClassVar[dict] = {}  # of all rows so far
     options = {**OPTION}
@@ -187,7 +187,7 @@ class _Raced:
 
 
 class Cells(_Raced):
-    """The default list on every cell of a directory."""
+    """The default list on every cell of a folder."""
 
     options = {
         "features": {"type": Path, "help": "folder of DATASET/ENCODER.npy"},
@@ -209,13 +209,13 @@ class Cells(_Raced):
 
 
 class Long(_Raced):
-    """The default list on long streams, beside networks that are not raced."""
+    """The default list on long streams, and networks without a race."""
 
     options = {
         **Cells.options,
-        "--rows": {"type": int, "default": 30_000, "help": "the first so many"},
+        "--rows": {"type": int, "default": 30_000, "help": "only the first rows"},
         "--lists": {"nargs": "*", "default": list(CONTENDERS), "choices": CONTENDERS},
-        "--order": {"type": int, "help": "of the rows (default: that of the files)"},
+        "--order": {"type": int, "help": "seed of the row order (default: file order)"},
     }
     param_names = ["stream", "list"]
     prepare = Cells.prepare
@@ -232,14 +232,14 @@ class Long(_Raced):
 
 
 class Grid(_Raced):
-    """The paper's grid of readouts, pooled by kind, or some of it."""
+    """The paper's grid of readouts or a part of it, pooled by kind."""
 
     options = {
         "features": {"type": Path, "help": "folder of DATASET/ENCODER.npy"},
         "--cell": {"help": "DATASET/ENCODER (default: the first)"},
-        "--rows": {"type": int, "default": 4000, "help": "the first so many"},
+        "--rows": {"type": int, "default": 4000, "help": "only the first rows"},
         "--width": {"type": int, "default": 512, "help": "of hidden layers"},
-        "--samples": {"type": int, "help": "readouts drawn (default: all)"},
+        "--samples": {"type": int, "help": "readouts to draw (default: all)"},
         **OPTION,
     }
     param_names = ["cell", "list"]
@@ -279,7 +279,7 @@ class _Small(nn.Module):
 
 
 class Finetuned(_Raced):
-    """Twelve fine-tuned networks on digits as images, or on those of a folder."""
+    """Twelve fine-tuned networks on digits, or on the images of a folder."""
 
     options = {
         "images": {
@@ -288,8 +288,8 @@ class Finetuned(_Raced):
             "help": "folder of CIFAR-10, PneumoniaMNIST and MNIST (default: digits)",
         },
         **OPTION,
-        "--rows": {"type": int, "default": 1797, "help": "the first so many"},
-        "--orders": {"type": int, "default": 1, "help": "of the rows, so many"},
+        "--rows": {"type": int, "default": 1797, "help": "only the first rows"},
+        "--orders": {"type": int, "default": 1, "help": "number of row orders"},
     }
     param_names = ["images", "list"]
 

@@ -76,9 +76,9 @@ class Speed:
 
 
 class Coverage:
-    """Shares of intervals that cover the true average rank, by level."""
+    """Shares of intervals that contain the true average rank, by level."""
 
-    options = {"--tables": {"type": int, "default": 2000, "help": "for each row"}}
+    options = {"--tables": {"type": int, "default": 2000, "help": "per row"}}
     params = [[2, 3, 4, 5, 7, 10, 19, 50, 200]]
     param_names = ["datasets"]
     unit = "shares, and the mean width at the level of 90 %"
@@ -115,7 +115,7 @@ class Coverage:
 
 
 class Overhead:
-    """Seconds of a ranking of 200 cells beside those of the cells alone."""
+    """Seconds of a ranking of 200 cells, and of its cells only."""
 
     params = [["scored", "read from disk"]]
     param_names = ["cells"]

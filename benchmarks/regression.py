@@ -69,9 +69,9 @@ def fit(name, X, y):
 
 
 class _Tasks:
-    """Rows of either table: order and task."""
+    """Rows of the tables: order and task."""
 
-    options = {"--orders": {"type": int, "default": 1, "help": "of the rows"}}
+    options = {"--orders": {"type": int, "default": 1, "help": "row orders"}}
 
     @property
     def params(self):
@@ -79,7 +79,7 @@ class _Tasks:
 
 
 class Compare(_Tasks):
-    """Nats after the first minibatch of three codes."""
+    """Nats of three codes after the first minibatch."""
 
     param_names = ["order", "labels"]
     unit = "nats after the first minibatch"
@@ -119,10 +119,10 @@ class Compare(_Tasks):
 
 
 class Outliers(_Tasks):
-    """What the other rows cost more, after the first minibatch, for a few outliers."""
+    """Extra nats of the other rows after the first minibatch, due to outliers."""
 
     param_names = ["order", "labels", "outliers"]
-    unit = "nats that the other rows cost more, after the first minibatch"
+    unit = "extra nats of the other rows, after the first minibatch"
     formats = {
         "track_reference": ".1f",
         "track_default": ".1f",
@@ -192,8 +192,8 @@ class Lists(_Tasks):
 
     options = {
         **_Tasks.options,
-        "--lists": {"nargs": "*", "default": list(NAMED), "help": "or with a plus"},
-        "--first": {"type": int, "default": 0, "help": "order of the rows"},
+        "--lists": {"nargs": "*", "default": list(NAMED), "help": "names, joined by +"},
+        "--first": {"type": int, "default": 0, "help": "first row order"},
         **OPTION,
     }
     param_names = ["order", "labels", "list"]

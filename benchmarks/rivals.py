@@ -64,7 +64,7 @@ class _Sgd:
 
 
 class _Loop:
-    """A network of one hidden layer, trained by a loop that is written in a minute."""
+    """A network with one hidden layer, trained by a simple loop."""
 
     def __init__(self, n_classes, n_features, device, width=512):
         torch.manual_seed(0)
@@ -141,20 +141,20 @@ def of_river(name, X, y, n_classes):
 
 
 class Rivals:
-    """Nats a row and CPU seconds of lists of readouts and of rivals."""
+    """Nats per row and CPU seconds of lists of readouts and of rivals."""
 
     options = {
         "features": {"type": Path, "nargs": "?", "help": "folder of DATASET/ENCODER"},
-        "--streams": {"nargs": "*", "default": list(STREAMS), "help": "some"},
+        "--streams": {"nargs": "*", "default": list(STREAMS), "help": "streams"},
         "--contenders": {"nargs": "*", "default": ["default", *RIVALS]},
-        "--rows": {"type": int, "help": "the first so many (default: all)"},
-        "--teacher": {"type": int, "default": 10**6, "help": "rows of the teacher"},
-        "--device": {"default": "cpu", "help": "of lists and loops of torch"},
-        "--image": {"type": Path, "help": "draw seconds and time per row here"},
+        "--rows": {"type": int, "help": "only the first rows (default: all)"},
+        "--teacher": {"type": int, "default": 10**6, "help": "the teacher's rows"},
+        "--device": {"default": "cpu", "help": "of lists and torch loops"},
+        "--image": {"type": Path, "help": "PNG of seconds and time per row"},
         **OPTION,
     }
     param_names = ["stream", "contender"]
-    unit = "nats a row; CPU seconds on one thread; ms a row in the last half"
+    unit = "nats per row; CPU seconds on one thread; ms per row in the last half"
     formats = {
         "track_rows": ",.0f",
         "track_nats": ".4f",

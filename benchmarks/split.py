@@ -38,10 +38,10 @@ def cpu_seconds():
 
 
 class _Streams:
-    """Rows of a stream, of which each measurement takes the first."""
+    """A stream, of which each measurement uses the first rows."""
 
     options = {
-        "features": {"help": "a directory of features: DATASET/ENCODER.npy"},
+        "features": {"help": "folder of DATASET/ENCODER.npy"},
         "--rows": {"type": int, "nargs": "+", "default": [3000]},
         "--lists": {"nargs": "+", "choices": list(LISTS), "default": ["default"]},
         **OPTION,
@@ -65,7 +65,7 @@ class _Streams:
 
 
 class Overhead(_Streams):
-    """One process with threads, and as many processes for parts."""
+    """One process with threads, and parts in as many processes."""
 
     options = {**_Streams.options, "--workers": {"type": int, "default": 2}}
     params = [[], [], ["threads", "parts"]]
@@ -112,7 +112,7 @@ class Overhead(_Streams):
 
 
 class Forecast(_Streams):
-    """CPU seconds that a pass takes, and those that its forecast says."""
+    """CPU seconds of a pass, and of its forecast."""
 
     params = [[], []]
     param_names = ["readouts", "rows"]
@@ -162,17 +162,17 @@ class Plan:
     """
 
     options = {
-        "--rows": {"type": int, "default": 1_281_167, "help": "of the training set"},
+        "--rows": {"type": int, "default": 1_281_167, "help": "training rows"},
         "--classes": {"type": int, "default": 1000},
         "--operations": {
             "type": float,
             "default": 30e12,
-            "help": "a second that a GPU reaches in float32",
+            "help": "float32 operations per second of a GPU",
         },
         "--bandwidth": {
             "type": float,
             "default": 2e12,
-            "help": "bytes a second that a GPU reaches",
+            "help": "memory bytes per second of a GPU",
         },
     }
     params = [[768, 2048], [1, 8, 64]]

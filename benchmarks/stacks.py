@@ -130,7 +130,7 @@ class Digits:
     """48 trainings on digits."""
 
     options = {
-        "--share": {"type": float, "default": 0.25, "help": "of the rows, for loops"}
+        "--share": {"type": float, "default": 0.25, "help": "of rows, for loops"}
     }
     params = [[*DIGITS, ALL], ["ours", "skorch", "preqtorch"], list(THREADS)]
     param_names = ["readouts", "contender", "threads"]
@@ -237,20 +237,20 @@ class Digits:
                 line += f", readout by readout {gap:.1e} apart"
             drift = np.median([loop.drift for loop in loops])
             print(
-                f"{line}; {self.stream.n_steps} steps a net; second half of the "
+                f"{line}; {self.stream.n_steps} steps per net; second half of the "
                 f"minibatches in {drift:.3f} of the first half's time"
             )
 
 
 class Wide:
-    """16 readouts a shape, 768 features, 100 classes, beside 16 plain loops."""
+    """16 readouts per shape and 16 plain loops, 768 features, 100 classes."""
 
     options = {
         "--minibatches": {"type": int, "default": 2},
         "--label-smoothing": {
             "type": float,
             "default": 0.03,
-            "help": "without it probabilities vanish, and denormal numbers slow both",
+            "help": "at 0, probabilities vanish and denormal numbers slow both",
         },
     }
     params = [list(WIDE), ["ours", "loops"], list(THREADS)]
@@ -356,9 +356,9 @@ N_ROWS = tuple(2**n for n in range(8, 15))
 
 
 class Scaling:
-    """Growth of time with readouts, at 512 rows, and with rows, of 8 readouts."""
+    """Growth of time with readouts (512 rows) and with rows (8 readouts)."""
 
-    options = {"--plot": {"type": Path, "help": "PNG to write, with memory, too"}}
+    options = {"--plot": {"type": Path, "help": "PNG to write, including memory"}}
     params = [list(GROWING), sorted({8, *N_READOUTS}), sorted({512, *N_ROWS})]
     param_names = ["readouts", "K", "N"]
     repeat = 3
@@ -418,11 +418,11 @@ class Scaling:
 
 
 class Memory:
-    """Growth of memory with readouts; without any (K = 0), that of the libraries."""
+    """Growth of memory with readouts; K = 0 is the memory of the libraries."""
 
     params = [["weights", "averaged weights"], [0, *N_READOUTS]]
     param_names = ["kept", "K"]
-    unit = "bytes at the peak of a process"
+    unit = "peak bytes of a process"
     formats = {"peakmem_fit": ",.0f"}
     sizes = (768, 512, 100)
 
@@ -504,7 +504,7 @@ GRID = {
 
 
 class Search:
-    """A default fit beside a grid search over scikit-learn's perceptrons."""
+    """A default fit, and a grid search over scikit-learn's perceptrons."""
 
     params = [["default fit", "grid search"]]
     repeat = 3
@@ -574,7 +574,7 @@ def noise(n_features, n_classes, hidden, n_readouts, n_rows):
 
 
 class Cache:
-    """Time by the largest state of a stack."""
+    """Time by the maximum size of a stack."""
 
     params = [list(CACHED), list(THREADS), [*LIMITS, RULE]]
     param_names = ["readouts", "jobs", "MB"]
@@ -600,9 +600,9 @@ class Cache:
 
 
 class Profile:
-    """Time of a training step by operator of torch, on one thread."""
+    """Time of a training step by torch operator, on one thread."""
 
-    options = {"--shown": {"type": int, "default": 6, "help": "operators"}}
+    options = {"--shown": {"type": int, "default": 6, "help": "operators shown"}}
     params = [list(PROFILED)]
     param_names = ["readouts"]
     unit = "ms per step and readout, profiled"

@@ -42,8 +42,8 @@ FEATURES = {
 OPTIONS = {
     **FEATURES,
     "--orders": {"type": int, "default": 20, "help": "orders (default: %(default)s)"},
-    "--readouts": {"default": "linear", "help": "a list (default: %(default)s)"},
-    "--results": {"type": Path, "help": "folder that keeps the losses of one list"},
+    "--readouts": {"default": "linear", "help": "list name (default: %(default)s)"},
+    "--results": {"type": Path, "help": "folder of the losses of one list"},
 }
 
 
@@ -69,7 +69,7 @@ def losses_of(dataset, features, y, order, readouts, results):
 
 
 class _Streams:
-    """Losses of all encoders of each dataset in many orders."""
+    """Losses of all encoders of each dataset, in many orders."""
 
     options = OPTIONS
     param_names = ["dataset"]
@@ -93,13 +93,13 @@ class _Streams:
 
 
 class Races(_Streams):
-    """How often the best encoder is lost, how many are left, and passes saved."""
+    """How often the best encoder is lost, how many are left, and saved passes."""
 
     unit = (
-        "races of 5 encoders and more, drawn at random: lost, if the encoder of the "
-        "smallest mean loss was\never out, and behind, those of them in which another "
-        "one was ahead then in the mean over orders;\nraces of all encoders: how many "
-        "are left, and the share of forward passes saved, at so many labels"
+        "lost: random races of 5 encoders or more that dropped the encoder with the "
+        "smallest mean loss;\nbehind: lost races in which another encoder was ahead "
+        "then, on average over orders;\nleft, saved: encoders left in races of all "
+        "encoders, and share of forward passes saved, at these numbers of labels"
     )
     param_names = ["dataset", "method"]
     formats = {
@@ -186,7 +186,7 @@ class Races(_Streams):
 
 
 class Forecasts(_Streams):
-    """How often forecasts of races hold the label at which these stop."""
+    """How often forecasts contain the number of labels at which races stop."""
 
     unit = "forecasts after 64, 100 and 200 labels; shares, and actual to forecast"
     formats = {"track_forecasts": "g", "track_ratio": ".2f"} | dict.fromkeys(
@@ -234,9 +234,9 @@ class Forecasts(_Streams):
 
 
 class Nulls(_Streams):
-    """True nulls that are called at any label from the 33rd to the 1,000th."""
+    """Equal encoders called worse at any label from the 33rd to the 1,000th."""
 
-    unit = "share of pairs of which the first was called worse, of 2,000 true nulls"
+    unit = "share of 2,000 pairs of equal encoders in which the first was called worse"
     param_names = ["nulls"]
     formats = dict.fromkeys([f"track_{m.replace('-', '_')}" for m in METHODS], ".4f")
 
@@ -285,7 +285,7 @@ def _coins(rng):
 
 
 class TTest(LossRace):
-    """The race of somebody who looks at t-tests, with Bonferroni, after every label."""
+    """A race by t-tests with Bonferroni's correction, repeated after every label."""
 
     def log_values(self, method=None):
         if method == "exact":
@@ -310,7 +310,7 @@ def raced(streams, n_classes, method, *, alpha=0.05, within=None):
 
 
 class Rivals(_Streams):
-    """Labels to the right choice: races, probes, tests of probes, halving."""
+    """Labels until the right choice: races, probes, tests of probes, halving."""
 
     def prepare(self):
         super().prepare()
@@ -371,7 +371,7 @@ class Rivals(_Streams):
             print(f"\n{own}: median labels by dataset")
             for dataset, rows in self.found[own].items():
                 print(f"  {dataset:12s} {np.median(rows[:, 0]):6.0f}")
-            print("fewest labels in the mean at which no more choices are wrong")
+            print("fewest mean labels without more wrong choices")
             print(f"  {own:32s} {means[own][0]:6.0f}")
             for kind in ("race, exact", "code", "probe", "tests", "halving", "known"):
                 good = {
@@ -384,7 +384,7 @@ class Rivals(_Streams):
 
 
 class Updates:
-    """CPU seconds of an update by one label, of 16 encoders at 500 labels."""
+    """CPU seconds of an update by one label, with 16 encoders and 500 labels."""
 
     options = FEATURES
     params = [["labels of a folder kept", "nothing kept"]]
@@ -419,7 +419,7 @@ class Updates:
 
 
 class Figure:
-    """A race on one dataset, drawn for the README."""
+    """Figure of a race on one dataset."""
 
     options = {
         **FEATURES,
@@ -441,9 +441,9 @@ class Figure:
 
 
 class Halves(_Streams):
-    """Agreement with later accuracy of the code of all labels, and of the last half."""
+    """Agreement of later accuracy with the code of all labels or of the last half."""
 
-    unit = "Kendall's tau with the accuracy reached later, one order"
+    unit = "Kendall's tau with later accuracy, one order"
     param_names = ["dataset", "labels"]
     formats = dict.fromkeys(["track_whole", "track_last_half"], ".3f")
     summarise = True

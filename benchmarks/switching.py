@@ -71,7 +71,7 @@ READOUTS = {
         ema_step_size=[1e-2, 1e-1, 1.0],
     ),
 }
-LOSSES = {"type": Path, "help": "directory for losses"}
+LOSSES = {"type": Path, "help": "folder for losses"}
 
 
 def train(path, X, y, readouts, seed):
@@ -138,7 +138,7 @@ class Priors:
 
 
 class Features:
-    """Every prior on all cells of a directory, in order 0."""
+    """Every prior on all cells of a folder, in order 0."""
 
     options = {
         "losses": LOSSES,
@@ -252,21 +252,21 @@ class Speed:
                 if k == n_experts and prior != PLAIN:
                     step = min(values["time_forward"]) / self.steps
                     print(
-                        f"{prior:27s}{step * 1e6:9.1f} us a step"
+                        f"{prior:27s}{step * 1e6:9.1f} us per step"
                         f"{plain / step:8.1f} times the plain loop's speed"
                     )
 
 
 class Disk:
-    """Losses that are larger than memory should hold."""
+    """Losses that are larger than memory."""
 
     options = {
-        "scratch": {"type": Path, "help": "directory for the 12 GB file"},
+        "scratch": {"type": Path, "help": "folder for the 12 GB file"},
         "--steps": {"type": int, "default": 663_552},
     }
     params = [["fixed share, m = 2", "switch distribution"]]
     param_names = ["prior"]
-    unit = "seconds, nats, MiB of anonymous memory at its peak and before"
+    unit = "seconds, nats, MiB of anonymous memory: peak and before"
     formats = {"track_seconds": ".1f", "track_codelength": ".6f"}
 
     def prepare(self):

@@ -13,14 +13,14 @@ from sklearn_mdl.readouts import FineTunedReadout
 
 OPTIONS = {
     "data": {"type": Path, "help": "folder of features, images and weights"},
-    "--rows": {"type": int, "default": 300, "help": "of each task (default: 300)"},
-    "--orders": {"type": int, "default": 3, "help": "of the rows (default: 3)"},
+    "--rows": {"type": int, "default": 300, "help": "per task (default: 300)"},
+    "--orders": {"type": int, "default": 3, "help": "row orders (default: 3)"},
     "--figure": {"type": Path, "help": "PNG to write"},
 }
 
 
 class _Tasks:
-    """A table of all pairs, the matrix, and its picture."""
+    """Codelengths of all pairs of tasks, as a table and a figure."""
 
     def print_pairs(self, switcher, tasks):
         sequence = TaskSequence(switcher, n_orders=self.orders, random_state=0)
@@ -40,7 +40,7 @@ class Frozen(_Tasks):
 
     options = {
         **OPTIONS,
-        "--encoder": {"default": "mobilenetv1-025_sup-imagenet", "help": "of features"},
+        "--encoder": {"default": "mobilenetv1-025_sup-imagenet", "help": "encoder"},
         "--datasets": {"nargs": "*", "default": ["mnist", "gtsrb", "cifar10"]},
     }
 
@@ -54,7 +54,7 @@ class Frozen(_Tasks):
 
 
 class FineTuned(_Tasks):
-    """Images; MobileNetV2 0.35 at 64 pixels, whose trunk is trained.
+    """Images at 64 pixels; the trunk of a MobileNetV2 (0.35) is trained.
 
     With ``--choose`` learning rates are compared by what tasks cost alone that are not
     reported: vehicles and animals of cifar10, in images behind the reported ones.

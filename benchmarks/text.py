@@ -67,7 +67,7 @@ CRITERIA = {
 
 
 class _Cell:
-    """A stream of a ranking: what its certainty is computed from."""
+    """A stream of a ranking, from which its certainty is computed."""
 
     groups = data = None
 
@@ -77,18 +77,18 @@ class _Cell:
 
 
 class Text(Choice):
-    """All criteria on datasets of text."""
+    """All criteria on text datasets."""
 
     options = {
         "--results": {"type": Path, "default": Path("text"), "help": "folder"},
         "--datasets": {"nargs": "*", "default": [], "help": "some (default: all)"},
         "--labels": {"nargs": "*", "type": int, "default": [50, 100, 300, 1000]},
-        "--rows": {"type": int, "default": 1430, "help": "of a dataset, at most"},
-        "--draws": {"type": int, "default": 1, "help": "of labels (default: 1)"},
-        "--limit": {"type": int, "default": 1000, "help": "of datasets, of each part"},
-        "--no-run": {"action": "store_true", "help": "report what is there"},
+        "--rows": {"type": int, "default": 1430, "help": "at most, per dataset"},
+        "--draws": {"type": int, "default": 1, "help": "draws of labels (1)"},
+        "--limit": {"type": int, "default": 1000, "help": "datasets per part"},
+        "--no-run": {"action": "store_true", "help": "only report saved values"},
         "--keep": {"action": "store_true", "help": "write text.json"},
-        "--kept": {"action": "store_true", "help": "report text.json, run nothing"},
+        "--kept": {"action": "store_true", "help": "only report text.json"},
     }
     methods = METHODS
 

@@ -135,19 +135,19 @@ class Auroc:
 
 
 class Shift:
-    """Nats a label before and after a shift of the texts, by code."""
+    """Nats per label before and after a shift of the texts, by code."""
 
     options = {
         "--model": {"type": Path, "default": Path("text/model.pt")},
         "--before": {"type": int, "default": 400, "help": "rows before the shift"},
-        "--after": {"type": int, "default": 200, "help": "rows after it, at most"},
+        "--after": {"type": int, "default": 200, "help": "rows after it at most"},
     }
     views = ("words-128", "characters-128", "wordllama", "transformer layers.1")
 
     def prepare(self):
         parts = data.parts()
         self.network = data.byte_model(self.model, parts["others"][-12:])
-        print(f"{'nats a label':28}{'code':>12}{'before':>9}{'after':>9}{'later':>9}")
+        print(f"{'nats per label':28}{'code':>12}{'before':>9}{'after':>9}{'later':>9}")
         found = []
         for path in sorted((data.folder() / "OOD data").glob("*_OOD.csv.zst")):
             name = path.name.removesuffix("_OOD.csv.zst")

@@ -12,21 +12,21 @@ OPTION = {
 
 
 def read(path):
-    """Yield key and numbers of every row of a file; none of a file that is missing."""
+    """Yield the key and numbers of every row of a file, if it exists."""
     for line in path.read_text("utf-8").splitlines() if path.exists() else []:
         row = json.loads(line)
         yield row["key"], row["found"]
 
 
 def kept(path, key, measure):
-    """Return what was measured under a key, or measure it and write it down.
+    """Return the saved numbers of a key, or measure and save them.
 
     Parameters
     ----------
     path : Path or None
-        One row of JSON a line; None keeps nothing.
+        File with one JSON row per line. None saves nothing.
     key : list of JSON values
-        All that the numbers depend on.
+        Everything that the numbers depend on.
     measure : callable
         Returns a dict of numbers.
     """

@@ -44,7 +44,7 @@ class Setting:
 
 
 class Stream:
-    """The whole minibatches of some rows, and which of them replay when.
+    """The full minibatches of some rows, and the order in which they are replayed.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class Stream:
         return self.n_minibatches * (1 + self.n_streams)
 
     def __iter__(self):
-        """Yield new minibatches, each with those that are replayed after it."""
+        """Yield new minibatches, each with the minibatches replayed after it."""
         for new, positions in zip(self.batches, self.positions, strict=True):
             yield new, [self.batches[position] for position in positions]
 
@@ -90,7 +90,7 @@ def sequential(sizes, seed):
 
 
 class Averaged:
-    """A copy of a module that follows its weights."""
+    """A copy of a module that averages its weights."""
 
     def __init__(self, module, step_size):
         self.module = copy.deepcopy(module) if step_size < 1 else module
@@ -104,7 +104,7 @@ class Averaged:
 
 
 def train_skorch(sizes, setting, stream, step_size):
-    """One skorch net; losses in nats, and the clock before and after minibatches."""
+    """Train one skorch net; return losses in nats, and times around minibatches."""
     net = NeuralNetClassifier(
         sequential,
         module__sizes=sizes,
@@ -134,7 +134,7 @@ def train_skorch(sizes, setting, stream, step_size):
 
 
 def train_plain(sizes, setting, stream, step_size=1.0):
-    """One net in plain torch; as :func:`train_skorch`."""
+    """Train one net in plain torch, like :func:`train_skorch`."""
     net = sequential(sizes, stream.seed)
     optimizer = torch.optim.AdamW(
         net.parameters(),
@@ -158,7 +158,7 @@ def train_plain(sizes, setting, stream, step_size=1.0):
 
 
 def train_preqtorch(sizes, setting, stream, step_size):
-    """One run of preqtorch's encoder with replay streams; as :func:`train_skorch`.
+    """Run preqtorch's encoder with replay streams, like :func:`train_skorch`.
 
     Its averages predict; then it takes one step on the new minibatch and one on that of
     each stream. Its streams follow the same rule as ours, from another generator, and
@@ -202,7 +202,7 @@ def train_preqtorch(sizes, setting, stream, step_size):
 
 
 class _OnBatches(nn.Module):
-    """A net that takes rows and labels, as preqtorch asks."""
+    """A net that takes rows and labels, as preqtorch requires."""
 
     def __init__(self, net):
         super().__init__()
@@ -224,7 +224,7 @@ def _summable_loss(losses, batch, output):
 
 def _timed_encoder():
     class Timed(preqtorch.MIREncoder):
-        """Looks at the clock when all is ready, and after every minibatch."""
+        """Records the time before the first and after every minibatch."""
 
         def initialize(self, *args, **kwargs):
             found = super().initialize(*args, **kwargs)
@@ -243,7 +243,7 @@ def _losses(logits, labels):
 
 
 class Separate:
-    """Many nets of one shape, one after the other.
+    """Many nets of one shape, trained one after the other.
 
     Parameters
     ----------

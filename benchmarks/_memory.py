@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 def apart(function, *arguments):
-    """Call a function in a process of its own: CPU seconds, peak memory in bytes."""
+    """Call a function in a new process; return CPU seconds and peak bytes."""
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, context) as pool:
         return pool.submit(_costs, function, arguments).result()

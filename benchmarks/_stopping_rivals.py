@@ -9,12 +9,12 @@ FIRST_TEST = 50  # labels
 
 
 def stream(y, order):
-    """Rows of a stream, in order."""
+    """Return the rows of a stream, in order."""
     return np.random.default_rng([36, order]).permutation(len(y))[:MOST]
 
 
 def probed(dataset, features, y, order, results):
-    """Whether probes are right without a row, (n_checkpoints, n_encoders, MOST)."""
+    """Return leave-one-out hits of probes, (n_checkpoints, n_encoders, MOST)."""
     path = results and results / f"probes-{dataset}-{order}.npy"
     if path and path.exists():
         return np.load(path)
@@ -30,9 +30,9 @@ def probed(dataset, features, y, order, results):
 
 
 def known_on_all(features, y, order, n):
-    """Accuracy on all other rows of probes of the first labels, by encoder.
+    """Return the accuracy on all other rows of each encoder's probe of ``n`` labels.
 
-    Active selection among such probes estimates this, from labels of its own choice.
+    Active selection among such probes estimates this accuracy from labels it selects.
     """
     rows = np.random.default_rng([36, order]).permutation(len(y))
     first, others = rows[:n], rows[n:]
@@ -45,7 +45,7 @@ def known_on_all(features, y, order, n):
 
 
 def _ridge(X, y, others=None):
-    """Whether ridge regression to classes, without each row, is right about it.
+    """Return whether a ridge regression fitted without a row is right about that row.
 
     Its strength is the one of which most rows are right. Also what it says of others.
     """
@@ -69,7 +69,7 @@ def _ridge(X, y, others=None):
 
 
 def tested(right, level, within):
-    """Labels and choice of somebody who tests probes at every checkpoint."""
+    """Return labels and choice if probes are tested at every checkpoint."""
     alive = np.arange(right.shape[1])
     for i, n in enumerate(CHECKPOINTS):
         if n < FIRST_TEST:
@@ -89,7 +89,7 @@ def tested(right, level, within):
 
 
 def halved(right, first):
-    """Labels and choice of successive halving, with twice the labels in each round."""
+    """Return labels and choice of successive halving, doubling labels every round."""
     alive, n = np.arange(right.shape[1]), first
     while True:
         i = CHECKPOINTS.index(n)

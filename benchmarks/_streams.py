@@ -11,7 +11,7 @@ ROOM = 1.05  # of the shortest segments, or places are drawn for ever
 
 
 def change_points(rng, n_rows, n_least, n_changes=3):
-    """Draw rows before which labels change: all segments have ``n_least`` rows."""
+    """Draw rows at which labels change, in segments of at least ``n_least`` rows."""
     needed = (n_changes + 1) * n_least * ROOM
     if n_rows < needed:
         raise ValueError(
@@ -30,7 +30,7 @@ def other_meaning(rng, n_classes):
 
 
 def drifting(X, y, kind, n_rows, n_least, seed):
-    """Draw rows, in random order, and let the meaning of their labels drift.
+    """Draw rows in random order, with labels whose meaning drifts.
 
     Parameters
     ----------
@@ -101,9 +101,9 @@ def teacher(n_rows, n_features=64, n_classes=10, width=128, seed=0, out=None):
 
 
 def flights(share=0.1):
-    """Flights from New York in 2013 in the order of time: was the arrival late?
+    """Return the flights from New York in 2013 in time order: was the arrival late?
 
-    Late is by more than 15 minutes, or never, if a flight was cancelled or diverted.
+    Late means more than 15 minutes late. Cancelled and diverted flights count as late.
     Features are known before departure. Numbers are standardised, and categories
     encoded, by the first rows, a share of all, without labels.
     """

@@ -76,7 +76,7 @@ ARITHMETIC = {
 
 
 def codelength(seed=0, n_threads=1, n_jobs=1, update="fused", n_bits=23, **environment):
-    """Codelength of digits in a process of its own, in nats."""
+    """Return the codelength of digits in nats, computed in a new process."""
     arguments = [str(seed), str(n_threads), str(n_jobs), update, str(n_bits)]
     done = subprocess.run(
         [sys.executable, "-c", FIT, *arguments],

@@ -88,11 +88,11 @@ class _Draws:
         ]
 
     def codelengths(self):
-        """Codelengths (n_draws, n_encoders), means over the orders to judge by."""
+        """Return codelengths (n_draws, n_encoders), averaged over the orders."""
         return self.scorer.order_codelengths_[:, :, : self.orders].mean(-1)
 
     def rankings(self, encoders):
-        """Rankings of some encoders, one of each draw, by the orders to judge by."""
+        """Return rankings of some encoders, one for each draw."""
         for cells in self.draws:
             yield Ranking(
                 [
@@ -152,7 +152,7 @@ class Choices(_Draws):
         return (self.is_right & (self.said >= MOST)).sum()
 
     def track_judged(self, n, dataset):
-        """Sure choices of which the later truth is known."""
+        """Number of choices in this range with a known reference score."""
         return np.isfinite(self.lost[self.is_sure]).sum()
 
     def track_true(self, n, dataset):

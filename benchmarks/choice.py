@@ -55,7 +55,7 @@ STAGES = [
 
 
 def n_orders(method, n_labels):
-    """Orders that are run: of kernels as many as a ranking takes, of nets one."""
+    """Return the number of orders: as in a ranking for kernels, one for nets."""
     return 4 if method in ("linear", "closed-form") and n_labels <= 500 else 1
 
 
@@ -93,16 +93,16 @@ class _Store:
         self.done.add(key)
 
     def value(self, method, name, *task):
-        """A value, or KeyError if it is not there yet."""
+        """Return a value; raise KeyError if it has not been computed."""
         return self.values[method, *map(str, task), name]
 
     def codes_path(self, key):
-        """File of the codes of one order."""
+        """Return the file of the codes of one order."""
         name = "-".join(map(str, key)).replace("/", "-")
         return self.folder / "codes" / f"{name}.npz"
 
     def truth_path(self, dataset, n_classes, encoder):
-        """File of the answers on the rows for the truth."""
+        """Return the file of the predictions on the held-out rows."""
         return self.folder / "truth" / f"{dataset}-{n_classes}-{encoder}.npy"
 
 
@@ -110,7 +110,7 @@ class _Store:
 
 
 def code(store, *task, method, orders=1, kind="pooled", part=1.0):
-    """Minus nats per row in the last part of some orders; and seconds."""
+    """Return minus nats per row in the last part of some orders, and seconds."""
     nats, seconds = [], 0.0
     for order in range(min(orders, n_orders(method, task[1]))):
         name = f"{method}/{order}"
@@ -122,20 +122,20 @@ def code(store, *task, method, orders=1, kind="pooled", part=1.0):
 
 
 def foreseen(store, *task, method, orders=1, name="accuracy"):
-    """Share of labels that were predicted rightly; and seconds."""
+    """Return the share of labels that were predicted correctly, and seconds."""
     names = [f"{method}/{k}" for k in range(min(orders, n_orders(method, task[1])))]
     found = [store.value(one, name, *task) for one in names]
     return np.mean(found), sum(store.value(one, "seconds", *task) for one in names)
 
 
 def valued(store, *task, method, name=None):
-    """A value of a rival; and seconds."""
+    """Return a value of a rival, and seconds."""
     value = store.value(method, name or method, *task)
     return value, store.value(method, "seconds", *task)
 
 
 def size(store, *task):
-    """Number of parameters."""
+    """Return the number of parameters."""
     return float(criteria.PARAMETERS[task[-1]]), 0.0
 
 
@@ -272,7 +272,7 @@ class Choice:
             print_seconds(kept._replace(seconds=self.seconds), labels)
 
     def collect(self):
-        """Gather what the report needs from the results that are there."""
+        """Return the values for the report from the results computed so far."""
         encoders = list(next(iter(self.data.values()))[0])
         scores, self.seconds = self.scores(encoders)
         if self.methods:
@@ -281,7 +281,7 @@ class Choice:
         return Kept(encoders, *self.truths(encoders), scores, self.seconds)
 
     def truths(self, encoders):
-        """Accuracy, log-loss and ceiling by dataset and labels."""
+        """Return accuracy, log-loss and ceiling, keyed by dataset and labels."""
         accuracy, log_loss, ceiling = {}, {}, {}
         for name, (_, y) in self.data.items():
             for n in self.labels:
@@ -294,7 +294,7 @@ class Choice:
         return accuracy, log_loss, ceiling
 
     def scores(self, encoders):
-        """Scores and seconds by criterion."""
+        """Return scores and seconds, keyed by criterion."""
         scores, seconds = {}, {}
         for title, criterion in CRITERIA.items():
             found = self.scored(criterion, encoders)
@@ -307,7 +307,7 @@ class Choice:
         return scores, seconds
 
     def scored(self, criterion, encoders):
-        """Scores and seconds, (2, n_encoders), of every draw that is complete."""
+        """Return scores and seconds, (2, n_encoders), of every complete draw."""
         found = {}
         for name in self.data:
             for n in self.labels:
@@ -322,7 +322,7 @@ class Choice:
 
 
 def as_text(found):
-    """One line a list: few lines, and few of them change."""
+    """Return JSON with one line per list, so that diffs are small."""
     text = json.dumps(found, indent=0)
     lines = text.replace("[\n", "[").replace("\n]", "]")
     parts, depth = [], 0

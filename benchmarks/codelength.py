@@ -34,14 +34,14 @@ KINDS = {
 
 
 def timed_fit(X, y, readouts="nets"):
-    """Return a fitted switcher, which only switches, and the seconds of its fit."""
+    """Return a switcher fitted without a pool, and the seconds of its fit."""
     start = time.perf_counter()
     switcher = MDLReadoutSwitcher(readouts, **SWITCHING, random_state=0).fit(X, y)
     return switcher, time.perf_counter() - start
 
 
 def without_kernels(name, X, y):
-    """Return a list of readouts by its name, but for kernels."""
+    """Return a named list of readouts without its kernels."""
     readouts = named_readouts(name, X.shape[1], len(np.unique(y)))
     return [readout for readout in readouts if "kernel" not in readout.architecture]
 

@@ -31,7 +31,7 @@ LOADERS = {
 
 
 def timed(function, *arguments):
-    """Return what a function returns, and its seconds."""
+    """Return the result of a function, and its seconds."""
     start = time.perf_counter()
     return function(*arguments), time.perf_counter() - start
 

@@ -16,7 +16,7 @@ class Delays:
     formats = {"track_stationary": ".0f", "track_drifting": ".0f"}
 
     def prepare(self):
-        """Draw an order; at three rows drawn at random labels get other names."""
+        """Draw an order, and rename labels at three random rows."""
         self.X, self.y = permuted(*load_digits(return_X_y=True), seed=0)
         rng = np.random.default_rng(1)
         ends = [0, *sorted(rng.integers(200, 1600, size=3)), len(self.y)]

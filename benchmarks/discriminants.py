@@ -91,7 +91,7 @@ class Tails(_Cells):
 
 
 def with_tails(dof):
-    """Return scores like `scores_of`, but by a Student-t density, times |x|."""
+    """Return a variant of `scores_of` with a Student-t density, times |x|."""
     plain = _class_means.scores_of
 
     def scores_of(products, squares, sums, counts, is_cosine):
@@ -142,7 +142,7 @@ class Clusters(_Cells):
 
 
 def discriminants(X, y, new, n_classes, name):
-    """Return scores (n, C) of new rows by Gaussian densities of the classes."""
+    """Return the scores (n, C) of new rows under Gaussian densities of the classes."""
     scale = np.maximum(X.std(0), 1e-3 * X.std())
     X, new = (X / scale).astype(float), (new / scale).astype(float)
     counts = np.bincount(y, minlength=n_classes)

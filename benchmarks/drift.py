@@ -40,7 +40,7 @@ LABELS = {"readouts": [DummyReadout(strategy) for strategy in ("frequency", "dec
 
 
 def fitted(X, y, n_classes, settings):
-    """Return a switcher that has seen a stream in its order."""
+    """Return a switcher fitted on a stream in its order."""
     settings = dict(settings)
     left_out = settings.pop("without", None)
     if left_out is not None:
@@ -111,7 +111,7 @@ class Made:
         return self.found["saved"]
 
     def report(self, table):
-        """Ratios of codelengths to the oracle's, or to the last contender's."""
+        """Print ratios of codelengths to the oracle's, or to the last contender's."""
         base = ORACLE if ORACLE in self.contenders else self.contenders[-1]
         for kind in self.kinds:
             for name in self.contenders:
@@ -138,7 +138,7 @@ RIVER = (
 
 
 def classifiers():
-    """Classifiers of river for features of this kind, by name."""
+    """Return river's classifiers for such features, keyed by name."""
     from river import (
         ensemble,
         forest,
@@ -165,7 +165,7 @@ def classifiers():
 
 
 def progressive(model, X, y, n_classes):
-    """Losses (n,) in nats and hits (n,) of a classifier of river, row by row.
+    """Return losses (n,) in nats and hits (n,) of a river classifier, row by row.
 
     As where a switcher wraps a classifier, probabilities are mixed with the estimate of
     Krichevsky and Trofimov, by a share of 1 / (n + 2): none is zero.
@@ -185,7 +185,7 @@ def progressive(model, X, y, n_classes):
 
 
 def bundled(name):
-    """Features, labels and number of classes of a stream in its order."""
+    """Return features, labels and number of classes of a stream in its order."""
     if name == "SeattleWeather":
         return _weather()
     if name.startswith("Digits"):
@@ -202,7 +202,7 @@ def bundled(name):
 
 
 def _weather():
-    """Tomorrow's weather in Seattle, 2012 to 2015, from what is measured today."""
+    """Return tomorrow's weather in Seattle, 2012 to 2015, and today's measurements."""
     from vega_datasets import local_data
 
     table = local_data.seattle_weather()
@@ -279,9 +279,9 @@ HALF_LIFE = 50  # rows, of the errors from which a regressor's variance is taken
 
 
 def regressors():
-    """Regressors of river for features of this kind, by name.
+    """Return river's regressors for such features, keyed by name.
 
-    Each in its own units and behind a scaler of targets, since many begin at zero.
+    Each one is also wrapped in a scaler of targets, since many predict zero at first.
     """
     from river import forest, linear_model, neighbors, preprocessing, tree
 
@@ -304,7 +304,7 @@ def regressors():
 
 
 def progressive_real(model, X, y):
-    """Losses (n,) in nats and predictions (n,) of a regressor of river, row by row.
+    """Return losses (n,) in nats and predictions (n,) of a river regressor, row by row.
 
     The density is a Gaussian about the prediction. Its variance is the mean square of
     past errors, which count half after ``HALF_LIFE`` rows, and of one unit.
@@ -363,7 +363,7 @@ BLIND = "labels alone"
 
 
 def memory_of(readout):
-    """Return how far back a readout looks, in words."""
+    """Describe the length of a readout's memory in words."""
     if isinstance(readout, DummyReadout):
         return BLIND
     if getattr(readout, "restart", None) is not None:

@@ -45,7 +45,7 @@ FAMILIES = {
 
 
 def ends_held(family, n_seen, n, *, n_curves, seed):
-    """Return whether ends are inside, above, and told, and half widths."""
+    """Return whether ends are inside, above and predicted at all, and half-widths."""
     rng, t = np.random.default_rng(seed), np.arange(1.0, n + 1)
     found = []
     for law in FAMILIES[family]:
@@ -92,7 +92,7 @@ class Families:
 
 
 def signs_of(found, ends):
-    """Signs of differences of all pairs, 0 if not told, and those that are right."""
+    """Return predicted signs of all pairs (0 for no answer), and which are right."""
     pairs = list(combinations(range(len(ends)), 2))
     intervals = np.array([found.difference(*pair)[1:] for pair in pairs])
     signs = np.sign(intervals[:, 0]) * (intervals.prod(1) > 0)
@@ -144,7 +144,7 @@ class Ends:
         self.halves.extend(self.half)
 
     def draw(self, dataset, features, y, rows):
-        """Extrapolations of some rows from the first half, and the ends."""
+        """Return extrapolations from the first half of some rows, and the true ends."""
         task = {name: np.asarray(X[rows]) for name, X in features.items()}, y[rows]
         switcher = MDLReadoutSwitcher(readouts="closed-form")
         with tempfile.TemporaryDirectory() as folder:

@@ -39,14 +39,14 @@ SMALL = {
 
 
 def grid(small):
-    """Readouts by shape."""
+    """Return the readouts of each shape."""
     readouts = readout_grid("vtab-frozen", **(SMALL if small else {}))
     shapes = groupby(readouts, key=lambda readout: len(readout.hidden_layer_sizes))
     return {depth: list(members) for depth, members in shapes}
 
 
 def data(n_rows):
-    """Random rows whose labels are almost a linear map."""
+    """Return random rows with labels from an almost linear map."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n_rows, N_FEATURES)).astype(np.float32)
     W = rng.standard_normal((N_FEATURES, N_CLASSES)).astype(np.float32)
@@ -56,7 +56,7 @@ def data(n_rows):
 
 
 def copy_rate(device):
-    """Bytes a second, read and written, of a large copy."""
+    """Return the bytes per second, read and written, of a large copy."""
     source = torch.zeros(2**27 if device.type == "cuda" else 2**25, device=device)
     target = torch.empty_like(source)
     best = np.inf
@@ -75,7 +75,7 @@ def wait(device):
 
 
 def bytes_to_move(learner, n_rows, batch_size):
-    """Bytes that a stack's optimiser steps must read and write.
+    """Return the bytes that the optimiser steps of a stack must read and write.
 
     A step reads weights forward and backward, writes gradients, reads weights,
     gradients and both moments and writes all but the gradients, and reads and writes
@@ -90,7 +90,7 @@ def bytes_to_move(learner, n_rows, batch_size):
 
 
 def evaluate(readouts, X, y, device, **settings):
-    """Fit, and time by the clock."""
+    """Fit a shape, and measure wall time."""
     settings = {"device": str(device), "random_state": 0, **settings}
     switcher = MDLReadoutSwitcher(readouts, **settings)
     wait(device)
@@ -180,7 +180,7 @@ class Run:
         return self.entry["seconds"] / self.entry["steps"] * 1e6
 
     def track_million_samples(self, *row):
-        """Rows that readouts are trained on in a second, replay included."""
+        """Training rows per second, including replay, over all readouts."""
         return self.entry["steps"] * self.batch / self.entry["seconds"] / 1e6
 
     def track_gb_per_s(self, *row):

@@ -30,7 +30,7 @@ ENTRIES = "closed-form"  # of each layer
 
 
 def timed(n_repeats, X, y, **options):
-    """A switcher fitted on X, and the least of its seconds."""
+    """Return a switcher fitted on X, and its fastest time."""
     seconds = []
     for _ in range(n_repeats):
         start = time.process_time()
@@ -40,7 +40,7 @@ def timed(n_repeats, X, y, **options):
 
 
 def grouped(switcher, by):
-    """Groups of a pool: by block, by kind, or by both."""
+    """Return the kinds of a pool: by block, by kind, or by both."""
     return {
         "layer and kind": [r.pool_kind for r in switcher.readouts_],
         "kind": [r.inner.pool_kind for r in switcher.readouts_],
@@ -125,7 +125,7 @@ class Layers:
 
 
 def draw(cells, path):
-    """Posteriors over layers, dataset by dataset."""
+    """Draw the posteriors over layers for each dataset."""
     import matplotlib.pyplot as plt
 
     rows, columns = len(MOBILENETS), len(cells) // len(MOBILENETS)

@@ -34,7 +34,7 @@ N, C, D = 640, 4, 100
 
 
 def data():
-    """Return noise, and labels that have nothing to do with it."""
+    """Return noise and independent random labels."""
     rng = np.random.default_rng(0)
     return rng.normal(size=(N, D)), rng.integers(0, C, N)
 

@@ -68,12 +68,12 @@ class _Lists:
     }
 
     def fit(self, case, X, y, name):
-        """Find all numbers of a case and a list."""
+        """Measure all columns for a case and a list."""
         key = [type(self).__name__, case, name, self.rows]
         self.found = kept(self.results, key, lambda: self.measure(X, y, name))
 
     def measure(self, X, y, name):
-        """Fit, and return what is printed."""
+        """Fit a list and return its columns."""
         start = time.process_time()
         switcher = MDLReadoutSwitcher(**LISTS[name], random_state=0)
         rows = X[: self.rows], y[: self.rows]
@@ -114,7 +114,7 @@ class _Lists:
             )
 
     def columns(self, table, name):
-        """Columns of one contender."""
+        """Return the columns of one contender."""
         rows = [row for key, row in table.items() if key[1] == name]
         keys = [key for key in rows[0] if key.startswith("track_")]
         return {
@@ -167,7 +167,7 @@ class Cells(_Lists):
         self.fit(cell, *self.cells[cell], name)
 
     def track_of_logistic(self, cell, name):
-        """Codelength over that of the best block-wise logistic regression."""
+        """Codelength divided by that of the best block-wise logistic regression."""
         X, y = self.cells[cell]
         if self.rows is not None:
             return np.nan
@@ -206,7 +206,7 @@ class Cells(_Lists):
                 self.compare_datasets(own, codes)
 
     def compare_datasets(self, own, before):
-        """Print mean ratios, and whether the encoders come in the same order."""
+        """Print mean ratios, and how similarly two lists order the encoders."""
         datasets = np.array([cell.split("/")[0] for cell in self.cells])
         rows = [datasets == dataset for dataset in dict.fromkeys(datasets)]
         means = [f"{datasets[r][0]} {np.mean(own[r] / before[r]):.3f}" for r in rows]
@@ -256,7 +256,7 @@ class Growth:
         return [self.rows, [None, 2048]]
 
     def has(self, n_rows, max_exact):
-        """Leave out factors of more than 10,000 rows."""
+        """Omit exact factors of more than 10,000 rows."""
         return max_exact is not None or n_rows <= 10000
 
     def setup(self, n_rows, max_exact):
@@ -411,7 +411,7 @@ class Shares:
             steps.score_segment = self.plain
 
     def score_segment(self, part, labels):
-        """Time a segment of one learner, and weigh it if it is one of kernels."""
+        """Time a segment of one learner, and measure the memory of kernels."""
         learner = part[0].gi_frame.f_locals["learner"]
         is_kernel = isinstance(learner, RowLearner)  # or a discriminant
         start = time.process_time()
@@ -435,7 +435,7 @@ class Shares:
 
 
 def _bytes_of(learner):
-    """Bytes of factors, posteriors and scaled rows of kernels."""
+    """Return the bytes of factors, posteriors and scaled rows of kernels."""
     held = [view.rows for view in learner.views.values()]
     for group in learner.groups:
         state = vars(group.ridge)

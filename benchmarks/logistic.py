@@ -31,7 +31,7 @@ FLOOR = 1e-4
 
 
 def block_ends(n_samples, n_classes):
-    """Ends of the blocks: b, 2b, 4b, ..., n_samples."""
+    """Return the ends of the blocks: b, 2b, 4b, ..., n_samples."""
     end = int(max(16, n_classes / 2))
     ends = []
     while end < n_samples:
@@ -41,10 +41,10 @@ def block_ends(n_samples, n_classes):
 
 
 def blockwise_codelength(X, y, C):
-    """Codelength in nats of labels ``y`` (0 .. n_classes - 1) at strength ``C``.
+    """Return the codelength in nats of labels ``y`` (0 .. n_classes - 1) for ``C``.
 
-    None takes the strength that is best in three folds of the rows so far, block by
-    block: a code without hindsight.
+    None chooses the strength by three folds of the rows so far, before every block:
+    a code without hindsight.
     """
     n_classes = y.max() + 1
     X = StandardScaler().fit_transform(X)
@@ -58,7 +58,7 @@ def blockwise_codelength(X, y, C):
 
 
 def cost_of(C, X, y, others, labels, n_classes):
-    """Nats of labels under the regression of ``y`` on ``X``, floored."""
+    """Return the nats of labels under a regression of ``y`` on ``X``, with a floor."""
     seen = np.unique(y)
     proba = np.zeros((len(labels), n_classes))
     if len(seen) == 1:
@@ -72,7 +72,7 @@ def cost_of(C, X, y, others, labels, n_classes):
 
 
 def tuned_strength(X, y, n_classes):
-    """Strength with the least cost in three folds."""
+    """Return the strength with the lowest cost in three folds."""
     folds = list(KFold(3, shuffle=True, random_state=0).split(X))
     costs = [
         sum(cost_of(C, X[a], y[a], X[b], y[b], n_classes) for a, b in folds)
@@ -82,14 +82,14 @@ def tuned_strength(X, y, n_classes):
 
 
 def fingerprint(X, y):
-    """A short hash of the data of a cell."""
+    """Return a short hash of the data of a cell."""
     digest = hashlib.sha256(np.ascontiguousarray(X))
     digest.update(np.ascontiguousarray(y))
     return digest.hexdigest()[:16]
 
 
 def best_codelength(name, X, y):
-    """Best codelength over the strengths, cached where the data are the same."""
+    """Return the best codelength over the strengths, cached by the cell's data."""
     cache = json.loads(CACHE.read_text()) if CACHE.exists() else {}
     key = fingerprint(X, y)
     if cache.get(name, {}).get("data") != key:

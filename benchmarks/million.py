@@ -74,7 +74,7 @@ class Million:
         self.found = kept(self.results, key, measure)
 
     def measured(self, cell, name, n_rows):
-        """Run a pass in processes of its own until one comes to the end."""
+        """Run a pass in new processes until one finishes."""
         folder = self.folder / f"{cell.replace('/', '-')}-{name}-{n_rows}"
         shutil.rmtree(folder, ignore_errors=True)  # of a pass that was given up
         folder.mkdir(parents=True)
@@ -109,7 +109,7 @@ class Million:
         return self.found["clock"]
 
     def track_per_row(self, cell, name, n_rows):
-        """Milliseconds a row."""
+        """Milliseconds per row."""
         return 1e3 * self.found["seconds"] / n_rows
 
     def track_memory(self, *row):
@@ -122,7 +122,7 @@ class Million:
         return self.found["kills"]
 
     def report(self, table):
-        """Draw seconds and memory against the rows."""
+        """Draw seconds and memory against the number of rows."""
         if self.image is None:
             return
         import matplotlib.pyplot as plt
@@ -146,9 +146,9 @@ class Million:
 
 
 def write_rows(folder, cell, n_rows):
-    """Write rows of a cell, drawn with replacement and with noise, and their labels.
+    """Write rows of a cell, drawn with replacement, with noise and labels.
 
-    Without a cell they are those of a random network.
+    Without a cell, rows and labels come from a random network.
     """
     shape = n_rows, 64 if cell is None else cell[0].shape[1]
     rows = np.lib.format.open_memmap(folder / "X.npy", "w+", np.float32, shape)
@@ -172,13 +172,13 @@ def write_rows(folder, cell, n_rows):
 
 
 def _run(folder, name, limit, n_jobs):
-    """Run a process to its end or to a limit of CPU seconds, and watch what it uses.
+    """Run a process to its end or to a limit of CPU seconds, and track its use.
 
     Returns
     -------
     seconds : float
     memory, mapped : int
-        Bytes held at most, without and with pages of mapped files.
+        Peak bytes, without and with pages of mapped files.
     killed : bool
     """
     context = multiprocessing.get_context("spawn")
@@ -200,7 +200,7 @@ def _run(folder, name, limit, n_jobs):
 
 
 def _used(pid):
-    """CPU seconds of a process so far, bytes of its own, and with mapped files."""
+    """Return a process's CPU seconds, private bytes, and bytes with mapped files."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

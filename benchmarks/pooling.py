@@ -38,7 +38,7 @@ POOLED = (  # all that is done for a pool alone, beside the mixture of all reado
 
 @contextmanager
 def timed():
-    """Yield a list of the CPU seconds that go into the pool from now on."""
+    """Yield a list that collects the CPU seconds spent on the pool."""
     spent = []
 
     def of(method, sign=1):
@@ -148,7 +148,7 @@ class Late:
 
 
 def parts_of(n_readouts, n_groups, n_classes):
-    """Return mixer and coder of readouts in groups, as in a run."""
+    """Return the mixer and coder for kinds of readouts, as in a run."""
     groups = Groups.of(np.arange(n_readouts) % n_groups, n_readouts, None)
     online = PoolPass(LogLinearPool(), n_groups, n_classes)
     mixer = GroupMixer(groups, None, n_readouts, online)

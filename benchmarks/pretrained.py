@@ -109,7 +109,7 @@ HALVES = {"mean": (0.5,) * 3, "std": (0.5,) * 3, "crop_pct": 1.0}
 
 
 def rank(datasets, n_scored, n_orders, results):
-    """Rank by the codelength of the first rows; cells are kept in ``results``."""
+    """Rank by the codelength of the first rows, with cells saved in ``results``."""
     scored = {
         name: ({key: X[:n_scored] for key, X in features.items()}, y[:n_scored])
         for name, (features, y) in datasets.items()
@@ -122,7 +122,7 @@ def rank(datasets, n_scored, n_orders, results):
 
 
 def probe_accuracies(datasets, n_fitted, results):
-    """Accuracy of the probes on the rest, (n_datasets, n_encoders) for each probe."""
+    """Return test accuracies, (n_datasets, n_encoders) for each probe."""
     found = {
         name: [
             [accuracy(name, X, y, n_fitted, results) for X in features.values()]
@@ -134,7 +134,7 @@ def probe_accuracies(datasets, n_fitted, results):
 
 
 def accuracy(name, X, y, n_fitted, results):
-    """Accuracy of a probe, kept by all that determines it."""
+    """Return the accuracy of a probe, saved under everything that determines it."""
     X, y = np.ascontiguousarray(X, dtype=np.float32), np.asarray(y)
     classifier, grid = PROBES[name]
     about = joblib_hash([X, y, n_fitted, repr(classifier.get_params()), grid])
@@ -157,7 +157,7 @@ def accuracy(name, X, y, n_fitted, results):
 
 
 def images_of(folder, n_images=N_ENCODED):
-    """Images of three datasets, in one random order each, with their labels."""
+    """Return the images of three datasets in random order, with their labels."""
     from PIL import Image
 
     with np.load(folder / "cifar10_test.npz") as archive:
@@ -182,7 +182,7 @@ def images_of(folder, n_images=N_ENCODED):
 
 
 def encoder_of(key, data, n_pixels=224, **options):
-    """One of the two MobileNetV2, with weights from ``DATA/weights``."""
+    """Return one of the two MobileNetV2, with weights from ``DATA/weights``."""
     encoder = MOBILENETS[key]
     return TimmEncoder(
         encoder.model_name,
@@ -195,7 +195,7 @@ def encoder_of(key, data, n_pixels=224, **options):
 
 
 def encode(data, results):
-    """Features of the images from both MobileNetV2, computed once."""
+    """Return the features of the images from both MobileNetV2, computed once."""
     cache = FeatureCache(results / "features")
     datasets = {}
     for name, pixels, labels in images_of(data / "images"):
@@ -211,7 +211,7 @@ def encode(data, results):
 
 
 def print_values(title, table, datasets, digits):
-    """One row for each encoder, one column for each dataset."""
+    """Print a row for each encoder and a column for each dataset."""
     print(f"\n{title}")
     print(" " * 26 + "".join(f"{name:>12}" for name in datasets))
     for label, values in zip(ENCODERS.values(), table.T, strict=True):
@@ -219,7 +219,7 @@ def print_values(title, table, datasets, digits):
 
 
 def print_ranks(title, scores, rows, names):
-    """Average ranks by each measure on some datasets of some encoders."""
+    """Print average ranks of some encoders by each measure on some datasets."""
     columns = [list(ENCODERS).index(name) for name in names]
     rows = [DATASETS.index(name) for name in rows]
     tables = {key: table[np.ix_(rows, columns)] for key, table in scores.items()}
@@ -247,7 +247,7 @@ def print_ranks(title, scores, rows, names):
 
 
 def print_groups(title, codelengths, names):
-    """Average ranks by codelength on each group of datasets."""
+    """Print average ranks by codelength on each group of datasets."""
     columns = [list(ENCODERS).index(name) for name in names]
     print(f"\n{title}: average ranks by codelength in each group")
     print(" " * 26 + "".join(f"{f'{g} ({len(m)})':>17}" for g, m in GROUPS.items()))
@@ -261,7 +261,7 @@ def print_groups(title, codelengths, names):
 
 
 def print_pairs(codelengths):
-    """The pairs named beforehand: datasets won, two tests."""
+    """Print datasets won and two tests for pairs fixed beforehand."""
     print(
         "\npairs: datasets won by the first, geometric mean of the codelengths' ratios,"
     )
@@ -286,7 +286,7 @@ def print_pairs(codelengths):
 
 
 def print_agreement(scores):
-    """How alike two measures rank the encoders on a dataset."""
+    """Print how similarly two measures rank the encoders on a dataset."""
     print("\nKendall's tau between the measures, over all encoders of a dataset")
     print(" " * 24 + "".join(f"{name:>12}" for name in DATASETS) + f"{'mean':>12}")
     for one, other in combinations(MEASURES, 2):
@@ -299,7 +299,7 @@ def print_agreement(scores):
 
 
 def print_readouts(scorer):
-    """Architectures with the largest mean posterior, by encoder."""
+    """Print the architecture with the largest mean posterior for each encoder."""
     print("\nreadout with the largest mean posterior")
     print(" " * 26 + "".join(f"{name:>12}" for name in scorer.dataset_names_))
     readouts = np.array(scorer.preferred_readouts())
@@ -308,7 +308,7 @@ def print_readouts(scorer):
 
 
 def print_encoded(scorer, accuracies):
-    """MobileNetV2 at two widths, on images."""
+    """Print the results of MobileNetV2 at two widths, on images."""
     print(
         f"\nMobileNetV2 from images, {N_ENCODED_SCORED} labels scored in "
         f"{N_ENCODED_ORDERS} orders, {N_ENCODED - N_ENCODED_SCORED} tested"
@@ -331,7 +331,7 @@ def print_encoded(scorer, accuracies):
 
 
 def draw(scores, path):
-    """Average ranks by codelength, with their intervals, and by accuracy."""
+    """Draw average ranks by codelength, with intervals, and by accuracy."""
     import matplotlib.pyplot as plt
 
     figure, panels = plt.subplots(1, 2, figsize=(10.5, 3.6), layout="constrained")

@@ -64,7 +64,7 @@ SERVES_PREDICTION = {"ema_step_size", "ema_warmup", "calibration", "random_state
 
 
 def training_work(switcher, sizes):
-    """Steps weighted by parameters, of a fitted switcher and of one without a race.
+    """Return steps weighted by parameters, with the race and without one.
 
     Parameters
     ----------
@@ -105,13 +105,13 @@ class _Raced:
     }
 
     def fit(self, case, name, X, y, about="", **settings):
-        """Find all numbers of a case and a contender."""
+        """Measure all columns for a case and a contender."""
         key = [type(self).__name__, case, name, len(y), str(about)]
         self.found = kept(self.results, key, lambda: self.measure(X, y, name, settings))
         self.codes[case, name] = self.found["codelength"]
 
     def measure(self, X, y, name, settings):
-        """Fit, and return what is printed."""
+        """Fit a contender and return its columns."""
         start = time.process_time()
         options = {"random_state": 0, **settings, **CONTENDERS[name]}
         with warnings.catch_warnings():  # some grids end where the best readout is
@@ -129,7 +129,7 @@ class _Raced:
         }
 
     def size(self, readout, X, y):
-        """Parameters of a network readout."""
+        """Return the number of parameters of a network readout."""
         hidden = hidden_widths(readout.hidden_layer_sizes)
         return count_parameters((X.shape[1], *hidden, len(np.unique(y))))
 
@@ -322,12 +322,12 @@ class Finetuned(_Raced):
         self.fit(case, name, X, y[: self.rows], readouts=readouts)
 
     def size(self, readout, X, y):
-        """Parameters of an encoder, whose layers outweigh its readout's."""
+        """Return the number of an encoder's parameters, ignoring its small readout."""
         return self.n_weights
 
 
 def small(pixels):
-    """Means of blocks of 4 by 4, as in digits, grey and from 0 to 1."""
+    """Return means of blocks of 4 by 4 pixels, as in digits, grey and from 0 to 1."""
     grey = pixels.reshape(*pixels.shape[:3], -1).mean(-1) / 255
     n, height, width = grey.shape
     return grey.reshape(n, height // 4, 4, width // 4, 4).mean((2, 4))

@@ -165,7 +165,7 @@ WHITENED = {"kernel": "rbf", "scaling": "whiten", "alpha": [0.003, 0.03, 1.0]}
 
 
 def nets_by_shape(n_features):
-    """Networks of the list "nets" by hidden layers, likelihood and scale."""
+    """Return the networks of "nets", keyed by hidden layers, likelihood and scale."""
     groups = {}
     for net in named_regressors("nets", n_features):
         scale = "one scale" if not net.heteroscedastic else "scales"
@@ -175,7 +175,7 @@ def nets_by_shape(n_features):
 
 
 def readouts_of(name, n_features):
-    """Return a list by its name, or "closed-form" with what follows a plus."""
+    """Return a named list, or "closed-form" plus the networks after a plus sign."""
     if name in NAMED:
         return None if name == "default" else name
     readouts = named_regressors("closed-form", n_features)  # begins as names do
@@ -210,7 +210,7 @@ class Lists(_Tasks):
         self.found = kept(self.results, key, lambda: self.measure(*key))
 
     def measure(self, order, name, readouts):
-        """Fit, and return what is printed."""
+        """Fit a list and return its columns."""
         X, y = permuted(*load(name), order)
         location, scale = GUESSES.get(name, (0, 3))
         start = time.process_time()
@@ -233,7 +233,7 @@ class Lists(_Tasks):
         return self.found["seconds"]
 
     def report(self, table):
-        """Print what each list costs more than the first, by task, and its seconds."""
+        """Print how much more each list costs than the first, by task, and seconds."""
         for name in self.lists:
             rows = {k[:2]: row for k, row in table.items() if k[2] == name}
             more = {task: [] for _, task in rows}

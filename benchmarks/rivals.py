@@ -87,12 +87,12 @@ class _Loop:
 
 
 def clock(device):
-    """CPU seconds, or those of the clock where a GPU does the work."""
+    """Return CPU seconds, or wall seconds if a GPU does the work."""
     return time.process_time() if device == "cpu" else time.perf_counter()
 
 
 def prequential(model, X, y, n_classes, device="cpu"):
-    """Losses (n,) of minibatches that are predicted, then learned, and seconds."""
+    """Return losses (n,) of minibatches predicted, then learned, and seconds."""
     losses, seconds = np.empty(len(y)), np.empty(len(y))
     counts, begin = np.full(n_classes, 0.5), clock(device)
     for start in range(0, len(y), BATCH):
@@ -109,7 +109,7 @@ def prequential(model, X, y, n_classes, device="cpu"):
 
 
 def tuned_sgd(X, y, n_classes):
-    """Losses and seconds of `SGDClassifier`, tuned on the first tenth."""
+    """Return losses and seconds of `SGDClassifier`, tuned on the first tenth."""
     begin, n = time.process_time(), len(y) // 10
     codes = [
         prequential(_Sgd(n_classes, **own), X[:n], y[:n], n_classes)[0].sum()
@@ -122,7 +122,7 @@ def tuned_sgd(X, y, n_classes):
 
 
 def listed(name, X, y, n_classes, device):
-    """Losses and seconds of a list of readouts, given pieces that double."""
+    """Return losses and seconds of a list of readouts, fitted on doubling pieces."""
     switcher = MDLReadoutSwitcher(LISTS[name], random_state=0, device=device)
     seconds, begin, start = np.empty(len(y)), clock(device), 0
     while start < len(y):
@@ -134,7 +134,7 @@ def listed(name, X, y, n_classes, device):
 
 
 def of_river(name, X, y, n_classes):
-    """Losses and seconds of a model of river, row by row."""
+    """Return losses and seconds of a river model, row by row."""
     begin = time.process_time()
     losses, _ = progressive(classifiers()[name], X, y, n_classes)
     return losses, np.linspace(0, time.process_time() - begin, len(y))
@@ -279,6 +279,6 @@ class Rivals:
 
 
 def marks(n_rows):
-    """Return the numbers of rows at which codes and seconds are kept."""
+    """Return the numbers of rows at which codes and seconds are recorded."""
     places = [round(10 ** (k / 4)) for k in range(12, 1 + int(4 * math.log10(n_rows)))]
     return [*(place for place in places if place < n_rows), n_rows]

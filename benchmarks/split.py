@@ -30,7 +30,7 @@ LISTS = {"default": {}, "closed-form": {"readouts": "closed-form"}}
 
 
 def cpu_seconds():
-    """CPU seconds of this process, and of those that it has started and that ended."""
+    """Return the CPU seconds of this process and of its finished children."""
     own = [
         resource.getrusage(w) for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
     ]
@@ -204,7 +204,7 @@ class Plan:
         self.state = max(state_of(common, [part]) for part in self.parts)
 
     def cost(self, columns):
-        """Seconds of a part: of each training, and each average beside it."""
+        """Return the seconds of a part, for each training and each average."""
         trainings, averages = {}, 0.0
         for column in columns:
             readout = self.readouts[column]

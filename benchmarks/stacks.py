@@ -64,7 +64,7 @@ WIDE_TARGETS = {"linear": 4.0}  # 1.5 with hidden layers
 
 
 def readouts_of(hidden, settings, step_size):
-    """Readouts that do what the loops do: no calibration and no scaling."""
+    """Return readouts that match the loops, without calibration and scaling."""
     return [
         readout
         for setting in settings
@@ -83,7 +83,7 @@ def readouts_of(hidden, settings, step_size):
 
 
 def similar_readouts(n_readouts, hidden, step_size):
-    """Readouts of one shape that differ in their learning rate."""
+    """Return readouts of one shape with different learning rates."""
     return readout_grid(
         hidden_layer_sizes=[hidden],
         lr=np.geomspace(3e-4, 3e-3, n_readouts).tolist(),
@@ -93,20 +93,20 @@ def similar_readouts(n_readouts, hidden, step_size):
 
 
 def digits():
-    """Digits between 0 and 1, in one order."""
+    """Return digits scaled to [0, 1], in one order."""
     X, y = permuted(*load_digits(return_X_y=True), 0)
     return (X / 16).astype(np.float32), y
 
 
 def new_switcher(readouts=None, n_jobs=1):
-    """A switcher on the CPU."""
+    """Return a switcher on the CPU."""
     return MDLReadoutSwitcher(
         readouts, batch_size=BATCH, device="cpu", n_jobs=n_jobs, random_state=0
     )
 
 
 def print_floors(machine, rows):
-    """One row for each shape: name, work, seconds of a step of a readout, threads."""
+    """Print a row for each shape: name, work, seconds per step and readout, threads."""
     print(
         "\nms per step and readout, and floors: products; bytes, copied in memory, and "
         "in a copy\nas large as the stack; share: the larger floor over ours, with "
@@ -223,7 +223,7 @@ class Digits:
         print(line)
 
     def _print_checks(self, names):
-        """Check that all did the same, and that a prefix may be scaled up."""
+        """Check that all contenders agree, and that times may be scaled up."""
         n_rows = self.stream.n_minibatches * BATCH
         ours = np.stack([self.ours[shape][:n_rows] for shape in DIGITS])
         print(f"\nnats per example of the first {n_rows} rows, mean over all readouts:")
@@ -438,7 +438,7 @@ class Memory:
 
     @staticmethod
     def added(table):
-        """MiB that a fit adds, by what is kept."""
+        """Return the MiB that a fit adds, for each kind of stored data."""
         peak = {row: values["peakmem_fit"][0] / 2**20 for row, values in table.items()}
         return {
             kept: [peak[kept, k] - peak[kept, 0] for k in N_READOUTS]
@@ -464,7 +464,7 @@ class Memory:
 
 
 def draw(path, by_readouts, by_rows, memory):
-    """Three panels; curves differ in colour and marker."""
+    """Draw three panels, with curves that differ in colour and marker."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -566,7 +566,7 @@ RULE = f"{_build.CACHE / 1e6:.0f} (rule)"
 
 
 def noise(n_features, n_classes, hidden, n_readouts, n_rows):
-    """Readouts of a shape, and random rows and labels for them."""
+    """Return readouts of a shape, and random rows and labels."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n_rows, n_features)).astype(np.float32)
     y = rng.integers(n_classes, size=n_rows)

@@ -48,7 +48,7 @@ OPTIONS = {
 
 
 def losses_of(dataset, features, y, order, readouts, results):
-    """Losses of all encoders in an order, (n_labels, n_encoders), in nats."""
+    """Return all encoders' losses in an order, (n_labels, n_encoders), in nats."""
     path = results and results / f"{dataset}-{order}.npy"
     if path and path.exists():
         return np.load(path)
@@ -85,7 +85,7 @@ class _Streams:
                 self.losses[name].append(found)
 
     def races(self, dataset):
-        """Losses (n_orders, n_labels, n_encoders)."""
+        """Return losses (n_orders, n_labels, n_encoders)."""
         return np.stack(self.losses[dataset])
 
     def n_classes(self, dataset):
@@ -144,7 +144,7 @@ class Races(_Streams):
         return sum(self.behind)
 
     def _ends(self, n):
-        """Labels that each encoder was run on, at most n."""
+        """Return the number of labels on which each encoder was run, at most n."""
         return np.where(self.race.out_at > 0, self.race.out_at, n).clip(max=n)
 
     def _left(self, n):
@@ -250,7 +250,7 @@ class Nulls(_Streams):
         self.streams, self.n_classes = make(rng)
 
     def _flipped(self, rng):
-        """Pairs of encoders of real streams, in the role of either by a coin."""
+        """Return pairs of real encoders, swapped at random for each label."""
         pairs, names = [], sorted(self.losses)
         while len(pairs) < N_NULLS:
             streams = self.losses[names[rng.integers(len(names))]]
@@ -275,7 +275,7 @@ class Nulls(_Streams):
 
 
 def _coins(rng):
-    """Forecasts of coins by what came so far, and their opposites: as good."""
+    """Return forecasts of coin flips from earlier flips, and the opposite forecasts."""
     coins = rng.random((N_NULLS, MOST)) < 0.5
     before = np.pad(coins.cumsum(1), ((0, 0), (1, 0)))[:, :-1]
     share = (before + 0.5) / (np.arange(MOST) + 1)
@@ -297,7 +297,7 @@ class TTest(LossRace):
 
 
 def raced(streams, n_classes, method, *, alpha=0.05, within=None):
-    """Run races side by side: streams (n_races, n_labels, n_encoders)."""
+    """Run races in parallel on streams of shape (n_races, n_labels, n_encoders)."""
     shape = len(streams), streams.shape[-1]
     options = {"alpha": alpha, "within": within, "start": START}
     if method == "t-test":
@@ -326,7 +326,7 @@ class Rivals(_Streams):
                 rows[dataset] = np.transpose([labels, lost])
 
     def _rules(self, dataset, features, y, streams):
-        """Yield rules with labels and encoders chosen, one for each order."""
+        """Yield each rule, with the labels and the chosen encoder for each order."""
         orders = np.arange(len(streams))
         for method in ("asymptotic", "exact"):
             for within in WITHIN:

@@ -75,7 +75,7 @@ LOSSES = {"type": Path, "help": "folder for losses"}
 
 
 def train(path, X, y, readouts, seed):
-    """Save the losses of a fit, unless they are there already."""
+    """Save the losses of a fit, unless they are already saved."""
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         switcher = MDLReadoutSwitcher(readouts, **SWITCHING, random_state=0)
@@ -84,7 +84,7 @@ def train(path, X, y, readouts, seed):
 
 
 def codelength(prior, losses, weights=None):
-    """Codelength of a prior; NaN where it refuses so many steps."""
+    """Return the codelength of a prior, NaN if the prior rejects so many steps."""
     try:
         return forward(PRIORS[prior], losses, weights, max_rows=0).codelength
     except ValueError as error:
@@ -191,7 +191,7 @@ PLAIN = "plain loop"
 
 
 def plain_loop(losses, m=2):
-    """Fixed share as one writes it down: numpy, and logsumexp from scipy."""
+    """Compute fixed share by a plain loop with numpy and scipy's logsumexp."""
     n_steps, n_experts = losses.shape
     log_w = np.full(n_experts, -np.log(n_experts))
     scores, posterior = log_w, np.empty((n_steps, n_experts))
@@ -301,7 +301,7 @@ class Disk:
 
 
 def read_from_disk(path, prior):
-    """Seconds and codelength of a forward pass, and memory before and at its peak."""
+    """Return seconds, codelength, and memory before a forward pass and at its peak."""
     losses = np.load(path, mmap_mode="r")
     architectures = [k // 576 for k in range(losses.shape[1])]
     before, peak, done = anonymous_memory(), [0], threading.Event()
@@ -321,6 +321,6 @@ def read_from_disk(path, prior):
 
 
 def anonymous_memory():
-    """Resident anonymous memory of this process, in KiB."""
+    """Return the resident anonymous memory of this process, in KiB."""
     status = Path("/proc/self/status").read_text()
     return int(re.search(r"RssAnon:\s+(\d+)", status)[1])

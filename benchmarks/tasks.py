@@ -56,8 +56,8 @@ class Frozen(_Tasks):
 class FineTuned(_Tasks):
     """Images at 64 pixels; the trunk of a MobileNetV2 (0.35) is trained.
 
-    With ``--choose`` learning rates are compared by what tasks cost alone that are not
-    reported: vehicles and animals of cifar10, in images behind the reported ones.
+    ``--choose`` compares learning rates by the codelengths of two other tasks: vehicles
+    and animals of cifar10, on images after those of the reported tasks.
     """
 
     options = {
@@ -89,7 +89,7 @@ class FineTuned(_Tasks):
         self.print_pairs(self.tuned(self.lr), tasks)
 
     def compare(self, pixels, labels):
-        """Print what vehicles and animals cost alone, at several learning rates."""
+        """Print codelengths of vehicles and of animals at several learning rates."""
         pixels, labels = pixels[2000:], labels[2000:]
         vehicles = np.isin(labels, [0, 1, 8, 9])
         for own, name in ((vehicles, "vehicles"), (~vehicles, "animals")):
@@ -103,7 +103,7 @@ class FineTuned(_Tasks):
                 print(f"{name}, lr {lr}: {np.mean(nats):.1f} nats")
 
     def tuned(self, lr):
-        """Return the readout, at a learning rate."""
+        """Return the readout with a learning rate."""
         encoder = TimmEncoder(
             "mobilenetv2_035",
             pretrained=False,

@@ -119,7 +119,7 @@ class Text(Choice):
             self.run_dataset(name, arrays, y)
 
     def run_dataset(self, name, arrays, y):
-        """Run everything on a dataset; it is reported where it is complete."""
+        """Run all criteria on a dataset."""
         every, self.data = self.data, {name: (arrays, y)}
         if not self.no_run:
             self.run_truths()
@@ -159,7 +159,7 @@ class Text(Choice):
         print_certainty({(d, int(n)): own for (d, _, n), own in rows.items()})
 
     def truths(self, encoders):
-        """Accuracy, log-loss and ceiling by dataset and labels, where complete."""
+        """Return accuracy, log-loss and ceiling of complete datasets and labels."""
         found = super().truths(encoders)
         return [{k: own[k] for k in own if k in self.tasks} for own in found]
 
@@ -168,7 +168,7 @@ class Text(Choice):
         return {key: rows for key, rows in found.items() if key[:2] in self.tasks}
 
     def choices(self, name, n):
-        """Choices by the code of draw 0, and whether they are right."""
+        """Return choices by the code of draw 0, and whether they are right."""
         arrays, y = self.data[name]
         method = "linear" if n <= LINEAR_LABELS else "closed-form"
         cells = [
@@ -192,7 +192,7 @@ class Text(Choice):
         return choices_of(shares, self.fresh(name, n), truth, rng)
 
     def fresh(self, name, n):
-        """Nats a label over fresh labels: of the first ``n`` rows of longer streams."""
+        """Return nats per fresh label, from the first ``n`` rows of longer streams."""
         arrays, y = self.data[name]
         longer = [
             m
@@ -217,12 +217,12 @@ class Text(Choice):
         )
 
     def stream(self, key):
-        """Nats of every label, in the order in which they were coded."""
+        """Return the nats of every label, in coding order."""
         with np.load(self.store.codes_path(key)) as found:
             return found["pooled"].astype(float)[np.argsort(found["place"])]
 
     def collect(self):
-        """Gather what the report needs from the results that are there."""
+        """Return the values for the report from the results computed so far."""
         encoders = list(next(iter(self.data.values()))[0])
         scores, seconds = {}, {}
         for title, criterion in CRITERIA.items():

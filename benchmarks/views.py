@@ -192,7 +192,7 @@ class Shift:
 
 
 def _tuned(X, y):
-    """Best cross-validated ROC AUC of a logistic regression, and it on all rows."""
+    """Return the best cross-validated ROC AUC, and that regression on all rows."""
     search = LogisticRegressionCV(
         Cs=list(criteria.STRENGTHS), cv=5, scoring="roc_auc", max_iter=300
     )

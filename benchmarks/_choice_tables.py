@@ -7,7 +7,7 @@ import numpy as np
 from benchmarks import _agreement as agreement
 from sklearn_mdl.model_selection._representation_scorer import LINEAR_LABELS
 
-WIDTH = 37  # of the column with the names of criteria
+WIDTH = 37  # characters of the column of criteria
 PROBE_LABELS = 1000  # labels at which accuracy has the same weight as nats per label
 # We chose settings on these datasets, and report the others separately.
 CHOSEN_ON = ("caltech101", "gtsrb", "pneumonia")
@@ -68,7 +68,7 @@ class Kept(NamedTuple):
         """Add the criterion of a ``RepresentationScorer``, without and with a probe."""
         try:
             few, many = self.scores["linear x 4"], self.scores["closed-form x 4"]
-        except KeyError:  # not run yet
+        except KeyError:  # this draw has not been run
             return self
         tables = {n: few if n <= LINEAR_LABELS else many for _, n, _ in [*few, *many]}
         found = {

@@ -23,11 +23,11 @@ from sklearn_mdl.baselines import log_evidence, rank_me
 
 STRENGTHS = (1e-3, 1e-2, 1e-1, 1.0)
 NEIGHBORS = (1, 3, 5, 10, 20)
-FLOOR = 1e-4  # of probabilities that are scored
+FLOOR = 1e-4  # lower bound of scored probabilities
 TEST_SHARE = 0.3
 
-# Parameters, without the last layer: counted in the weights, or of the published
-# architecture where only features are at hand.
+# Numbers of parameters without the last layer, counted in the weights or taken from
+# the published architecture if only features are available.
 PARAMETERS = {
     "conv-burgess_betavae-celeba": 247_938,
     "conv-burgess_btcvae-celeba": 247_938,
@@ -256,7 +256,7 @@ def rival(name, X, y):
     return {" ".join([name, key]).strip(): v for key, v in values.items()}, seconds
 
 
-# Truth
+# Reference scores
 
 
 def truth(X, y, n_classes):

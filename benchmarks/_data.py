@@ -4,7 +4,7 @@ import numpy as np
 
 from sklearn_mdl.datasets import load_feature_directory
 
-# Networks that only switch: no pool, no race, whole minibatches from the start.
+# Networks without pool and race, and with full minibatches from the start.
 SWITCHING = {"pooling": None, "race": None, "batch_size": 32}
 NETS = {"readouts": "nets", **SWITCHING}
 

@@ -197,7 +197,7 @@ def train_preqtorch(sizes, setting, stream, step_size):
     n_steps = {int(state["step"]) for state in optimizer.state.values()}
     if n_steps != {stream.n_steps}:
         raise RuntimeError(f"preqtorch took {n_steps} steps, not {stream.n_steps}")
-    # The first loss of every minibatch is its prediction's, the others train.
+    # The first loss of every minibatch is of its prediction, the others of training.
     return torch.cat(losses[:: stream.n_streams + 2]), np.array(encoder.ticks)
 
 

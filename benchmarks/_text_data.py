@@ -140,7 +140,7 @@ class _WordLlama:
     def __init__(self):
         import wordllama
 
-        # Its tokenizer, too, is in the package, where only a cache is looked for.
+        # The package contains the tokenizer, but only looks for it in a cache.
         own = Path(wordllama.__file__).parent
         self.model = wordllama.WordLlama.load(cache_dir=own, disable_download=True)
 

@@ -31,7 +31,7 @@ if sys.argv[4] != "fused":
 n_bits = int(sys.argv[5])
 
 
-def rounded(x):  # to nearest, and to even
+def rounded(x):  # round to nearest, ties to even
     if x.dtype != torch.float32:
         return x
     unit = 1 << (23 - n_bits)

@@ -32,7 +32,7 @@ from benchmarks._choice_tables import Kept, print_seconds, print_tables
 from sklearn_mdl.datasets import load_feature_directory
 
 KEPT = Path(__file__).with_suffix(".json")
-N_DRAWS = 5  # on which lists and settings were compared
+N_DRAWS = 5  # draws on which we compared lists and settings
 CHEAP = ["linear", "closed-form", "logistic", "neighbors", "LogME", "RankMe"]
 LISTS = {
     "linear": {"readouts": "linear"},
@@ -40,7 +40,7 @@ LISTS = {
     "default": {},
     "default, no race": {"race": None},
 }
-# What is run, in this order: methods and draws. Costly methods have fewer draws.
+# Methods in the order in which they run, with draws. Costly methods have fewer draws.
 STAGES = [
     (CHEAP, [0]),
     (CHEAP, [1]),
@@ -80,7 +80,7 @@ class _Store:
         if len(whole) < len(lines):
             self.path.write_text("".join(whole))
         self.values = {tuple(row[:-1]): float(row[-1]) for row in csv.reader(whole)}
-        # Seconds are the last value of a method.
+        # The seconds of a method are written after its other values.
         self.done = {key[:-1] for key in self.values if key[-1] == "seconds"}
 
     def add(self, key, values):
@@ -106,7 +106,7 @@ class _Store:
         return self.folder / "truth" / f"{dataset}-{n_classes}-{encoder}.npy"
 
 
-# Criteria: functions of a store and dataset, labels, draw, encoder
+# Criteria: functions of a store, dataset, number of labels, draw and encoder
 
 
 def code(store, *task, method, orders=1, kind="pooled", part=1.0):
@@ -315,7 +315,7 @@ class Choice:
                     tasks = [(name, n, draw, encoder) for encoder in encoders]
                     try:
                         rows = [criterion(self.store, *task) for task in tasks]
-                    except KeyError:  # not run yet
+                    except KeyError:  # this draw has not been run
                         continue
                     found[name, n, draw] = np.array(rows).T
         return found

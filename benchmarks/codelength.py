@@ -208,7 +208,7 @@ class Mixed:
     summarise = True
 
     def prepare(self):
-        self.members = []  # of rows that are not measured in other processes
+        self.members = []  # only filled by rows measured in this process
         if self.features is not None:
             self.cells = feature_cells(self.features, self.datasets)
             return

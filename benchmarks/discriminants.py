@@ -23,7 +23,7 @@ from sklearn_mdl import MDLReadoutSwitcher
 from sklearn_mdl.readouts import DiscriminantReadout, _class_means
 
 STEP = 64  # rows between two fits
-WEIGHT = 64  # rows that a covariance of all classes counts for beside one of fewer
+WEIGHT = 64  # rows that the common covariance counts for in those of clusters
 FACTORS = np.geomspace(0.01, 2, 24)
 
 
@@ -100,7 +100,7 @@ def with_tails(dof):
         distances += sums[:, None] / shrunk**2
         found = -(2 * dof) / 2 * np.log1p(np.maximum(distances, 0) / dof)
         found /= np.sqrt(np.maximum(squares, 1e-300))[..., None]
-        # Like linear scores, without what all classes share.
+        # Subtract the mean over classes, as in linear scores.
         found -= found.mean(-1, keepdims=True)
         found = np.where(counts > 0, found, 0.0)
         return np.where(

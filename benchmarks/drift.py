@@ -49,7 +49,7 @@ def fitted(X, y, n_classes, settings):
         settings["readouts"] = DefaultGrid(kept)
     switcher = MDLReadoutSwitcher(**settings, random_state=0)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # fits that have not converged
+        warnings.simplefilter("ignore")  # some fits do not converge
         return switcher.partial_fit(X, y, classes=range(n_classes))
 
 
@@ -275,7 +275,7 @@ class River:
         return self.found["saved"]
 
 
-HALF_LIFE = 50  # rows, of the errors from which a regressor's variance is taken
+HALF_LIFE = 50  # rows after which a squared error has half the weight
 
 
 def regressors():

@@ -26,7 +26,7 @@ def _late(onset, power):
     return lambda t, n: np.where(t < onset * n, 1.6, 1.6 * (t / n / onset) ** -power)
 
 
-# Expected losses after t labels, of which n are seen.
+# Expected losses after t labels, if the first n are observed.
 FAMILIES = {
     "flat": [lambda t, n: 0.7 + 0 * t, lambda t, n: 1 + 3 / t],
     "falling": [

@@ -25,8 +25,8 @@ from sklearn_mdl.readouts import view_readouts
 
 LAYERS = ["blocks.1", "blocks.2", "blocks.4", "blocks.6", "last"]
 N_IMAGES = 1000
-PIXELS = 96  # of the network's input; the images have 28 to 32
-ENTRIES = "closed-form"  # of each layer
+PIXELS = 96  # side of the network's input; images have 28 to 32
+ENTRIES = "closed-form"  # readouts of each layer
 
 
 def timed(n_repeats, X, y, **options):

@@ -108,7 +108,7 @@ class Hidden:
     def setup(self, name):
         X, self.y = data()
         self.transformer = self.transformers.get(name)
-        # As the switcher sees it, so that the table knows the numbers of a row again.
+        # Use the dtype of the switcher, so that the table finds the rows.
         X = X.astype(np.float32)
         switcher = MDLReadoutSwitcher([LinearReadout()], random_state=0)
         if name in self.readouts:

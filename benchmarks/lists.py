@@ -48,7 +48,7 @@ LISTS = {
     "closed-form": {"readouts": "closed-form"},
     "default": {},
 }
-CHOSEN_ON = 101, 102  # orders of digits
+CHOSEN_ON = 101, 102  # orders of digits on which we chose the lists
 MAIN = ["plain nets", "nets", "closed-form", "default"]
 
 
@@ -413,7 +413,7 @@ class Shares:
     def score_segment(self, part, labels):
         """Time a segment of one learner, and measure the memory of kernels."""
         learner = part[0].gi_frame.f_locals["learner"]
-        is_kernel = isinstance(learner, RowLearner)  # or a discriminant
+        is_kernel = isinstance(learner, RowLearner)  # includes discriminants
         start = time.process_time()
         found = self.plain(part, labels)
         self.seconds[is_kernel] += time.process_time() - start

@@ -25,7 +25,7 @@ from sklearn_mdl import MDLReadoutSwitcher
 from sklearn_mdl._core.stream import learner
 
 SEED = 0
-PIECE = 100_000  # rows that are drawn at once
+PIECE = 100_000  # rows drawn in one piece
 NOISE = 0.1  # share of a feature's standard deviation
 LISTS = {"default": None, "closed-form": "closed-form", "nets": "nets", "full": None}
 
@@ -76,7 +76,7 @@ class Million:
     def measured(self, cell, name, n_rows):
         """Run a pass in new processes until one finishes."""
         folder = self.folder / f"{cell.replace('/', '-')}-{name}-{n_rows}"
-        shutil.rmtree(folder, ignore_errors=True)  # of a pass that was given up
+        shutil.rmtree(folder, ignore_errors=True)  # remains of an interrupted pass
         folder.mkdir(parents=True)
         write_rows(folder, self.cells[cell], n_rows)
         seconds, memory, mapped, kills = 0.0, 0, 0, 0
@@ -204,7 +204,7 @@ def _used(pid):
     try:
         status = Path(f"/proc/{pid}/status").read_text()
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:  # it has ended
+    except OSError:  # the process has ended
         return 0.0, 0, 0
     rows = dict(line.split(":", 1) for line in status.splitlines())
     own, mapped = (

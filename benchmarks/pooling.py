@@ -28,10 +28,10 @@ CELL = "caltech101/mobilenetv1-025_sup-imagenet"
 N_READOUTS, N_GROUPS = 60, 20
 
 
-POOLED = (  # all that is done for a pool alone, beside the mixture of all readouts
+POOLED = (  # functions that only a pool needs
     (GroupMixer, "mixtures"),
-    (PooledCoder, "extend"),  # and the mixture of all, which is subtracted
-    (torch, "stack"),  # along the second axis: kernels stack along the last one
+    (PooledCoder, "extend"),  # includes the mixture, which is subtracted
+    (torch, "stack"),  # along the second axis; kernels stack along the last one
     (ClassLabels, "mix_with"),
 )
 

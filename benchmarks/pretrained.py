@@ -65,7 +65,7 @@ SIZES = {
     "resnet56_sup-cifar10": "ResNet-56, CIFAR-10",
 }
 ENCODERS = {**OBJECTIVES, **SIZES}
-# Families of pairs, named in advance: Holm's correction is for each.
+# Families of pairs, fixed in advance. Holm's correction applies to each family.
 PAIRS = {
     "objectives of one architecture on CelebA": list(
         combinations(list(OBJECTIVES)[:3], 2)
@@ -87,7 +87,7 @@ PROBES = {
     ),
 }
 
-# Images of the last part.
+# Numbers of images in the last part.
 N_ENCODED, N_ENCODED_SCORED, N_ENCODED_ORDERS = 600, 400, 3
 MOBILENETS = {
     "MobileNetV2 0.35": TimmEncoder(
@@ -101,7 +101,7 @@ MOBILENETS = {
         model_options={"pad_type": "same"},
     ),
 }
-# Pixels from -1 to 1; small images are taken whole, and not cropped at the centre.
+# Pixels from -1 to 1. Small images are not cropped at the centre.
 HALVES = {"mean": (0.5,) * 3, "std": (0.5,) * 3, "crop_pct": 1.0}
 
 
@@ -390,7 +390,7 @@ class Pretrained:
 
     def report(self, table):
         nats = self.scorer.codelengths_
-        # Ranks are by what is lower: errors, not accuracies.
+        # Rank by errors, since lower is better.
         errors = {probe: 1 - table for probe, table in self.accuracies.items()}
         scores = {"codelength": nats, **errors}
         print_values("nats per example", nats / N_SCORED, DATASETS, 4)

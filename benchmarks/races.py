@@ -43,8 +43,8 @@ CONTENDERS = {
     "nets unraced": {"readouts": "nets", "race": None},
     "nets raced": {"readouts": "nets"},
 }
-# The rule was sought on these and on the two long streams. The last choice, among five
-# ways to retire kernels, had all cells in sight.
+# We chose the rule on these cells and on the two long streams. The last choice, among
+# five ways to retire kernels, used all cells.
 SOUGHT_ON = {
     "caltech101/conv_cpc-mnist",
     "caltech101/mobilenetv1-025_sup-imagenet",
@@ -59,7 +59,7 @@ SOUGHT_ON = {
     "ucmerced/mobilenetv1-050_sup-imagenet",
     "ucmerced/resnet56_sup-cifar10",
 }
-BATCH = 32  # rows that are learned at once
+BATCH = 32  # rows per minibatch
 SERVES_PREDICTION = {"ema_step_size", "ema_warmup", "calibration", "random_state"}
 
 
@@ -92,7 +92,7 @@ def training_work(switcher, sizes):
 class _Raced:
     """Columns of all tables."""
 
-    codes: ClassVar[dict] = {}  # of all rows so far
+    codes: ClassVar[dict] = {}  # results of all rows so far
     options = {**OPTION}
     unit = "nats, CPU seconds"
     formats = {
@@ -114,7 +114,7 @@ class _Raced:
         """Fit a contender and return its columns."""
         start = time.process_time()
         options = {"random_state": 0, **settings, **CONTENDERS[name]}
-        with warnings.catch_warnings():  # some grids end where the best readout is
+        with warnings.catch_warnings():  # the best readout may be at the grid's edge
             warnings.simplefilter("ignore", UserWarning)
             switcher = MDLReadoutSwitcher(**options).fit(X, y)
         seconds = time.process_time() - start

@@ -28,7 +28,7 @@ from sklearn_mdl.readouts._grid import build_grid
 from sklearn_mdl.readouts._lists import named_regressors
 
 B = 32
-# Location and scale that one would guess before seeing labels.
+# Location and scale to guess before seeing labels.
 GUESSES = {
     "diabetes": (150, 75),
     "wine: alcohol": (13, 1),
@@ -178,7 +178,7 @@ def readouts_of(name, n_features):
     """Return a named list, or "closed-form" plus the networks after a plus sign."""
     if name in NAMED:
         return None if name == "default" else name
-    readouts = named_regressors("closed-form", n_features)  # begins as names do
+    readouts = named_regressors("closed-form", n_features)  # the part before the plus
     for part in name.split(" + ")[1:]:
         if part == "whitened":
             readouts += build_grid(KernelReadoutRegressor, WHITENED)

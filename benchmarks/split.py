@@ -59,7 +59,7 @@ class _Streams:
             **LISTS[name], **options, random_state=0, device="cpu"
         ).fit(self.X[:n_rows], self.y[:n_rows])
         if options.get("n_jobs") == "processes":
-            get_reusable_executor().shutdown(wait=True)  # their seconds count then
+            get_reusable_executor().shutdown(wait=True)  # to include their CPU seconds
         clock, used = time.perf_counter() - start, cpu_seconds() - before
         return {"seconds": clock, "cpu": used, "nats": switcher.codelength_}
 

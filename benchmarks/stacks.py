@@ -54,7 +54,7 @@ WEIGHT_DECAYS = (0.0, 1e-2, 1e-1, 1.0)
 SETTINGS = [_loops.Setting(*pair) for pair in product(LEARNING_RATES, WEIGHT_DECAYS)]
 STREAMS = 10
 BATCH = 32
-SEED = int(check_random_state(0).randint(2**31 - 1))  # that of random_state=0
+SEED = int(check_random_state(0).randint(2**31 - 1))  # as random_state=0 draws it
 STEP_SIZE = 0.03
 DIGITS = {"linear": (), "mlp 1x256": (256,), "mlp 2x256": (256, 256)}
 WIDE = {"linear": (), **{f"mlp {n}x512": (512,) * n for n in (1, 2, 3)}}
@@ -375,7 +375,7 @@ class Scaling:
     def setup(self, name, n_readouts, n_rows):
         rng = np.random.default_rng(0)
         X, y = load_digits(return_X_y=True)
-        rows = rng.integers(len(y), size=n_rows)  # with replacement, and a little noise
+        rows = rng.integers(len(y), size=n_rows)  # drawn with replacement
         self.X = X[rows] + rng.standard_normal((n_rows, X.shape[1]))
         self.y = y[rows]
         self.readouts = similar_readouts(n_readouts, GROWING[name], 1.0)
@@ -513,7 +513,7 @@ class Search:
 
     def prepare(self):
         print(Machine().describe(THREADS), flush=True)
-        warnings.simplefilter("ignore", ConvergenceWarning)  # 200 epochs are few
+        warnings.simplefilter("ignore", ConvergenceWarning)  # only 200 epochs
         self.X, self.y = digits()
         self.perceptron = MLPClassifier(max_iter=200, random_state=0)
         times = {n: self._seconds(n) for n in THREADS}

@@ -30,11 +30,11 @@ from sklearn_mdl.display import RaceDisplay
 from sklearn_mdl.model_selection import EncoderRace, on_equal_terms
 from sklearn_mdl.ranking import LossRace, forecast_interval
 
-START, LEAST = 32, 30  # labels that do not count, and that a test needs
+START, LEAST = 32, 30  # labels that are not compared, and labels that a test needs
 N_NULLS = 2000
-FEWEST, REPEATS = 5, 12  # encoders of a race, and races of each number of them
+FEWEST, REPEATS = 5, 12  # encoders in a race, and races of each size
 WITHIN = (0.05, 0.1, 0.2, 0.3, 0.5)
-WRONG = 0.02  # of accuracy lost later
+WRONG = 0.02  # accuracy lost by a wrong choice
 METHODS = ("exact", "asymptotic", "t-test")
 FEATURES = {
     "folder": {"help": "folder of features, as load_feature_directory reads it"}
@@ -78,7 +78,7 @@ class _Streams:
         self.data = load_feature_directory(self.folder)
         self.params = [sorted(self.data)]
         self.losses = {name: [] for name in self.data}
-        for order in range(self.orders):  # so that all datasets grow alike
+        for order in range(self.orders):  # outer loop, so that datasets grow evenly
             for name, (features, y) in self.data.items():
                 given = name, features, np.asarray(y), order
                 found = losses_of(*given, self.readouts, self.results)
@@ -115,7 +115,7 @@ class Races(_Streams):
     def setup(self, dataset, method):
         streams, n_classes = self.races(dataset), self.n_classes(dataset)
         self.race = raced(streams, n_classes, method)
-        means = streams.mean(0)[START:].cumsum(0)  # of what is expected so far
+        means = streams.mean(0)[START:].cumsum(0)  # expected losses so far
         rng = np.random.default_rng(0)
         self.lost, self.behind, n_encoders = [], [], streams.shape[-1]
         for size in range(FEWEST, n_encoders + 1):
@@ -315,7 +315,7 @@ class Rivals(_Streams):
     def prepare(self):
         super().prepare()
         kept = Kept.from_json(json.loads(KEPT.read_text()))
-        self.found = {}  # rule: rows of labels, accuracy lost
+        self.found = {}  # rows of (labels, accuracy lost), keyed by rule
         for dataset, (features, y) in self.data.items():
             later = kept.accuracy[dataset, MOST]
             truth = np.array([later[kept.encoders.index(name)] for name in features])
@@ -398,7 +398,7 @@ class Updates:
         self.features = arrays | halves
         self.folder_of_race = TemporaryDirectory()
         kept = self.folder_of_race.name if race != "nothing kept" else None
-        # So small an alpha that all encoders stay.
+        # Use an alpha so small that all encoders stay.
         options = {"alpha": 1e-300, "folder": kept}
         self.race = EncoderRace(list(self.features), 10, **options)
         self._add(500)

@@ -216,7 +216,7 @@ class Speed:
     unit = "seconds, median of all rounds"
 
     def prepare(self):
-        self.inputs = {}  # that all priors read
+        self.inputs = {}  # losses shared by all priors
 
     def has(self, n_experts, prior):
         if prior == PLAIN:

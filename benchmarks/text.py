@@ -73,7 +73,7 @@ class _Cell:
 
     def __init__(self, codelengths, n, order):
         self.codelengths, self.codelength = codelengths, codelengths.sum()
-        self.n_samples, self.seed, self.order = n, n, order  # as codes() permutes
+        self.n_samples, self.seed, self.order = n, n, order  # as in codes()
 
 
 class Text(Choice):
@@ -98,7 +98,7 @@ class Text(Choice):
         self.store = _Store(self.results)
         (self.results / "features").mkdir(exist_ok=True)
         parts = data.parts()
-        # In turns from both parts, families mixed, so that a short run sees of each.
+        # Alternate between parts and mix families, so that a short run has both.
         order = np.random.default_rng(0)
         mixed = [order.permutation(parts[part])[: self.limit] for part in parts]
         names = [name for pair in zip(*mixed, strict=False) for name in pair]
@@ -138,7 +138,7 @@ class Text(Choice):
             self.tasks |= {(name, n) for n in done}
 
     def run_method(self, method, key, X, y):
-        # What a ranking takes: linear kernels at few labels, all kernels at many.
+        # As in a ranking: linear kernels with few labels, all kernels with many.
         skipped = "closed-form" if len(y) <= LINEAR_LABELS else "linear"
         if method != skipped:
             super().run_method(method, key, X, y)

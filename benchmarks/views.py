@@ -152,7 +152,7 @@ class Shift:
         for path in sorted((data.folder() / "OOD data").glob("*_OOD.csv.zst")):
             name = path.name.removesuffix("_OOD.csv.zst")
             if set(data.read(path)[1]) != set(data.load(name, self.before)[1]):
-                continue  # classes have other names there
+                continue  # the shifted set has other class names
             rows = self.coded(path, name)
             for title, values in rows.items():
                 cells = "".join(f"{value:9.3f}" for value in values)

@@ -11,8 +11,8 @@ from scipy.stats import kendalltau, t
 
 def tau(scores, truth):
     """Return Kendall's tau-b, or 0 if all scores are equal."""
-    found = kendalltau(scores, truth).statistic
-    return 0.0 if np.isnan(found) else float(found)
+    value = kendalltau(scores, truth).statistic
+    return 0.0 if np.isnan(value) else float(value)
 
 
 def better_named(scores, truth):
@@ -50,12 +50,12 @@ def ceiling(table, n_splits=50):
     table : ndarray of shape (n_encoders, n_classifiers, n_test)
     """
     rng = np.random.default_rng(0)
-    found = []
+    taus = []
     for _ in range(n_splits):
         rows = rng.permutation(table.shape[-1])
         halves = np.array_split(rows, 2)
-        found.append(tau(*(best_of(table[..., half]) for half in halves)))
-    return float(np.mean(found))
+        taus.append(tau(*(best_of(table[..., half]) for half in halves)))
+    return float(np.mean(taus))
 
 
 def interval(values, level=0.9):

@@ -46,13 +46,13 @@ class Kept(NamedTuple):
         }
 
     @classmethod
-    def from_json(cls, found):
+    def from_json(cls, values):
         """Rebuild the values from the result of :meth:`to_json`."""
         return cls(
-            found["encoders"],
-            *(_read(found[name]) for name in cls._fields[1:4]),
-            {name: _read(table) for name, table in found["scores"].items()},
-            {name: _read(table) for name, table in found["seconds"].items()},
+            values["encoders"],
+            *(_read(values[name]) for name in cls._fields[1:4]),
+            {name: _read(table) for name, table in values["scores"].items()},
+            {name: _read(table) for name, table in values["seconds"].items()},
         )
 
     def beside(self, scores):
@@ -71,7 +71,7 @@ class Kept(NamedTuple):
         except KeyError:  # this draw has not been run
             return self
         tables = {n: few if n <= LINEAR_LABELS else many for _, n, _ in [*few, *many]}
-        found = {
+        ours = {
             key: scores
             for n, table in tables.items()
             for key, scores in table.items()
@@ -79,10 +79,10 @@ class Kept(NamedTuple):
         }
         right = self.scores.get("logistic accuracy", {})
         both = {
-            key: found[key] + key[1] / PROBE_LABELS * right[key]
-            for key in found.keys() & right.keys()
+            key: ours[key] + key[1] / PROBE_LABELS * right[key]
+            for key in ours.keys() & right.keys()
         }
-        added = {"ranking": found, "ranking and probe": both}
+        added = {"ranking": ours, "ranking and probe": both}
         return self._replace(scores={**added, **self.scores})
 
 
@@ -100,13 +100,13 @@ def _rounded(value):
 
 
 def _read(table):
-    found = {}
+    nested = {}
     for text, value in table.items():
         key = tuple(int(part) if part.isdigit() else part for part in text.split())
-        found[key if len(key) > 1 else key[0]] = (
+        nested[key if len(key) > 1 else key[0]] = (
             np.array(value) if isinstance(value, list) else value
         )
-    return found
+    return nested
 
 
 class Summary(NamedTuple):
@@ -170,7 +170,7 @@ def print_agreement(kept, title, datasets, labels, truth):
         tops = [np.mean([kept.ceiling[name, n] for name in datasets]) for n in labels]
         cells = [f"{top:.3f}" for top in [*tops, np.mean(tops)]]
         print(f"{'ceiling':{WIDTH}}" + "".join(f"{cell:>16}" for cell in cells))
-    found = {}
+    summaries = {}
     for name, table in kept.scores.items():
         ones = [summarise(table, truth, datasets, [n]) for n in labels]
         cells = [_with_interval(one.tau.mean(1)) for one in ones]
@@ -180,8 +180,8 @@ def print_agreement(kept, title, datasets, labels, truth):
         cells.append(_with_interval(whole.better.mean(1)))
         draws = "/".join(str(len(one.tau)) for one in ones)
         print(f"{name:{WIDTH}}{''.join(f'{cell:>16}' for cell in cells)}  {draws}")
-        found[name] = ones
-    return found
+        summaries[name] = ones
+    return summaries
 
 
 def _with_interval(values, digits=3):
@@ -192,11 +192,11 @@ def _with_interval(values, digits=3):
     return text if np.isnan(half) else f"{text} ±{half:.{digits}f}"
 
 
-def print_by_labels(found, title, field, labels):
+def print_by_labels(summaries, title, field, labels):
     """Print one measure at each number of labels: means over datasets and draws."""
     print(f"\n{title}, at labels")
     print(" " * WIDTH + "".join(f"{n:>16}" for n in labels))
-    for name, ones in found.items():
+    for name, ones in summaries.items():
         cells = [_with_interval(getattr(one, field).mean(1), 4) for one in ones]
         print(f"{name:{WIDTH}}" + "".join(f"{cell:>16}" for cell in cells))
 
@@ -225,11 +225,11 @@ def print_tables(kept):
     if chosen and others:
         parts |= {"settings chosen on": chosen, "apart from these": others}
     for title, names in parts.items():
-        found = print_agreement(kept, title, names, labels, kept.accuracy)
+        summaries = print_agreement(kept, title, names, labels, kept.accuracy)
         if names is datasets:
-            print_by_labels(found, "regret in accuracy", "regret", labels)
+            print_by_labels(summaries, "regret in accuracy", "regret", labels)
             title = "probability that the better of two is picked"
-            print_by_labels(found, title, "better", labels)
+            print_by_labels(summaries, title, "better", labels)
     title = "all, truth by log-loss"
     print_agreement(kept, title, datasets, labels, kept.log_loss)
     print_seconds(kept, labels)

@@ -83,7 +83,7 @@ def codes(X, y, order, **settings):
 
     Returns
     -------
-    found : dict of str to ndarray of shape (n,)
+    table : dict of str to ndarray of shape (n,)
         By the rows as given: "pooled" and "switching" nats, "readouts" (n, K), NaN
         where they retired, and "place", the place in the order.
     values : dict of str to float
@@ -99,7 +99,7 @@ def codes(X, y, order, **settings):
     seconds = time.process_time() - start
     right = switcher.measures().accuracy * len(rows)
     place = np.argsort(rows)
-    found = {
+    table = {
         "pooled": switcher.codelengths_[place],
         "switching": switcher.switching_codelengths_[place],
         "readouts": switcher.readout_losses_[place],
@@ -110,7 +110,7 @@ def codes(X, y, order, **settings):
         "last accuracy": (right - first) / (len(rows) - half),
         "seconds": seconds,
     }
-    return found, values
+    return table, values
 
 
 # Rivals
@@ -149,11 +149,11 @@ def cross_validated(X, y, fits):
     fits : callable
         Maps train rows, labels and test rows to pairs of probabilities and classes.
     """
-    found = [
+    parts = [
         [scored(proba, classes, y[test]) for proba, classes in fits(*train, rows)]
         for *train, rows, test in folds(X, y)
     ]
-    table = np.concatenate([np.array(fold) for fold in found], axis=-1)
+    table = np.concatenate([np.array(fold) for fold in parts], axis=-1)
     accuracy, log_proba = table.mean(-1).max(0)
     return {"accuracy": accuracy, "log-loss": log_proba}
 
@@ -214,10 +214,10 @@ def probes(X, y):
     areas = []
     for *train, rows, test in folds(X, y):
         fitted = {kind: list(fits(*train, rows)) for kind, fits in kinds.items()}
-        for kind, found in fitted.items():
-            tables[kind].append([scored(*one, y[test]) for one in found])
+        for kind, pairs in fitted.items():
+            tables[kind].append([scored(*one, y[test]) for one in pairs])
         if len(np.unique(y[test])) == len(np.unique(y)):
-            every = [one for found in fitted.values() for one in found]
+            every = [one for pairs in fitted.values() for one in pairs]
             areas.append([_auc(*one, y[test]) for one in every])
     values = {"AUC": float(np.mean(areas, axis=0).max()) if areas else 0.5}
     for kind, table in tables.items():
@@ -287,7 +287,7 @@ def truth(X, y, n_classes):
 def _best_logistic(X, y, others):
     train, valid = train_test_split(np.arange(len(y)), test_size=0.2, random_state=0)
     fits = logistic_fits(X[train], y[train], X[valid])
-    rights = [scored(*found, y[valid])[0].mean() for found in fits]
+    rights = [scored(*pair, y[valid])[0].mean() for pair in fits]
     model = LogisticRegression(C=STRENGTHS[int(np.argmax(rights))], max_iter=300)
     model.fit(X, y)
     return model.predict_proba(others), model.classes_
@@ -296,7 +296,7 @@ def _best_logistic(X, y, others):
 def _best_neighbors(X, y, others):
     train, valid = train_test_split(np.arange(len(y)), test_size=0.2, random_state=0)
     fits = neighbor_fits(X[train], y[train], X[valid])
-    rights = [scored(*found, y[valid])[0].mean() for found in fits]
+    rights = [scored(*pair, y[valid])[0].mean() for pair in fits]
     model = KNeighborsClassifier(NEIGHBORS[int(np.argmax(rights))], weights="distance")
     model.fit(normalize(X), y)
     return model.predict_proba(normalize(others)), model.classes_

@@ -30,11 +30,11 @@ def kept(path, key, measure):
     measure : callable
         Returns a dict of numbers.
     """
-    for known, found in () if path is None else read(path):
+    for known, saved in () if path is None else read(path):
         if known == key:
-            return found
-    found = measure()
+            return saved
+    numbers = measure()
     if path is not None:
         with path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"key": key, "found": found}) + "\n")
-    return found
+            file.write(json.dumps({"key": key, "found": numbers}) + "\n")
+    return numbers

@@ -217,9 +217,9 @@ def _keep(model):
 
 
 def _summable_loss(losses, batch, output):
-    found = nn.functional.cross_entropy(output, batch[1], reduction="none")
-    losses.append(found.detach())
-    return found
+    loss = nn.functional.cross_entropy(output, batch[1], reduction="none")
+    losses.append(loss.detach())
+    return loss
 
 
 def _timed_encoder():
@@ -227,9 +227,9 @@ def _timed_encoder():
         """Records the time before the first and after every minibatch."""
 
         def initialize(self, *args, **kwargs):
-            found = super().initialize(*args, **kwargs)
+            net = super().initialize(*args, **kwargs)
             self.ticks = [time.perf_counter()]
-            return found
+            return net
 
         def step(self, *args, **kwargs):
             super().step(*args, **kwargs)
@@ -275,12 +275,12 @@ class Separate:
     def run(self, n_threads):
         """Train all nets and return their seconds."""
         with threads_of_torch(n_threads):
-            found = [
+            runs = [
                 self.train(self.sizes, setting, self.stream, self.step_size)
                 for setting in self.settings
             ]
-        self.losses = np.stack([losses.numpy() for losses, _ in found], axis=1)
-        ticks = np.array([ticks for _, ticks in found])
+        self.losses = np.stack([losses.numpy() for losses, _ in runs], axis=1)
+        ticks = np.array([ticks for _, ticks in runs])
         half = self.stream.n_minibatches // 2
         spans = np.diff(ticks, axis=1).sum(0)
         if half:

@@ -19,14 +19,14 @@ def probed(dataset, features, y, order, results):
     if path and path.exists():
         return np.load(path)
     rows = stream(y, order)
-    found = np.zeros((len(CHECKPOINTS), len(features), MOST), dtype=bool)
+    hits = np.zeros((len(CHECKPOINTS), len(features), MOST), dtype=bool)
     for i, n in enumerate(CHECKPOINTS):
         for k, X in enumerate(features.values()):
             Z = np.asarray(X, dtype=np.float64)[rows[:n]]
-            found[i, k, :n] = _ridge(Z, y[rows[:n]])[0]
+            hits[i, k, :n] = _ridge(Z, y[rows[:n]])[0]
     if path:
-        np.save(path, found)
-    return found
+        np.save(path, hits)
+    return hits
 
 
 def known_on_all(features, y, order, n):
@@ -36,12 +36,12 @@ def known_on_all(features, y, order, n):
     """
     rows = np.random.default_rng([36, order]).permutation(len(y))
     first, others = rows[:n], rows[n:]
-    found = []
+    hits = []
     for X in features.values():
         Z = np.asarray(X, dtype=np.float64)
         said = _ridge(Z[first], y[first], Z[others])[1]
-        found.append((said == y[others]).mean())
-    return np.array(found)
+        hits.append((said == y[others]).mean())
+    return np.array(hits)
 
 
 def _ridge(X, y, others=None):

@@ -40,8 +40,8 @@ def read(path):
     with path.open("rb") as file:
         text = ZstdDecompressor().stream_reader(file).read().decode("utf-8")
     rows = list(csv.DictReader(io.StringIO(text)))
-    found = {row["prompt"][:MOST_CHARACTERS]: row["target"] for row in rows}
-    return list(found), np.array(list(found.values()))
+    texts = {row["prompt"][:MOST_CHARACTERS]: row["target"] for row in rows}
+    return list(texts), np.array(list(texts.values()))
 
 
 def load(name, n_rows):
@@ -53,13 +53,13 @@ def load(name, n_rows):
 
 def usable():
     """Return the names of datasets with enough distinct texts and few classes."""
-    found = []
+    names = []
     for path in sorted((folder() / "cleaned_data").glob("*.zst")):
         _, y = read(path)
         counts = np.unique(y, return_counts=True)[1]
         if len(y) >= FEWEST_ROWS and 2 <= len(counts) <= MOST_CLASSES:
-            found.append(path.name.removesuffix(".csv.zst"))
-    return found
+            names.append(path.name.removesuffix(".csv.zst"))
+    return names
 
 
 def family(name):
@@ -152,15 +152,15 @@ def features(texts, model):
     """Return the features of texts keyed by encoder, computed without labels."""
     words = {"sublinear_tf": True, "ngram_range": (1, 2)}
     characters = {**words, "analyzer": "char_wb", "ngram_range": (2, 5)}
-    found = _latent(texts, "words", (32, 128, 300), **words)
-    found |= _latent(texts, "characters", (32, 128), **characters)
-    found["hashed"] = encode(HashingVectorizer(n_features=256), texts)
-    found["wordllama"] = encode(TextEncoder(_WordLlama()), texts)
+    tables = _latent(texts, "words", (32, 128, 300), **words)
+    tables |= _latent(texts, "characters", (32, 128), **characters)
+    tables["hashed"] = encode(HashingVectorizer(n_features=256), texts)
+    tables["wordllama"] = encode(TextEncoder(_WordLlama()), texts)
     layers = ["embed", "layers.0", "layers.1"]
     hidden = HiddenStatesEncoder(model, layers=layers, positions="mean", batch_size=32)
     blocks = hidden.fit(ids_of(texts)).transform_views(ids_of(texts))
-    found |= {f"transformer {name[:-5]}": X for name, X in blocks.items()}
-    return {name: _dense(X) for name, X in found.items()}
+    tables |= {f"transformer {name[:-5]}": X for name, X in blocks.items()}
+    return {name: _dense(X) for name, X in tables.items()}
 
 
 def _latent(texts, name, widths, **settings):

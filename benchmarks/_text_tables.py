@@ -181,16 +181,16 @@ def print_certainty(choices):
         groups = [np.array(own) for (_, m), own in choices.items() if n in (0, m)]
         for low, high in BANDS:
             inside = [g[(g[:, 0] >= low) & (g[:, 0] < high)] for g in groups]
-            found = np.concatenate(inside)
-            if len(found) == 0:
+            rows = np.concatenate(inside)
+            if len(rows) == 0:
                 continue
-            line = f"{n or 'all':>5} labels, {low} to {min(high, 1)}: {len(found):4} "
-            line += f"said {found[:, 0].mean():.3f}"
+            line = f"{n or 'all':>5} labels, {low} to {min(high, 1)}: {len(rows):4} "
+            line += f"said {rows[:, 0].mean():.3f}"
             judged = [own[own[:, 1] >= 0] for own in inside]
             if sum(map(len, judged)):
                 line += f", right on fresh labels {_share(judged)}"
-            later = (found[:, 2] == 0).mean()
-            line += f", most accurate later {later:.3f}, lost {found[:, 2].mean():.4f}"
+            later = (rows[:, 2] == 0).mean()
+            line += f", most accurate later {later:.3f}, lost {rows[:, 2].mean():.4f}"
             print(line)
 
 

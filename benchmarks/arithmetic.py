@@ -101,8 +101,8 @@ class Arithmetic:
         return codelength(int(case.removeprefix("seed ")))
 
     def report(self, table):
-        found = {case: row["track_codelength"][0] for (case,), row in table.items()}
-        nats = np.array([found[f"seed {seed}"] for seed in SEEDS])
+        nats_of = {case: row["track_codelength"][0] for (case,), row in table.items()}
+        nats = np.array([nats_of[f"seed {seed}"] for seed in SEEDS])
         print(
             f"seeds {SEEDS.start} to {SEEDS.stop - 1}: mean {nats.mean():.2f} nats, "
             f"standard deviation {nats.std(ddof=1):.2f}, from {nats.min():.2f} to "
@@ -110,4 +110,4 @@ class Arithmetic:
         )
         print(f"\nseed 0: {nats[0]:.4f} nats; changes of it, in nats")
         for name in ARITHMETIC:
-            print(f"{name:20s}{found[name] - nats[0]:+10.4f}")
+            print(f"{name:20s}{nats_of[name] - nats[0]:+10.4f}")

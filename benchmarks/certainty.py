@@ -55,8 +55,8 @@ def draws_of(features, y, n):
 def later_accuracies(dataset, n):
     """Return the reference score of each encoder in ``choice.json``, or None."""
     known = Kept.from_json(json.loads(KEPT.read_text()))
-    found = known.accuracy.get((dataset, n))
-    return None if found is None else dict(zip(known.encoders, found, strict=True))
+    scores = known.accuracy.get((dataset, n))
+    return None if scores is None else dict(zip(known.encoders, scores, strict=True))
 
 
 class _Draws:
@@ -118,7 +118,7 @@ class Choices(_Draws):
     def setup(self, n, dataset):
         super().setup(n, dataset)
         names, rng = self.scorer.encoder_names_, np.random.default_rng(n)
-        codes, found = self.codelengths(), []
+        codes, rows = self.codelengths(), []
         truth = later_accuracies(dataset, n)
         subsets = [
             rng.choice(names, 2 + k % 4, replace=False) for k in range(N_SUBSETS)
@@ -131,8 +131,8 @@ class Choices(_Draws):
                 right = names[columns[int(others.argmin())]]
                 lost = truth and max(map(truth.get, subset)) - truth[best.encoder]
                 lost = np.nan if lost is None else lost
-                found.append((best.probability, right == best.encoder, lost))
-        said, is_right, self.lost = np.array(found).T
+                rows.append((best.probability, right == best.encoder, lost))
+        said, is_right, self.lost = np.array(rows).T
         self.said, self.is_right = said, is_right.astype(bool)
         self.is_sure = (said >= LEAST) & (said < MOST)
 
@@ -205,7 +205,7 @@ class Spread(_Draws):
 
     def report(self, table):
         for title, is_in in GROUPS.items():
-            found = [
+            ratio = [
                 v["track_ratio"][0] for (_, name), v in table.items() if is_in(name)
             ]
-            print(f"{title}: root mean square {np.sqrt(np.mean(np.square(found))):.2f}")
+            print(f"{title}: root mean square {np.sqrt(np.mean(np.square(ratio))):.2f}")

@@ -115,17 +115,17 @@ def code(store, *task, method, orders=1, kind="pooled", part=1.0):
     for order in range(min(orders, n_orders(method, task[1]))):
         name = f"{method}/{order}"
         seconds += store.value(name, "seconds", *task)
-        with np.load(store.codes_path((name, *task))) as found:
-            late = found["place"] >= (1 - part) * task[1]
-            nats.append(found[kind][late].mean(dtype=float))
+        with np.load(store.codes_path((name, *task))) as saved:
+            late = saved["place"] >= (1 - part) * task[1]
+            nats.append(saved[kind][late].mean(dtype=float))
     return -np.mean(nats), seconds
 
 
 def foreseen(store, *task, method, orders=1, name="accuracy"):
     """Return the share of labels that were predicted correctly, and seconds."""
     names = [f"{method}/{k}" for k in range(min(orders, n_orders(method, task[1])))]
-    found = [store.value(one, name, *task) for one in names]
-    return np.mean(found), sum(store.value(one, "seconds", *task) for one in names)
+    shares = [store.value(one, name, *task) for one in names]
+    return np.mean(shares), sum(store.value(one, "seconds", *task) for one in names)
 
 
 def valued(store, *task, method, name=None):
@@ -203,10 +203,10 @@ class Choice:
         if self.features is None:
             return
         self.store = _Store(self.results)
-        found = load_feature_directory(self.features)
+        tables = load_feature_directory(self.features)
         self.data = {
             name: ({k: np.asarray(X, np.float32) for k, X in features.items()}, y)
-            for name, (features, y) in found.items()
+            for name, (features, y) in tables.items()
             if not self.datasets or name in self.datasets
         }
         if not self.methods:
@@ -249,11 +249,11 @@ class Choice:
             self.store.add((method, *key), {**values, "seconds": seconds})
 
     def run_list(self, method, order, key, X, y):
-        found, values = criteria.codes(X, y, order, **LISTS[method])
+        arrays, values = criteria.codes(X, y, order, **LISTS[method])
         if method != "closed-form":
-            del found["readouts"]
-        place = found.pop("place").astype(np.int16)
-        small = {name: nats.astype(np.float32) for name, nats in found.items()}
+            del arrays["readouts"]
+        place = arrays.pop("place").astype(np.int16)
+        small = {name: nats.astype(np.float32) for name, nats in arrays.items()}
         np.savez_compressed(self.store.codes_path(key), place=place, **small)
         self.store.add(key, values)
 
@@ -297,18 +297,18 @@ class Choice:
         """Return scores and seconds, keyed by criterion."""
         scores, seconds = {}, {}
         for title, criterion in CRITERIA.items():
-            found = self.scored(criterion, encoders)
-            if found:
-                scores[title] = {key: table[0] for key, table in found.items()}
+            cells = self.scored(criterion, encoders)
+            if cells:
+                scores[title] = {key: table[0] for key, table in cells.items()}
                 seconds[title] = {
-                    n: np.mean([t[1].mean() for key, t in found.items() if key[1] == n])
-                    for n in sorted({key[1] for key in found})
+                    n: np.mean([t[1].mean() for key, t in cells.items() if key[1] == n])
+                    for n in sorted({key[1] for key in cells})
                 }
         return scores, seconds
 
     def scored(self, criterion, encoders):
         """Return scores and seconds, (2, n_encoders), of every complete draw."""
-        found = {}
+        tables = {}
         for name in self.data:
             for n in self.labels:
                 for draw in range(self.first_draw, self.first_draw + self.draws):
@@ -317,13 +317,13 @@ class Choice:
                         rows = [criterion(self.store, *task) for task in tasks]
                     except KeyError:  # this draw has not been run
                         continue
-                    found[name, n, draw] = np.array(rows).T
-        return found
+                    tables[name, n, draw] = np.array(rows).T
+        return tables
 
 
-def as_text(found):
+def as_text(values):
     """Return JSON with one line per list, so that diffs are small."""
-    text = json.dumps(found, indent=0)
+    text = json.dumps(values, indent=0)
     lines = text.replace("[\n", "[").replace("\n]", "]")
     parts, depth = [], 0
     for line in lines.splitlines():

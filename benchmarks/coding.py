@@ -69,8 +69,8 @@ class Coding:
         X, self.y = self.cells[name]
         self.switcher = MDLReadoutSwitcher(**NETS, shuffle=True, random_state=0)
         encoded, self.encoding = timed(encode_labels, self.switcher, X, self.y)
-        found, self.decoding = timed(decode_labels, self.switcher, X, encoded)
-        np.testing.assert_array_equal(found, self.y)
+        labels, self.decoding = timed(decode_labels, self.switcher, X, encoded)
+        np.testing.assert_array_equal(labels, self.y)
         self.message = LabelMessage.from_bytes(encoded)
         _, self.fitting = timed(self.switcher.fit, X, self.y)
 

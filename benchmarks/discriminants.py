@@ -98,13 +98,13 @@ def with_tails(dof):
         shrunk = counts + 1.0
         distances = squares[..., None] - 2 * products / shrunk
         distances += sums[:, None] / shrunk**2
-        found = -(2 * dof) / 2 * np.log1p(np.maximum(distances, 0) / dof)
-        found /= np.sqrt(np.maximum(squares, 1e-300))[..., None]
+        logits = -(2 * dof) / 2 * np.log1p(np.maximum(distances, 0) / dof)
+        logits /= np.sqrt(np.maximum(squares, 1e-300))[..., None]
         # Subtract the mean over classes, as in linear scores.
-        found -= found.mean(-1, keepdims=True)
-        found = np.where(counts > 0, found, 0.0)
+        logits -= logits.mean(-1, keepdims=True)
+        logits = np.where(counts > 0, logits, 0.0)
         return np.where(
-            is_cosine, plain(products, squares, sums, counts, is_cosine), found
+            is_cosine, plain(products, squares, sums, counts, is_cosine), logits
         )
 
     return scores_of
@@ -136,8 +136,8 @@ class Clusters(_Cells):
                 for f in FACTORS
             ]
             factor = FACTORS[int(np.argmin(losses))] if start > STEP else 0.1
-            found = log_softmax(factor * scores[rows], 1)
-            nats -= found[np.arange(len(found)), y[rows]].sum()
+            log_p = log_softmax(factor * scores[rows], 1)
+            nats -= log_p[np.arange(len(log_p)), y[rows]].sum()
         return {"codelength": float(nats)}
 
 

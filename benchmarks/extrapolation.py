@@ -47,14 +47,14 @@ FAMILIES = {
 def ends_held(family, n_seen, n, *, n_curves, seed):
     """Return whether ends are inside, above and predicted at all, and half-widths."""
     rng, t = np.random.default_rng(seed), np.arange(1.0, n + 1)
-    found = []
+    rows = []
     for law in FAMILIES[family]:
         losses = law(t, n_seen) * rng.exponential(size=(n_curves, n))
         one = extrapolate(losses[:, :n_seen], n)
         ends, half = losses.sum(1), (one.upper - one.lower) / 2
         inside = (one.lower <= ends) & (ends <= one.upper)
-        found.append((inside, ends > one.upper, one.is_precise, half / ends))
-    return np.concatenate(found, axis=1)
+        rows.append((inside, ends > one.upper, one.is_precise, half / ends))
+    return np.concatenate(rows, axis=1)
 
 
 class Families:
@@ -130,8 +130,8 @@ class Ends:
         features, y = self.data[dataset]
         width = self.rows or len(y)
         draws = [slice(k * width, (k + 1) * width) for k in range(self.draws)]
-        found = [self.draw(dataset, features, y, rows) for rows in draws]
-        self.found, self.ends = zip(*found, strict=True)
+        results = [self.draw(dataset, features, y, rows) for rows in draws]
+        self.found, self.ends = zip(*results, strict=True)
         parts = ("values", "lower", "upper", "is_precise")
         values, lower, upper, self.is_precise = (
             np.concatenate([getattr(one, name) for one in self.found]) for name in parts

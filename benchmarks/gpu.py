@@ -131,12 +131,12 @@ class Run:
         return [self.rows, list(self.grid)]
 
     def setup(self, n_rows, depth):
-        found = json.loads(self.slices.read_text()) if self.slices.exists() else {}
+        saved = json.loads(self.slices.read_text()) if self.slices.exists() else {}
         key = f"{n_rows}/{depth}/{self.batch}/{self.precision}"
-        if key not in found:
-            found[key] = self._measure(n_rows, self.grid[depth])
-            self.slices.write_text(json.dumps(found, indent=1) + "\n")
-        self.entry = found[key]
+        if key not in saved:
+            saved[key] = self._measure(n_rows, self.grid[depth])
+            self.slices.write_text(json.dumps(saved, indent=1) + "\n")
+        self.entry = saved[key]
 
     def _measure(self, n_rows, readouts):
         device = torch.device(self.device)

@@ -71,9 +71,9 @@ class Layers:
 
     def report(self, table):
         with threadpool_limits(1):
-            found = [self._compare(*cell) for cell in self.cells]
+            cells = [self._compare(*cell) for cell in self.cells]
         if self.figure is not None:
-            draw(found, self.figure)
+            draw(cells, self.figure)
 
     def _compare(self, name, key, X, y, blocks):
         one = [

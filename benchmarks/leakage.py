@@ -50,8 +50,8 @@ class _Table(ClassifierMixin, BaseEstimator):
         return self
 
     def predict_proba(self, X):
-        found = np.array([self.look_up(row[0]) for row in X])
-        return 0.99 * (found[:, None] == self.classes_) + 0.01 / len(self.classes_)
+        labels = np.array([self.look_up(row[0]) for row in X])
+        return 0.99 * (labels[:, None] == self.classes_) + 0.01 / len(self.classes_)
 
 
 class _Holder(TransformerMixin, BaseEstimator):
@@ -112,8 +112,8 @@ class Hidden:
         X = X.astype(np.float32)
         switcher = MDLReadoutSwitcher([LinearReadout()], random_state=0)
         if name in self.readouts:
-            found = self.readouts[name](X, self.y)
-            switcher.set_params(readouts=[RefitReadout(found, scaling=None)])
+            model = self.readouts[name](X, self.y)
+            switcher.set_params(readouts=[RefitReadout(model, scaling=None)])
         steps = [s for s in (self.transformer, switcher) if s is not None]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -95,10 +95,10 @@ class _Lists:
 
     def report(self, table):
         base = self.lists[0]
-        found = {name: self.columns(table, name) for name in self.lists}
-        for name, columns in found.items():
+        tables = {name: self.columns(table, name) for name in self.lists}
+        for name, columns in tables.items():
             for column in ("codelength", "switching"):
-                ratio = columns[column] / found[base]["codelength"]
+                ratio = columns[column] / tables[base]["codelength"]
                 shorter = f"{np.sum(ratio < 1)} of {len(ratio)}"
                 print(
                     f"{name}, {column}: mean {columns[column].mean():.1f} nats, "
@@ -106,7 +106,7 @@ class _Lists:
                     f"{ratio.max():.3f}, shorter in {shorter})"
                 )
             pooled = np.sum(columns["codelength"] < columns["switching"])
-            share = columns["seconds"].sum() / found[base]["seconds"].sum()
+            share = columns["seconds"].sum() / tables[base]["seconds"].sum()
             print(
                 f"{name}: {columns['seconds'].sum():.0f} CPU seconds, {share:.2f} of "
                 f"{base}; at most {columns['seconds'].max():.1f} a fit; shorter than "
@@ -282,8 +282,8 @@ class Growth:
         units = {"track_seconds": "CPU seconds", "track_memory": "peak memory (MiB)"}
         for axis, (name, unit) in zip(axes, units.items(), strict=True):
             for bound, label in names.items():
-                found = {row[0]: v[name] for row, v in table.items() if row[1] == bound}
-                axis.plot(list(found), list(found.values()), "o-", label=label)
+                curve = {row[0]: v[name] for row, v in table.items() if row[1] == bound}
+                axis.plot(list(curve), list(curve.values()), "o-", label=label)
             axis.set(xlabel="rows", ylabel=unit, xscale="log")
         axes[0].set(yscale="log")
         axes[0].legend(frameon=False)
@@ -415,11 +415,11 @@ class Shares:
         learner = part[0].gi_frame.f_locals["learner"]
         is_kernel = isinstance(learner, RowLearner)  # includes discriminants
         start = time.process_time()
-        found = self.plain(part, labels)
+        result = self.plain(part, labels)
         self.seconds[is_kernel] += time.process_time() - start
         if isinstance(learner, KernelLearner):
             self.held = max(self.held, _bytes_of(learner))
-        return found
+        return result
 
     def track_nets(self, *row):
         return self.seconds[False]

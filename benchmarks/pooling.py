@@ -44,10 +44,10 @@ def timed():
     def of(method, sign=1):
         def call(*args, **options):
             start = time.process_time()
-            found = method(*args, **options)
+            result = method(*args, **options)
             if method is not STACK or args[1:] == (1,):
                 spent.append(sign * (time.process_time() - start))
-            return found
+            return result
 
         return call
 

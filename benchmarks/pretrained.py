@@ -123,14 +123,14 @@ def rank(datasets, n_scored, n_orders, results):
 
 def probe_accuracies(datasets, n_fitted, results):
     """Return test accuracies, (n_datasets, n_encoders) for each probe."""
-    found = {
+    tables = {
         name: [
             [accuracy(name, X, y, n_fitted, results) for X in features.values()]
             for features, y in datasets.values()
         ]
         for name in PROBES
     }
-    return {name: np.array(table) for name, table in found.items()}
+    return {name: np.array(table) for name, table in tables.items()}
 
 
 def accuracy(name, X, y, n_fitted, results):
@@ -223,7 +223,7 @@ def print_ranks(title, scores, rows, names):
     columns = [list(ENCODERS).index(name) for name in names]
     rows = [DATASETS.index(name) for name in rows]
     tables = {key: table[np.ix_(rows, columns)] for key, table in scores.items()}
-    found = rank_intervals(tables["codelength"], level=0.9)
+    spread = rank_intervals(tables["codelength"], level=0.9)
     test = friedman_test(tables["codelength"])
     threshold = nemenyi_critical_difference(len(names), len(rows), alpha=0.1)
     print(f"\n{title}: {len(names)} encoders, {len(rows)} datasets")
@@ -235,7 +235,7 @@ def print_ranks(title, scores, rows, names):
     ranks = {key: average_ranks(table) for key, table in tables.items()}
     places = {key: 1 + np.searchsorted(np.sort(r), r) for key, r in ranks.items()}
     for j in np.argsort(ranks["codelength"], kind="stable"):
-        interval = f"[{found.lower[j]:.2f}, {found.upper[j]:.2f}]"
+        interval = f"[{spread.lower[j]:.2f}, {spread.upper[j]:.2f}]"
         beside = "".join(
             f"{ranks[key][j]:10.2f}{places[key][j]:4d}"[2 if key == "MLP" else 0 :]
             for key in MEASURES[1:]
@@ -338,10 +338,10 @@ def draw(scores, path):
     titles = {"objectives, small encoders": OBJECTIVES, "sizes, supervised": SIZES}
     for ax, (title, names) in zip(panels, titles.items(), strict=True):
         columns = [list(ENCODERS).index(name) for name in names]
-        found = rank_intervals(scores["codelength"][:, columns], level=0.9)
-        order = np.argsort(-found.average_ranks, kind="stable")
-        at, where = found.average_ranks[order], np.arange(len(order))
-        ends = abs(np.stack([found.lower, found.upper])[:, order] - at)
+        spread = rank_intervals(scores["codelength"][:, columns], level=0.9)
+        order = np.argsort(-spread.average_ranks, kind="stable")
+        at, where = spread.average_ranks[order], np.arange(len(order))
+        ends = abs(np.stack([spread.lower, spread.upper])[:, order] - at)
         ax.errorbar(at, where, xerr=ends, fmt="o", capsize=3, label="codelength")
         for probe, marker, shift in zip(PROBES, "sD", (0.18, -0.18), strict=True):
             ranks = average_ranks(scores[probe][:, columns])[order]
@@ -373,9 +373,9 @@ class Pretrained:
 
     def prepare(self):
         with threadpool_limits(1):
-            found = load_feature_directory(self.data / "features")
+            tables = load_feature_directory(self.data / "features")
             self.datasets = {
-                name: ({key: found[name][0][key] for key in ENCODERS}, found[name][1])
+                name: ({key: tables[name][0][key] for key in ENCODERS}, tables[name][1])
                 for name in DATASETS
             }
             folder = self.results / "features-ranked"

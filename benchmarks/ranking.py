@@ -95,11 +95,11 @@ class Coverage:
         for _ in range(self.tables):
             scores = rng.normal(QUALITIES, size=(n_datasets, len(QUALITIES)))
             for level in LEVELS:
-                found = rank_intervals(scores, level=level, random_state=rng)
-                covers = (found.lower <= truth) & (truth <= found.upper)
+                ranks = rank_intervals(scores, level=level, random_state=rng)
+                covers = (ranks.lower <= truth) & (truth <= ranks.upper)
                 self.covered[level] += covers.mean() / self.tables
                 if level == 0.9:
-                    self.width += (found.upper - found.lower).mean() / self.tables
+                    self.width += (ranks.upper - ranks.lower).mean() / self.tables
 
     def track_level_80(self, n_datasets):
         return self.covered[0.8]

@@ -75,14 +75,14 @@ class _Loop:
 
     def predict(self, X):
         with torch.no_grad():
-            found = self.net(torch.from_numpy(X).to(self.device))
-            return found.double().softmax(1).cpu().numpy()
+            logits = self.net(torch.from_numpy(X).to(self.device))
+            return logits.double().softmax(1).cpu().numpy()
 
     def learn(self, X, y):
         self.optimizer.zero_grad()
-        found = self.net(torch.from_numpy(X).to(self.device))
+        logits = self.net(torch.from_numpy(X).to(self.device))
         labels = torch.from_numpy(y).to(self.device)
-        nn.functional.cross_entropy(found, labels).backward()
+        nn.functional.cross_entropy(logits, labels).backward()
         self.optimizer.step()
 
 

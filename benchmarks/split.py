@@ -133,8 +133,8 @@ class Forecast(_Streams):
             start = time.process_time()
             said = switcher.dry_run(self.X[:n_rows], self.y[:n_rows])
             trial = time.process_time() - start
-            found = self.fitted(name, n_rows)
-            return {**found, "said": said.cpu_seconds, "trial": trial}
+            columns = self.fitted(name, n_rows)
+            return {**columns, "said": said.cpu_seconds, "trial": trial}
 
         self.found = kept(self.results, ["forecast", name, n_rows], measure)
 

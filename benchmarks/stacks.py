@@ -308,10 +308,10 @@ class Wide:
             stacks = self.make()
             parallel = Parallel(n_jobs=n_jobs, require="sharedmem")
             start = time.perf_counter()
-            found = parallel(delayed(self._train)(stack) for stack in stacks)
+            parts = parallel(delayed(self._train)(stack) for stack in stacks)
             seconds = time.perf_counter() - start
-        losses = np.empty((len(found[0]), len(SETTINGS)))
-        for stack, own in zip(stacks, found, strict=True):
+        losses = np.empty((len(parts[0]), len(SETTINGS)))
+        for stack, own in zip(stacks, parts, strict=True):
             losses[:, stack.columns] = own
         return seconds, losses
 

@@ -54,14 +54,14 @@ def losses_of(dataset, features, y, order, readouts, results):
         return np.load(path)
     rows, classes = stream(y, order), np.unique(y, return_inverse=True)[1]
     width = max(X.shape[1] for X in features.values())
-    found = []
+    codes = []
     for X in features.values():
         switcher = MDLReadoutSwitcher(readouts, random_state=0)
         switcher = on_equal_terms(switcher, width, classes.max() + 1)
         named = np.arange(classes.max() + 1)
         switcher.partial_fit(np.asarray(X)[rows], classes[rows], classes=named)
-        found.append(switcher.codelengths_)
-    losses = np.stack(found, axis=1)
+        codes.append(switcher.codelengths_)
+    losses = np.stack(codes, axis=1)
     if path:
         results.mkdir(parents=True, exist_ok=True)
         np.save(path, losses)
@@ -81,8 +81,8 @@ class _Streams:
         for order in range(self.orders):  # outer loop, so that datasets grow evenly
             for name, (features, y) in self.data.items():
                 given = name, features, np.asarray(y), order
-                found = losses_of(*given, self.readouts, self.results)
-                self.losses[name].append(found)
+                losses = losses_of(*given, self.readouts, self.results)
+                self.losses[name].append(losses)
 
     def races(self, dataset):
         """Return losses (n_orders, n_labels, n_encoders)."""
@@ -256,9 +256,9 @@ class Nulls(_Streams):
             streams = self.losses[names[rng.integers(len(names))]]
             losses = streams[rng.integers(len(streams))]
             pairs.append(losses[:, rng.choice(losses.shape[1], 2, replace=False)])
-        found = np.stack(pairs)
-        swap = rng.random((*found.shape[:2], 1)) < 0.5
-        return np.where(swap, found[..., ::-1], found), 10
+        drawn = np.stack(pairs)
+        swap = rng.random((*drawn.shape[:2], 1)) < 0.5
+        return np.where(swap, drawn[..., ::-1], drawn), 10
 
     def _called(self, method):
         race = raced(self.streams, self.n_classes, method)
@@ -346,15 +346,15 @@ class Rivals(_Streams):
             yield f"probe of {n:4d} labels", np.full(len(orders), n), chosen
         for level in (0.01, 0.05, 0.2):
             for within in (0.01, 0.02, 0.05, 0.1):
-                found = [tested(one, level, within) for one in right]
+                picks = [tested(one, level, within) for one in right]
                 rule = f"tests of probes, {level:g}, within {within:g}"
-                yield rule, *np.transpose(found)
+                yield rule, *np.transpose(picks)
         for first in (12, 25, 50, 100, 200):
-            found = [halved(one, first) for one in right]
-            yield f"halving of probes from {first:3d}", *np.transpose(found)
+            picks = [halved(one, first) for one in right]
+            yield f"halving of probes from {first:3d}", *np.transpose(picks)
         for n in (50, 100, 200, 400, 800):
-            found = [known_on_all(features, np.asarray(y), i, n) for i in orders]
-            chosen = np.argmax(found, axis=-1)
+            shares = [known_on_all(features, np.asarray(y), i, n) for i in orders]
+            chosen = np.argmax(shares, axis=-1)
             yield f"known accuracy of probes of {n:3d}", np.full(len(orders), n), chosen
 
     def report(self, table):
@@ -375,9 +375,9 @@ class Rivals(_Streams):
             print(f"  {own:32s} {means[own][0]:6.0f}")
             for kind in ("race, exact", "code", "probe", "tests", "halving", "known"):
                 good = {
-                    rule: found[0]
-                    for rule, found in means.items()
-                    if rule.startswith(kind) and found[1] <= means[own][1]
+                    rule: row[0]
+                    for rule, row in means.items()
+                    if rule.startswith(kind) and row[1] <= means[own][1]
                 }
                 best = min(good, key=good.get) if good else f"{kind}: none"
                 print(f"  {best:32s} {good.get(best, np.nan):6.0f}")

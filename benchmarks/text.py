@@ -113,8 +113,8 @@ class Text(Choice):
                     model = data.byte_model(aside, parts["others"][-12:])
                 texts, y = data.load(name, self.rows)
                 np.savez(path, labels=y, **data.features(texts, model))
-            with np.load(path) as found:
-                arrays = {key: found[key] for key in found.files}
+            with np.load(path) as saved:
+                arrays = {key: saved[key] for key in saved.files}
             y = arrays.pop("labels")
             self.run_dataset(name, arrays, y)
 
@@ -145,27 +145,27 @@ class Text(Choice):
 
     def report(self, table):
         if self.kept:
-            found = json.loads(KEPT.read_text())
+            values = json.loads(KEPT.read_text())
         else:
-            found = self.collect().to_json()
+            values = self.collect().to_json()
             choices = {f"{d} {n}": self.choices(d, n) for d, n in sorted(self.tasks)}
-            found["choices"] = choices
+            values["choices"] = choices
         if self.keep:
-            KEPT.write_text(as_text(found))
-        kept = with_rules(Kept.from_json(found).with_ranking())
+            KEPT.write_text(as_text(values))
+        kept = with_rules(Kept.from_json(values).with_ranking())
         print_parts(kept, data.parts())
         print_disagreements(kept)
-        rows = {key.rpartition(" "): own for key, own in found["choices"].items()}
+        rows = {key.rpartition(" "): own for key, own in values["choices"].items()}
         print_certainty({(d, int(n)): own for (d, _, n), own in rows.items()})
 
     def truths(self, encoders):
         """Return accuracy, log-loss and ceiling of complete datasets and labels."""
-        found = super().truths(encoders)
-        return [{k: own[k] for k in own if k in self.tasks} for own in found]
+        tables = super().truths(encoders)
+        return [{k: own[k] for k in own if k in self.tasks} for own in tables]
 
     def scored(self, criterion, encoders):
-        found = super().scored(criterion, encoders)
-        return {key: rows for key, rows in found.items() if key[:2] in self.tasks}
+        tables = super().scored(criterion, encoders)
+        return {key: rows for key, rows in tables.items() if key[:2] in self.tasks}
 
     def choices(self, name, n):
         """Return choices by the code of draw 0, and whether they are right."""
@@ -218,22 +218,22 @@ class Text(Choice):
 
     def stream(self, key):
         """Return the nats of every label, in coding order."""
-        with np.load(self.store.codes_path(key)) as found:
-            return found["pooled"].astype(float)[np.argsort(found["place"])]
+        with np.load(self.store.codes_path(key)) as saved:
+            return saved["pooled"].astype(float)[np.argsort(saved["place"])]
 
     def collect(self):
         """Return the values for the report from the results computed so far."""
         encoders = list(next(iter(self.data.values()))[0])
         scores, seconds = {}, {}
         for title, criterion in CRITERIA.items():
-            found = self.scored(criterion, encoders)
-            if not found:
+            tables = self.scored(criterion, encoders)
+            if not tables:
                 continue
-            scores[title] = {key: rows[0] for key, rows in found.items()}
+            scores[title] = {key: rows[0] for key, rows in tables.items()}
             seconds[title] = {
                 n: np.mean(
-                    [rows[1].mean() for key, rows in found.items() if key[1] == n]
+                    [rows[1].mean() for key, rows in tables.items() if key[1] == n]
                 )
-                for n in sorted({key[1] for key in found})
+                for n in sorted({key[1] for key in tables})
             }
         return Kept(encoders, *self.truths(encoders), scores, seconds)

@@ -148,7 +148,7 @@ class Shift:
         parts = data.parts()
         self.network = data.byte_model(self.model, parts["others"][-12:])
         print(f"{'nats per label':28}{'code':>12}{'before':>9}{'after':>9}{'later':>9}")
-        found = []
+        table = []
         for path in sorted((data.folder() / "OOD data").glob("*_OOD.csv.zst")):
             name = path.name.removesuffix("_OOD.csv.zst")
             if set(data.read(path)[1]) != set(data.load(name, self.before)[1]):
@@ -157,11 +157,11 @@ class Shift:
             for title, values in rows.items():
                 cells = "".join(f"{value:9.3f}" for value in values)
                 print(f"{name[:27]:28}{title:>12}{cells}", flush=True)
-            found.append(list(rows.values()))
-        means = np.mean(found, axis=0)
+            table.append(list(rows.values()))
+        means = np.mean(table, axis=0)
         for title, values in zip(rows, means, strict=True):
             cells = "".join(f"{value:9.3f}" for value in values)
-            print(f"{f'mean of {len(found)}':28}{title:>12}{cells}")
+            print(f"{f'mean of {len(table)}':28}{title:>12}{cells}")
 
     def coded(self, path, name):
         texts, y = data.load(name, self.before)

@@ -230,6 +230,6 @@ def print_tables(kept):
             print_by_labels(summaries, "regret in accuracy", "regret", labels)
             title = "probability that the better of two is picked"
             print_by_labels(summaries, title, "better", labels)
-    title = "all, truth by log-loss"
+    title = "all, reference score by log-loss"
     print_agreement(kept, title, datasets, labels, kept.log_loss)
     print_seconds(kept, labels)

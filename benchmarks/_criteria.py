@@ -84,10 +84,10 @@ def codes(X, y, order, **settings):
     Returns
     -------
     table : dict of str to ndarray of shape (n,)
-        By the rows as given: "pooled" and "switching" nats, "readouts" (n, K), NaN
-        where they retired, and "place", the place in the order.
+        In the order of the given rows: "pooled" and "switching" nats, "readouts" (nats
+        of shape (n, K), NaN after retirement), and "place", the position in the pass.
     values : dict of str to float
-        Accuracies of the predictions, of all rows and of the last half, and seconds.
+        Accuracy on all rows and on the last half, and seconds.
     """
     rows = np.random.default_rng([len(y), order]).permutation(len(y))
     half = len(rows) // 2
@@ -206,8 +206,8 @@ def probes(X, y):
     Returns
     -------
     values : dict of str to float
-        Best accuracy and log-loss of either kind, and "AUC", the best mean ROC AUC of a
-        class against all others, of both; folds that lack a class have none.
+        Best accuracy and log-loss of regressions and of neighbours, and "AUC", the best
+        mean one-against-rest ROC AUC of both. Folds without all classes have no AUC.
     """
     kinds = {"logistic": logistic_fits, "neighbors": neighbor_fits}
     tables: dict[str, list] = {kind: [] for kind in kinds}
@@ -262,8 +262,9 @@ def rival(name, X, y):
 def truth(X, y, n_classes):
     """Return hits and log-probabilities of three classifiers on the held-out rows.
 
-    Settings are chosen on a fifth of all other rows, or on the tenth at which the MLP
-    stops; logistic regression and neighbours are then fitted on all of them.
+    Settings are chosen on a fifth of all other rows, or for the MLP on the tenth used
+    for early stopping. Logistic regression and neighbours are then refitted on all
+    other rows.
 
     Returns
     -------

@@ -50,7 +50,7 @@ class Stream:
     ----------
     X, y : ndarray of shape (n, d) and (n,)
     seed : int
-        Of the replay streams and of the initial weights.
+        Seed of the replay streams and of the initial weights.
     n_streams, batch_size : int
     """
 
@@ -160,9 +160,9 @@ def train_plain(sizes, setting, stream, step_size=1.0):
 def train_preqtorch(sizes, setting, stream, step_size):
     """Run preqtorch's encoder with replay streams, like :func:`train_skorch`.
 
-    Its averages predict; then it takes one step on the new minibatch and one on that of
-    each stream. Its streams follow the same rule as ours, from another generator, and
-    it has no label smoothing.
+    Predictions use its averaged weights. It then takes one step on the new minibatch
+    and one on each stream's minibatch. Its streams follow the same rule as ours but use
+    another random generator, and it has no label smoothing.
     """
     made = []
 
@@ -248,20 +248,20 @@ class Separate:
     Parameters
     ----------
     train : callable
-        One of the three above.
+        One of the three functions above.
     sizes : tuple of int
     settings : list of Setting
     stream : Stream
     step_size : float
-        Of the averages.
+        Step size of the weight averages.
 
     Attributes
     ----------
     losses : ndarray of shape (n_rows, n_settings)
-        Of the last run, in nats.
+        Losses of the last run, in nats.
     drift : list of float
-        Time of the second half of the minibatches over that of the first, run by run:
-        where it stays at one, a prefix may be scaled up.
+        For each run, the time of the second half of the minibatches divided by that of
+        the first. If it stays at one, the time of a prefix may be scaled up.
     """
 
     def __init__(self, train, sizes, settings, stream, step_size):

@@ -47,7 +47,8 @@ def known_on_all(features, y, order, n):
 def _ridge(X, y, others=None):
     """Return whether a ridge regression fitted without a row is right about that row.
 
-    Its strength is the one of which most rows are right. Also what it says of others.
+    The strength is chosen by the number of right rows. Also return predictions for
+    other rows.
     """
     mean, scale = X.mean(0), X.std(0) + 1e-6
     X, others = (X - mean) / scale, (X if others is None else others) - mean

@@ -37,20 +37,20 @@ def drifting(X, y, kind, n_rows, n_least, seed):
     X, y : ndarray
         Labels are 0, 1, 2, and so on.
     kind : {"abrupt", "partial", "gradual", "recurring", "none"}
-        "abrupt": all labels are permuted at three rows drawn at random, each time by a
-        new permutation. "partial": three classes change places there. "gradual": the
-        new permutation holds with a probability that rises from 0 to 1 along a logistic
-        curve, of which 300 rows are the middle 76 per cent. "recurring": one
-        permutation comes at the first, goes at the second and comes again at the third.
+        "abrupt": at each of three random rows, a new permutation of all labels begins.
+        "partial": each new permutation only moves three classes. "gradual": the new
+        permutation holds with a probability that rises from 0 to 1 along a logistic
+        curve, whose middle 76 per cent take 300 rows. "recurring": a permutation begins
+        at the first row, ends at the second and begins again at the third.
     n_rows, n_least : int
-        Rows of the stream, and of a segment at least.
+        Rows of the stream, and minimum rows of a segment.
     seed : int
 
     Returns
     -------
     X, y : ndarray
     changes : ndarray of shape (3,)
-        First row of each new segment; none where nothing drifts.
+        First row of each new segment, empty without drift.
     """
     rng = np.random.default_rng([seed, 25])
     rows = rng.permutation(len(y))[:n_rows]
@@ -77,14 +77,14 @@ def drifting(X, y, kind, n_rows, n_least, seed):
 def teacher(n_rows, n_features=64, n_classes=10, width=128, seed=0, out=None):
     """Draw fresh rows and labels from a random network, without a repeated row.
 
-    Labels are drawn from its probabilities. The first rows are the same for every
-    number of rows.
+    Labels are drawn from the network's probabilities. The first rows do not depend on
+    the number of rows.
 
     Parameters
     ----------
     n_rows, n_features, n_classes, width, seed : int
     out : ndarray of shape (n_rows, n_features) or None
-        Where rows are written, for example a memory map; None is new memory.
+        Array to which rows are written, such as a memory map. None allocates memory.
     """
     rng = np.random.default_rng([seed, 37])
     first = rng.normal(size=(n_features, width)) / np.sqrt(n_features)
@@ -104,8 +104,8 @@ def flights(share=0.1):
     """Return the flights from New York in 2013 in time order: was the arrival late?
 
     Late means more than 15 minutes late. Cancelled and diverted flights count as late.
-    Features are known before departure. Numbers are standardised, and categories
-    encoded, by the first rows, a share of all, without labels.
+    Features are known before departure. Numbers are standardised and categories encoded
+    with statistics of the first ``share`` of the rows, without labels.
     """
     import pandas as pd
 

@@ -49,7 +49,7 @@ class Values(NamedTuple):
     ----------
     labels : list of int
     found : dict of str to ndarray of shape (n_datasets, n_labels)
-        By criterion; NaN where it has not been run.
+        Keyed by criterion; NaN if the criterion has not been run.
     """
 
     labels: list
@@ -153,8 +153,8 @@ def choices_of(shares_of, fresh, truth, rng, n_subsets=12):
     Returns
     -------
     rows : list of [said, right, lost]
-        Stated probability of the choice; 1 if it has the shortest fresh code, 0 if not,
-        and -1 if that is unknown; accuracy lost.
+        Stated probability of the choice; whether it has the shortest fresh code (1 or
+        0, and -1 if unknown); accuracy lost.
     """
     n = len(truth)
     subsets = [rng.choice(n, 2 + k % 4, replace=False) for k in range(n_subsets)]
@@ -185,7 +185,7 @@ def print_certainty(choices):
             if len(rows) == 0:
                 continue
             line = f"{n or 'all':>5} labels, {low} to {min(high, 1)}: {len(rows):4} "
-            line += f"said {rows[:, 0].mean():.3f}"
+            line += f"stated {rows[:, 0].mean():.3f}"
             judged = [own[own[:, 1] >= 0] for own in inside]
             if sum(map(len, judged)):
                 line += f", right on fresh labels {_share(judged)}"

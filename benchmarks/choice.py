@@ -65,8 +65,8 @@ class _Store:
     Parameters
     ----------
     folder : Path
-        ``values.csv`` grows by whole lines; ``codes`` has codes of rows, ``truth`` the
-        answers on the rows for the truth.
+        New lines are appended to ``values.csv``. ``codes`` contains the codes of rows,
+        and ``truth`` the predictions on the held-out rows.
     """
 
     def __init__(self, folder):

@@ -167,8 +167,8 @@ def classifiers():
 def progressive(model, X, y, n_classes):
     """Return losses (n,) in nats and hits (n,) of a river classifier, row by row.
 
-    As where a switcher wraps a classifier, probabilities are mixed with the estimate of
-    Krichevsky and Trofimov, by a share of 1 / (n + 2): none is zero.
+    As in the package's wrappers, probabilities are mixed with Krichevsky-Trofimov
+    frequencies, which have weight 1 / (n + 2). So no probability is zero.
     """
     losses, hits, counts = np.empty(len(y)), np.zeros(len(y)), np.full(n_classes, 0.5)
     for t, (row, label) in enumerate(zip(X, y.tolist(), strict=True)):
@@ -306,8 +306,9 @@ def regressors():
 def progressive_real(model, X, y):
     """Return losses (n,) in nats and predictions (n,) of a river regressor, row by row.
 
-    The density is a Gaussian about the prediction. Its variance is the mean square of
-    past errors, which count half after ``HALF_LIFE`` rows, and of one unit.
+    The density is a Gaussian centred on the prediction. Its variance is the mean of
+    past squared errors, with a half-life of ``HALF_LIFE`` rows, and of one squared
+    unit.
     """
     losses, means, count, squares = np.empty(len(y)), np.empty(len(y)), 1.0, 1.0
     kept = 0.5 ** (1 / HALF_LIFE)

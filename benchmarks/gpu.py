@@ -77,9 +77,9 @@ def wait(device):
 def bytes_to_move(learner, n_rows, batch_size):
     """Return the bytes that the optimiser steps of a stack must read and write.
 
-    A step reads weights forward and backward, writes gradients, reads weights,
-    gradients and both moments and writes all but the gradients, and reads and writes
-    every average: each number once. Activations are left out.
+    The forward and backward passes read the weights, and the backward pass writes the
+    gradients. The update reads weights, gradients and both moments, writes all but the
+    gradients, and reads and writes every average. Activations are not included.
     """
     trained = sum(p.nbytes for p in learner.net.module_.parameters())
     averaged = sum(

@@ -70,7 +70,7 @@ def training_work(switcher, sizes):
     ----------
     switcher : MDLReadoutSwitcher
     sizes : callable
-        Parameters that a readout trains.
+        Returns the number of parameters that a readout trains.
     """
     last, weights = {}, {}
     n_rows = switcher.n_samples_seen_

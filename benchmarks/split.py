@@ -152,13 +152,13 @@ class Forecast(_Streams):
 
 
 class Plan:
-    """Hours of the paper's grid of frozen readouts on ImageNet, computed.
+    """Computed hours of the paper's grid of frozen readouts on ImageNet.
 
-    Nothing is run. Parts are those that a split pass is cut into for so many GPUs, and
-    a GPU takes them in turns, the longest first. A step of an optimiser takes 6
-    operations for each parameter and row, and moves the bytes that ``benchmarks gpu``
-    counts; it takes as long as the slower of the two. Every number that is assumed is
-    an option.
+    Nothing is run. The parts are those of a split pass for this number of GPUs. Each
+    GPU evaluates its parts one after the other, the longest first. An optimiser step
+    takes 6 operations for each parameter and row, and moves the bytes that ``benchmarks
+    gpu`` counts. The slower of the two determines its time. Every assumed number is an
+    option.
     """
 
     options = {

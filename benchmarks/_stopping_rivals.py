@@ -39,8 +39,8 @@ def known_on_all(features, y, order, n):
     hits = []
     for X in features.values():
         Z = np.asarray(X, dtype=np.float64)
-        said = _ridge(Z[first], y[first], Z[others])[1]
-        hits.append((said == y[others]).mean())
+        predicted = _ridge(Z[first], y[first], Z[others])[1]
+        hits.append((predicted == y[others]).mean())
     return np.array(hits)
 
 
@@ -55,18 +55,18 @@ def _ridge(X, y, others=None):
     targets = (y[:, None] == np.unique(y)) * 1.0
     centred = targets - targets.mean(0)
     U, s, V = np.linalg.svd(X, full_matrices=False)
-    best, said = np.zeros(len(y), dtype=bool), None
+    best, scores = np.zeros(len(y), dtype=bool), None
     for strength in 10.0 ** np.arange(-1, 6):
         share = s**2 / (s**2 + strength)
         hat = np.einsum("ij,j,ij->i", U, share, U) + 1 / len(y)
         fitted = (U * share) @ (U.T @ centred) + targets.mean(0)
         fitted = (fitted - hat[:, None] * targets) / (1 - hat.clip(max=0.999))[:, None]
         right = fitted.argmax(1) == targets.argmax(1)
-        if said is None or right.mean() > best.mean():
+        if scores is None or right.mean() > best.mean():
             weights = V.T @ ((s / (s**2 + strength))[:, None] * (U.T @ centred))
-            said = (others / scale) @ weights + targets.mean(0)
+            scores = (others / scale) @ weights + targets.mean(0)
             best = right
-    return best, np.unique(y)[said.argmax(1)]
+    return best, np.unique(y)[scores.argmax(1)]
 
 
 def tested(right, level, within):

@@ -132,24 +132,24 @@ class Choices(_Draws):
                 lost = truth and max(map(truth.get, subset)) - truth[best.encoder]
                 lost = np.nan if lost is None else lost
                 rows.append((best.probability, right == best.encoder, lost))
-        said, is_right, self.lost = np.array(rows).T
-        self.said, self.is_right = said, is_right.astype(bool)
-        self.is_sure = (said >= LEAST) & (said < MOST)
+        stated, is_right, self.lost = np.array(rows).T
+        self.stated, self.is_right = stated, is_right.astype(bool)
+        self.is_sure = (stated >= LEAST) & (stated < MOST)
 
     def track_choices(self, n, dataset):
         return self.is_sure.sum()
 
     def track_said(self, n, dataset):
-        return self.said[self.is_sure].mean() if self.is_sure.any() else 0.0
+        return self.stated[self.is_sure].mean() if self.is_sure.any() else 0.0
 
     def track_right(self, n, dataset):
         return (self.is_sure & self.is_right).sum()
 
     def track_surer(self, n, dataset):
-        return (self.said >= MOST).sum()
+        return (self.stated >= MOST).sum()
 
     def track_surer_right(self, n, dataset):
-        return (self.is_right & (self.said >= MOST)).sum()
+        return (self.is_right & (self.stated >= MOST)).sum()
 
     def track_judged(self, n, dataset):
         """Number of choices in this range with a known reference score."""
@@ -170,14 +170,14 @@ class Choices(_Draws):
         }
         for title, is_in in GROUPS.items():
             counts = np.array([row for (_, name), row in rows.items() if is_in(name)])
-            n_sure, said, right, n_surer, surer_right, n_judged, true, lost = counts.T
+            n_sure, stated, right, n_surer, surer_right, n_judged, true, lost = counts.T
             rng = np.random.default_rng(0)
             draws = rng.integers(0, len(counts), (1000, len(counts)))
             shares = right[draws].sum(1) / n_sure[draws].sum(1)
             low, high = np.quantile(shares, [0.05, 0.95])
             n_all, n_beyond = n_sure.sum(), n_surer.sum()
             print(
-                f"{title}: {n_all:.0f} choices, stated {said @ n_sure / n_all:.3f}, "
+                f"{title}: {n_all:.0f} choices, stated {stated @ n_sure / n_all:.3f}, "
                 f"right {right.sum() / n_all:.3f} [{low:.3f}, {high:.3f}]; surer "
                 f"{n_beyond:.0f}, right {surer_right.sum() / n_beyond:.3f}; of "
                 f"{n_judged.sum():.0f} choices the most accurate later: "

@@ -131,10 +131,10 @@ class Forecast(_Streams):
         def measure():
             switcher = MDLReadoutSwitcher(**LISTS[name], random_state=0, device="cpu")
             start = time.process_time()
-            said = switcher.dry_run(self.X[:n_rows], self.y[:n_rows])
+            forecast = switcher.dry_run(self.X[:n_rows], self.y[:n_rows])
             trial = time.process_time() - start
             columns = self.fitted(name, n_rows)
-            return {**columns, "said": said.cpu_seconds, "trial": trial}
+            return {**columns, "said": forecast.cpu_seconds, "trial": trial}
 
         self.found = kept(self.results, ["forecast", name, n_rows], measure)
 

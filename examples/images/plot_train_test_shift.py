@@ -54,9 +54,9 @@ for name, shift in shifts.items():
 # The filled marker is the original split; circles are nineteen reshuffled splits.
 figure, panels = plt.subplots(1, len(shifts), figsize=(9.0, 3.4), layout="constrained")
 for ax, (name, shift) in zip(panels, shifts.items(), strict=True):
-    for i, (own, *others) in enumerate(100 * shift.test_accuracies):
+    for i, (original, *others) in enumerate(100 * shift.test_accuracies):
         ax.plot(others, np.full(len(others), i), "o", mfc="none", color="tab:gray")
-        ax.plot(own, i, "D", color="tab:red")
+        ax.plot(original, i, "D", color="tab:red")
     ax.set_yticks(range(len(readouts)), readouts if ax is panels[0] else [])
     verdict = "the parts differ" if shift.differs else "no difference found"
     ax.set(title=f"{name}:\n{verdict}", xlabel="test accuracy, %")

@@ -39,9 +39,9 @@ nats = scorer.order_codelengths_[0]
 # Print the spread over orders, and the paper's spread for comparison.
 print(f"{'':18s}   mean      sd   sd / mean")
 print(f"{'the paper':18s}{55906:7.0f}{134:8.1f}{134 / 55906:12.2%}")
-for name, own in zip(encoders, nats, strict=True):
-    sd = own.std(ddof=1)
-    print(f"{name:18s}{own.mean():7.1f}{sd:8.1f}{sd / own.mean():12.2%}")
+for name, row in zip(encoders, nats, strict=True):
+    sd = row.std(ddof=1)
+    print(f"{name:18s}{row.mean():7.1f}{sd:8.1f}{sd / row.mean():12.2%}")
 
 # %%
 # An order affects all encoders in the same way, so differences vary less than

@@ -45,13 +45,13 @@ def main(arguments=None):
 
 
 def benchmark_names():
-    """Return the names of the modules that hold benchmarks."""
+    """Return the names of the modules that contain benchmarks."""
     modules = pkgutil.iter_modules([str(Path(__file__).parent)])
     return sorted(m.name for m in modules if not m.name.startswith("_"))
 
 
 def describe(name):
-    """Return a line on a module, which is read but not imported."""
+    """Return a line that describes a module, without importing the module."""
     tree = ast.parse(Path(__file__).with_name(f"{name}.py").read_text("utf-8"))
     classes = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
     tables = [name.lower() for name in classes if not name.startswith("_")]
@@ -61,7 +61,7 @@ def describe(name):
 
 
 def make_parser(module):
-    """Return the parser of a module: a command for each class, if there are several."""
+    """Return the parser of a module, with a command for each of several classes."""
     parser = argparse.ArgumentParser(
         prog=f"python -m benchmarks {module.__name__.rpartition('.')[2]}",
         description=module.__doc__,
@@ -86,7 +86,7 @@ def make_parser(module):
 
 
 def add_options(parser, benchmark):
-    """Add the options of one class, and those of the runner."""
+    """Add the options of one class and the options of the runner."""
     parser.set_defaults(benchmark=benchmark)
     for name, settings in getattr(benchmark, "options", {}).items():
         parser.add_argument(name, **settings)
@@ -94,14 +94,14 @@ def add_options(parser, benchmark):
         "--repeats",
         type=int,
         default=getattr(benchmark, "repeat", 1),
-        help="rounds over all rows; if there are several, one more goes before them "
+        help="rounds over all rows; if there are several, a warm-up round precedes "
         "and is not counted (default: %(default)s)",
     )
     parser.add_argument(
         "--n-jobs",
         type=int,
         default=1,
-        help="rows measured in parallel, where they are no times (default: 1)",
+        help="rows measured in parallel, unless they are times (default: 1)",
     )
 
 
@@ -111,7 +111,7 @@ def run(benchmark, options):
         setattr(benchmark, name, value)
     if hasattr(benchmark, "prepare"):
         benchmark.prepare()
-    kinds = reversed(type(benchmark).__mro__)  # those of a base come first
+    kinds = reversed(type(benchmark).__mro__)  # methods of base classes first
     names = dict.fromkeys(name for kind in kinds for name in vars(kind))
     methods = [name for name in names if name.startswith(PREFIXES)]
     rows = [row for row in rows_of(benchmark) if getattr(benchmark, "has", all_)(*row)]
@@ -135,7 +135,7 @@ def all_(*row):
 
 
 def rows_of(benchmark):
-    """Return all combinations of the parameters; as in asv, a list may be alone."""
+    """Return all combinations of the parameters. As in asv, a single list may do."""
     params = list(getattr(benchmark, "params", []))
     if params and not isinstance(params[0], list | tuple):
         params = [params]
@@ -143,23 +143,23 @@ def rows_of(benchmark):
 
 
 def measured(benchmark, methods, rows):
-    """Yield each row with the values of its methods, one for each round."""
+    """Yield each row with the values of its methods, one value for each round."""
     if benchmark.repeats == 1:
         parallel = Parallel(benchmark.n_jobs, return_as="generator")
-        found = parallel(
+        results = parallel(
             delayed(measure)(start(benchmark, ()), methods, row) for row in rows
         )
-        for row, values in zip(rows, found, strict=True):
+        for row, values in zip(rows, results, strict=True):
             yield row, {name: [value] for name, value in values.items()}
         return
     started = {row: start(benchmark, row) for row in rows}
     rounds = [
-        {row: call_all(one, methods, row) for row, one in started.items()}
+        {row: call_all(ready, methods, row) for row, ready in started.items()}
         for _ in range(benchmark.repeats + 1)
     ]
     for row in rows:
-        found = [values[row] for values in rounds[1:]]
-        yield row, {name: [values[name] for values in found] for name in methods}
+        results = [values[row] for values in rounds[1:]]
+        yield row, {name: [values[name] for values in results] for name in methods}
 
 
 def start(benchmark, row):
@@ -178,7 +178,7 @@ def measure(benchmark, methods, row):
 
 
 def call_all(benchmark, methods, row):
-    """Return what the methods give: seconds, a number, or bytes."""
+    """Return the result of each method: seconds, a number, or bytes."""
     values = {}
     for name in methods:
         method = getattr(benchmark, name)
@@ -196,13 +196,13 @@ def call_all(benchmark, methods, row):
 
 
 class Printer:
-    """A table of text: a line for each row, a column for each method.
+    """Prints a text table with a line for each row and a column for each method.
 
     Parameters
     ----------
     benchmark : object
-        Its ``formats``, by method, say how values are printed, ``.5g`` if nothing else;
-        ``unit`` stands below the table.
+        ``formats`` maps methods to the formats of their values (default ``.5g``), and
+        ``unit`` is printed above the table.
     methods : list of str
     rows : list of tuple
     """
@@ -226,7 +226,7 @@ class Printer:
         self._print(map(str, row), texts)
 
     def print_summary(self, table):
-        """Print mean and standard deviation of every column."""
+        """Print the mean and standard deviation of every column."""
         for name, function in (("mean", np.mean), ("sd", sd)):
             values = {
                 n: function([np.median(row[n]) for row in table.values()])
@@ -241,7 +241,7 @@ class Printer:
 
 
 def sd(values):
-    """Standard deviation of a sample; NaN for a single value."""
+    """Return the standard deviation of a sample, NaN for a single value."""
     return np.std(values, ddof=1) if len(values) > 1 else np.nan
 
 

@@ -1,7 +1,8 @@
-"""How well scores of encoders agree with the truth on a task.
+"""Agreement between the scores of encoders and their reference scores on a task.
 
-Scores and truths are arrays (n_encoders,), greater is better. Truth of an encoder is
-what the best of several classifiers reaches on rows kept for it.
+Scores and reference scores are arrays of shape (n_encoders,), where greater is better.
+The reference score of an encoder is the best accuracy among several classifiers on
+held-out rows.
 """
 
 import numpy as np
@@ -9,13 +10,13 @@ from scipy.stats import kendalltau, t
 
 
 def tau(scores, truth):
-    """Kendall's tau-b; 0 if all scores are equal."""
-    found = kendalltau(scores, truth).statistic
-    return 0.0 if np.isnan(found) else float(found)
+    """Return Kendall's tau-b, or 0 if all scores are equal."""
+    value = kendalltau(scores, truth).statistic
+    return 0.0 if np.isnan(value) else float(value)
 
 
 def better_named(scores, truth):
-    """Probability that the better of two is named; a draw between scores is a half."""
+    """Return the probability of picking the better of two; ties count as a half."""
     i, j = np.triu_indices(len(truth), 1)
     differs = truth[i] != truth[j]
     agree = np.sign(scores[i] - scores[j]) * np.sign(truth[i] - truth[j])
@@ -23,12 +24,12 @@ def better_named(scores, truth):
 
 
 def regret(scores, truth):
-    """What is lost by the encoder of the best score; of equals the mean."""
+    """Return the accuracy lost by the best-scored encoder, averaged over ties."""
     return float(truth.max() - truth[scores == scores.max()].mean())
 
 
 def best_of(table):
-    """Truth of every encoder: the best classifier's mean over rows.
+    """Return each encoder's reference score: the best classifier's mean over rows.
 
     Parameters
     ----------
@@ -42,23 +43,23 @@ def best_of(table):
 
 
 def ceiling(table, n_splits=50):
-    """Tau of the truths from two halves of the rows, mean over random halves.
+    """Return the mean tau of reference scores on two random halves of the rows.
 
     Parameters
     ----------
     table : ndarray of shape (n_encoders, n_classifiers, n_test)
     """
     rng = np.random.default_rng(0)
-    found = []
+    taus = []
     for _ in range(n_splits):
         rows = rng.permutation(table.shape[-1])
         halves = np.array_split(rows, 2)
-        found.append(tau(*(best_of(table[..., half]) for half in halves)))
-    return float(np.mean(found))
+        taus.append(tau(*(best_of(table[..., half]) for half in halves)))
+    return float(np.mean(taus))
 
 
 def interval(values, level=0.9):
-    """Half of the width of Student's interval of a mean; NaN for a single value."""
+    """Return half the width of Student's interval of a mean, NaN for one value."""
     n = len(values)
     if n < 2:
         return float("nan")

@@ -1,4 +1,4 @@
-"""Tables of the benchmark ``choice``: what is kept, and what is printed of it."""
+"""Tables of the benchmark ``choice``: the saved values, and the printed summaries."""
 
 from typing import NamedTuple
 
@@ -7,26 +7,26 @@ import numpy as np
 from benchmarks import _agreement as agreement
 from sklearn_mdl.model_selection._representation_scorer import LINEAR_LABELS
 
-WIDTH = 37  # of the names of criteria
-PROBE_LABELS = 1000  # at which a probe's accuracy counts as much as nats a label
-# Settings of ours were chosen on these; the others are reported apart.
+WIDTH = 37  # characters of the column of criteria
+PROBE_LABELS = 1000  # labels at which accuracy has the same weight as nats per label
+# We chose settings on these datasets, and report the others separately.
 CHOSEN_ON = ("caltech101", "gtsrb", "pneumonia")
 
 
 class Kept(NamedTuple):
-    """Everything that the tables need.
+    """Values that the tables need.
 
     Attributes
     ----------
     encoders : list of str
     accuracy, log_loss : dict of (str, int) to ndarray of shape (n_encoders,)
-        Truth by dataset and labels, greater is better.
+        Reference scores keyed by dataset and number of labels; greater is better.
     ceiling : dict of (str, int) to float
-        Tau of the accuracies on two halves of the rows for the truth.
+        Tau of the reference scores on two halves of the held-out rows.
     scores : dict of str to dict of (str, int, int) to ndarray of shape (n_encoders,)
-        By criterion; by dataset, labels and draw.
+        Keyed by criterion, then by dataset, number of labels and draw.
     seconds : dict of str to dict of int to float
-        CPU seconds for an encoder in the mean, by criterion and labels.
+        Mean CPU seconds per encoder, keyed by criterion and number of labels.
     """
 
     encoders: list
@@ -37,7 +37,7 @@ class Kept(NamedTuple):
     seconds: dict
 
     def to_json(self):
-        """Return what ``json`` can write, rounded to five digits."""
+        """Return values that ``json`` can write, rounded to five digits."""
         return {
             "encoders": self.encoders,
             **{name: _written(getattr(self, name)) for name in self._fields[1:4]},
@@ -46,17 +46,17 @@ class Kept(NamedTuple):
         }
 
     @classmethod
-    def from_json(cls, found):
-        """Read what :meth:`to_json` has returned."""
+    def from_json(cls, values):
+        """Rebuild the values from the result of :meth:`to_json`."""
         return cls(
-            found["encoders"],
-            *(_read(found[name]) for name in cls._fields[1:4]),
-            {name: _read(table) for name, table in found["scores"].items()},
-            {name: _read(table) for name, table in found["seconds"].items()},
+            values["encoders"],
+            *(_read(values[name]) for name in cls._fields[1:4]),
+            {name: _read(table) for name, table in values["scores"].items()},
+            {name: _read(table) for name, table in values["seconds"].items()},
         )
 
     def beside(self, scores):
-        """Add scores, of criteria that are new before all others."""
+        """Add scores, with new criteria before all others."""
         added = [name for name in scores if name not in self.scores]
         both = {
             name: {**self.scores.get(name, {}), **scores.get(name, {})}
@@ -65,13 +65,13 @@ class Kept(NamedTuple):
         return self._replace(scores=both)
 
     def with_ranking(self):
-        """Add what a ``RepresentationScorer`` ranks by, without and with a probe."""
+        """Add the criterion of a ``RepresentationScorer``, without and with a probe."""
         try:
             few, many = self.scores["linear x 4"], self.scores["closed-form x 4"]
-        except KeyError:  # not run yet
+        except KeyError:  # this draw has not been run
             return self
         tables = {n: few if n <= LINEAR_LABELS else many for _, n, _ in [*few, *many]}
-        found = {
+        ours = {
             key: scores
             for n, table in tables.items()
             for key, scores in table.items()
@@ -79,10 +79,10 @@ class Kept(NamedTuple):
         }
         right = self.scores.get("logistic accuracy", {})
         both = {
-            key: found[key] + key[1] / PROBE_LABELS * right[key]
-            for key in found.keys() & right.keys()
+            key: ours[key] + key[1] / PROBE_LABELS * right[key]
+            for key in ours.keys() & right.keys()
         }
-        added = {"ranking": found, "ranking and probe": both}
+        added = {"ranking": ours, "ranking and probe": both}
         return self._replace(scores={**added, **self.scores})
 
 
@@ -100,17 +100,17 @@ def _rounded(value):
 
 
 def _read(table):
-    found = {}
+    nested = {}
     for text, value in table.items():
         key = tuple(int(part) if part.isdigit() else part for part in text.split())
-        found[key if len(key) > 1 else key[0]] = (
+        nested[key if len(key) > 1 else key[0]] = (
             np.array(value) if isinstance(value, list) else value
         )
-    return found
+    return nested
 
 
 class Summary(NamedTuple):
-    """A criterion at some numbers of labels: means over datasets, by draw.
+    """Means of one criterion over datasets, for each draw and number of labels.
 
     Attributes
     ----------
@@ -123,7 +123,7 @@ class Summary(NamedTuple):
 
 
 def summarise(table, truth, datasets, labels):
-    """Summarise the draws that all datasets and numbers of labels have."""
+    """Summarise the draws available for all datasets and numbers of labels."""
     draws = sorted({draw for _, _, draw in table})
     whole = [
         draw
@@ -153,14 +153,14 @@ def summarise(table, truth, datasets, labels):
 
 
 def print_agreement(kept, title, datasets, labels, truth):
-    """One line a criterion: tau at each number of labels, means, numbers of draws.
+    """Print a line per criterion: tau by number of labels, means, numbers of draws.
 
-    Means over labels are of the draws that all of them have.
+    Means over numbers of labels only use the draws that all of these have.
 
     Returns
     -------
-    found : dict of str to list of Summary
-        By criterion, one for each number of labels.
+    summaries : dict of str to list of Summary
+        Keyed by criterion, one for each number of labels.
     """
     print(f"\n{title}: {', '.join(datasets)}")
     heads = [*map(str, labels), "mean", "regret", "better"]
@@ -170,7 +170,7 @@ def print_agreement(kept, title, datasets, labels, truth):
         tops = [np.mean([kept.ceiling[name, n] for name in datasets]) for n in labels]
         cells = [f"{top:.3f}" for top in [*tops, np.mean(tops)]]
         print(f"{'ceiling':{WIDTH}}" + "".join(f"{cell:>16}" for cell in cells))
-    found = {}
+    summaries = {}
     for name, table in kept.scores.items():
         ones = [summarise(table, truth, datasets, [n]) for n in labels]
         cells = [_with_interval(one.tau.mean(1)) for one in ones]
@@ -180,8 +180,8 @@ def print_agreement(kept, title, datasets, labels, truth):
         cells.append(_with_interval(whole.better.mean(1)))
         draws = "/".join(str(len(one.tau)) for one in ones)
         print(f"{name:{WIDTH}}{''.join(f'{cell:>16}' for cell in cells)}  {draws}")
-        found[name] = ones
-    return found
+        summaries[name] = ones
+    return summaries
 
 
 def _with_interval(values, digits=3):
@@ -192,18 +192,18 @@ def _with_interval(values, digits=3):
     return text if np.isnan(half) else f"{text} ±{half:.{digits}f}"
 
 
-def print_by_labels(found, title, field, labels):
-    """Print one measure at each number of labels: mean over datasets and draws."""
+def print_by_labels(summaries, title, field, labels):
+    """Print one measure at each number of labels: means over datasets and draws."""
     print(f"\n{title}, at labels")
     print(" " * WIDTH + "".join(f"{n:>16}" for n in labels))
-    for name, ones in found.items():
+    for name, ones in summaries.items():
         cells = [_with_interval(getattr(one, field).mean(1), 4) for one in ones]
         print(f"{name:{WIDTH}}" + "".join(f"{cell:>16}" for cell in cells))
 
 
 def print_seconds(kept, labels):
-    """CPU seconds for an encoder, and their ratio to the tuned linear probe's."""
-    print("\nCPU seconds an encoder, and of the linear probe's")
+    """Print CPU seconds per encoder and their ratio to the tuned linear probe's."""
+    print("\nCPU seconds per encoder, and as a share of the linear probe's")
     print(" " * WIDTH + "".join(f"{n:>15}" for n in labels))
     base = kept.seconds["logistic accuracy"]
     for name, table in kept.seconds.items():
@@ -215,7 +215,7 @@ def print_seconds(kept, labels):
 
 
 def print_tables(kept):
-    """Print everything."""
+    """Print all tables."""
     kept = kept.with_ranking()
     labels = sorted({n for _, n in kept.accuracy})
     datasets = sorted({name for name, _ in kept.accuracy})
@@ -225,11 +225,11 @@ def print_tables(kept):
     if chosen and others:
         parts |= {"settings chosen on": chosen, "apart from these": others}
     for title, names in parts.items():
-        found = print_agreement(kept, title, names, labels, kept.accuracy)
+        summaries = print_agreement(kept, title, names, labels, kept.accuracy)
         if names is datasets:
-            print_by_labels(found, "regret in accuracy", "regret", labels)
-            title = "probability that the better of two is named"
-            print_by_labels(found, title, "better", labels)
-    title = "all, truth by log-loss"
+            print_by_labels(summaries, "regret in accuracy", "regret", labels)
+            title = "probability that the better of two is picked"
+            print_by_labels(summaries, title, "better", labels)
+    title = "all, reference score by log-loss"
     print_agreement(kept, title, datasets, labels, kept.log_loss)
     print_seconds(kept, labels)

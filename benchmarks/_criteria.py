@@ -1,7 +1,7 @@
-"""What a criterion says of an encoder from a few labels, and the truth beside it.
+"""Criteria that score an encoder from a few labels, and the encoder's reference score.
 
-Everything here takes features and labels of one encoder on one task, and returns
-numbers: greater is better, for codelengths too, which are given as minus nats.
+All functions take the features and labels of one encoder on one task, and return
+numbers of which greater is better. Codelengths are therefore returned as minus nats.
 """
 
 import time
@@ -23,11 +23,11 @@ from sklearn_mdl.baselines import log_evidence, rank_me
 
 STRENGTHS = (1e-3, 1e-2, 1e-1, 1.0)
 NEIGHBORS = (1, 3, 5, 10, 20)
-FLOOR = 1e-4  # of probabilities that are scored
+FLOOR = 1e-4  # lower bound of scored probabilities
 TEST_SHARE = 0.3
 
-# Parameters, without the last layer: counted in the weights, or of the published
-# architecture where only features are at hand.
+# Numbers of parameters without the last layer, counted in the weights or taken from
+# the published architecture if only features are available.
 PARAMETERS = {
     "conv-burgess_betavae-celeba": 247_938,
     "conv-burgess_btcvae-celeba": 247_938,
@@ -47,31 +47,30 @@ PARAMETERS = {
 
 
 def frequent_rows(y, n_classes):
-    """Rows whose class is one of the most frequent ones; of equals the first."""
+    """Return the rows of the most frequent classes; of equal ones, the first."""
     classes, counts = np.unique(y, return_counts=True)
     kept = classes[np.argsort(-counts, kind="stable")[:n_classes]]
     return np.flatnonzero(np.isin(y, kept))
 
 
 def class_count(y, n_labels):
-    """At most a fifth of the labels, so that a class has five in the mean."""
+    """Return a number of classes with at least five labels per class on average."""
     return min(len(np.unique(y)), max(2, n_labels // 5))
 
 
 def split(y, n_classes):
-    """Rows to choose with, and rows for the truth, which are never chosen with."""
+    """Return the rows for criteria, and the held-out rows for the reference score."""
     rows = np.random.default_rng(0).permutation(frequent_rows(y, n_classes))
     n_test = round(TEST_SHARE * len(rows))
     return rows[n_test:], rows[:n_test]
 
 
 def drawn(y, n_labels, draw):
-    """Rows of one draw of labels, the same for all encoders and criteria."""
+    """Return the rows of one draw of labels, used for all encoders and criteria."""
     rows, _ = split(y, class_count(y, n_labels))
     if n_labels > len(rows):
         raise ValueError(
-            f"Choosing needs at most the {len(rows)} labels that are kept for it, got "
-            f"{n_labels}; ask for fewer"
+            f"Choosing needs at most {len(rows)} labels, got {n_labels}; ask for fewer"
         )
     return np.random.default_rng([n_labels, draw]).choice(rows, n_labels, False)
 
@@ -80,15 +79,15 @@ def drawn(y, n_labels, draw):
 
 
 def codes(X, y, order, **settings):
-    """Codes of every row in one order, and what is wrong among the predictions.
+    """Return the codes of every row in one order, and accuracies of the predictions.
 
     Returns
     -------
-    found : dict of str to ndarray of shape (n,)
-        By the rows as given: "pooled" and "switching" nats, "readouts" (n, K), NaN
-        where they retired, and "place", the place in the order.
+    table : dict of str to ndarray of shape (n,)
+        In the order of the given rows: "pooled" and "switching" nats, "readouts" (nats
+        of shape (n, K), NaN after retirement), and "place", the position in the pass.
     values : dict of str to float
-        Accuracies of the predictions, of all rows and of the last half, and seconds.
+        Accuracy on all rows and on the last half, and seconds.
     """
     rows = np.random.default_rng([len(y), order]).permutation(len(y))
     half = len(rows) // 2
@@ -100,7 +99,7 @@ def codes(X, y, order, **settings):
     seconds = time.process_time() - start
     right = switcher.measures().accuracy * len(rows)
     place = np.argsort(rows)
-    found = {
+    table = {
         "pooled": switcher.codelengths_[place],
         "switching": switcher.switching_codelengths_[place],
         "readouts": switcher.readout_losses_[place],
@@ -111,14 +110,14 @@ def codes(X, y, order, **settings):
         "last accuracy": (right - first) / (len(rows) - half),
         "seconds": seconds,
     }
-    return found, values
+    return table, values
 
 
 # Rivals
 
 
 def scored(proba, classes, y):
-    """Accuracy and mean log-probability of labels, of which some may be unseen."""
+    """Return accuracy and mean log-probability of labels, even of unseen classes."""
     full = np.full((len(y), max(int(max(y)), int(max(classes))) + 1), FLOOR)
     full[:, classes] = np.maximum(proba, FLOOR)
     full /= full.sum(1, keepdims=True)
@@ -127,14 +126,14 @@ def scored(proba, classes, y):
 
 
 def _ignore():
-    """Ignore what few labels and short optimisations make libraries warn of."""
+    """Ignore warnings of libraries about few labels and short optimisations."""
     warnings.simplefilter("ignore", ConvergenceWarning)
     warnings.filterwarnings("ignore", "The least populated class")
     warnings.filterwarnings("ignore", "The number of unique classes")
 
 
 def folds(X, y):
-    """Standardised train and test rows of five folds."""
+    """Yield the standardised train and test rows of five folds."""
     with warnings.catch_warnings():
         _ignore()
         for train, test in StratifiedKFold(5, shuffle=True, random_state=0).split(X, y):
@@ -143,24 +142,24 @@ def folds(X, y):
 
 
 def cross_validated(X, y, fits):
-    """Best accuracy and best log-loss of several settings over five folds.
+    """Return the best accuracy and log-loss of several settings over five folds.
 
     Parameters
     ----------
     fits : callable
-        Of train rows and labels, test rows: pairs of probabilities and classes.
+        Maps train rows, labels and test rows to pairs of probabilities and classes.
     """
-    found = [
+    parts = [
         [scored(proba, classes, y[test]) for proba, classes in fits(*train, rows)]
         for *train, rows, test in folds(X, y)
     ]
-    table = np.concatenate([np.array(fold) for fold in found], axis=-1)
+    table = np.concatenate([np.array(fold) for fold in parts], axis=-1)
     accuracy, log_proba = table.mean(-1).max(0)
     return {"accuracy": accuracy, "log-loss": log_proba}
 
 
 def logistic_fits(X, y, others):
-    """A logistic regression at every strength, each begun where the last ended."""
+    """Yield a logistic regression for every strength, started from the previous one."""
     model = LogisticRegression(warm_start=True, max_iter=300)
     for C in STRENGTHS:
         model.set_params(C=C).fit(X, y)
@@ -168,7 +167,7 @@ def logistic_fits(X, y, others):
 
 
 def neighbor_fits(X, y, others):
-    """Votes of the nearest rows by cosine."""
+    """Yield the votes of the nearest rows by cosine similarity."""
     X, others = normalize(X), normalize(others)
     for k in NEIGHBORS:
         if k <= len(y):
@@ -177,7 +176,7 @@ def neighbor_fits(X, y, others):
 
 
 def mlp_fits(X, y, others):
-    """An MLP of one hidden layer at two strengths."""
+    """Yield an MLP with one hidden layer for each of two regularisation strengths."""
     for alpha in (0.01, 1.0):
         model = MLPClassifier((256,), alpha=alpha, max_iter=60, random_state=0)
         model.fit(X, y)
@@ -185,14 +184,14 @@ def mlp_fits(X, y, others):
 
 
 def blockwise(X, y):
-    """Block-wise code of the best of four logistic regressions."""
+    """Return the block-wise code of the best of four logistic regressions."""
     return -min(blockwise_codelength(X, y, C) for C in BLOCKWISE_STRENGTHS)
 
 
 def log_me(X, y):
-    """LogME; where features reproduce a class without error, with a little noise.
+    """Return LogME, with a little noise if features reproduce a class without error.
 
-    It has no bound there, since some features are zero but for the rows of that class.
+    Without noise, LogME is then unbounded: some features are zero outside this class.
     """
     try:
         return log_evidence(X, y).value
@@ -202,23 +201,23 @@ def log_me(X, y):
 
 
 def probes(X, y):
-    """All that rivals read from tuned regressions and neighbours over five folds.
+    """Return the criteria from tuned regressions and neighbours over five folds.
 
     Returns
     -------
     values : dict of str to float
-        Best accuracy and log-loss of either kind, and "AUC", the best mean ROC AUC of a
-        class against all others, of both; folds that lack a class have none.
+        Best accuracy and log-loss of regressions and of neighbours, and "AUC", the best
+        mean one-against-rest ROC AUC of both. Folds without all classes have no AUC.
     """
     kinds = {"logistic": logistic_fits, "neighbors": neighbor_fits}
     tables: dict[str, list] = {kind: [] for kind in kinds}
     areas = []
     for *train, rows, test in folds(X, y):
         fitted = {kind: list(fits(*train, rows)) for kind, fits in kinds.items()}
-        for kind, found in fitted.items():
-            tables[kind].append([scored(*one, y[test]) for one in found])
+        for kind, pairs in fitted.items():
+            tables[kind].append([scored(*one, y[test]) for one in pairs])
         if len(np.unique(y[test])) == len(np.unique(y)):
-            every = [one for found in fitted.values() for one in found]
+            every = [one for pairs in fitted.values() for one in pairs]
             areas.append([_auc(*one, y[test]) for one in every])
     values = {"AUC": float(np.mean(areas, axis=0).max()) if areas else 0.5}
     for kind, table in tables.items():
@@ -228,7 +227,7 @@ def probes(X, y):
 
 
 def _auc(proba, classes, y):
-    """Mean over classes of the ROC AUC against all others."""
+    """Return the mean over classes of the ROC AUC against all other classes."""
     is_class = y[:, None] == classes
     n = is_class.sum(0)
     above = (rankdata(proba, axis=0) * is_class).sum(0) - n * (n + 1) / 2
@@ -247,7 +246,7 @@ RIVALS: dict[str, Callable] = {
 
 
 def rival(name, X, y):
-    """Values of one rival by criterion, and CPU seconds."""
+    """Return the values of one rival keyed by criterion, and CPU seconds."""
     y = np.unique(y, return_inverse=True)[1]
     start = time.process_time()
     with warnings.catch_warnings():
@@ -257,14 +256,15 @@ def rival(name, X, y):
     return {" ".join([name, key]).strip(): v for key, v in values.items()}, seconds
 
 
-# Truth
+# Reference scores
 
 
 def truth(X, y, n_classes):
-    """Rights and log-probabilities on the rows for the truth of three classifiers.
+    """Return hits and log-probabilities of three classifiers on the held-out rows.
 
-    Settings are chosen on a fifth of all other rows, or on the tenth at which the MLP
-    stops; logistic regression and neighbours are then fitted on all of them.
+    Settings are chosen on a fifth of all other rows, or for the MLP on the tenth used
+    for early stopping. Logistic regression and neighbours are then refitted on all
+    other rows.
 
     Returns
     -------
@@ -288,7 +288,7 @@ def truth(X, y, n_classes):
 def _best_logistic(X, y, others):
     train, valid = train_test_split(np.arange(len(y)), test_size=0.2, random_state=0)
     fits = logistic_fits(X[train], y[train], X[valid])
-    rights = [scored(*found, y[valid])[0].mean() for found in fits]
+    rights = [scored(*pair, y[valid])[0].mean() for pair in fits]
     model = LogisticRegression(C=STRENGTHS[int(np.argmax(rights))], max_iter=300)
     model.fit(X, y)
     return model.predict_proba(others), model.classes_
@@ -297,7 +297,7 @@ def _best_logistic(X, y, others):
 def _best_neighbors(X, y, others):
     train, valid = train_test_split(np.arange(len(y)), test_size=0.2, random_state=0)
     fits = neighbor_fits(X[train], y[train], X[valid])
-    rights = [scored(*found, y[valid])[0].mean() for found in fits]
+    rights = [scored(*pair, y[valid])[0].mean() for pair in fits]
     model = KNeighborsClassifier(NEIGHBORS[int(np.argmax(rights))], weights="distance")
     model.fit(normalize(X), y)
     return model.predict_proba(normalize(others)), model.classes_

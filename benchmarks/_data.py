@@ -1,18 +1,18 @@
-"""Data of several benchmarks."""
+"""Data that several benchmarks use."""
 
 import numpy as np
 
 from sklearn_mdl.datasets import load_feature_directory
 
-# Networks that only switch: no pool, no race, whole minibatches from the start.
+# Networks without pool and race, and with full minibatches from the start.
 SWITCHING = {"pooling": None, "race": None, "batch_size": 32}
 NETS = {"readouts": "nets", **SWITCHING}
 
 
 def feature_cells(folder, datasets=(), encoders=()):
-    """Features (float32) and labels of a directory, by ``dataset/encoder``.
+    """Return features (float32) and labels of a folder, keyed by ``dataset/encoder``.
 
-    Those of some datasets and encoders, or of all where none is named.
+    Only named datasets and encoders are read, or all if none is named.
     """
     return {
         f"{dataset}/{encoder}": (np.asarray(X, dtype=np.float32), np.asarray(y))
@@ -24,6 +24,6 @@ def feature_cells(folder, datasets=(), encoders=()):
 
 
 def permuted(X, y, seed):
-    """Rows in the order ``default_rng(seed).permutation(N)``."""
+    """Return the rows in the order ``default_rng(seed).permutation(N)``."""
     order = np.random.default_rng(seed).permutation(len(y))
     return X[order], y[order]

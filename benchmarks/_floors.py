@@ -1,16 +1,16 @@
 """Lower bounds on the time of a training step on this machine.
 
-Two floors stand beside every measured time. The arithmetic floor counts the products
-alone: 2BP flops forward, 2BP for the gradients of the weights, and 2B(P - P1) for those
-of the hidden layers, with P weights, P1 of them in the first layer, B rows; and 2BP for
-each prediction. That is 4BP for a linear readout and at most 6BP for a deep one. It is
-divided by the rate of a large float32 ``torch.mm``.
+Two lower bounds accompany every measured time. The arithmetic bound only counts matrix
+products: 2BP flops forward, 2BP for the gradients of the weights, 2B(P - P1) for the
+gradients of the hidden layers, and 2BP for each prediction, with B rows and P weights,
+P1 of them in the first layer. That is 4BP for a linear readout and at most 6BP for a
+deep one. The flops are divided by the rate of a large float32 ``torch.mm``.
 
-The byte floor counts each number of a training step once in and once out: weights,
-gradients and AdamW's two moments, 32 bytes a parameter, and 8 more where weights are
-averaged. It is divided by the rate of ``copy_``, twice: of a large tensor, which comes
-from memory, and of one as large as all that the stack holds, which may fit a cache and
-be much faster.
+The byte bound counts each number of a training step as read once and written once:
+weights, gradients and AdamW's two moments take 32 bytes per parameter, and averaged
+weights another 8. The bytes are divided by the rate of ``copy_``, for two tensors: a
+large one, which comes from memory, and one of the size of the whole stack, which may
+fit into a cache and be much faster.
 """
 
 import os
@@ -30,7 +30,7 @@ THREADS = tuple(n for n in (1, 2) if n <= os.cpu_count())
 
 @dataclass(frozen=True)
 class Work:
-    """Cost of one readout of a shape: widths from features to classes."""
+    """Cost of one readout of a shape, given by its widths from features to classes."""
 
     sizes: tuple[int, ...]
     batch_size: int = 32
@@ -43,24 +43,24 @@ class Work:
 
     @property
     def held(self):
-        """Bytes held: weights, gradients, two moments, averages."""
+        """Return the bytes of weights, gradients, two moments and averages."""
         return 4 * self.n_parameters * (5 if self.averaged else 4)
 
     @property
     def flops(self):
-        """Flops of a training step, with its share of a prediction."""
+        """Return the flops of a training step, with its share of a prediction."""
         products = [i * o for i, o in pairwise(self.sizes)]
         step = 6 * sum(products) - 2 * products[0]
         return self.batch_size * (step + 2 * sum(products) / self.steps_per_prediction)
 
     @property
     def moved(self):
-        """Bytes of a training step, each number once in and once out."""
+        """Return the bytes of a training step, each number read and written once."""
         return 2 * self.held
 
 
 def best_seconds(run, repeats=7):
-    """Best time of a function, after one run that does not count."""
+    """Return the best time of a function, after one warm-up run."""
     run()
     times = []
     for _ in range(repeats):
@@ -71,24 +71,24 @@ def best_seconds(run, repeats=7):
 
 
 class Machine:
-    """Rates of this machine, each measured once for each number of threads."""
+    """Rates of this machine, each measured once per number of threads."""
 
     def __init__(self):
         self._rates = {}
 
     def product_rate(self, n_threads):
-        """Flops per second of a large float32 product."""
+        """Return the flops per second of a large float32 product."""
         return self._measured(("product", n_threads), self._product, n_threads)
 
     def copy_rate(self, n_threads, n_bytes=LARGE):
-        """Bytes per second, read and written, of a copy of ``n_bytes``."""
+        """Return the bytes per second, read and written, of a copy of ``n_bytes``."""
         n_bytes = min(LARGE, 2 ** int(np.ceil(np.log2(n_bytes))))
         return self._measured(
             ("copy", n_bytes, n_threads), self._copy, n_threads, n_bytes
         )
 
     def floors(self, work, n_readouts, n_threads):
-        """Seconds of a training step of one readout: products, bytes, cached bytes."""
+        """Return the bounds in seconds per step: products, bytes, cached bytes."""
         return np.array(
             [
                 work.flops / self.product_rate(n_threads),
@@ -98,7 +98,7 @@ class Machine:
         )
 
     def describe(self, threads=THREADS):
-        """Return lines on the machine, its torch, its rates and its load."""
+        """Return lines about the machine, its torch version, its rates and its load."""
         lines = [
             f"{_processor()}, {os.cpu_count()} cores; Python "
             f"{platform.python_version()}, torch {torch.__version__}"
@@ -140,7 +140,7 @@ class Machine:
 
 
 class threads_of_torch:
-    """Give torch so many threads, for a while."""
+    """Context manager that sets torch's number of threads."""
 
     def __init__(self, n_threads):
         self.n_threads = n_threads
@@ -154,13 +154,13 @@ class threads_of_torch:
 
 
 def best_of_threads(times):
-    """Number of threads with the lowest median, and its times, of a dict of both."""
+    """Return the number of threads with the lowest median time, and its times."""
     n_threads = min(times, key=lambda n: np.median(times[n]))
     return n_threads, times[n_threads]
 
 
 def ratios(ours, theirs):
-    """Ratio of the medians, and of the best times in brackets."""
+    """Return the ratio of medians, and of the best times in brackets, as text."""
     medians = np.median(theirs) / np.median(ours)
     return f"{medians:.2f} ({theirs.min() / ours.min():.2f})"
 

@@ -1,4 +1,4 @@
-"""Results that a long benchmark keeps in a file, so that it can go on."""
+"""Results that a long benchmark saves in a file, so that it can resume."""
 
 import json
 from pathlib import Path
@@ -6,35 +6,35 @@ from pathlib import Path
 OPTION = {
     "--results": {
         "type": Path,
-        "help": "file of rows that are measured already; new ones are added to it",
+        "help": "file of rows already measured, to which new rows are added",
     }
 }
 
 
 def read(path):
-    """Yield key and numbers of every row of a file; none of a file that is missing."""
+    """Yield the key and numbers of every row of a file, if it exists."""
     for line in path.read_text("utf-8").splitlines() if path.exists() else []:
         row = json.loads(line)
         yield row["key"], row["found"]
 
 
 def kept(path, key, measure):
-    """Return what was measured under a key, or measure it and write it down.
+    """Return the saved numbers of a key, or measure and save them.
 
     Parameters
     ----------
     path : Path or None
-        One row of JSON a line; None keeps nothing.
+        File with one JSON row per line. None saves nothing.
     key : list of JSON values
-        All that the numbers depend on.
+        Everything that the numbers depend on.
     measure : callable
         Returns a dict of numbers.
     """
-    for known, found in () if path is None else read(path):
+    for known, saved in () if path is None else read(path):
         if known == key:
-            return found
-    found = measure()
+            return saved
+    numbers = measure()
     if path is not None:
         with path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"key": key, "found": found}) + "\n")
-    return found
+            file.write(json.dumps({"key": key, "found": numbers}) + "\n")
+    return numbers

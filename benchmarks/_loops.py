@@ -2,11 +2,11 @@
 
 Every loop below predicts a minibatch, learns it, and then learns the minibatches of its
 replay streams, with the same initial weights, minibatches, replay and AdamW as the
-readouts of a stack. Every loop is written to be fast: minibatches are tensors made
-beforehand, callbacks are off, AdamW is torch's fused one, averages are kept by one
-``torch._foreach_lerp_``, and a net goes through all its steps before the next one, so
-that its weights stay in the cache. Nets are made before the clock starts. preqtorch's
-own loader, replay streams and averages are used as they are.
+readouts of a stack. We made every loop fast: minibatches are tensors made beforehand,
+callbacks are off, AdamW is torch's fused version, and one ``torch._foreach_lerp_``
+updates the averages. A net makes all its steps before the next net starts, so its
+weights stay in the cache. The nets are made before the clock starts. For preqtorch, we
+use its own loader, replay streams and averages without changes.
 """
 
 import copy
@@ -44,13 +44,13 @@ class Setting:
 
 
 class Stream:
-    """The whole minibatches of some rows, and which of them replay when.
+    """The full minibatches of some rows, and the order in which they are replayed.
 
     Parameters
     ----------
     X, y : ndarray of shape (n, d) and (n,)
     seed : int
-        Of the replay streams and of the initial weights.
+        Seed of the replay streams and of the initial weights.
     n_streams, batch_size : int
     """
 
@@ -72,7 +72,7 @@ class Stream:
         return self.n_minibatches * (1 + self.n_streams)
 
     def __iter__(self):
-        """Yield new minibatches, each with those that are replayed after it."""
+        """Yield new minibatches, each with the minibatches replayed after it."""
         for new, positions in zip(self.batches, self.positions, strict=True):
             yield new, [self.batches[position] for position in positions]
 
@@ -90,7 +90,7 @@ def sequential(sizes, seed):
 
 
 class Averaged:
-    """A copy of a module that follows its weights."""
+    """A copy of a module that averages its weights."""
 
     def __init__(self, module, step_size):
         self.module = copy.deepcopy(module) if step_size < 1 else module
@@ -104,7 +104,7 @@ class Averaged:
 
 
 def train_skorch(sizes, setting, stream, step_size):
-    """One skorch net; losses in nats, and the clock before and after minibatches."""
+    """Train one skorch net; return losses in nats, and times around minibatches."""
     net = NeuralNetClassifier(
         sequential,
         module__sizes=sizes,
@@ -134,7 +134,7 @@ def train_skorch(sizes, setting, stream, step_size):
 
 
 def train_plain(sizes, setting, stream, step_size=1.0):
-    """One net in plain torch; as :func:`train_skorch`."""
+    """Train one net in plain torch, like :func:`train_skorch`."""
     net = sequential(sizes, stream.seed)
     optimizer = torch.optim.AdamW(
         net.parameters(),
@@ -158,11 +158,11 @@ def train_plain(sizes, setting, stream, step_size=1.0):
 
 
 def train_preqtorch(sizes, setting, stream, step_size):
-    """One run of preqtorch's encoder with replay streams; as :func:`train_skorch`.
+    """Run preqtorch's encoder with replay streams, like :func:`train_skorch`.
 
-    Its averages predict; then it takes one step on the new minibatch and one on that of
-    each stream. Its streams follow the same rule as ours, from another generator, and
-    it has no label smoothing.
+    Predictions use its averaged weights. It then takes one step on the new minibatch
+    and one on each stream's minibatch. Its streams follow the same rule as ours but use
+    another random generator, and it has no label smoothing.
     """
     made = []
 
@@ -197,12 +197,12 @@ def train_preqtorch(sizes, setting, stream, step_size):
     n_steps = {int(state["step"]) for state in optimizer.state.values()}
     if n_steps != {stream.n_steps}:
         raise RuntimeError(f"preqtorch took {n_steps} steps, not {stream.n_steps}")
-    # The first loss of every minibatch is its prediction's, the others train.
+    # The first loss of every minibatch is of its prediction, the others of training.
     return torch.cat(losses[:: stream.n_streams + 2]), np.array(encoder.ticks)
 
 
 class _OnBatches(nn.Module):
-    """A net that takes rows and labels, as preqtorch asks."""
+    """A net that takes rows and labels, as preqtorch requires."""
 
     def __init__(self, net):
         super().__init__()
@@ -217,19 +217,19 @@ def _keep(model):
 
 
 def _summable_loss(losses, batch, output):
-    found = nn.functional.cross_entropy(output, batch[1], reduction="none")
-    losses.append(found.detach())
-    return found
+    loss = nn.functional.cross_entropy(output, batch[1], reduction="none")
+    losses.append(loss.detach())
+    return loss
 
 
 def _timed_encoder():
     class Timed(preqtorch.MIREncoder):
-        """Looks at the clock when all is ready, and after every minibatch."""
+        """Records the time before the first and after every minibatch."""
 
         def initialize(self, *args, **kwargs):
-            found = super().initialize(*args, **kwargs)
+            net = super().initialize(*args, **kwargs)
             self.ticks = [time.perf_counter()]
-            return found
+            return net
 
         def step(self, *args, **kwargs):
             super().step(*args, **kwargs)
@@ -243,25 +243,25 @@ def _losses(logits, labels):
 
 
 class Separate:
-    """Many nets of one shape, one after the other.
+    """Many nets of one shape, trained one after the other.
 
     Parameters
     ----------
     train : callable
-        One of the three above.
+        One of the three functions above.
     sizes : tuple of int
     settings : list of Setting
     stream : Stream
     step_size : float
-        Of the averages.
+        Step size of the weight averages.
 
     Attributes
     ----------
     losses : ndarray of shape (n_rows, n_settings)
-        Of the last run, in nats.
+        Losses of the last run, in nats.
     drift : list of float
-        Time of the second half of the minibatches over that of the first, run by run:
-        where it stays at one, a prefix may be scaled up.
+        For each run, the time of the second half of the minibatches divided by that of
+        the first. If it stays at one, the time of a prefix may be scaled up.
     """
 
     def __init__(self, train, sizes, settings, stream, step_size):
@@ -275,12 +275,12 @@ class Separate:
     def run(self, n_threads):
         """Train all nets and return their seconds."""
         with threads_of_torch(n_threads):
-            found = [
+            runs = [
                 self.train(self.sizes, setting, self.stream, self.step_size)
                 for setting in self.settings
             ]
-        self.losses = np.stack([losses.numpy() for losses, _ in found], axis=1)
-        ticks = np.array([ticks for _, ticks in found])
+        self.losses = np.stack([losses.numpy() for losses, _ in runs], axis=1)
+        ticks = np.array([ticks for _, ticks in runs])
         half = self.stream.n_minibatches // 2
         spans = np.diff(ticks, axis=1).sum(0)
         if half:

@@ -1,6 +1,7 @@
-"""Peak memory of a call, in a process of its own.
+"""Peak memory of a call, measured in a separate process.
 
-Apart from the command line, whose functions no other process can import.
+This is a separate module because other processes cannot import functions of the command
+line.
 """
 
 import multiprocessing
@@ -11,7 +12,7 @@ from pathlib import Path
 
 
 def apart(function, *arguments):
-    """Call a function in a process of its own: CPU seconds, peak memory in bytes."""
+    """Call a function in a new process; return CPU seconds and peak bytes."""
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, context) as pool:
         return pool.submit(_costs, function, arguments).result()

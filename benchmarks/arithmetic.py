@@ -1,12 +1,12 @@
-"""How far codelengths move with the arithmetic, and how far with the seed.
+"""How much codelengths change with the arithmetic, and how much with the seed.
 
-The default readouts are fitted on digits with seeds 0 to 9, then with seed 0 under
-other instructions, more threads, and with the update that a GPU takes (a formula over
-all members), each in a process of its own. Products of lower precision, an option of
-torch on GPUs (``torch.set_float32_matmul_precision``), are done as those do them:
-factors rounded to 10 bits behind the point (TF32) or to 7 (bfloat16), sums in float32.
-The order of the rows is the same throughout, so the seed moves initial weights and
-replay alone.
+The default readouts are fitted on digits with seeds 0 to 9. Then they are fitted with
+seed 0 under other instruction sets, with more threads, and with the update that a GPU
+uses (one formula over all members), each in a separate process. Products of lower
+precision, an option of torch on GPUs (``torch.set_float32_matmul_precision``), are
+emulated: factors are rounded to 10 bits behind the point (TF32) or to 7 (bfloat16), and
+sums are in float32. All fits use the same order of the rows, so the seed only affects
+initial weights and replay.
 """
 
 import os
@@ -31,7 +31,7 @@ if sys.argv[4] != "fused":
 n_bits = int(sys.argv[5])
 
 
-def rounded(x):  # to nearest, and to even
+def rounded(x):  # round to nearest, ties to even
     if x.dtype != torch.float32:
         return x
     unit = 1 << (23 - n_bits)
@@ -76,7 +76,7 @@ ARITHMETIC = {
 
 
 def codelength(seed=0, n_threads=1, n_jobs=1, update="fused", n_bits=23, **environment):
-    """Codelength of digits in a process of its own, in nats."""
+    """Return the codelength of digits in nats, computed in a new process."""
     arguments = [str(seed), str(n_threads), str(n_jobs), update, str(n_bits)]
     done = subprocess.run(
         [sys.executable, "-c", FIT, *arguments],
@@ -101,13 +101,13 @@ class Arithmetic:
         return codelength(int(case.removeprefix("seed ")))
 
     def report(self, table):
-        found = {case: row["track_codelength"][0] for (case,), row in table.items()}
-        nats = np.array([found[f"seed {seed}"] for seed in SEEDS])
+        nats_of = {case: row["track_codelength"][0] for (case,), row in table.items()}
+        nats = np.array([nats_of[f"seed {seed}"] for seed in SEEDS])
         print(
             f"seeds {SEEDS.start} to {SEEDS.stop - 1}: mean {nats.mean():.2f} nats, "
             f"standard deviation {nats.std(ddof=1):.2f}, from {nats.min():.2f} to "
             f"{nats.max():.2f}"
         )
-        print(f"\nseed 0: {nats[0]:.4f} nats; what else moves it, in nats")
+        print(f"\nseed 0: {nats[0]:.4f} nats; changes of it, in nats")
         for name in ARITHMETIC:
-            print(f"{name:20s}{found[name] - nats[0]:+10.4f}")
+            print(f"{name:20s}{nats_of[name] - nats[0]:+10.4f}")

@@ -1,16 +1,17 @@
-"""Certainty: how often a choice that is called sure is right, and how far codes vary.
+"""Certainty: how often a choice with a high stated probability is right.
 
-Disjoint draws of a dataset's rows are ranked by the list "linear", as a ranking without
-a switcher does, or by another one, in two orders: at ``n`` labels the task has its
-``n / 5`` most frequent classes. ``choices`` asks each draw for the best of all encoders
-and of random subsets, and counts how often that encoder has the shortest code in the
-mean over all other draws; and, where ``choice.json`` has the later truth, how often it
-is the most accurate one, too, and what accuracy is lost otherwise. ``spread`` divides
-the standard deviation of paired differences over draws by the one that the losses of a
-single draw give, without the factor ``TRAINING``. That factor was chosen on three
-datasets, by the list "closed-form"; they are counted apart. With ``--results`` cells
-are kept; without, all are scored again. ``nulls`` ranks simulated encoders that are
-equally good, and counts false alarms.
+``choices`` and ``spread`` rank disjoint draws of a dataset's rows with the list
+"linear", as a ranking without a switcher does, or with another list, in two orders.
+With ``n`` labels, a task has the ``n / 5`` most frequent classes. For each draw,
+``choices`` finds the best of all encoders and of random subsets. It counts how often
+this encoder has the shortest code on average over all other draws. If ``choice.json``
+has its reference score, ``choices`` also counts how often the encoder is the most
+accurate, and otherwise how much accuracy is lost. ``spread`` measures the standard
+deviation of paired differences over draws, and divides it by the standard error that
+the losses of a single draw give without the factor ``TRAINING``. We chose that factor
+on three datasets, with the list "closed-form"; these datasets are counted separately.
+With ``--results``, cells are saved and reused. Without it, all cells are scored again.
+``nulls`` ranks simulated encoders that are equally good, and counts false alarms.
 """
 
 import json
@@ -33,8 +34,8 @@ N_DRAWS = {100: 8, 200: 6, 300: 5}
 N_ORDERS = 2
 N_SUBSETS = 12
 LEAST, MOST = 0.8, 0.95
-NULLS = {(60, 1), (60, 4), (60, 10), (200, 1), (200, 4)}  # rows and orders
-N_EQUAL = 4  # encoders
+NULLS = {(60, 1), (60, 4), (60, 10), (200, 1), (200, 4)}  # numbers of labels and orders
+N_EQUAL = 4  # number of equally good encoders
 COUNTS = ("choices", "said", "right", "surer", "surer_right")
 TRUTHS = ("judged", "true", "regret")
 GROUPS = {
@@ -45,7 +46,7 @@ GROUPS = {
 
 
 def draws_of(features, y, n):
-    """Disjoint draws of ``n`` rows of the most frequent classes, by number."""
+    """Return disjoint draws of ``n`` rows from the most frequent classes."""
     classes, counts = np.unique(y, return_counts=True)
     kept = classes[np.argsort(-counts, kind="stable")[: max(2, n // 5)]]
     rows = np.random.default_rng(n).permutation(np.flatnonzero(np.isin(y, kept)))
@@ -57,20 +58,20 @@ def draws_of(features, y, n):
 
 
 def later_accuracies(dataset, n):
-    """Later accuracy by encoder, as ``choice.json`` has it; None if it does not."""
+    """Return the reference score of each encoder in ``choice.json``, or None."""
     known = Kept.from_json(json.loads(KEPT.read_text()))
-    found = known.accuracy.get((dataset, n))
-    return None if found is None else dict(zip(known.encoders, found, strict=True))
+    scores = known.accuracy.get((dataset, n))
+    return None if scores is None else dict(zip(known.encoders, scores, strict=True))
 
 
 class _Draws:
-    """Rankings of the draws of a dataset at a number of labels."""
+    """Rankings of the draws of a dataset, for one number of labels."""
 
     options = {
         "folder": {"help": "folder of features, as load_feature_directory reads it"},
-        "--results": {"default": None, "help": "where cells are kept"},
-        "--readouts": {"default": "linear", "help": "a list (default: %(default)s)"},
-        "--orders": {"type": int, "default": N_ORDERS, "help": "orders to judge by"},
+        "--results": {"default": None, "help": "folder in which cells are saved"},
+        "--readouts": {"default": "linear", "help": "list name (default: %(default)s)"},
+        "--orders": {"type": int, "default": N_ORDERS, "help": "number of orders"},
     }
     param_names = ["labels", "dataset"]
 
@@ -92,11 +93,11 @@ class _Draws:
         ]
 
     def codelengths(self):
-        """Codelengths (n_draws, n_encoders), means over the orders to judge by."""
+        """Return codelengths (n_draws, n_encoders), averaged over the orders."""
         return self.scorer.order_codelengths_[:, :, : self.orders].mean(-1)
 
     def rankings(self, encoders):
-        """Rankings of some encoders, one of each draw, by the orders to judge by."""
+        """Return rankings of some encoders, one for each draw."""
         for cells in self.draws:
             yield Ranking(
                 [
@@ -108,9 +109,9 @@ class _Draws:
 
 
 class Choices(_Draws):
-    """Shares of choices that are right, by the probability that they had."""
+    """Shares of choices that are right, by their stated probability."""
 
-    unit = "choices said to be 0.8 to 0.95 sure, and surer, and those that were right"
+    unit = "choices with probability 0.8 to 0.95, and above, and how many were right"
     formats = {
         **dict.fromkeys(["track_choices", "track_right"], "g"),
         **dict.fromkeys(["track_surer", "track_surer_right"], "g"),
@@ -122,7 +123,7 @@ class Choices(_Draws):
     def setup(self, n, dataset):
         super().setup(n, dataset)
         names, rng = self.scorer.encoder_names_, np.random.default_rng(n)
-        codes, found = self.codelengths(), []
+        codes, rows = self.codelengths(), []
         truth = later_accuracies(dataset, n)
         subsets = [
             rng.choice(names, 2 + k % 4, replace=False) for k in range(N_SUBSETS)
@@ -135,35 +136,35 @@ class Choices(_Draws):
                 right = names[columns[int(others.argmin())]]
                 lost = truth and max(map(truth.get, subset)) - truth[best.encoder]
                 lost = np.nan if lost is None else lost
-                found.append((best.probability, right == best.encoder, lost))
-        said, is_right, self.lost = np.array(found).T
-        self.said, self.is_right = said, is_right.astype(bool)
-        self.is_sure = (said >= LEAST) & (said < MOST)
+                rows.append((best.probability, right == best.encoder, lost))
+        stated, is_right, self.lost = np.array(rows).T
+        self.stated, self.is_right = stated, is_right.astype(bool)
+        self.is_sure = (stated >= LEAST) & (stated < MOST)
 
     def track_choices(self, n, dataset):
         return self.is_sure.sum()
 
     def track_said(self, n, dataset):
-        return self.said[self.is_sure].mean() if self.is_sure.any() else 0.0
+        return self.stated[self.is_sure].mean() if self.is_sure.any() else 0.0
 
     def track_right(self, n, dataset):
         return (self.is_sure & self.is_right).sum()
 
     def track_surer(self, n, dataset):
-        return (self.said >= MOST).sum()
+        return (self.stated >= MOST).sum()
 
     def track_surer_right(self, n, dataset):
-        return (self.is_right & (self.said >= MOST)).sum()
+        return (self.is_right & (self.stated >= MOST)).sum()
 
     def track_judged(self, n, dataset):
-        """Sure choices of which the later truth is known."""
+        """Number of choices in this range with a known reference score."""
         return np.isfinite(self.lost[self.is_sure]).sum()
 
     def track_true(self, n, dataset):
         return (self.lost[self.is_sure] == 0).sum()
 
     def track_regret(self, n, dataset):
-        """Accuracy lost in the mean of those."""
+        """Mean accuracy lost by these choices."""
         lost = self.lost[self.is_sure]
         return np.nanmean(lost) if np.isfinite(lost).any() else 0.0
 
@@ -174,14 +175,14 @@ class Choices(_Draws):
         }
         for title, is_in in GROUPS.items():
             counts = np.array([row for (_, name), row in rows.items() if is_in(name)])
-            n_sure, said, right, n_surer, surer_right, n_judged, true, lost = counts.T
+            n_sure, stated, right, n_surer, surer_right, n_judged, true, lost = counts.T
             rng = np.random.default_rng(0)
             draws = rng.integers(0, len(counts), (1000, len(counts)))
             shares = right[draws].sum(1) / n_sure[draws].sum(1)
             low, high = np.quantile(shares, [0.05, 0.95])
             n_all, n_beyond = n_sure.sum(), n_surer.sum()
             print(
-                f"{title}: {n_all:.0f} choices, said {said @ n_sure / n_all:.3f}, "
+                f"{title}: {n_all:.0f} choices, stated {stated @ n_sure / n_all:.3f}, "
                 f"right {right.sum() / n_all:.3f} [{low:.3f}, {high:.3f}]; surer "
                 f"{n_beyond:.0f}, right {surer_right.sum() / n_beyond:.3f}; of "
                 f"{n_judged.sum():.0f} choices the most accurate later: "
@@ -191,9 +192,9 @@ class Choices(_Draws):
 
 
 class Spread(_Draws):
-    """Standard deviations over draws, in units of those that one draw gives."""
+    """Standard deviations over draws, divided by the estimates from one draw."""
 
-    unit = "standard deviation over draws / that of rows and orders of one draw"
+    unit = "standard deviation over draws / estimate from rows and orders of one draw"
     formats = {"track_ratio": ".2f"}
 
     def track_ratio(self, n, dataset):
@@ -209,16 +210,16 @@ class Spread(_Draws):
 
     def report(self, table):
         for title, is_in in GROUPS.items():
-            found = [
+            ratio = [
                 v["track_ratio"][0] for (_, name), v in table.items() if is_in(name)
             ]
-            print(f"{title}: root mean square {np.sqrt(np.mean(np.square(found))):.2f}")
+            print(f"{title}: root mean square {np.sqrt(np.mean(np.square(ratio))):.2f}")
 
 
 def equal_encoders(seed, n_samples, n_classes=3, n_features=8):
-    """Features of encoders that are equally good: the signal and noise of their own.
+    """Return features of equally good encoders by name, and labels.
 
-    Half of the variance of the noise is common to all encoders.
+    All encoders share the signal and half of the variance of the noise.
     """
     rng = np.random.default_rng([n_samples, seed])
     y = rng.integers(n_classes, size=n_samples)
@@ -228,16 +229,16 @@ def equal_encoders(seed, n_samples, n_classes=3, n_features=8):
 
 
 class Nulls:
-    """False alarms among encoders that are equally good."""
+    """False alarms when all encoders are equally good."""
 
     options = {
         "--runs": {"type": int, "default": 500, "help": "draws (default: %(default)s)"},
         "--readouts": {"default": "linear", "help": "a list (default: %(default)s)"},
     }
     param_names = ["labels", "orders", "encoders"]
-    unit = "share of draws in which an encoder is called worse, or best beyond 0.95"
+    unit = "share of draws in which an encoder is called worse, or best with 0.95"
     formats = {"track_worse": ".3f", "track_sure": ".3f"}
-    cells: ClassVar[dict] = {}  # of all draws, by the number of labels
+    cells: ClassVar[dict] = {}  # cells of all draws, keyed by the number of labels
 
     def prepare(self):
         self.params = [*map(sorted, map(set, zip(*NULLS, strict=True))), [2, N_EQUAL]]

@@ -1,22 +1,23 @@
-"""Does a number choose the encoder that will serve best, from few labels?
+"""How often does a criterion choose the better encoder from a few labels?
 
-``FEATURES`` holds ``DATASET/ENCODER.npy`` and ``DATASET/labels.npy``. With ``n`` labels
-a task has the ``n / 5`` most frequent classes at most. Three tenths of its rows are
-kept for the truth: the accuracy there of the best of a tuned logistic regression, an
-MLP and tuned neighbours, fitted on all other rows. Criteria see ``n`` of those, drawn
-at random, the same for all criteria; ours in random orders. "x 4" is the mean of four
-orders at up to 500 labels, and of one beyond. "ranking" is what a
-``RepresentationScorer`` takes: "linear x 4" at up to 500 labels, "closed-form" beyond.
-"ranking and probe" adds the accuracy of "logistic" times n / 1,000 to minus the nats
-per label.
+``FEATURES`` contains ``DATASET/ENCODER.npy`` and ``DATASET/labels.npy``. With ``n``
+labels, a task has at most the ``n / 5`` most frequent classes. Three tenths of its rows
+are held out for the reference score, which is the best held-out accuracy among a tuned
+logistic regression, an MLP and tuned neighbours fitted on all other rows. All criteria
+receive the same random draw of ``n`` of these other rows. Our codes also use random
+orders. "x 4" is the mean of four orders with up to 500 labels, and one order beyond.
+"ranking" is what a ``RepresentationScorer`` uses: "linear x 4" with up to 500 labels,
+"closed-form" beyond. "ranking and probe" is the accuracy of "logistic", multiplied by
+n / 1,000, minus the nats per label.
 
-All values are kept in the folder of results, so that a run that was ended goes on, and
-a longer one adds to it; the report is of what is there. Without ``FEATURES`` the report
-is of ``choice.json``, which ``--keep`` writes beside this file. With ``--methods`` only
-these are run, and set beside the truths and the other methods of ``choice.json``, but
-for their seconds, which do not compare and are printed apart if "logistic" is run.
-``--fresh`` takes draws of labels on which no list or setting was compared, and reports
-the methods that are run on these alone.
+All values are saved in the folder of results, so you can resume an interrupted run or
+extend a finished one. The report includes all values in the folder. Without
+``FEATURES``, the report shows ``choice.json``, which ``--keep`` writes next to this
+file. With ``--methods``, only these methods are run. The report compares them with the
+other methods in ``choice.json``, except for seconds, which are not comparable. These
+are printed separately if "logistic" is among the methods. ``--fresh`` uses draws of
+labels on which we compared no lists or settings, and only reports the methods that are
+run on them.
 """
 
 import csv
@@ -31,7 +32,7 @@ from benchmarks._choice_tables import Kept, print_seconds, print_tables
 from sklearn_mdl.datasets import load_feature_directory
 
 KEPT = Path(__file__).with_suffix(".json")
-N_DRAWS = 5  # on which lists and settings were compared
+N_DRAWS = 5  # draws on which we compared lists and settings
 CHEAP = ["linear", "closed-form", "logistic", "neighbors", "LogME", "RankMe"]
 LISTS = {
     "linear": {"readouts": "linear"},
@@ -39,7 +40,7 @@ LISTS = {
     "default": {},
     "default, no race": {"race": None},
 }
-# What is run, in this order: methods and draws. Costly methods have fewer draws.
+# Methods in the order in which they run, with draws. Costly methods have fewer draws.
 STAGES = [
     (CHEAP, [0]),
     (CHEAP, [1]),
@@ -54,18 +55,18 @@ STAGES = [
 
 
 def n_orders(method, n_labels):
-    """Orders that are run: of kernels as many as a ranking takes, of nets one."""
+    """Return the number of orders: as in a ranking for kernels, one for nets."""
     return 4 if method in ("linear", "closed-form") and n_labels <= 500 else 1
 
 
 class _Store:
-    """Values by method, dataset, labels, draw, encoder and criterion, in a folder.
+    """A folder of values keyed by method, dataset, labels, draw, encoder and criterion.
 
     Parameters
     ----------
     folder : Path
-        ``values.csv`` grows by whole lines; ``codes`` has codes of rows, ``truth`` the
-        answers on the rows for the truth.
+        New lines are appended to ``values.csv``. ``codes`` contains the codes of rows,
+        and ``truth`` the predictions on the held-out rows.
     """
 
     def __init__(self, folder):
@@ -79,7 +80,7 @@ class _Store:
         if len(whole) < len(lines):
             self.path.write_text("".join(whole))
         self.values = {tuple(row[:-1]): float(row[-1]) for row in csv.reader(whole)}
-        # Seconds are the last value of a method.
+        # The seconds of a method are written after its other values.
         self.done = {key[:-1] for key in self.values if key[-1] == "seconds"}
 
     def add(self, key, values):
@@ -92,49 +93,49 @@ class _Store:
         self.done.add(key)
 
     def value(self, method, name, *task):
-        """A value, or KeyError if it is not there yet."""
+        """Return a value; raise KeyError if it has not been computed."""
         return self.values[method, *map(str, task), name]
 
     def codes_path(self, key):
-        """File of the codes of one order."""
+        """Return the file of the codes of one order."""
         name = "-".join(map(str, key)).replace("/", "-")
         return self.folder / "codes" / f"{name}.npz"
 
     def truth_path(self, dataset, n_classes, encoder):
-        """File of the answers on the rows for the truth."""
+        """Return the file of the predictions on the held-out rows."""
         return self.folder / "truth" / f"{dataset}-{n_classes}-{encoder}.npy"
 
 
-# Criteria: functions of a store and dataset, labels, draw, encoder
+# Criteria: functions of a store, dataset, number of labels, draw and encoder
 
 
 def code(store, *task, method, orders=1, kind="pooled", part=1.0):
-    """Minus nats per row in the last part of some orders; and seconds."""
+    """Return minus nats per row in the last part of some orders, and seconds."""
     nats, seconds = [], 0.0
     for order in range(min(orders, n_orders(method, task[1]))):
         name = f"{method}/{order}"
         seconds += store.value(name, "seconds", *task)
-        with np.load(store.codes_path((name, *task))) as found:
-            late = found["place"] >= (1 - part) * task[1]
-            nats.append(found[kind][late].mean(dtype=float))
+        with np.load(store.codes_path((name, *task))) as saved:
+            late = saved["place"] >= (1 - part) * task[1]
+            nats.append(saved[kind][late].mean(dtype=float))
     return -np.mean(nats), seconds
 
 
 def foreseen(store, *task, method, orders=1, name="accuracy"):
-    """Share of labels that were predicted rightly; and seconds."""
+    """Return the share of labels that were predicted correctly, and seconds."""
     names = [f"{method}/{k}" for k in range(min(orders, n_orders(method, task[1])))]
-    found = [store.value(one, name, *task) for one in names]
-    return np.mean(found), sum(store.value(one, "seconds", *task) for one in names)
+    shares = [store.value(one, name, *task) for one in names]
+    return np.mean(shares), sum(store.value(one, "seconds", *task) for one in names)
 
 
 def valued(store, *task, method, name=None):
-    """A value of a rival; and seconds."""
+    """Return a value of a rival, and seconds."""
     value = store.value(method, name or method, *task)
     return value, store.value(method, "seconds", *task)
 
 
 def size(store, *task):
-    """Number of parameters."""
+    """Return the number of parameters."""
     return float(criteria.PARAMETERS[task[-1]]), 0.0
 
 
@@ -184,17 +185,17 @@ CRITERIA = {
 
 
 class Choice:
-    """All criteria on every dataset of a directory."""
+    """All criteria on every dataset of a folder."""
 
     options = {
-        "features": {"type": Path, "nargs": "?", "help": "of DATASET/ENCODER.npy"},
+        "features": {"type": Path, "nargs": "?", "help": "folder (see above)"},
         "--results": {"type": Path, "default": Path("choice"), "help": "folder"},
         "--datasets": {"nargs": "*", "default": [], "help": "some (default: all)"},
         "--labels": {"nargs": "*", "type": int, "default": [50, 100, 300, 1000]},
         "--methods": {"nargs": "*", "default": [], "help": "some (default: all)"},
-        "--draws": {"type": int, "default": 5, "help": "of labels (default: 5)"},
-        "--fresh": {"action": "store_true", "help": "other draws of labels"},
-        "--no-run": {"action": "store_true", "help": "report what is there"},
+        "--draws": {"type": int, "default": 5, "help": "draws of labels (5)"},
+        "--fresh": {"action": "store_true", "help": "use other draws of labels"},
+        "--no-run": {"action": "store_true", "help": "only report saved values"},
         "--keep": {"action": "store_true", "help": "write choice.json"},
     }
 
@@ -202,10 +203,10 @@ class Choice:
         if self.features is None:
             return
         self.store = _Store(self.results)
-        found = load_feature_directory(self.features)
+        tables = load_feature_directory(self.features)
         self.data = {
             name: ({k: np.asarray(X, np.float32) for k, X in features.items()}, y)
-            for name, (features, y) in found.items()
+            for name, (features, y) in tables.items()
             if not self.datasets or name in self.datasets
         }
         if not self.methods:
@@ -248,11 +249,11 @@ class Choice:
             self.store.add((method, *key), {**values, "seconds": seconds})
 
     def run_list(self, method, order, key, X, y):
-        found, values = criteria.codes(X, y, order, **LISTS[method])
+        arrays, values = criteria.codes(X, y, order, **LISTS[method])
         if method != "closed-form":
-            del found["readouts"]
-        place = found.pop("place").astype(np.int16)
-        small = {name: nats.astype(np.float32) for name, nats in found.items()}
+            del arrays["readouts"]
+        place = arrays.pop("place").astype(np.int16)
+        small = {name: nats.astype(np.float32) for name, nats in arrays.items()}
         np.savez_compressed(self.store.codes_path(key), place=place, **small)
         self.store.add(key, values)
 
@@ -266,12 +267,12 @@ class Choice:
         kept = Kept.from_json(json.loads(text))
         print_tables(kept)
         if self.methods and "logistic accuracy" in self.seconds:
-            print("\nThe same of this run")
+            print("\nSeconds of this run")
             labels = sorted(self.seconds["logistic accuracy"])
             print_seconds(kept._replace(seconds=self.seconds), labels)
 
     def collect(self):
-        """Gather what the report needs from the results that are there."""
+        """Return the values for the report from the results computed so far."""
         encoders = list(next(iter(self.data.values()))[0])
         scores, self.seconds = self.scores(encoders)
         if self.methods:
@@ -280,7 +281,7 @@ class Choice:
         return Kept(encoders, *self.truths(encoders), scores, self.seconds)
 
     def truths(self, encoders):
-        """Accuracy, log-loss and ceiling by dataset and labels."""
+        """Return accuracy, log-loss and ceiling, keyed by dataset and labels."""
         accuracy, log_loss, ceiling = {}, {}, {}
         for name, (_, y) in self.data.items():
             for n in self.labels:
@@ -293,36 +294,36 @@ class Choice:
         return accuracy, log_loss, ceiling
 
     def scores(self, encoders):
-        """Scores and seconds by criterion."""
+        """Return scores and seconds, keyed by criterion."""
         scores, seconds = {}, {}
         for title, criterion in CRITERIA.items():
-            found = self.scored(criterion, encoders)
-            if found:
-                scores[title] = {key: table[0] for key, table in found.items()}
+            cells = self.scored(criterion, encoders)
+            if cells:
+                scores[title] = {key: table[0] for key, table in cells.items()}
                 seconds[title] = {
-                    n: np.mean([t[1].mean() for key, t in found.items() if key[1] == n])
-                    for n in sorted({key[1] for key in found})
+                    n: np.mean([t[1].mean() for key, t in cells.items() if key[1] == n])
+                    for n in sorted({key[1] for key in cells})
                 }
         return scores, seconds
 
     def scored(self, criterion, encoders):
-        """Scores and seconds, (2, n_encoders), of every draw that is complete."""
-        found = {}
+        """Return scores and seconds, (2, n_encoders), of every complete draw."""
+        tables = {}
         for name in self.data:
             for n in self.labels:
                 for draw in range(self.first_draw, self.first_draw + self.draws):
                     tasks = [(name, n, draw, encoder) for encoder in encoders]
                     try:
                         rows = [criterion(self.store, *task) for task in tasks]
-                    except KeyError:  # not run yet
+                    except KeyError:  # this draw has not been run
                         continue
-                    found[name, n, draw] = np.array(rows).T
-        return found
+                    tables[name, n, draw] = np.array(rows).T
+        return tables
 
 
-def as_text(found):
-    """One line a list: few lines, and few of them change."""
-    text = json.dumps(found, indent=0)
+def as_text(values):
+    """Return JSON with one line per list, so that diffs are small."""
+    text = json.dumps(values, indent=0)
     lines = text.replace("[\n", "[").replace("\n]", "]")
     parts, depth = [], 0
     for line in lines.splitlines():

@@ -1,15 +1,16 @@
-"""Codelengths of switching between networks: on digits, and on real deep features.
+"""Codelengths of switching between networks, on digits and on real deep features.
 
-The list is "nets", without pool, race and growing minibatches (``lists.py`` has those).
-``digits`` prints the codelength and wall time of a fit on digits in ten orders,
-``default_rng(s).permutation(N)`` for s = 100, ..., 109, beside switching priors that
-read the same losses and a block-wise logistic regression (``logistic.py``).
-``features`` prints, for every encoder and dataset of a directory, nats per example
-beside those of the logistic regression. ``choices`` reverts one choice of their
-settings at a time, on digits, wine and breast cancer, each in the orders of s = 0, 1
-and 2. ``mixed`` runs the mixed readouts without kernels, and takes the networks and the
-best of each kind from the same losses: on digits in the ten orders, and on datasets of
-a directory if it is given.
+The readouts are the list "nets", without pool, race and growing minibatches
+(``lists.py`` has these). ``digits`` prints the codelength and wall time of a fit on
+digits in ten orders, ``default_rng(s).permutation(N)`` for s = 100, ..., 109. It
+compares them with other switching priors on the same losses and with a block-wise
+logistic regression (``logistic.py``). ``features`` prints nats per example for every
+encoder and dataset of a folder, with those of the logistic regression. ``choices``
+reverts one choice of the networks' settings at a time, on digits, wine and breast
+cancer, each in the orders for s = 0, 1 and 2. ``mixed`` runs the mixed readouts without
+kernels, and computes the results of the networks and of the best readout of each kind
+from the same losses. It uses digits in the ten orders, and the datasets of a folder if
+you pass one.
 """
 
 import time
@@ -33,14 +34,14 @@ KINDS = {
 
 
 def timed_fit(X, y, readouts="nets"):
-    """Return a fitted switcher, which only switches, and the seconds of its fit."""
+    """Return a switcher fitted without a pool, and the seconds of its fit."""
     start = time.perf_counter()
     switcher = MDLReadoutSwitcher(readouts, **SWITCHING, random_state=0).fit(X, y)
     return switcher, time.perf_counter() - start
 
 
 def without_kernels(name, X, y):
-    """Return a list of readouts by its name, but for kernels."""
+    """Return a named list of readouts without its kernels."""
     readouts = named_readouts(name, X.shape[1], len(np.unique(y)))
     return [readout for readout in readouts if "kernel" not in readout.architecture]
 
@@ -90,7 +91,7 @@ class Digits:
 
 
 class Features:
-    """Every cell of a directory, rows in the order of the files."""
+    """Every cell of a folder, with rows in the order of the files."""
 
     options = {"features": {"type": Path, "help": "folder of DATASET/ENCODER.npy"}}
     param_names = ["cell"]
@@ -135,7 +136,7 @@ class Features:
         seconds = [row["track_seconds"] for row in table.values()]
         print(
             f"shorter than the logistic regression in {np.sum(ratios < 1)} of "
-            f"{len(ratios)} cells; mean ratio {ratios.mean():.4f}; seconds a cell: "
+            f"{len(ratios)} cells; mean ratio {ratios.mean():.4f}; seconds per cell: "
             f"median {np.median(seconds):.1f}, longest {np.max(seconds):.1f}"
         )
 
@@ -156,7 +157,7 @@ CHOICES = {
 
 
 class Choices:
-    """Networks with one choice of their settings reverted."""
+    """Networks with one setting reverted."""
 
     params = [list(CHOICES)]
     param_names = ["choice"]
@@ -185,7 +186,7 @@ class Choices:
 
 
 class Mixed:
-    """The mixed readouts on ten orders of digits, or on datasets of a directory."""
+    """The mixed readouts on ten orders of digits, or on the datasets of a folder."""
 
     options = {
         "features": {
@@ -207,7 +208,7 @@ class Mixed:
     summarise = True
 
     def prepare(self):
-        self.members = []  # of rows that are not measured in other processes
+        self.members = []  # only filled by rows measured in this process
         if self.features is not None:
             self.cells = feature_cells(self.features, self.datasets)
             return
@@ -264,6 +265,6 @@ class Mixed:
         if self.features is None and self.members:
             means = np.mean(self.members, axis=0)
             print(
-                f"the best of {len(means)} readouts in the mean of all orders: "
+                f"the best of {len(means)} readouts on average over all orders: "
                 f"{means.min():.1f} nats"
             )

@@ -1,4 +1,4 @@
-"""Codelength where labels come late: digits as they are, and renamed three times."""
+"""Codelength with delayed labels, on digits and on digits renamed three times."""
 
 import numpy as np
 from sklearn.datasets import load_digits
@@ -8,7 +8,7 @@ from sklearn_mdl import KernelReadout, LinearReadout, MDLReadoutSwitcher
 
 
 class Delays:
-    """Nats of 1,797 digits, by rows between a prediction and its label."""
+    """Nats of 1,797 digits, by the number of rows from a prediction to its label."""
 
     params = [[0, 1, 10, 100, 400]]
     param_names = ["label_delay"]
@@ -16,7 +16,7 @@ class Delays:
     formats = {"track_stationary": ".0f", "track_drifting": ".0f"}
 
     def prepare(self):
-        """Draw an order; at three rows drawn at random labels get other names."""
+        """Draw an order, and rename labels at three random rows."""
         self.X, self.y = permuted(*load_digits(return_X_y=True), seed=0)
         rng = np.random.default_rng(1)
         ends = [0, *sorted(rng.integers(200, 1600, size=3)), len(self.y)]

@@ -1,11 +1,12 @@
-"""Other forms of a linear discriminant: heavier tails, covariances by cluster.
+"""Variants of linear discriminants: heavier tails, and covariances by cluster.
 
-``tails`` compares `DiscriminantReadout`, by itself and in "closed-form", with scores by
-a Student-t density with as many degrees of freedom as features. ``clusters`` refits
-Gaussian discriminants at every 64th row. Their shrunk covariance is that of all
-classes, or that of each class or of two or four clusters of classes (by k-means of the
-means), pulled towards that of all. Each has one factor of its logits, which minimises
-the loss of the rows before.
+``tails`` compares `DiscriminantReadout`, by itself and in "closed-form", with a variant
+whose scores come from a Student-t density with as many degrees of freedom as features.
+``clusters`` refits Gaussian discriminants at every 64th row, with one shrunk covariance
+for all classes, for each class, or for each of two or four clusters of classes (found
+by k-means on the class means). The covariances of classes and clusters are shrunk
+towards the common one. Each discriminant multiplies its logits by a factor that
+minimises the loss of the earlier rows.
 """
 
 from pathlib import Path
@@ -22,18 +23,18 @@ from sklearn_mdl import MDLReadoutSwitcher
 from sklearn_mdl.readouts import DiscriminantReadout, _class_means
 
 STEP = 64  # rows between two fits
-WEIGHT = 64  # rows that a covariance of all classes counts for beside one of fewer
+WEIGHT = 64  # rows that the common covariance counts for in those of clusters
 FACTORS = np.geomspace(0.01, 2, 24)
 
 
 class _Cells:
-    """Rows of either table."""
+    """Cells and options of both tables."""
 
     options = {
         "features": {"type": Path, "help": "folder of DATASET/ENCODER.npy"},
         "--datasets": {"nargs": "*", "default": [], "help": "some (default: all)"},
         "--encoders": {"nargs": "*", "default": [], "help": "some (default: all)"},
-        "--rows": {"type": int, "default": 1000, "help": "the first so many alone"},
+        "--rows": {"type": int, "default": 1000, "help": "only the first rows"},
         **OPTION,
     }
     unit = "nats"
@@ -61,14 +62,14 @@ class _Cells:
                     ]
                 )
                 print(
-                    f"{name}: {ratios.mean():.4f} of {base} in the mean, from "
+                    f"{name}: {ratios.mean():.4f} of {base} on average, from "
                     f"{ratios.min():.4f} to {ratios.max():.4f}, shorter in "
                     f"{(ratios < 1).sum()} of {len(ratios)}"
                 )
 
 
 class Tails(_Cells):
-    """Nats with the scores of a Gaussian and of a Student-t density."""
+    """Nats with Gaussian and with Student-t scores."""
 
     param_names = ["cell", "list"]
     formats = {"track_codelength": ".1f"}
@@ -90,27 +91,27 @@ class Tails(_Cells):
 
 
 def with_tails(dof):
-    """Return scores like `scores_of`, but by a Student-t density, times |x|."""
+    """Return a variant of `scores_of` with a Student-t density, times |x|."""
     plain = _class_means.scores_of
 
     def scores_of(products, squares, sums, counts, is_cosine):
         shrunk = counts + 1.0
         distances = squares[..., None] - 2 * products / shrunk
         distances += sums[:, None] / shrunk**2
-        found = -(2 * dof) / 2 * np.log1p(np.maximum(distances, 0) / dof)
-        found /= np.sqrt(np.maximum(squares, 1e-300))[..., None]
-        # Like linear scores, without what all classes share.
-        found -= found.mean(-1, keepdims=True)
-        found = np.where(counts > 0, found, 0.0)
+        logits = -(2 * dof) / 2 * np.log1p(np.maximum(distances, 0) / dof)
+        logits /= np.sqrt(np.maximum(squares, 1e-300))[..., None]
+        # Subtract the mean over classes, as in linear scores.
+        logits -= logits.mean(-1, keepdims=True)
+        logits = np.where(counts > 0, logits, 0.0)
         return np.where(
-            is_cosine, plain(products, squares, sums, counts, is_cosine), found
+            is_cosine, plain(products, squares, sums, counts, is_cosine), logits
         )
 
     return scores_of
 
 
 class Clusters(_Cells):
-    """Nats of discriminants by how many classes share a covariance."""
+    """Nats of discriminants, by the number of covariances."""
 
     param_names = ["cell", "covariances"]
     formats = {"track_codelength": ".1f"}
@@ -135,13 +136,13 @@ class Clusters(_Cells):
                 for f in FACTORS
             ]
             factor = FACTORS[int(np.argmin(losses))] if start > STEP else 0.1
-            found = log_softmax(factor * scores[rows], 1)
-            nats -= found[np.arange(len(found)), y[rows]].sum()
+            log_p = log_softmax(factor * scores[rows], 1)
+            nats -= log_p[np.arange(len(log_p)), y[rows]].sum()
         return {"codelength": float(nats)}
 
 
 def discriminants(X, y, new, n_classes, name):
-    """Return scores (n, C) of new rows by Gaussian densities of the classes."""
+    """Return the scores (n, C) of new rows under Gaussian densities of the classes."""
     scale = np.maximum(X.std(0), 1e-3 * X.std())
     X, new = (X / scale).astype(float), (new / scale).astype(float)
     counts = np.bincount(y, minlength=n_classes)

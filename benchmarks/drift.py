@@ -1,10 +1,10 @@
-"""Streams that drift: the list "drift" beside an oracle that knows the changes.
+"""Streams that drift: the list "drift" compared with an oracle that knows the changes.
 
 ``made`` draws streams from cells of real features by the rules of
-``benchmarks/_streams.py``, and codes them by lists of readouts, by the oracle, which is
-the default list restarted at the true changes, and by logistic regression refitted at
+``benchmarks/_streams.py``. It codes them with lists of readouts, with the oracle (the
+default list, restarted at the true changes), and with a logistic regression refitted at
 the ends of blocks that grow by a fifth. ``river`` compares with classifiers of river on
-streams that river and other packages ship; ``real`` with its regressors.
+streams of river and other packages, and ``real`` with river's regressors.
 """
 
 import math
@@ -40,7 +40,7 @@ LABELS = {"readouts": [DummyReadout(strategy) for strategy in ("frequency", "dec
 
 
 def fitted(X, y, n_classes, settings):
-    """Return a switcher that has seen a stream in its order."""
+    """Return a switcher fitted on a stream in its order."""
     settings = dict(settings)
     left_out = settings.pop("without", None)
     if left_out is not None:
@@ -49,7 +49,7 @@ def fitted(X, y, n_classes, settings):
         settings["readouts"] = DefaultGrid(kept)
     switcher = MDLReadoutSwitcher(**settings, random_state=0)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # fits that have not converged
+        warnings.simplefilter("ignore")  # some fits do not converge
         return switcher.partial_fit(X, y, classes=range(n_classes))
 
 
@@ -63,12 +63,12 @@ class Made:
         "--kinds": {"nargs": "*", "default": ["abrupt"]},
         "--seeds": {"nargs": "*", "type": int, "default": [0]},
         "--rows": {"type": int, "default": 4300},
-        "--least": {"type": int, "default": 1000, "help": "rows of a segment"},
+        "--least": {"type": int, "default": 1000, "help": "rows per segment"},
         "--contenders": {"nargs": "*", "default": [*CONTENDERS, ORACLE]},
         **OPTION,
     }
     param_names = ["cell", "kind", "seed", "contender"]
-    unit = "nats; saved: over labels alone"
+    unit = "nats; saved: relative to labels alone"
     formats = {"track_codelength": ".1f", "track_accuracy": ".4f", "track_saved": ".0f"}
 
     def prepare(self):
@@ -111,7 +111,7 @@ class Made:
         return self.found["saved"]
 
     def report(self, table):
-        """Ratios of codelengths to the oracle's, or to the last contender's."""
+        """Print ratios of codelengths to the oracle's, or to the last contender's."""
         base = ORACLE if ORACLE in self.contenders else self.contenders[-1]
         for kind in self.kinds:
             for name in self.contenders:
@@ -138,7 +138,7 @@ RIVER = (
 
 
 def classifiers():
-    """Classifiers of river for features of this kind, by name."""
+    """Return river's classifiers for such features, keyed by name."""
     from river import (
         ensemble,
         forest,
@@ -165,10 +165,10 @@ def classifiers():
 
 
 def progressive(model, X, y, n_classes):
-    """Losses (n,) in nats and hits (n,) of a classifier of river, row by row.
+    """Return losses (n,) in nats and hits (n,) of a river classifier, row by row.
 
-    As where a switcher wraps a classifier, probabilities are mixed with the estimate of
-    Krichevsky and Trofimov, by a share of 1 / (n + 2): none is zero.
+    As in the package's wrappers, probabilities are mixed with Krichevsky-Trofimov
+    frequencies, which have weight 1 / (n + 2). So no probability is zero.
     """
     losses, hits, counts = np.empty(len(y)), np.zeros(len(y)), np.full(n_classes, 0.5)
     for t, (row, label) in enumerate(zip(X, y.tolist(), strict=True)):
@@ -185,7 +185,7 @@ def progressive(model, X, y, n_classes):
 
 
 def bundled(name):
-    """Features, labels and number of classes of a stream in its order."""
+    """Return features, labels and number of classes of a stream in its order."""
     if name == "SeattleWeather":
         return _weather()
     if name.startswith("Digits"):
@@ -202,7 +202,7 @@ def bundled(name):
 
 
 def _weather():
-    """Tomorrow's weather in Seattle, 2012 to 2015, from what is measured today."""
+    """Return tomorrow's weather in Seattle, 2012 to 2015, and today's measurements."""
     from vega_datasets import local_data
 
     table = local_data.seattle_weather()
@@ -221,7 +221,7 @@ STREAMS = [
 
 
 class River:
-    """Classifiers of river beside lists of readouts, on streams that packages ship."""
+    """Classifiers of river and lists of readouts, on streams of packages."""
 
     options = {
         "--streams": {"nargs": "*", "default": STREAMS, "choices": STREAMS},
@@ -229,7 +229,7 @@ class River:
         **OPTION,
     }
     param_names = ["stream", "contender"]
-    unit = "nats; saved: over labels alone"
+    unit = "nats; saved: relative to labels alone"
     formats = {
         "track_codelength": ".1f",
         "track_per_row": ".4f",
@@ -275,13 +275,13 @@ class River:
         return self.found["saved"]
 
 
-HALF_LIFE = 50  # rows, of the errors from which a regressor's variance is taken
+HALF_LIFE = 50  # rows after which a squared error has half the weight
 
 
 def regressors():
-    """Regressors of river for features of this kind, by name.
+    """Return river's regressors for such features, keyed by name.
 
-    Each in its own units and behind a scaler of targets, since many begin at zero.
+    Each one is also wrapped in a scaler of targets, since many predict zero at first.
     """
     from river import forest, linear_model, neighbors, preprocessing, tree
 
@@ -304,10 +304,11 @@ def regressors():
 
 
 def progressive_real(model, X, y):
-    """Losses (n,) in nats and predictions (n,) of a regressor of river, row by row.
+    """Return losses (n,) in nats and predictions (n,) of a river regressor, row by row.
 
-    The density is a Gaussian about the prediction. Its variance is the mean square of
-    past errors, which count half after ``HALF_LIFE`` rows, and of one unit.
+    The density is a Gaussian centred on the prediction. Its variance is the mean of
+    past squared errors, with a half-life of ``HALF_LIFE`` rows, and of one squared
+    unit.
     """
     losses, means, count, squares = np.empty(len(y)), np.empty(len(y)), 1.0, 1.0
     kept = 0.5 ** (1 / HALF_LIFE)
@@ -322,10 +323,10 @@ def progressive_real(model, X, y):
 
 
 class Real:
-    """Regressors of river beside lists of readouts: TrumpApproval, day by day.
+    """Regressors of river and lists of readouts: TrumpApproval, day by day.
 
-    Mean absolute errors are those after the first minibatch of the switcher, losses
-    those of all rows and those after row 100.
+    The mean absolute error excludes the switcher's first minibatch. Losses are of all
+    rows and of the rows after row 100.
     """
 
     def report(self, table):
@@ -363,7 +364,7 @@ BLIND = "labels alone"
 
 
 def memory_of(readout):
-    """Return how far back a readout looks, in words."""
+    """Describe the length of a readout's memory in words."""
     if isinstance(readout, DummyReadout):
         return BLIND
     if getattr(readout, "restart", None) is not None:
@@ -373,7 +374,7 @@ def memory_of(readout):
 
 
 class Picture:
-    """Which memory leads: the posterior by window on digits whose labels change."""
+    """Posterior over lengths of memory, on digits whose labels change."""
 
     options = {
         "image": {"type": Path, "help": "PNG to write"},

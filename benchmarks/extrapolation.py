@@ -1,12 +1,13 @@
-"""Extrapolation: how often intervals of ``extrapolate`` hold what was hidden.
+"""Extrapolation: how often the intervals of ``extrapolate`` contain the hidden values.
 
-``families`` draws curves whose expected losses are known, with exponential noise.
-Settings of ``extrapolate`` were chosen on similar laws at other horizons and seeds, and
-with an eye on draws of 300, 700 and 1,400 real rows, so that real ends are not fresh.
-``ends`` hides the later half of real curves. Every encoder's features of a dataset are
-scored on all rows, or on ``--draws`` times ``--rows``, by the list "closed-form"; from
-the first half the codelength of all labels is predicted, and the sign of every pair's
-difference. With ``--results`` cells are kept; without, all are scored again.
+``families`` draws curves with known expected losses and exponential noise. We chose the
+settings of ``extrapolate`` on similar laws with other horizons and seeds, and looked at
+draws of 300, 700 and 1,400 real rows. So the ends of real curves are not fresh.
+``ends`` hides the later half of real curves. The list "closed-form" scores every
+encoder of a dataset on all rows, or on ``--draws`` draws of ``--rows`` rows. From the
+first half, we predict the codelength of all labels and the sign of every pair's
+difference. With ``--results``, cells are saved and reused. Without it, all cells are
+scored again.
 """
 
 import tempfile
@@ -25,7 +26,7 @@ def _late(onset, power):
     return lambda t, n: np.where(t < onset * n, 1.6, 1.6 * (t / n / onset) ** -power)
 
 
-# Expected losses after t labels, of which n are seen.
+# Expected losses after t labels, if the first n are observed.
 FAMILIES = {
     "flat": [lambda t, n: 0.7 + 0 * t, lambda t, n: 1 + 3 / t],
     "falling": [
@@ -44,28 +45,28 @@ FAMILIES = {
 
 
 def ends_held(family, n_seen, n, *, n_curves, seed):
-    """Return whether ends are inside, above, and told, and half widths."""
+    """Return whether ends are inside, above and predicted at all, and half-widths."""
     rng, t = np.random.default_rng(seed), np.arange(1.0, n + 1)
-    found = []
+    rows = []
     for law in FAMILIES[family]:
         losses = law(t, n_seen) * rng.exponential(size=(n_curves, n))
         one = extrapolate(losses[:, :n_seen], n)
         ends, half = losses.sum(1), (one.upper - one.lower) / 2
         inside = (one.lower <= ends) & (ends <= one.upper)
-        found.append((inside, ends > one.upper, one.is_precise, half / ends))
-    return np.concatenate(found, axis=1)
+        rows.append((inside, ends > one.upper, one.is_precise, half / ends))
+    return np.concatenate(rows, axis=1)
 
 
 class Families:
-    """Shares of ends in the intervals, where the expected losses are known."""
+    """Shares of final values in the intervals, with known expected losses."""
 
     options = {
-        "--curves": {"type": int, "default": 200, "help": "of each law (default: 200)"},
-        "--seed": {"type": int, "default": 8, "help": "of the noise (default: 8)"},
+        "--curves": {"type": int, "default": 200, "help": "per law (default: 200)"},
+        "--seed": {"type": int, "default": 8, "help": "noise seed (default: 8)"},
     }
     param_names = ["family"]
     params = [list(FAMILIES)]
-    unit = "shares of curves: ends in their intervals, above them, told; half widths"
+    unit = "shares of curves: end in interval, above it, with an answer; half-widths"
     formats = dict.fromkeys(
         ["track_inside", "track_above", "track_told", "track_half_width"], ".3f"
     )
@@ -91,7 +92,7 @@ class Families:
 
 
 def signs_of(found, ends):
-    """Signs of differences of all pairs, 0 if not told, and those that are right."""
+    """Return predicted signs of all pairs (0 for no answer), and which are right."""
     pairs = list(combinations(range(len(ends)), 2))
     intervals = np.array([found.difference(*pair)[1:] for pair in pairs])
     signs = np.sign(intervals[:, 0]) * (intervals.prod(1) > 0)
@@ -100,19 +101,19 @@ def signs_of(found, ends):
 
 
 class Ends:
-    """Shares of hidden ends that lie in the intervals, and what is told of pairs."""
+    """Shares of hidden final values in the intervals, and predicted orders of pairs."""
 
     options = {
         "folder": {"help": "folder of features, as load_feature_directory reads it"},
-        "--results": {"default": None, "help": "where cells are kept"},
-        "--rows": {"type": int, "default": None, "help": "of each draw (default: all)"},
-        "--draws": {"type": int, "default": 1, "help": "of rows, one after the other"},
+        "--results": {"default": None, "help": "folder in which cells are saved"},
+        "--rows": {"type": int, "default": None, "help": "per draw (default: all)"},
+        "--draws": {"type": int, "default": 1, "help": "number of disjoint draws"},
         "--level": {"type": float, "default": 0.9, "help": "level of the intervals"},
     }
     param_names = ["dataset"]
     unit = (
-        "curves; ends in their intervals; median half width and error as shares of the "
-        "end; shares of no answer; pairs, those with a sign, and right signs"
+        "curves; ends in their intervals; median half-width and error as shares of the "
+        "end; curves without an answer; pairs; pairs with a sign; right signs"
     )
     formats = {
         **dict.fromkeys(["track_curves", "track_inside", "track_untold"], "g"),
@@ -129,8 +130,8 @@ class Ends:
         features, y = self.data[dataset]
         width = self.rows or len(y)
         draws = [slice(k * width, (k + 1) * width) for k in range(self.draws)]
-        found = [self.draw(dataset, features, y, rows) for rows in draws]
-        self.found, self.ends = zip(*found, strict=True)
+        results = [self.draw(dataset, features, y, rows) for rows in draws]
+        self.found, self.ends = zip(*results, strict=True)
         parts = ("values", "lower", "upper", "is_precise")
         values, lower, upper, self.is_precise = (
             np.concatenate([getattr(one, name) for one in self.found]) for name in parts
@@ -143,7 +144,7 @@ class Ends:
         self.halves.extend(self.half)
 
     def draw(self, dataset, features, y, rows):
-        """Extrapolations of some rows from the first half, and the ends."""
+        """Return extrapolations from the first half of some rows, and the true ends."""
         task = {name: np.asarray(X[rows]) for name, X in features.items()}, y[rows]
         switcher = MDLReadoutSwitcher(readouts="closed-form")
         with tempfile.TemporaryDirectory() as folder:
@@ -185,7 +186,7 @@ class Ends:
         }
         print(
             f"{total['curves']} curves: {total['inside'] / total['curves']:.3f} of the "
-            f"ends inside, median half width {np.median(self.halves):.3f} of the end, "
+            f"ends inside, median half-width {np.median(self.halves):.3f} of the end, "
             f"no answer {total['untold'] / total['curves']:.3f}; {total['pairs']} "
             f"pairs: {total['signs'] / total['pairs']:.3f} have a sign, "
             f"{total['right_signs'] / total['signs']:.3f} of these are right"

@@ -1,13 +1,13 @@
 """The paper's whole VTAB grid of frozen readouts, 8 shapes x 576 settings, on a GPU.
 
-``run`` evaluates every shape of the grid, with all its settings, over so many random
-rows (d = 768, 100 classes), keeps each shape's measurements in a file, and goes on from
-there when started again. It checks that time is linear in the rows, extrapolates to
-50,000, and sets the bytes that the steps must move, and the time they would take at the
-measured copy bandwidth, beside it. ``floor`` says how long those bytes take at a
-bandwidth in bytes a second, without a GPU. ``--small`` is the same with few settings of
-little width, to see on a CPU that it works. ``passes`` times whole lists of readouts on
-both devices:
+``run`` evaluates every shape of the grid with all its settings over ``--rows`` random
+rows (d = 768, 100 classes). It saves the measurements of each shape in a file, and
+resumes there if you start it again. It checks that time is linear in the rows, and
+extrapolates to 50,000. It also prints the bytes that the steps must move, and how long
+this would take at the measured copy bandwidth. ``floor`` prints how long these bytes
+take at a bandwidth that you pass, without a GPU. ``--small`` uses a few settings with
+narrow layers, to check on a CPU that the benchmark runs. ``passes`` times whole lists
+of readouts on both devices:
 
     python -m benchmarks gpu run slices.json --rows 1024 2048
     python -m benchmarks gpu run small.json --rows 64 --device cpu --small
@@ -39,14 +39,14 @@ SMALL = {
 
 
 def grid(small):
-    """Readouts by shape."""
+    """Return the readouts of each shape."""
     readouts = readout_grid("vtab-frozen", **(SMALL if small else {}))
     shapes = groupby(readouts, key=lambda readout: len(readout.hidden_layer_sizes))
     return {depth: list(members) for depth, members in shapes}
 
 
 def data(n_rows):
-    """Random rows whose labels are almost a linear map."""
+    """Return random rows with labels from an almost linear map."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n_rows, N_FEATURES)).astype(np.float32)
     W = rng.standard_normal((N_FEATURES, N_CLASSES)).astype(np.float32)
@@ -56,7 +56,7 @@ def data(n_rows):
 
 
 def copy_rate(device):
-    """Bytes a second, read and written, of a large copy."""
+    """Return the bytes per second, read and written, of a large copy."""
     source = torch.zeros(2**27 if device.type == "cuda" else 2**25, device=device)
     target = torch.empty_like(source)
     best = np.inf
@@ -75,11 +75,11 @@ def wait(device):
 
 
 def bytes_to_move(learner, n_rows, batch_size):
-    """Bytes that a stack's optimiser steps must read and write.
+    """Return the bytes that the optimiser steps of a stack must read and write.
 
-    A step reads weights forward and backward, writes gradients, reads weights,
-    gradients and both moments and writes all but the gradients, and reads and writes
-    every average: each number once. Activations are left out.
+    The forward and backward passes read the weights, and the backward pass writes the
+    gradients. The update reads weights, gradients and both moments, writes all but the
+    gradients, and reads and writes every average. Activations are not included.
     """
     trained = sum(p.nbytes for p in learner.net.module_.parameters())
     averaged = sum(
@@ -90,7 +90,7 @@ def bytes_to_move(learner, n_rows, batch_size):
 
 
 def evaluate(readouts, X, y, device, **settings):
-    """Fit, and time by the clock."""
+    """Fit a shape, and measure wall time."""
     settings = {"device": str(device), "random_state": 0, **settings}
     switcher = MDLReadoutSwitcher(readouts, **settings)
     wait(device)
@@ -107,9 +107,9 @@ class Run:
         "slices": {"type": Path, "help": "JSON file of measurements"},
         "--rows": {"type": int, "nargs": "+", "default": [1024]},
         "--device": {"default": "cuda"},
-        "--small": {"action": "store_true", "help": "few settings of little width"},
+        "--small": {"action": "store_true", "help": "few settings, narrow layers"},
         "--batch": {"type": int, "default": 32, "help": "the paper's is 32"},
-        "--precision": {"default": "float32", "help": "of products in the steps"},
+        "--precision": {"default": "float32", "help": "of matrix products"},
     }
     param_names = ["rows", "hidden layers"]
     unit = "one shape of the grid; of floor: time at the copy bandwidth over ours"
@@ -131,12 +131,12 @@ class Run:
         return [self.rows, list(self.grid)]
 
     def setup(self, n_rows, depth):
-        found = json.loads(self.slices.read_text()) if self.slices.exists() else {}
+        saved = json.loads(self.slices.read_text()) if self.slices.exists() else {}
         key = f"{n_rows}/{depth}/{self.batch}/{self.precision}"
-        if key not in found:
-            found[key] = self._measure(n_rows, self.grid[depth])
-            self.slices.write_text(json.dumps(found, indent=1) + "\n")
-        self.entry = found[key]
+        if key not in saved:
+            saved[key] = self._measure(n_rows, self.grid[depth])
+            self.slices.write_text(json.dumps(saved, indent=1) + "\n")
+        self.entry = saved[key]
 
     def _measure(self, n_rows, readouts):
         device = torch.device(self.device)
@@ -180,7 +180,7 @@ class Run:
         return self.entry["seconds"] / self.entry["steps"] * 1e6
 
     def track_million_samples(self, *row):
-        """Rows that readouts are trained on in a second, replay included."""
+        """Training rows per second, including replay, over all readouts."""
         return self.entry["steps"] * self.batch / self.entry["seconds"] / 1e6
 
     def track_gb_per_s(self, *row):
@@ -213,9 +213,9 @@ class Run:
 
 
 class Passes:
-    """Seconds of whole passes, of a first one, which compiles, and of a second.
+    """Seconds of whole passes: a first pass, which compiles, and a second one.
 
-    Rows are those of a random network (64 features, 10 classes), or wide (768, 100).
+    A random network labels the rows (64 features, 10 classes; wide: 768 and 100).
     """
 
     options = {
@@ -226,7 +226,7 @@ class Passes:
         **OPTION,
     }
     param_names = ["stream", "rows", "list", "device"]
-    unit = "seconds of the clock, CPU seconds, and nats a row"
+    unit = "wall seconds, CPU seconds, and nats per row"
     formats = {
         "track_first": ".1f",
         "track_seconds": ".1f",
@@ -269,7 +269,7 @@ class Passes:
 
 
 class Floor:
-    """Bytes of the whole grid at 50,000 rows, and the time that they take."""
+    """Bytes that the whole grid moves for 50,000 rows, and the time they take."""
 
     options = {"--bandwidth": {"type": float, "default": 4.8e12, "help": "bytes/s"}}
     params = [list(range(8))]

@@ -1,12 +1,13 @@
-"""Which layer of two pre-trained networks: one sweep beside each layer by itself.
+"""Which layer of two pre-trained networks: one code over all layers, and one per layer.
 
-``DATA/images`` and ``DATA/weights`` hold what docs/pretrained-encoders.md names. Five
-layers of two MobileNetV2 are compared on three datasets, by kernels in closed form. One
-code over all layers is compared with the code of each layer, and with the code of all
-features side by side; its cost with that of the most expensive layer. Seconds are those
-of the processor, on one thread, the least of several repeats; read them as ratios.
+``DATA/images`` and ``DATA/weights`` contain the files that
+docs/pretrained-encoders.md names. We compare five layers of two MobileNetV2 on three
+datasets, with closed-form kernels. The code over all layers is compared with the code
+of each layer and with the code of all features in one table. Its time is compared with
+that of the slowest layer. Times are CPU seconds on one thread, the smallest of several
+repeats; read them as ratios.
 
-Features are kept in the folder of results, so that a second run reads them.
+Features are saved in the folder of results, and a second run reads them.
 """
 
 import time
@@ -24,12 +25,12 @@ from sklearn_mdl.readouts import view_readouts
 
 LAYERS = ["blocks.1", "blocks.2", "blocks.4", "blocks.6", "last"]
 N_IMAGES = 1000
-PIXELS = 96  # of the network's input; the images have 28 to 32
-ENTRIES = "closed-form"  # of each layer
+PIXELS = 96  # side of the network's input; images have 28 to 32
+ENTRIES = "closed-form"  # readouts of each layer
 
 
 def timed(n_repeats, X, y, **options):
-    """A switcher fitted on X, and the least of its seconds."""
+    """Return a switcher fitted on X, and its fastest time."""
     seconds = []
     for _ in range(n_repeats):
         start = time.process_time()
@@ -39,7 +40,7 @@ def timed(n_repeats, X, y, **options):
 
 
 def grouped(switcher, by):
-    """Groups of a pool: by block, by kind, or by both."""
+    """Return the kinds of a pool: by block, by kind, or by both."""
     return {
         "layer and kind": [r.pool_kind for r in switcher.readouts_],
         "kind": [r.inner.pool_kind for r in switcher.readouts_],
@@ -48,15 +49,15 @@ def grouped(switcher, by):
 
 
 class Layers:
-    """The sweep, each layer, and all features side by side."""
+    """One code over all layers, one code per layer, and one code of all features."""
 
     options = {
         "data": {"type": Path, "help": "folder of images and weights"},
         "--results": {"type": Path, "default": Path("layers"), "help": "folder"},
         "--figure": {"type": Path, "help": "PNG to write"},
-        "--images": {"type": int, "default": N_IMAGES, "help": "of each dataset"},
-        "--fits": {"type": int, "default": 2, "help": "of each timing"},
-        "--pools": {"action": "store_true", "help": "try other groups of the pool"},
+        "--images": {"type": int, "default": N_IMAGES, "help": "per dataset"},
+        "--fits": {"type": int, "default": 2, "help": "fits per timing"},
+        "--pools": {"action": "store_true", "help": "try other kinds in the pool"},
     }
 
     def prepare(self):
@@ -70,9 +71,9 @@ class Layers:
 
     def report(self, table):
         with threadpool_limits(1):
-            found = [self._compare(*cell) for cell in self.cells]
+            cells = [self._compare(*cell) for cell in self.cells]
         if self.figure is not None:
-            draw(found, self.figure)
+            draw(cells, self.figure)
 
     def _compare(self, name, key, X, y, blocks):
         one = [
@@ -124,7 +125,7 @@ class Layers:
 
 
 def draw(cells, path):
-    """Posteriors over layers, dataset by dataset."""
+    """Draw the posteriors over layers for each dataset."""
     import matplotlib.pyplot as plt
 
     rows, columns = len(MOBILENETS), len(cells) // len(MOBILENETS)

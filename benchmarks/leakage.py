@@ -1,9 +1,9 @@
-"""What no guard sees: labels in features or readouts, and labels in order.
+"""Leaks that no check detects: labels in features or readouts, and sorted labels.
 
-``hidden`` codes random labels, given noise, with readouts and transformers that hold
-the labels in ways that are not recognised. ``sorted`` codes sorted labels of which a
-share was permuted, given noise, and says if that is warned of; ``alarms`` counts the
-warnings of labels in random order.
+``hidden`` codes random labels given noise, with readouts and transformers that contain
+the labels in ways that the checks do not recognise. ``sorted`` codes sorted labels, a
+share of which was permuted, given noise, and shows whether ``fit`` warns. ``alarms``
+counts the warnings for labels in random order.
 """
 
 import warnings
@@ -34,13 +34,13 @@ N, C, D = 640, 4, 100
 
 
 def data():
-    """Return noise, and labels that have nothing to do with it."""
+    """Return noise and independent random labels."""
     rng = np.random.default_rng(0)
     return rng.normal(size=(N, D)), rng.integers(0, C, N)
 
 
 class _Table(ClassifierMixin, BaseEstimator):
-    """Looks labels up by the first number of a row."""
+    """Looks up labels by the first number of a row."""
 
     def __init__(self, look_up):
         self.look_up = look_up
@@ -50,12 +50,12 @@ class _Table(ClassifierMixin, BaseEstimator):
         return self
 
     def predict_proba(self, X):
-        found = np.array([self.look_up(row[0]) for row in X])
-        return 0.99 * (found[:, None] == self.classes_) + 0.01 / len(self.classes_)
+        labels = np.array([self.look_up(row[0]) for row in X])
+        return 0.99 * (labels[:, None] == self.classes_) + 0.01 / len(self.classes_)
 
 
 class _Holder(TransformerMixin, BaseEstimator):
-    """Fits a transformer on y, without a word of that."""
+    """Fits a transformer on y without declaring it."""
 
     def __init__(self, inner):
         self.inner = inner
@@ -84,7 +84,7 @@ def _table(X, y):
 
 
 class Hidden:
-    """Nats for random labels by what holds them."""
+    """Nats of random labels, by the step that leaks them."""
 
     unit = "nats"
     param_names = ["what holds the labels"]
@@ -108,12 +108,12 @@ class Hidden:
     def setup(self, name):
         X, self.y = data()
         self.transformer = self.transformers.get(name)
-        # As the switcher sees it, so that the table knows the numbers of a row again.
+        # Use the dtype of the switcher, so that the table finds the rows.
         X = X.astype(np.float32)
         switcher = MDLReadoutSwitcher([LinearReadout()], random_state=0)
         if name in self.readouts:
-            found = self.readouts[name](X, self.y)
-            switcher.set_params(readouts=[RefitReadout(found, scaling=None)])
+            model = self.readouts[name](X, self.y)
+            switcher.set_params(readouts=[RefitReadout(model, scaling=None)])
         steps = [s for s in (self.transformer, switcher) if s is not None]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -130,7 +130,7 @@ class Hidden:
 
 
 class Sorted:
-    """Nats for sorted labels of which a share was permuted, given noise."""
+    """Nats of sorted labels given noise, after a share of them was permuted."""
 
     unit = "nats"
     param_names = ["share permuted"]
@@ -158,9 +158,9 @@ class Sorted:
 
 
 class Alarms:
-    """Warnings among labels in random order, of equal and of rare classes."""
+    """Warnings for labels in random order, with equal and with rare classes."""
 
-    options = {"--draws": {"type": int, "default": 10_000, "help": "of each kind"}}
+    options = {"--draws": {"type": int, "default": 10_000, "help": "per kind"}}
     param_names = ["rows", "classes"]
     formats = {"track_equal": ".0f", "track_rare": ".0f"}
     params = [[20, 50, 200, 1000], [2, 3, 10, 100]]

@@ -1,23 +1,25 @@
-"""Named lists of readouts side by side: nats and seconds.
+"""Named lists of readouts compared: nats and seconds.
 
-``digits`` takes digits in ten orders, ``default_rng(s).permutation(N)`` for s = 100,
-..., 109; ``cells`` every encoder and dataset of a directory, rows in the order of the
-files. Contenders: "plain nets", the networks without pool and race, and with whole
-minibatches from the start; "nets"; these "without growth", with whole minibatches;
-"closed-form"; and the default, both together. Of each the codelength, that of switching
-alone, and CPU seconds on one thread; of ``cells`` also the ratio to the best block-wise
-logistic regression (``logistic.py``). Ratios are those to the first contender. With
-``--rows N`` these are of the first rows of the same streams, of as many classes. With
-``--results FILE`` an interrupted table goes on where it ended, and ``--against FILE``
-compares cells with the results of another version.
+``digits`` codes digits in ten orders, ``default_rng(s).permutation(N)`` for s = 100,
+..., 109, and ``cells`` every encoder and dataset of a folder, in the order of the
+files. The contenders are "plain nets", the networks without pool and race, with full
+minibatches from the start; "nets"; "without growth", which is "nets" with full
+minibatches; "closed-form"; and the default list, which has networks and kernels. For
+each contender, the tables show the codelength, the codelength of switching only, and
+CPU seconds on one thread. ``cells`` also shows the ratio to the best block-wise
+logistic regression (``logistic.py``). All other ratios are to the first contender.
+``--rows N`` codes the first rows of the same streams, with as many classes. With
+``--results FILE`` an interrupted table resumes, and ``--against FILE`` compares cells
+with the results of another version.
 
-``growth`` prints seconds and peak memory of a single kernel against the rows of 512
-features: exact throughout up to 10,000, and with landmarks up to 30,000.
+``growth`` prints seconds and peak memory of a single kernel by the number of rows with
+512 features: exact up to 10,000 rows, and with landmarks up to 30,000.
 ``wide`` prints seconds and peak memory of whole lists on 2,000 rows of 768 features.
-``landmarks`` compares the codes of the rows beyond 2,048 in both. ``shares`` prints
-seconds of networks and kernels inside the default list, and memory. ``nulls``
-prints the seconds of 100 permuted labellings beside those of one fit. ``sizes`` prints
-the seconds of one encoder with default settings, in a ranking and alone.
+``landmarks`` compares the exact and the landmark codes of the rows beyond 2,048.
+``shares`` prints the seconds and memory of networks and kernels in the default list.
+``nulls`` prints the seconds of coding 100 permutations of the labels and of one fit.
+``sizes`` prints the seconds of one encoder with default settings, in a ranking and
+outside.
 """
 
 import time
@@ -46,16 +48,16 @@ LISTS = {
     "closed-form": {"readouts": "closed-form"},
     "default": {},
 }
-CHOSEN_ON = 101, 102  # orders of digits
+CHOSEN_ON = 101, 102  # orders of digits on which we chose the lists
 MAIN = ["plain nets", "nets", "closed-form", "default"]
 
 
 class _Lists:
-    """Columns of either table."""
+    """Columns and options of both tables."""
 
     options = {
         "--lists": {"nargs": "*", "default": MAIN, "choices": list(LISTS)},
-        "--rows": {"type": int, "help": "the first so many alone"},
+        "--rows": {"type": int, "help": "only the first rows"},
         **OPTION,
     }
     unit = "nats"
@@ -66,12 +68,12 @@ class _Lists:
     }
 
     def fit(self, case, X, y, name):
-        """Find all numbers of a case and a list."""
+        """Measure all columns for a case and a list."""
         key = [type(self).__name__, case, name, self.rows]
         self.found = kept(self.results, key, lambda: self.measure(X, y, name))
 
     def measure(self, X, y, name):
-        """Fit, and return what is printed."""
+        """Fit a list and return its columns."""
         start = time.process_time()
         switcher = MDLReadoutSwitcher(**LISTS[name], random_state=0)
         rows = X[: self.rows], y[: self.rows]
@@ -93,10 +95,10 @@ class _Lists:
 
     def report(self, table):
         base = self.lists[0]
-        found = {name: self.columns(table, name) for name in self.lists}
-        for name, columns in found.items():
+        tables = {name: self.columns(table, name) for name in self.lists}
+        for name, columns in tables.items():
             for column in ("codelength", "switching"):
-                ratio = columns[column] / found[base]["codelength"]
+                ratio = columns[column] / tables[base]["codelength"]
                 shorter = f"{np.sum(ratio < 1)} of {len(ratio)}"
                 print(
                     f"{name}, {column}: mean {columns[column].mean():.1f} nats, "
@@ -104,7 +106,7 @@ class _Lists:
                     f"{ratio.max():.3f}, shorter in {shorter})"
                 )
             pooled = np.sum(columns["codelength"] < columns["switching"])
-            share = columns["seconds"].sum() / found[base]["seconds"].sum()
+            share = columns["seconds"].sum() / tables[base]["seconds"].sum()
             print(
                 f"{name}: {columns['seconds'].sum():.0f} CPU seconds, {share:.2f} of "
                 f"{base}; at most {columns['seconds'].max():.1f} a fit; shorter than "
@@ -112,7 +114,7 @@ class _Lists:
             )
 
     def columns(self, table, name):
-        """Columns of one contender."""
+        """Return the columns of one contender."""
         rows = [row for key, row in table.items() if key[1] == name]
         keys = [key for key in rows[0] if key.startswith("track_")]
         return {
@@ -138,11 +140,11 @@ class Digits(_Lists):
         fresh = {key: row for key, row in table.items() if key[0] not in CHOSEN_ON}
         for name in self.lists:
             mean = self.columns(fresh, name)["codelength"].mean()
-            print(f"{name}, orders on which nothing was chosen: mean {mean:.1f} nats")
+            print(f"{name}, fresh orders: mean {mean:.1f} nats")
 
 
 class Cells(_Lists):
-    """Lists on every cell of a directory."""
+    """Lists on every cell of a folder."""
 
     options = {
         "features": {"type": Path, "help": "folder of DATASET/ENCODER.npy"},
@@ -165,7 +167,7 @@ class Cells(_Lists):
         self.fit(cell, *self.cells[cell], name)
 
     def track_of_logistic(self, cell, name):
-        """Codelength over that of the best block-wise logistic regression."""
+        """Codelength divided by that of the best block-wise logistic regression."""
         X, y = self.cells[cell]
         if self.rows is not None:
             return np.nan
@@ -204,7 +206,7 @@ class Cells(_Lists):
                 self.compare_datasets(own, codes)
 
     def compare_datasets(self, own, before):
-        """Print mean ratios, and whether the encoders come in the same order."""
+        """Print mean ratios, and how similarly two lists order the encoders."""
         datasets = np.array([cell.split("/")[0] for cell in self.cells])
         rows = [datasets == dataset for dataset in dict.fromkeys(datasets)]
         means = [f"{datasets[r][0]} {np.mean(own[r] / before[r]):.3f}" for r in rows]
@@ -254,7 +256,7 @@ class Growth:
         return [self.rows, [None, 2048]]
 
     def has(self, n_rows, max_exact):
-        """Leave out factors of more than 10,000 rows."""
+        """Omit exact factors of more than 10,000 rows."""
         return max_exact is not None or n_rows <= 10000
 
     def setup(self, n_rows, max_exact):
@@ -280,8 +282,8 @@ class Growth:
         units = {"track_seconds": "CPU seconds", "track_memory": "peak memory (MiB)"}
         for axis, (name, unit) in zip(axes, units.items(), strict=True):
             for bound, label in names.items():
-                found = {row[0]: v[name] for row, v in table.items() if row[1] == bound}
-                axis.plot(list(found), list(found.values()), "o-", label=label)
+                curve = {row[0]: v[name] for row, v in table.items() if row[1] == bound}
+                axis.plot(list(curve), list(curve.values()), "o-", label=label)
             axis.set(xlabel="rows", ylabel=unit, xscale="log")
         axes[0].set(yscale="log")
         axes[0].legend(frameon=False)
@@ -342,7 +344,7 @@ class Sizes:
 
 
 class Landmarks:
-    """Nats of the rows beyond 2,048 landmarks over those of exact factors."""
+    """Nats of the rows beyond 2,048 landmarks, divided by those with exact factors."""
 
     options = {
         "features": {"type": Path, "help": "folder of DATASET/ENCODER.npy"},
@@ -375,7 +377,7 @@ class Landmarks:
 
 
 class Shares:
-    """Seconds of nets and kernels in the default list, and what kernels hold."""
+    """Seconds of nets and kernels in the default list, and memory of kernels."""
 
     options = {
         "features": {"type": Path, "help": "folder of DATASET/ENCODER.npy"},
@@ -383,7 +385,7 @@ class Shares:
         "--encoders": {"nargs": "*", "default": [], "help": "some (default: all)"},
     }
     param_names = ["cell", "rows"]
-    unit = "CPU seconds on one thread; MiB that kernels hold, after a segment at most"
+    unit = "CPU seconds on one thread; largest MiB of kernels after any segment"
     formats = {
         "track_nets": ".1f",
         "track_kernels": ".1f",
@@ -409,15 +411,15 @@ class Shares:
             steps.score_segment = self.plain
 
     def score_segment(self, part, labels):
-        """Time a segment of one learner, and weigh it if it is one of kernels."""
+        """Time a segment of one learner, and measure the memory of kernels."""
         learner = part[0].gi_frame.f_locals["learner"]
-        is_kernel = isinstance(learner, RowLearner)  # or a discriminant
+        is_kernel = isinstance(learner, RowLearner)  # includes discriminants
         start = time.process_time()
-        found = self.plain(part, labels)
+        result = self.plain(part, labels)
         self.seconds[is_kernel] += time.process_time() - start
         if isinstance(learner, KernelLearner):
             self.held = max(self.held, _bytes_of(learner))
-        return found
+        return result
 
     def track_nets(self, *row):
         return self.seconds[False]
@@ -433,7 +435,7 @@ class Shares:
 
 
 def _bytes_of(learner):
-    """Bytes of factors, posteriors and scaled rows of kernels."""
+    """Return the bytes of factors, posteriors and scaled rows of kernels."""
     held = [view.rows for view in learner.views.values()]
     for group in learner.groups:
         state = vars(group.ridge)
@@ -443,7 +445,7 @@ def _bytes_of(learner):
 
 
 class Nulls:
-    """Permuted labels beside one fit of "closed-form"."""
+    """Seconds of coding permuted labels, and of one fit of "closed-form"."""
 
     params = [[2000], [2, 21]]
     param_names = ["rows", "classes"]

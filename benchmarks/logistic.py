@@ -1,13 +1,14 @@
-"""A logistic regression refitted at doubling block ends: the code to beat.
+"""The baseline: a logistic regression that is refitted at the ends of doubling blocks.
 
-Voita and Titov's (2020) online code as one would write it today with scikit-learn:
-standardised features, blocks that end at ``b, 2b, 4b, ...`` with ``b = max(16,
-C / 2)``, the first block uniform, every later block predicted by the model fitted on
-all rows before it, probabilities floored at 1e-4 and renormalised. The regularisation
-is the best of four *in hindsight*, which favours this opponent.
+This is Voita and Titov's (2020) online code as you would write it today with
+scikit-learn. Features are standardised. Blocks end at ``b, 2b, 4b, ...`` with
+``b = max(16, C / 2)``. The first block is coded uniformly, and every later block with
+the model fitted on all earlier rows. Probabilities are floored at 1e-4 and
+renormalised. The regularisation is the best of four *in hindsight*, which favours this
+baseline.
 
-Figures are slow (up to three minutes a cell) and exact, so they are kept in
-``logistic.json`` beside this file; a cell whose data changed is computed again.
+The results are exact but slow (up to three minutes per cell), so they are saved in
+``logistic.json`` next to this file. If the data of a cell change, it is computed again.
 """
 
 import hashlib
@@ -30,7 +31,7 @@ FLOOR = 1e-4
 
 
 def block_ends(n_samples, n_classes):
-    """Ends of the blocks: b, 2b, 4b, ..., n_samples."""
+    """Return the ends of the blocks: b, 2b, 4b, ..., n_samples."""
     end = int(max(16, n_classes / 2))
     ends = []
     while end < n_samples:
@@ -40,10 +41,10 @@ def block_ends(n_samples, n_classes):
 
 
 def blockwise_codelength(X, y, C):
-    """Codelength in nats of labels ``y`` (0 .. n_classes - 1) at strength ``C``.
+    """Return the codelength in nats of labels ``y`` (0 .. n_classes - 1) for ``C``.
 
-    None takes the strength that is best in three folds of the rows so far, block by
-    block: a code without hindsight.
+    None chooses the strength by three folds of the rows so far, before every block:
+    a code without hindsight.
     """
     n_classes = y.max() + 1
     X = StandardScaler().fit_transform(X)
@@ -57,7 +58,7 @@ def blockwise_codelength(X, y, C):
 
 
 def cost_of(C, X, y, others, labels, n_classes):
-    """Nats of labels under the regression of ``y`` on ``X``, floored."""
+    """Return the nats of labels under a regression of ``y`` on ``X``, with a floor."""
     seen = np.unique(y)
     proba = np.zeros((len(labels), n_classes))
     if len(seen) == 1:
@@ -71,7 +72,7 @@ def cost_of(C, X, y, others, labels, n_classes):
 
 
 def tuned_strength(X, y, n_classes):
-    """Strength with the least cost in three folds."""
+    """Return the strength with the lowest cost in three folds."""
     folds = list(KFold(3, shuffle=True, random_state=0).split(X))
     costs = [
         sum(cost_of(C, X[a], y[a], X[b], y[b], n_classes) for a, b in folds)
@@ -81,14 +82,14 @@ def tuned_strength(X, y, n_classes):
 
 
 def fingerprint(X, y):
-    """A short hash of the data of a cell."""
+    """Return a short hash of the data of a cell."""
     digest = hashlib.sha256(np.ascontiguousarray(X))
     digest.update(np.ascontiguousarray(y))
     return digest.hexdigest()[:16]
 
 
 def best_codelength(name, X, y):
-    """Best codelength over the strengths, cached where the data are the same."""
+    """Return the best codelength over the strengths, cached by the cell's data."""
     cache = json.loads(CACHE.read_text()) if CACHE.exists() else {}
     key = fingerprint(X, y)
     if cache.get(name, {}).get("data") != key:
@@ -105,11 +106,11 @@ def best_codelength(name, X, y):
 
 
 class Logistic:
-    """Codelengths of every cell of a directory."""
+    """Codelengths of every cell of a folder."""
 
     options = {"features": {"type": Path, "help": "folder of DATASET/ENCODER.npy"}}
     param_names = ["cell"]
-    unit = "nats, the best of four regularisations"
+    unit = "nats, with the best of four regularisations"
     formats = {"track_codelength": ".1f"}
 
     def prepare(self):

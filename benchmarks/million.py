@@ -1,12 +1,12 @@
 """From ten thousand rows to a million: CPU seconds and memory of one pass.
 
-Rows are those of a real encoder, drawn with replacement, each feature with normal noise
-of a tenth of its standard deviation, or with ``--fresh`` those of a random network, of
-which none repeats another; they lie in a memory-mapped file, as the pass's trace does.
-Each pass runs in a process of its own, with checkpoints; with ``--kill`` it is killed
-after so many CPU seconds, and a second process goes on, whose seconds are counted, too.
-Memory is what the process holds at most, without and with the pages of mapped files,
-which the system can take back. "full" is the default list without race and thinned
+Rows are drawn with replacement from a real encoder's features, and normal noise with a
+tenth of the standard deviation is added to each feature. With ``--fresh``, rows come
+from a random network and no row is repeated. Rows and trace are in memory-mapped files.
+Each pass runs in a separate process, with checkpoints. With ``--kill``, the process is
+killed after that many CPU seconds, and a second process continues. Its seconds are
+included. Memory is the peak of the process, with and without the pages of mapped files,
+which the system can reclaim. "full" is the default list without race and with full
 replay.
 """
 
@@ -25,7 +25,7 @@ from sklearn_mdl import MDLReadoutSwitcher
 from sklearn_mdl._core.stream import learner
 
 SEED = 0
-PIECE = 100_000  # rows that are drawn at once
+PIECE = 100_000  # rows drawn in one piece
 NOISE = 0.1  # share of a feature's standard deviation
 LISTS = {"default": None, "closed-form": "closed-form", "nets": "nets", "full": None}
 
@@ -35,18 +35,18 @@ class Million:
 
     options = {
         "features": {"type": Path, "help": "folder of DATASET/ENCODER.npy"},
-        "folder": {"type": Path, "help": "where rows, traces and checkpoints lie"},
+        "folder": {"type": Path, "help": "for rows, traces and checkpoints"},
         "--encoders": {"nargs": "*", "default": [], "help": "some (default: all)"},
-        "--fresh": {"action": "store_true", "help": "take a random network's rows"},
+        "--fresh": {"action": "store_true", "help": "use a random network's rows"},
         "--rows": {"type": int, "nargs": "*", "default": [10**4, 10**5, 10**6]},
         "--lists": {"nargs": "*", "default": list(LISTS)[:2], "choices": list(LISTS)},
-        "--kill": {"type": float, "help": "kill the first process after such a time"},
-        "--jobs": {"type": int, "default": 1, "help": "threads of a pass"},
+        "--kill": {"type": float, "help": "CPU seconds after which to kill it"},
+        "--jobs": {"type": int, "default": 1, "help": "threads per pass"},
         "--image": {"type": Path, "help": "draw the table into this file"},
         **OPTION,
     }
     param_names = ["cell", "list", "rows"]
-    unit = "nats; seconds of CPU and clock; MiB, without and with mapped files"
+    unit = "nats; CPU and wall seconds; MiB, without and with mapped files"
     formats = {
         "track_codelength": ",.0f",
         "track_seconds": ",.0f",
@@ -74,9 +74,9 @@ class Million:
         self.found = kept(self.results, key, measure)
 
     def measured(self, cell, name, n_rows):
-        """Run a pass in processes of its own until one comes to the end."""
+        """Run a pass in new processes until one finishes."""
         folder = self.folder / f"{cell.replace('/', '-')}-{name}-{n_rows}"
-        shutil.rmtree(folder, ignore_errors=True)  # of a pass that was given up
+        shutil.rmtree(folder, ignore_errors=True)  # remains of an interrupted pass
         folder.mkdir(parents=True)
         write_rows(folder, self.cells[cell], n_rows)
         seconds, memory, mapped, kills = 0.0, 0, 0, 0
@@ -109,7 +109,7 @@ class Million:
         return self.found["clock"]
 
     def track_per_row(self, cell, name, n_rows):
-        """Milliseconds a row."""
+        """Milliseconds per row."""
         return 1e3 * self.found["seconds"] / n_rows
 
     def track_memory(self, *row):
@@ -122,7 +122,7 @@ class Million:
         return self.found["kills"]
 
     def report(self, table):
-        """Draw seconds and memory against the rows."""
+        """Draw seconds and memory against the number of rows."""
         if self.image is None:
             return
         import matplotlib.pyplot as plt
@@ -146,9 +146,9 @@ class Million:
 
 
 def write_rows(folder, cell, n_rows):
-    """Write rows of a cell, drawn with replacement and with noise, and their labels.
+    """Write rows of a cell, drawn with replacement, with noise and labels.
 
-    Without a cell they are those of a random network.
+    Without a cell, rows and labels come from a random network.
     """
     shape = n_rows, 64 if cell is None else cell[0].shape[1]
     rows = np.lib.format.open_memmap(folder / "X.npy", "w+", np.float32, shape)
@@ -172,13 +172,13 @@ def write_rows(folder, cell, n_rows):
 
 
 def _run(folder, name, limit, n_jobs):
-    """Run a process to its end or to a limit of CPU seconds, and watch what it uses.
+    """Run a process to its end or to a limit of CPU seconds, and track its use.
 
     Returns
     -------
     seconds : float
     memory, mapped : int
-        Bytes held at most, without and with pages of mapped files.
+        Peak bytes, without and with pages of mapped files.
     killed : bool
     """
     context = multiprocessing.get_context("spawn")
@@ -200,11 +200,11 @@ def _run(folder, name, limit, n_jobs):
 
 
 def _used(pid):
-    """CPU seconds of a process so far, bytes of its own, and with mapped files."""
+    """Return a process's CPU seconds, private bytes, and bytes with mapped files."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:  # it has ended
+    except OSError:  # the process has ended
         return 0.0, 0, 0
     rows = dict(line.split(":", 1) for line in status.splitlines())
     own, mapped = (

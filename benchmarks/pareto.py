@@ -1,11 +1,12 @@
 """Nats against CPU seconds: lists of readouts, their options, and logistic regression.
 
-Rows are those of the files in their order, the first ``--rows`` of every dataset and
-encoder that is named. "default" pools, races, and learns small minibatches at first;
-contenders "without" have one of these off, "plain nets" all. The logistic regression
-is refitted at doubling block ends (``logistic.py``), with scikit-learn's default
-strength, or tuned in three folds of the rows before at every block end. Results are
-kept in ``pareto.jsonl`` beside this file, from which ``docs/make_pareto.py`` draws.
+Each cell is the first ``--rows`` rows of a dataset and encoder, in the order of the
+files. "default" has a pool, a race and growing minibatches. The contenders "default
+without ..." switch off one of these, and "plain nets" has none of them. The logistic
+regression is refitted at the ends of doubling blocks (``logistic.py``), either with
+scikit-learn's default regularisation or tuned in three folds of the earlier rows at
+the end of every block. Results are saved in ``pareto.jsonl`` next to this file, from
+which ``docs/make_pareto.py`` draws a figure.
 """
 
 import time
@@ -24,15 +25,15 @@ RESULTS = Path(__file__).with_suffix(".jsonl")
 
 
 def switching(settings, X, y):
-    """Codelength of a switcher."""
-    with warnings.catch_warnings():  # of logistic regressions that do not converge
+    """Return the codelength of a switcher."""
+    with warnings.catch_warnings():  # logistic regressions may not converge
         warnings.simplefilter("ignore", UserWarning)
         switcher = MDLReadoutSwitcher(**settings, random_state=0).fit(X, y)
     return switcher.codelength_
 
 
 def logistic(C, X, y):
-    """Codelength of the logistic regression, refitted at block ends."""
+    """Return the codelength of the logistic regression, refitted at block ends."""
     y = np.unique(y, return_inverse=True)[1]
     return blockwise_codelength(X.astype(float), y, C)
 
@@ -52,7 +53,7 @@ CONTENDERS = {
 
 
 def front(points):
-    """Names of the points (nats, seconds) that no other is below and left of."""
+    """Return the names on the Pareto front of points (nats, seconds)."""
     return [
         name
         for name, (nats, seconds) in points.items()
@@ -70,7 +71,7 @@ class Pareto:
         "features": {"type": Path, "help": "folder of DATASET/ENCODER.npy"},
         "--datasets": {"nargs": "*", "default": [], "help": "some (default: all)"},
         "--encoders": {"nargs": "*", "default": [], "help": "some (default: all)"},
-        "--rows": {"type": int, "help": "the first so many (default: all)"},
+        "--rows": {"type": int, "help": "only the first rows (default: all)"},
         "--contenders": {
             "nargs": "*",
             "default": list(CONTENDERS),
@@ -102,7 +103,7 @@ class Pareto:
         self.found = kept(self.results, key, lambda: self.measure(name, X, y))
 
     def measure(self, name, X, y):
-        """Run a contender."""
+        """Return the nats and CPU seconds of a contender."""
         start = time.process_time()
         nats = CONTENDERS[name](X, y)
         return {"nats": nats, "seconds": time.process_time() - start}
@@ -121,8 +122,8 @@ class Pareto:
             )
             for name in self.contenders
         }
-        edge = front(points)
-        print(f"{len(self.cells)} cells in sum")
+        best = front(points)
+        print(f"{len(self.cells)} cells in total")
         for name, (nats, seconds) in sorted(points.items(), key=lambda p: p[1][1]):
-            mark = "  on the lower left edge" if name in edge else ""
+            mark = "  on the front" if name in best else ""
             print(f"{name:24s}{nats:10.1f} nats{seconds:9.1f} s{mark}")

@@ -1,10 +1,9 @@
-"""What a pool adds to the time of a fit.
+"""How much time a pool adds to a fit.
 
-``share`` fits the default list on digits and on a cell of 101 classes, and takes the
-CPU time of everything that is done for the pool alone, within the same fit. ``row``
-pools predictions of 60 readouts in 20 groups that were drawn before, so that there is
-nothing else. ``late`` mixes 52 readouts in 8 groups over 50,000 rows whose labels are
-known late, under the default prior.
+``share`` fits the default list on digits and on a cell with 101 classes, and measures
+the CPU time of everything that only the pool needs, within the same fit. ``row`` only
+pools predictions drawn beforehand, of 60 readouts in 20 kinds. ``late`` mixes 52
+readouts in 8 kinds over 50,000 rows with delayed labels, under the default prior.
 """
 
 import time
@@ -29,26 +28,26 @@ CELL = "caltech101/mobilenetv1-025_sup-imagenet"
 N_READOUTS, N_GROUPS = 60, 20
 
 
-POOLED = (  # all that is done for a pool alone, beside the mixture of all readouts
+POOLED = (  # functions that only a pool needs
     (GroupMixer, "mixtures"),
-    (PooledCoder, "extend"),  # and the mixture of all, which is subtracted
-    (torch, "stack"),  # along the second axis: kernels stack along the last one
+    (PooledCoder, "extend"),  # includes the mixture, which is subtracted
+    (torch, "stack"),  # along the second axis; kernels stack along the last one
     (ClassLabels, "mix_with"),
 )
 
 
 @contextmanager
 def timed():
-    """Yield a list of the CPU seconds that go into the pool from now on."""
+    """Yield a list that collects the CPU seconds spent on the pool."""
     spent = []
 
     def of(method, sign=1):
         def call(*args, **options):
             start = time.process_time()
-            found = method(*args, **options)
+            result = method(*args, **options)
             if method is not STACK or args[1:] == (1,):
                 spent.append(sign * (time.process_time() - start))
-            return found
+            return result
 
         return call
 
@@ -62,11 +61,11 @@ def timed():
 
 
 class Share:
-    """The pool's share in the CPU time of a fit, in per cent."""
+    """The pool's share of the CPU time of a fit, in per cent."""
 
     options = {
-        "features": {"help": "a directory of features: DATASET/ENCODER.npy"},
-        "--rows": {"type": int, "help": "the first so many alone"},
+        "features": {"help": "folder of DATASET/ENCODER.npy"},
+        "--rows": {"type": int, "help": "only the first rows"},
     }
     params = [["digits", CELL], ["with a race", "without"]]
     param_names = ["cell", "default list"]
@@ -99,7 +98,7 @@ class Share:
 
 
 class Row:
-    """Milliseconds that a row takes in a pool of 60 readouts in 20 groups."""
+    """Milliseconds per row in a pool of 60 readouts in 20 kinds."""
 
     params = [[10, 100, 1000]]
     param_names = ["classes"]
@@ -126,7 +125,7 @@ class Row:
 
 
 class Late:
-    """CPU seconds of mixing 52 readouts over 50,000 rows, by the delay of labels."""
+    """CPU seconds of mixing 52 readouts over 50,000 rows, by label delay."""
 
     params = [[0, 100, 1600]]
     param_names = ["delay"]
@@ -149,7 +148,7 @@ class Late:
 
 
 def parts_of(n_readouts, n_groups, n_classes):
-    """Return mixer and coder of readouts in groups, as in a run."""
+    """Return the mixer and coder for kinds of readouts, as in a run."""
     groups = Groups.of(np.arange(n_readouts) % n_groups, n_readouts, None)
     online = PoolPass(LogLinearPool(), n_groups, n_classes)
     mixer = GroupMixer(groups, None, n_readouts, online)

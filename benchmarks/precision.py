@@ -1,7 +1,7 @@
-"""``precision`` of switchers: seconds and nats of bfloat16 factors beside float32.
+"""``precision`` of switchers: seconds and nats with bfloat16 and with float32 factors.
 
-``step`` times one product of a stack, ``fit`` whole passes, of the list "nets" or of
-one wide network. What is rounded, ``precision`` of the switchers says.
+``step`` times one product of a stack. ``fit`` times whole passes of the list "nets" or
+of one wide network. The docstring of the switchers explains what is rounded.
 """
 
 import time
@@ -18,14 +18,14 @@ CELL = "cifar10/mobilenetv1-050_sup-imagenet"
 
 
 class Fit:
-    """CPU seconds and codelength of the networks, all to the end."""
+    """CPU seconds and codelength of the networks, without a race."""
 
     options = {
-        "features": {"help": "a directory of features: DATASET/ENCODER.npy"},
-        "--rows": {"type": int, "help": "the first so many alone"},
+        "features": {"help": "folder of DATASET/ENCODER.npy"},
+        "--rows": {"type": int, "help": "only the first rows"},
         "--units": {
             "type": int,
-            "help": "two such layers, not the list",
+            "help": "two layers of this width instead of the list",
         },
     }
     params = [["digits", CELL], ["float32", "bfloat16"]]
@@ -56,7 +56,7 @@ class Fit:
 
 
 class Step:
-    """Microseconds of a product of a stack, with and without the rounding."""
+    """Microseconds of a product of a stack, with and without rounding."""
 
     params = [[64, 512, 1024], [64, 512]]
     param_names = ["features", "units"]

@@ -1,14 +1,14 @@
-"""Pre-trained encoders ranked by objective and by size, with accuracies beside them.
+"""Pre-trained encoders ranked by objective and by size, compared with their accuracies.
 
-``DATA/features`` holds ``DATASET/ENCODER.npy`` and ``DATASET/labels.npy`` for the
-datasets and encoders named below, ``DATA/images`` and ``DATA/weights`` what the last
-part needs. Of each dataset the first 1,000 rows are scored, and two probes are fitted
-on the same rows and tested on all others. A probe's regularisation is chosen on a fifth
-of its rows. The last part encodes images with MobileNetV2 at two widths: 400 images of
-each dataset are scored in three orders, and 200 more are tested.
+``DATA/features`` contains ``DATASET/ENCODER.npy`` and ``DATASET/labels.npy`` for the
+datasets and encoders named below. ``DATA/images`` and ``DATA/weights`` contain what the
+last part needs. The first 1,000 rows of each dataset are scored. Two probes are fitted
+on the same rows and tested on all other rows. A probe's regularisation is chosen on a
+fifth of its rows. The last part encodes images with MobileNetV2 at two widths: 400
+images of each dataset are scored in three orders, and 200 more are test images.
 
-Everything that is computed is kept in the folder of results, so that an interrupted run
-goes on, and a second one only prints. docs/pretrained-encoders.md explains the figures.
+All values are saved in the folder of results. So an interrupted run resumes, and a
+second run only prints. docs/pretrained-encoders.md explains the figures.
 """
 
 import gzip
@@ -65,7 +65,7 @@ SIZES = {
     "resnet56_sup-cifar10": "ResNet-56, CIFAR-10",
 }
 ENCODERS = {**OBJECTIVES, **SIZES}
-# Families of pairs, named in advance: Holm's correction is for each.
+# Families of pairs, fixed in advance. Holm's correction applies to each family.
 PAIRS = {
     "objectives of one architecture on CelebA": list(
         combinations(list(OBJECTIVES)[:3], 2)
@@ -87,7 +87,7 @@ PROBES = {
     ),
 }
 
-# Images of the last part.
+# Numbers of images in the last part.
 N_ENCODED, N_ENCODED_SCORED, N_ENCODED_ORDERS = 600, 400, 3
 MOBILENETS = {
     "MobileNetV2 0.35": TimmEncoder(
@@ -101,7 +101,7 @@ MOBILENETS = {
         model_options={"pad_type": "same"},
     ),
 }
-# Pixels from -1 to 1; small images are taken whole, and not cropped at the centre.
+# Pixels from -1 to 1. Small images are not cropped at the centre.
 HALVES = {"mean": (0.5,) * 3, "std": (0.5,) * 3, "crop_pct": 1.0}
 
 
@@ -109,7 +109,7 @@ HALVES = {"mean": (0.5,) * 3, "std": (0.5,) * 3, "crop_pct": 1.0}
 
 
 def rank(datasets, n_scored, n_orders, results):
-    """Rank by the codelength of the first rows; cells are kept in ``results``."""
+    """Rank by the codelength of the first rows, with cells saved in ``results``."""
     scored = {
         name: ({key: X[:n_scored] for key, X in features.items()}, y[:n_scored])
         for name, (features, y) in datasets.items()
@@ -122,19 +122,19 @@ def rank(datasets, n_scored, n_orders, results):
 
 
 def probe_accuracies(datasets, n_fitted, results):
-    """Accuracy of the probes on the rest, (n_datasets, n_encoders) for each probe."""
-    found = {
+    """Return test accuracies, (n_datasets, n_encoders) for each probe."""
+    tables = {
         name: [
             [accuracy(name, X, y, n_fitted, results) for X in features.values()]
             for features, y in datasets.values()
         ]
         for name in PROBES
     }
-    return {name: np.array(table) for name, table in found.items()}
+    return {name: np.array(table) for name, table in tables.items()}
 
 
 def accuracy(name, X, y, n_fitted, results):
-    """Accuracy of a probe, kept by all that determines it."""
+    """Return the accuracy of a probe, saved under everything that determines it."""
     X, y = np.ascontiguousarray(X, dtype=np.float32), np.asarray(y)
     classifier, grid = PROBES[name]
     about = joblib_hash([X, y, n_fitted, repr(classifier.get_params()), grid])
@@ -157,7 +157,7 @@ def accuracy(name, X, y, n_fitted, results):
 
 
 def images_of(folder, n_images=N_ENCODED):
-    """Images of three datasets, in one random order each, with their labels."""
+    """Return the images of three datasets in random order, with their labels."""
     from PIL import Image
 
     with np.load(folder / "cifar10_test.npz") as archive:
@@ -182,7 +182,7 @@ def images_of(folder, n_images=N_ENCODED):
 
 
 def encoder_of(key, data, n_pixels=224, **options):
-    """One of the two MobileNetV2, with weights from ``DATA/weights``."""
+    """Return one of the two MobileNetV2, with weights from ``DATA/weights``."""
     encoder = MOBILENETS[key]
     return TimmEncoder(
         encoder.model_name,
@@ -195,7 +195,7 @@ def encoder_of(key, data, n_pixels=224, **options):
 
 
 def encode(data, results):
-    """Features of the images from both MobileNetV2, computed once."""
+    """Return the features of the images from both MobileNetV2, computed once."""
     cache = FeatureCache(results / "features")
     datasets = {}
     for name, pixels, labels in images_of(data / "images"):
@@ -211,7 +211,7 @@ def encode(data, results):
 
 
 def print_values(title, table, datasets, digits):
-    """One row for each encoder, one column for each dataset."""
+    """Print a row for each encoder and a column for each dataset."""
     print(f"\n{title}")
     print(" " * 26 + "".join(f"{name:>12}" for name in datasets))
     for label, values in zip(ENCODERS.values(), table.T, strict=True):
@@ -219,11 +219,11 @@ def print_values(title, table, datasets, digits):
 
 
 def print_ranks(title, scores, rows, names):
-    """Average ranks by each measure on some datasets of some encoders."""
+    """Print average ranks of some encoders by each measure on some datasets."""
     columns = [list(ENCODERS).index(name) for name in names]
     rows = [DATASETS.index(name) for name in rows]
     tables = {key: table[np.ix_(rows, columns)] for key, table in scores.items()}
-    found = rank_intervals(tables["codelength"], level=0.9)
+    spread = rank_intervals(tables["codelength"], level=0.9)
     test = friedman_test(tables["codelength"])
     threshold = nemenyi_critical_difference(len(names), len(rows), alpha=0.1)
     print(f"\n{title}: {len(names)} encoders, {len(rows)} datasets")
@@ -235,7 +235,7 @@ def print_ranks(title, scores, rows, names):
     ranks = {key: average_ranks(table) for key, table in tables.items()}
     places = {key: 1 + np.searchsorted(np.sort(r), r) for key, r in ranks.items()}
     for j in np.argsort(ranks["codelength"], kind="stable"):
-        interval = f"[{found.lower[j]:.2f}, {found.upper[j]:.2f}]"
+        interval = f"[{spread.lower[j]:.2f}, {spread.upper[j]:.2f}]"
         beside = "".join(
             f"{ranks[key][j]:10.2f}{places[key][j]:4d}"[2 if key == "MLP" else 0 :]
             for key in MEASURES[1:]
@@ -247,7 +247,7 @@ def print_ranks(title, scores, rows, names):
 
 
 def print_groups(title, codelengths, names):
-    """Average ranks by codelength on each group of datasets."""
+    """Print average ranks by codelength on each group of datasets."""
     columns = [list(ENCODERS).index(name) for name in names]
     print(f"\n{title}: average ranks by codelength in each group")
     print(" " * 26 + "".join(f"{f'{g} ({len(m)})':>17}" for g, m in GROUPS.items()))
@@ -261,7 +261,7 @@ def print_groups(title, codelengths, names):
 
 
 def print_pairs(codelengths):
-    """The pairs named beforehand: datasets won, two tests."""
+    """Print datasets won and two tests for pairs fixed beforehand."""
     print(
         "\npairs: datasets won by the first, geometric mean of the codelengths' ratios,"
     )
@@ -286,7 +286,7 @@ def print_pairs(codelengths):
 
 
 def print_agreement(scores):
-    """How alike two measures rank the encoders on a dataset."""
+    """Print how similarly two measures rank the encoders on a dataset."""
     print("\nKendall's tau between the measures, over all encoders of a dataset")
     print(" " * 24 + "".join(f"{name:>12}" for name in DATASETS) + f"{'mean':>12}")
     for one, other in combinations(MEASURES, 2):
@@ -299,8 +299,8 @@ def print_agreement(scores):
 
 
 def print_readouts(scorer):
-    """Architectures with the largest mean posterior, by encoder."""
-    print("\nreadout of the largest mean posterior")
+    """Print the architecture with the largest mean posterior for each encoder."""
+    print("\nreadout with the largest mean posterior")
     print(" " * 26 + "".join(f"{name:>12}" for name in scorer.dataset_names_))
     readouts = np.array(scorer.preferred_readouts())
     for key, row in zip(scorer.encoder_names_, readouts.T, strict=True):
@@ -308,7 +308,7 @@ def print_readouts(scorer):
 
 
 def print_encoded(scorer, accuracies):
-    """MobileNetV2 at two widths, on images."""
+    """Print the results of MobileNetV2 at two widths, on images."""
     print(
         f"\nMobileNetV2 from images, {N_ENCODED_SCORED} labels scored in "
         f"{N_ENCODED_ORDERS} orders, {N_ENCODED - N_ENCODED_SCORED} tested"
@@ -322,7 +322,7 @@ def print_encoded(scorer, accuracies):
             print(f"{name:12}{key:18}{nats:16.4f}{values}")
         low, high = spread.lower[0, i], spread.upper[0, i]
         print(
-            f"{'':12}first less second, nats: {spread.mean[0, i]:.1f} "
+            f"{'':12}first minus second, nats: {spread.mean[0, i]:.1f} "
             f"[{low:.1f}, {high:.1f}]"
         )
 
@@ -331,17 +331,17 @@ def print_encoded(scorer, accuracies):
 
 
 def draw(scores, path):
-    """Average ranks by codelength, with their intervals, and by accuracy."""
+    """Draw average ranks by codelength, with intervals, and by accuracy."""
     import matplotlib.pyplot as plt
 
     figure, panels = plt.subplots(1, 2, figsize=(10.5, 3.6), layout="constrained")
     titles = {"objectives, small encoders": OBJECTIVES, "sizes, supervised": SIZES}
     for ax, (title, names) in zip(panels, titles.items(), strict=True):
         columns = [list(ENCODERS).index(name) for name in names]
-        found = rank_intervals(scores["codelength"][:, columns], level=0.9)
-        order = np.argsort(-found.average_ranks, kind="stable")
-        at, where = found.average_ranks[order], np.arange(len(order))
-        ends = abs(np.stack([found.lower, found.upper])[:, order] - at)
+        spread = rank_intervals(scores["codelength"][:, columns], level=0.9)
+        order = np.argsort(-spread.average_ranks, kind="stable")
+        at, where = spread.average_ranks[order], np.arange(len(order))
+        ends = abs(np.stack([spread.lower, spread.upper])[:, order] - at)
         ax.errorbar(at, where, xerr=ends, fmt="o", capsize=3, label="codelength")
         for probe, marker, shift in zip(PROBES, "sD", (0.18, -0.18), strict=True):
             ranks = average_ranks(scores[probe][:, columns])[order]
@@ -363,7 +363,7 @@ def draw(scores, path):
 
 
 class Pretrained:
-    """All tables, and the figure."""
+    """All tables and the figure."""
 
     options = {
         "data": {"type": Path, "help": "folder of features, images and weights"},
@@ -373,9 +373,9 @@ class Pretrained:
 
     def prepare(self):
         with threadpool_limits(1):
-            found = load_feature_directory(self.data / "features")
+            tables = load_feature_directory(self.data / "features")
             self.datasets = {
-                name: ({key: found[name][0][key] for key in ENCODERS}, found[name][1])
+                name: ({key: tables[name][0][key] for key in ENCODERS}, tables[name][1])
                 for name in DATASETS
             }
             folder = self.results / "features-ranked"
@@ -390,7 +390,7 @@ class Pretrained:
 
     def report(self, table):
         nats = self.scorer.codelengths_
-        # Ranks are by what is lower: errors, not accuracies.
+        # Rank by errors, since lower is better.
         errors = {probe: 1 - table for probe, table in self.accuracies.items()}
         scores = {"codelength": nats, **errors}
         print_values("nats per example", nats / N_SCORED, DATASETS, 4)

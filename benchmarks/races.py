@@ -1,14 +1,15 @@
 """Races: codelength, seconds and training work with and without them.
 
-``cells`` fits the default list on every encoder and dataset of a directory, rows in the
-order of the files; ``long`` the default list, raced by several rules and not, kernels
-by themselves, and networks, raced and not, on the first rows of long streams; ``grid``
-the paper's grid of readouts or a part of it; all of these are pooled. ``finetuned``
-switches between fine-tuned networks on small images, in several orders. "ratio" is that
-to the list that is not raced. Work counts optimiser steps, one for a minibatch and one
-for each replay stream, weighted by parameters, as a share of that without a race;
-readouts that differ in averaging alone are one training. Seconds are CPU seconds on one
-thread. With ``--results FILE`` an interrupted table goes on where it ended.
+``cells`` fits the default list on every encoder and dataset of a folder, in the order
+of the files. ``long`` fits the default list without a race and with several rules of
+the race, kernels by themselves, and networks with and without a race, on the first rows
+of long streams. ``grid`` fits the paper's grid of readouts or a part of it. All of
+these are pooled. ``finetuned`` switches between fine-tuned networks on small images, in
+several orders. "ratio" is the ratio to the list without a race. Work is the number of
+optimiser steps, one for a minibatch and one for each replay stream, weighted by
+parameters, as a share of the work without a race. Readouts that only differ in
+averaging count as one training. Seconds are CPU seconds on one thread. With
+``--results FILE`` an interrupted table resumes.
 """
 
 import time
@@ -42,8 +43,8 @@ CONTENDERS = {
     "nets unraced": {"readouts": "nets", "race": None},
     "nets raced": {"readouts": "nets"},
 }
-# The rule was sought on these and on the two long streams. The last choice, among five
-# ways to retire kernels, had all cells in sight.
+# We chose the rule on these cells and on the two long streams. The last choice, among
+# five ways to retire kernels, used all cells.
 SOUGHT_ON = {
     "caltech101/conv_cpc-mnist",
     "caltech101/mobilenetv1-025_sup-imagenet",
@@ -58,18 +59,18 @@ SOUGHT_ON = {
     "ucmerced/mobilenetv1-050_sup-imagenet",
     "ucmerced/resnet56_sup-cifar10",
 }
-BATCH = 32  # rows that are learned at once
+BATCH = 32  # rows per minibatch
 SERVES_PREDICTION = {"ema_step_size", "ema_warmup", "calibration", "random_state"}
 
 
 def training_work(switcher, sizes):
-    """Steps weighted by parameters, of a fitted switcher and of one without a race.
+    """Return steps weighted by parameters, with the race and without one.
 
     Parameters
     ----------
     switcher : MDLReadoutSwitcher
     sizes : callable
-        Parameters that a readout trains.
+        Returns the number of parameters that a readout trains.
     """
     last, weights = {}, {}
     n_rows = switcher.n_samples_seen_
@@ -89,9 +90,9 @@ def training_work(switcher, sizes):
 
 
 class _Raced:
-    """Columns of every table."""
+    """Columns of all tables."""
 
-    codes: ClassVar[dict] = {}  # of all rows so far
+    codes: ClassVar[dict] = {}  # results of all rows so far
     options = {**OPTION}
     unit = "nats, CPU seconds"
     formats = {
@@ -104,16 +105,16 @@ class _Raced:
     }
 
     def fit(self, case, name, X, y, about="", **settings):
-        """Find all numbers of a case and a contender."""
+        """Measure all columns for a case and a contender."""
         key = [type(self).__name__, case, name, len(y), str(about)]
         self.found = kept(self.results, key, lambda: self.measure(X, y, name, settings))
         self.codes[case, name] = self.found["codelength"]
 
     def measure(self, X, y, name, settings):
-        """Fit, and return what is printed."""
+        """Fit a contender and return its columns."""
         start = time.process_time()
         options = {"random_state": 0, **settings, **CONTENDERS[name]}
-        with warnings.catch_warnings():  # some grids end where the best readout is
+        with warnings.catch_warnings():  # the best readout may be at the grid's edge
             warnings.simplefilter("ignore", UserWarning)
             switcher = MDLReadoutSwitcher(**options).fit(X, y)
         seconds = time.process_time() - start
@@ -128,7 +129,7 @@ class _Raced:
         }
 
     def size(self, readout, X, y):
-        """Parameters of a network readout."""
+        """Return the number of parameters of a network readout."""
         hidden = hidden_widths(readout.hidden_layer_sizes)
         return count_parameters((X.shape[1], *hidden, len(np.unique(y))))
 
@@ -186,7 +187,7 @@ class _Raced:
 
 
 class Cells(_Raced):
-    """The default list on every cell of a directory."""
+    """The default list on every cell of a folder."""
 
     options = {
         "features": {"type": Path, "help": "folder of DATASET/ENCODER.npy"},
@@ -208,13 +209,13 @@ class Cells(_Raced):
 
 
 class Long(_Raced):
-    """The default list on long streams, beside networks that are not raced."""
+    """The default list on long streams, and networks without a race."""
 
     options = {
         **Cells.options,
-        "--rows": {"type": int, "default": 30_000, "help": "the first so many"},
+        "--rows": {"type": int, "default": 30_000, "help": "only the first rows"},
         "--lists": {"nargs": "*", "default": list(CONTENDERS), "choices": CONTENDERS},
-        "--order": {"type": int, "help": "of the rows (default: that of the files)"},
+        "--order": {"type": int, "help": "seed of the row order (default: file order)"},
     }
     param_names = ["stream", "list"]
     prepare = Cells.prepare
@@ -231,14 +232,14 @@ class Long(_Raced):
 
 
 class Grid(_Raced):
-    """The paper's grid of readouts, pooled by kind, or some of it."""
+    """The paper's grid of readouts or a part of it, pooled by kind."""
 
     options = {
         "features": {"type": Path, "help": "folder of DATASET/ENCODER.npy"},
         "--cell": {"help": "DATASET/ENCODER (default: the first)"},
-        "--rows": {"type": int, "default": 4000, "help": "the first so many"},
+        "--rows": {"type": int, "default": 4000, "help": "only the first rows"},
         "--width": {"type": int, "default": 512, "help": "of hidden layers"},
-        "--samples": {"type": int, "help": "readouts drawn (default: all)"},
+        "--samples": {"type": int, "help": "readouts to draw (default: all)"},
         **OPTION,
     }
     param_names = ["cell", "list"]
@@ -278,7 +279,7 @@ class _Small(nn.Module):
 
 
 class Finetuned(_Raced):
-    """Twelve fine-tuned networks on digits as images, or on those of a folder."""
+    """Twelve fine-tuned networks on digits, or on the images of a folder."""
 
     options = {
         "images": {
@@ -287,8 +288,8 @@ class Finetuned(_Raced):
             "help": "folder of CIFAR-10, PneumoniaMNIST and MNIST (default: digits)",
         },
         **OPTION,
-        "--rows": {"type": int, "default": 1797, "help": "the first so many"},
-        "--orders": {"type": int, "default": 1, "help": "of the rows, so many"},
+        "--rows": {"type": int, "default": 1797, "help": "only the first rows"},
+        "--orders": {"type": int, "default": 1, "help": "number of row orders"},
     }
     param_names = ["images", "list"]
 
@@ -321,12 +322,12 @@ class Finetuned(_Raced):
         self.fit(case, name, X, y[: self.rows], readouts=readouts)
 
     def size(self, readout, X, y):
-        """Parameters of an encoder, whose layers outweigh its readout's."""
+        """Return the number of an encoder's parameters, ignoring its small readout."""
         return self.n_weights
 
 
 def small(pixels):
-    """Means of blocks of 4 by 4, as in digits, grey and from 0 to 1."""
+    """Return means of blocks of 4 by 4 pixels, as in digits, grey and from 0 to 1."""
     grey = pixels.reshape(*pixels.shape[:3], -1).mean(-1) / 255
     n, height, width = grey.shape
     return grey.reshape(n, height // 4, 4, width // 4, 4).mean((2, 4))

@@ -1,11 +1,11 @@
-"""Rankings: what statistics and cells cost in seconds, and what intervals cover.
+"""Rankings: the time of statistics and cells, and the coverage of intervals.
 
-``speed`` times every statistic on one core, on random codelengths of 50 datasets: those
-of average ranks at 1,000 encoders, those of pairs at 40. ``coverage`` draws tables of
-five encoders whose true average ranks are known, and counts how often the intervals of
-``rank_intervals`` cover them. ``overhead`` ranks ten encoders on ten datasets in two
-orders, 200 cells with four readouts, kept on disk, and compares the time of ``fit``
-with that of the cells in it; then it reads them all from the disk.
+``speed`` times every statistic on one core, on random codelengths of 50 datasets:
+statistics of average ranks with 1,000 encoders, and statistics of pairs with 40.
+``coverage`` draws tables of five encoders with known true average ranks, and counts how
+often the intervals of ``rank_intervals`` contain them. ``overhead`` ranks ten encoders
+on ten datasets in two orders (200 cells with four readouts, saved on disk). It compares
+the time of ``fit`` with the time of its cells, and then reads all cells from disk.
 """
 
 import tempfile
@@ -76,9 +76,9 @@ class Speed:
 
 
 class Coverage:
-    """Shares of intervals that cover the true average rank, by level."""
+    """Shares of intervals that contain the true average rank, by level."""
 
-    options = {"--tables": {"type": int, "default": 2000, "help": "for each row"}}
+    options = {"--tables": {"type": int, "default": 2000, "help": "per row"}}
     params = [[2, 3, 4, 5, 7, 10, 19, 50, 200]]
     param_names = ["datasets"]
     unit = "shares, and the mean width at the level of 90 %"
@@ -95,11 +95,11 @@ class Coverage:
         for _ in range(self.tables):
             scores = rng.normal(QUALITIES, size=(n_datasets, len(QUALITIES)))
             for level in LEVELS:
-                found = rank_intervals(scores, level=level, random_state=rng)
-                covers = (found.lower <= truth) & (truth <= found.upper)
+                ranks = rank_intervals(scores, level=level, random_state=rng)
+                covers = (ranks.lower <= truth) & (truth <= ranks.upper)
                 self.covered[level] += covers.mean() / self.tables
                 if level == 0.9:
-                    self.width += (found.upper - found.lower).mean() / self.tables
+                    self.width += (ranks.upper - ranks.lower).mean() / self.tables
 
     def track_level_80(self, n_datasets):
         return self.covered[0.8]
@@ -115,7 +115,7 @@ class Coverage:
 
 
 class Overhead:
-    """Seconds of a ranking of 200 cells beside those of the cells alone."""
+    """Seconds of a ranking of 200 cells, and of its cells only."""
 
     params = [["scored", "read from disk"]]
     param_names = ["cells"]

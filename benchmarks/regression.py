@@ -1,14 +1,14 @@
-"""The default readouts for real labels, beside a reference and a Bayesian ridge.
+"""The default readouts for real labels, compared with a reference and a Bayesian ridge.
 
-Every code pays the same for the first minibatch; afterwards the reference predicts by
-labels alone, and Bayesian ridge regression, refitted after every minibatch, by its
-predictive Gaussian. Data come with scikit-learn; rows are permuted once, or with
-``--orders 5`` five times. ``outliers`` puts labels of a million deviations into the
-first half, and prints what the others cost more for them. ``lists`` compares whole
-lists, raced and pooled: those with a name, and kernels with groups of networks or with
-whitened rows. It has one more task, with drawn features and noise of heavy tails. The
-default list was chosen on the first five orders of the first three tasks and of this
-one.
+Every code pays the same for the first minibatch. After that, the reference predicts
+from earlier labels only, and a Bayesian ridge regression, refitted after every
+minibatch, with its predictive Gaussian. The data come with scikit-learn. Rows are
+permuted once, or five times with ``--orders 5``. ``outliers`` moves a label in the
+first half by a million standard deviations, and prints how much more the other labels
+then cost. ``lists`` compares whole lists, raced and pooled: the named lists, and
+kernels with groups of networks or with whitened rows. It has another task, with random
+features and heavy-tailed noise. We chose the default list on the first five orders of
+the first three tasks and of this one.
 """
 
 import time
@@ -28,7 +28,7 @@ from sklearn_mdl.readouts._grid import build_grid
 from sklearn_mdl.readouts._lists import named_regressors
 
 B = 32
-# Location and scale that one would guess before seeing labels.
+# Location and scale to guess before seeing labels.
 GUESSES = {
     "diabetes": (150, 75),
     "wine: alcohol": (13, 1),
@@ -69,9 +69,9 @@ def fit(name, X, y):
 
 
 class _Tasks:
-    """Rows of either table: order and task."""
+    """Rows of the tables: order and task."""
 
-    options = {"--orders": {"type": int, "default": 1, "help": "of the rows"}}
+    options = {"--orders": {"type": int, "default": 1, "help": "row orders"}}
 
     @property
     def params(self):
@@ -79,7 +79,7 @@ class _Tasks:
 
 
 class Compare(_Tasks):
-    """Nats after the first minibatch of three codes."""
+    """Nats of three codes after the first minibatch."""
 
     param_names = ["order", "labels"]
     unit = "nats after the first minibatch"
@@ -119,10 +119,10 @@ class Compare(_Tasks):
 
 
 class Outliers(_Tasks):
-    """What the other rows cost more, after the first minibatch, for a few outliers."""
+    """Extra nats of the other rows after the first minibatch, due to outliers."""
 
     param_names = ["order", "labels", "outliers"]
-    unit = "nats that the other rows cost more, after the first minibatch"
+    unit = "extra nats of the other rows, after the first minibatch"
     formats = {
         "track_reference": ".1f",
         "track_default": ".1f",
@@ -165,7 +165,7 @@ WHITENED = {"kernel": "rbf", "scaling": "whiten", "alpha": [0.003, 0.03, 1.0]}
 
 
 def nets_by_shape(n_features):
-    """Networks of the list "nets" by hidden layers, likelihood and scale."""
+    """Return the networks of "nets", keyed by hidden layers, likelihood and scale."""
     groups = {}
     for net in named_regressors("nets", n_features):
         scale = "one scale" if not net.heteroscedastic else "scales"
@@ -175,10 +175,10 @@ def nets_by_shape(n_features):
 
 
 def readouts_of(name, n_features):
-    """Return a list by its name, or "closed-form" with what follows a plus."""
+    """Return a named list, or "closed-form" plus the networks after a plus sign."""
     if name in NAMED:
         return None if name == "default" else name
-    readouts = named_regressors("closed-form", n_features)  # begins as names do
+    readouts = named_regressors("closed-form", n_features)  # the part before the plus
     for part in name.split(" + ")[1:]:
         if part == "whitened":
             readouts += build_grid(KernelReadoutRegressor, WHITENED)
@@ -192,8 +192,8 @@ class Lists(_Tasks):
 
     options = {
         **_Tasks.options,
-        "--lists": {"nargs": "*", "default": list(NAMED), "help": "or with a plus"},
-        "--first": {"type": int, "default": 0, "help": "order of the rows"},
+        "--lists": {"nargs": "*", "default": list(NAMED), "help": "names, joined by +"},
+        "--first": {"type": int, "default": 0, "help": "first row order"},
         **OPTION,
     }
     param_names = ["order", "labels", "list"]
@@ -210,7 +210,7 @@ class Lists(_Tasks):
         self.found = kept(self.results, key, lambda: self.measure(*key))
 
     def measure(self, order, name, readouts):
-        """Fit, and return what is printed."""
+        """Fit a list and return its columns."""
         X, y = permuted(*load(name), order)
         location, scale = GUESSES.get(name, (0, 3))
         start = time.process_time()
@@ -233,7 +233,7 @@ class Lists(_Tasks):
         return self.found["seconds"]
 
     def report(self, table):
-        """Print what each list costs more than the first, by task, and its seconds."""
+        """Print how much more each list costs than the first, by task, and seconds."""
         for name in self.lists:
             rows = {k[:2]: row for k, row in table.items() if k[2] == name}
             more = {task: [] for _, task in rows}

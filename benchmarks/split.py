@@ -1,11 +1,11 @@
-"""One pass in parts beside one process with as many threads: seconds and codelength.
+"""One pass in parts and in one process with as many threads: seconds and codelength.
 
 ``overhead`` fits a list on the first rows of a stream, permuted, in one process and in
-parts under loky. Seconds are of the clock; CPU seconds are those of all processes,
-their start included. "ratio" is of the parts to the one process. ``forecast`` sets
-what ``dry_run`` says beside what a pass takes, in CPU seconds on one thread. ``plan``
-computes hours of the paper's grid on ImageNet, and runs nothing. With ``--results
-FILE`` an interrupted table goes on where it ended.
+parts under loky. Seconds are wall time. CPU seconds include all processes and their
+start. "ratio" is the time in parts divided by that in one process. ``forecast``
+compares the estimate of ``dry_run`` with an actual pass, in CPU seconds on one thread.
+``plan`` computes the hours of the paper's grid on ImageNet, and runs nothing. With
+``--results FILE`` an interrupted table resumes.
 """
 
 import resource
@@ -30,7 +30,7 @@ LISTS = {"default": {}, "closed-form": {"readouts": "closed-form"}}
 
 
 def cpu_seconds():
-    """CPU seconds of this process, and of those that it has started and that ended."""
+    """Return the CPU seconds of this process and of its finished children."""
     own = [
         resource.getrusage(w) for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
     ]
@@ -38,10 +38,10 @@ def cpu_seconds():
 
 
 class _Streams:
-    """Rows of a stream, of which each measurement takes the first."""
+    """A stream, of which each measurement uses the first rows."""
 
     options = {
-        "features": {"help": "a directory of features: DATASET/ENCODER.npy"},
+        "features": {"help": "folder of DATASET/ENCODER.npy"},
         "--rows": {"type": int, "nargs": "+", "default": [3000]},
         "--lists": {"nargs": "+", "choices": list(LISTS), "default": ["default"]},
         **OPTION,
@@ -59,13 +59,13 @@ class _Streams:
             **LISTS[name], **options, random_state=0, device="cpu"
         ).fit(self.X[:n_rows], self.y[:n_rows])
         if options.get("n_jobs") == "processes":
-            get_reusable_executor().shutdown(wait=True)  # their seconds count then
+            get_reusable_executor().shutdown(wait=True)  # to include their CPU seconds
         clock, used = time.perf_counter() - start, cpu_seconds() - before
         return {"seconds": clock, "cpu": used, "nats": switcher.codelength_}
 
 
 class Overhead(_Streams):
-    """One process with threads, and as many processes for parts."""
+    """One process with threads, and parts in as many processes."""
 
     options = {**_Streams.options, "--workers": {"type": int, "default": 2}}
     params = [[], [], ["threads", "parts"]]
@@ -112,7 +112,7 @@ class Overhead(_Streams):
 
 
 class Forecast(_Streams):
-    """CPU seconds that a pass takes, and those that its forecast says."""
+    """CPU seconds of a pass, and of its forecast."""
 
     params = [[], []]
     param_names = ["readouts", "rows"]
@@ -131,10 +131,10 @@ class Forecast(_Streams):
         def measure():
             switcher = MDLReadoutSwitcher(**LISTS[name], random_state=0, device="cpu")
             start = time.process_time()
-            said = switcher.dry_run(self.X[:n_rows], self.y[:n_rows])
+            forecast = switcher.dry_run(self.X[:n_rows], self.y[:n_rows])
             trial = time.process_time() - start
-            found = self.fitted(name, n_rows)
-            return {**found, "said": said.cpu_seconds, "trial": trial}
+            columns = self.fitted(name, n_rows)
+            return {**columns, "said": forecast.cpu_seconds, "trial": trial}
 
         self.found = kept(self.results, ["forecast", name, n_rows], measure)
 
@@ -152,27 +152,27 @@ class Forecast(_Streams):
 
 
 class Plan:
-    """Hours of the paper's grid of frozen readouts on ImageNet, computed.
+    """Computed hours of the paper's grid of frozen readouts on ImageNet.
 
-    Nothing is run. Parts are those that a split pass is cut into for so many GPUs, and
-    a GPU takes them in turns, the longest first. A step of an optimiser takes 6
-    operations for each parameter and row, and moves the bytes that ``benchmarks gpu``
-    counts; it takes as long as the slower of the two. Every number that is assumed is
-    an option.
+    Nothing is run. The parts are those of a split pass for this number of GPUs. Each
+    GPU evaluates its parts one after the other, the longest first. An optimiser step
+    takes 6 operations for each parameter and row, and moves the bytes that ``benchmarks
+    gpu`` counts. The slower of the two determines its time. Every assumed number is an
+    option.
     """
 
     options = {
-        "--rows": {"type": int, "default": 1_281_167, "help": "of the training set"},
+        "--rows": {"type": int, "default": 1_281_167, "help": "training rows"},
         "--classes": {"type": int, "default": 1000},
         "--operations": {
             "type": float,
             "default": 30e12,
-            "help": "a second that a GPU reaches in float32",
+            "help": "float32 operations per second of a GPU",
         },
         "--bandwidth": {
             "type": float,
             "default": 2e12,
-            "help": "bytes a second that a GPU reaches",
+            "help": "memory bytes per second of a GPU",
         },
     }
     params = [[768, 2048], [1, 8, 64]]
@@ -204,7 +204,7 @@ class Plan:
         self.state = max(state_of(common, [part]) for part in self.parts)
 
     def cost(self, columns):
-        """Seconds of a part: of each training, and each average beside it."""
+        """Return the seconds of a part, for each training and each average."""
         trainings, averages = {}, 0.0
         for column in columns:
             readout = self.readouts[column]

@@ -2,19 +2,19 @@
 
 ``digits`` trains 48 readouts on digits (linear, one and two hidden layers of 256; four
 learning rates by four weight decays; averaged weights; 10 replay streams) with one
-``MDLReadoutSwitcher.fit``, and beside it the same nets one after the other, as skorch
-nets and with preqtorch 0.2.0 (``pip install --no-deps preqtorch==0.2.0``; left out
-where it is missing). Those train on a prefix of the rows, ``--share`` of them, and
+``MDLReadoutSwitcher.fit``. It then trains the same nets one after the other, as skorch
+nets and with preqtorch 0.2.0 (``pip install --no-deps preqtorch==0.2.0``; left out if
+it is not installed). These loops only train on the first ``--share`` of the rows, and
 their times are scaled up by the number of minibatches. ``wide`` steps 16 readouts of
-768 features, 100 classes and hidden layers of 512 beside 16 plain loops in torch.
-``scaling`` shows how time grows with readouts and rows, ``memory`` how memory grows
-with readouts. ``search`` times a default fit beside a grid search over perceptrons of
-scikit-learn, ``cache`` fits by the size to which stacks are cut, and ``profile`` says
-where the time of a step goes.
+768 features, 100 classes and hidden layers of 512, and 16 plain torch loops.
+``scaling`` shows how time grows with readouts and rows, and ``memory`` how memory grows
+with readouts. ``search`` compares a default fit with a grid search over scikit-learn's
+perceptrons. ``cache`` times fits by the maximum size of a stack. ``profile`` shows
+which operations take the time of a step.
 
-Contenders take turns, round after round, on the CPU; of one and two threads the better
-counts. Ratios are those of the median times, and in brackets of the best. The lower
-bounds are those of ``_floors.py``, the baselines those of ``_loops.py``.
+Contenders take turns, round after round, on the CPU. Of one and two threads, the faster
+counts. Ratios are of the median times, and of the best times in brackets. The lower
+bounds are in ``_floors.py``, the baselines in ``_loops.py``.
 """
 
 import time
@@ -54,7 +54,7 @@ WEIGHT_DECAYS = (0.0, 1e-2, 1e-1, 1.0)
 SETTINGS = [_loops.Setting(*pair) for pair in product(LEARNING_RATES, WEIGHT_DECAYS)]
 STREAMS = 10
 BATCH = 32
-SEED = int(check_random_state(0).randint(2**31 - 1))  # that of random_state=0
+SEED = int(check_random_state(0).randint(2**31 - 1))  # as random_state=0 draws it
 STEP_SIZE = 0.03
 DIGITS = {"linear": (), "mlp 1x256": (256,), "mlp 2x256": (256, 256)}
 WIDE = {"linear": (), **{f"mlp {n}x512": (512,) * n for n in (1, 2, 3)}}
@@ -64,7 +64,7 @@ WIDE_TARGETS = {"linear": 4.0}  # 1.5 with hidden layers
 
 
 def readouts_of(hidden, settings, step_size):
-    """Readouts that do what the loops do: no calibration and no scaling."""
+    """Return readouts that match the loops, without calibration and scaling."""
     return [
         readout
         for setting in settings
@@ -83,7 +83,7 @@ def readouts_of(hidden, settings, step_size):
 
 
 def similar_readouts(n_readouts, hidden, step_size):
-    """Readouts of one shape that differ in their learning rate."""
+    """Return readouts of one shape with different learning rates."""
     return readout_grid(
         hidden_layer_sizes=[hidden],
         lr=np.geomspace(3e-4, 3e-3, n_readouts).tolist(),
@@ -93,20 +93,20 @@ def similar_readouts(n_readouts, hidden, step_size):
 
 
 def digits():
-    """Digits between 0 and 1, in one order."""
+    """Return digits scaled to [0, 1], in one order."""
     X, y = permuted(*load_digits(return_X_y=True), 0)
     return (X / 16).astype(np.float32), y
 
 
 def new_switcher(readouts=None, n_jobs=1):
-    """A switcher on the CPU."""
+    """Return a switcher on the CPU."""
     return MDLReadoutSwitcher(
         readouts, batch_size=BATCH, device="cpu", n_jobs=n_jobs, random_state=0
     )
 
 
 def print_floors(machine, rows):
-    """One row for each shape: name, work, seconds of a step of a readout, threads."""
+    """Print a row for each shape: name, work, seconds per step and readout, threads."""
     print(
         "\nms per step and readout, and floors: products; bytes, copied in memory, and "
         "in a copy\nas large as the stack; share: the larger floor over ours, with "
@@ -130,7 +130,7 @@ class Digits:
     """48 trainings on digits."""
 
     options = {
-        "--share": {"type": float, "default": 0.25, "help": "of the rows, for loops"}
+        "--share": {"type": float, "default": 0.25, "help": "of rows, for loops"}
     }
     params = [[*DIGITS, ALL], ["ours", "skorch", "preqtorch"], list(THREADS)]
     param_names = ["readouts", "contender", "threads"]
@@ -223,7 +223,7 @@ class Digits:
         print(line)
 
     def _print_checks(self, names):
-        """Check that all did the same, and that a prefix may be scaled up."""
+        """Check that all contenders agree, and that times may be scaled up."""
         n_rows = self.stream.n_minibatches * BATCH
         ours = np.stack([self.ours[shape][:n_rows] for shape in DIGITS])
         print(f"\nnats per example of the first {n_rows} rows, mean over all readouts:")
@@ -237,20 +237,20 @@ class Digits:
                 line += f", readout by readout {gap:.1e} apart"
             drift = np.median([loop.drift for loop in loops])
             print(
-                f"{line}; {self.stream.n_steps} steps a net; second half of the "
+                f"{line}; {self.stream.n_steps} steps per net; second half of the "
                 f"minibatches in {drift:.3f} of the first half's time"
             )
 
 
 class Wide:
-    """16 readouts a shape, 768 features, 100 classes, beside 16 plain loops."""
+    """16 readouts per shape and 16 plain loops, 768 features, 100 classes."""
 
     options = {
         "--minibatches": {"type": int, "default": 2},
         "--label-smoothing": {
             "type": float,
             "default": 0.03,
-            "help": "without it probabilities vanish, and denormal numbers slow both",
+            "help": "at 0, probabilities vanish and denormal numbers slow both",
         },
     }
     params = [list(WIDE), ["ours", "loops"], list(THREADS)]
@@ -308,10 +308,10 @@ class Wide:
             stacks = self.make()
             parallel = Parallel(n_jobs=n_jobs, require="sharedmem")
             start = time.perf_counter()
-            found = parallel(delayed(self._train)(stack) for stack in stacks)
+            parts = parallel(delayed(self._train)(stack) for stack in stacks)
             seconds = time.perf_counter() - start
-        losses = np.empty((len(found[0]), len(SETTINGS)))
-        for stack, own in zip(stacks, found, strict=True):
+        losses = np.empty((len(parts[0]), len(SETTINGS)))
+        for stack, own in zip(stacks, parts, strict=True):
             losses[:, stack.columns] = own
         return seconds, losses
 
@@ -356,9 +356,9 @@ N_ROWS = tuple(2**n for n in range(8, 15))
 
 
 class Scaling:
-    """Growth of time with readouts, at 512 rows, and with rows, of 8 readouts."""
+    """Growth of time with readouts (512 rows) and with rows (8 readouts)."""
 
-    options = {"--plot": {"type": Path, "help": "PNG to write, with memory, too"}}
+    options = {"--plot": {"type": Path, "help": "PNG to write, including memory"}}
     params = [list(GROWING), sorted({8, *N_READOUTS}), sorted({512, *N_ROWS})]
     param_names = ["readouts", "K", "N"]
     repeat = 3
@@ -375,7 +375,7 @@ class Scaling:
     def setup(self, name, n_readouts, n_rows):
         rng = np.random.default_rng(0)
         X, y = load_digits(return_X_y=True)
-        rows = rng.integers(len(y), size=n_rows)  # with replacement, and a little noise
+        rows = rng.integers(len(y), size=n_rows)  # drawn with replacement
         self.X = X[rows] + rng.standard_normal((n_rows, X.shape[1]))
         self.y = y[rows]
         self.readouts = similar_readouts(n_readouts, GROWING[name], 1.0)
@@ -418,11 +418,11 @@ class Scaling:
 
 
 class Memory:
-    """Growth of memory with readouts; without any (K = 0), that of the libraries."""
+    """Growth of memory with readouts; K = 0 is the memory of the libraries."""
 
     params = [["weights", "averaged weights"], [0, *N_READOUTS]]
     param_names = ["kept", "K"]
-    unit = "bytes at the peak of a process"
+    unit = "peak bytes of a process"
     formats = {"peakmem_fit": ",.0f"}
     sizes = (768, 512, 100)
 
@@ -438,7 +438,7 @@ class Memory:
 
     @staticmethod
     def added(table):
-        """MiB that a fit adds, by what is kept."""
+        """Return the MiB that a fit adds, for each kind of stored data."""
         peak = {row: values["peakmem_fit"][0] / 2**20 for row, values in table.items()}
         return {
             kept: [peak[kept, k] - peak[kept, 0] for k in N_READOUTS]
@@ -464,7 +464,7 @@ class Memory:
 
 
 def draw(path, by_readouts, by_rows, memory):
-    """Three panels; curves differ in colour and marker."""
+    """Draw three panels, with curves that differ in colour and marker."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -504,7 +504,7 @@ GRID = {
 
 
 class Search:
-    """A default fit beside a grid search over scikit-learn's perceptrons."""
+    """A default fit, and a grid search over scikit-learn's perceptrons."""
 
     params = [["default fit", "grid search"]]
     repeat = 3
@@ -513,7 +513,7 @@ class Search:
 
     def prepare(self):
         print(Machine().describe(THREADS), flush=True)
-        warnings.simplefilter("ignore", ConvergenceWarning)  # 200 epochs are few
+        warnings.simplefilter("ignore", ConvergenceWarning)  # only 200 epochs
         self.X, self.y = digits()
         self.perceptron = MLPClassifier(max_iter=200, random_state=0)
         times = {n: self._seconds(n) for n in THREADS}
@@ -566,7 +566,7 @@ RULE = f"{_build.CACHE / 1e6:.0f} (rule)"
 
 
 def noise(n_features, n_classes, hidden, n_readouts, n_rows):
-    """Readouts of a shape, and random rows and labels for them."""
+    """Return readouts of a shape, and random rows and labels."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n_rows, n_features)).astype(np.float32)
     y = rng.integers(n_classes, size=n_rows)
@@ -574,7 +574,7 @@ def noise(n_features, n_classes, hidden, n_readouts, n_rows):
 
 
 class Cache:
-    """Time by the largest state of a stack."""
+    """Time by the maximum size of a stack."""
 
     params = [list(CACHED), list(THREADS), [*LIMITS, RULE]]
     param_names = ["readouts", "jobs", "MB"]
@@ -600,9 +600,9 @@ class Cache:
 
 
 class Profile:
-    """Time of a training step by operator of torch, on one thread."""
+    """Time of a training step by torch operator, on one thread."""
 
-    options = {"--shown": {"type": int, "default": 6, "help": "operators"}}
+    options = {"--shown": {"type": int, "default": 6, "help": "operators shown"}}
     params = [list(PROFILED)]
     param_names = ["readouts"]
     unit = "ms per step and readout, profiled"

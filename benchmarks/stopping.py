@@ -1,8 +1,8 @@
-"""Stopping: races of encoders over fresh orders, and how many labels they take.
+"""Stopping: races of encoders in fresh orders, and how many labels they take.
 
 Every encoder of a dataset is run once over up to 1,000 labels in each of many orders,
-by the readouts of an ``EncoderRace``; all races below read these losses. With
-``--results`` they are kept, and a command that was ended continues.
+with the readouts of an ``EncoderRace``. All races below use these losses. With
+``--results`` the losses are saved, and an interrupted command resumes.
 """
 
 import json
@@ -30,11 +30,11 @@ from sklearn_mdl.display import RaceDisplay
 from sklearn_mdl.model_selection import EncoderRace, on_equal_terms
 from sklearn_mdl.ranking import LossRace, forecast_interval
 
-START, LEAST = 32, 30  # labels that do not count, and that a test needs
+START, LEAST = 32, 30  # labels that are not compared, and labels that a test needs
 N_NULLS = 2000
-FEWEST, REPEATS = 5, 12  # encoders of a race, and races of each number of them
+FEWEST, REPEATS = 5, 12  # encoders in a race, and races of each size
 WITHIN = (0.05, 0.1, 0.2, 0.3, 0.5)
-WRONG = 0.02  # of accuracy lost later
+WRONG = 0.02  # accuracy lost by a wrong choice
 METHODS = ("exact", "asymptotic", "t-test")
 FEATURES = {
     "folder": {"help": "folder of features, as load_feature_directory reads it"}
@@ -42,26 +42,26 @@ FEATURES = {
 OPTIONS = {
     **FEATURES,
     "--orders": {"type": int, "default": 20, "help": "orders (default: %(default)s)"},
-    "--readouts": {"default": "linear", "help": "a list (default: %(default)s)"},
-    "--results": {"type": Path, "help": "folder that keeps the losses of one list"},
+    "--readouts": {"default": "linear", "help": "list name (default: %(default)s)"},
+    "--results": {"type": Path, "help": "folder of the losses of one list"},
 }
 
 
 def losses_of(dataset, features, y, order, readouts, results):
-    """Losses of all encoders in an order, (n_labels, n_encoders), in nats."""
+    """Return all encoders' losses in an order, (n_labels, n_encoders), in nats."""
     path = results and results / f"{dataset}-{order}.npy"
     if path and path.exists():
         return np.load(path)
     rows, classes = stream(y, order), np.unique(y, return_inverse=True)[1]
     width = max(X.shape[1] for X in features.values())
-    found = []
+    codes = []
     for X in features.values():
         switcher = MDLReadoutSwitcher(readouts, random_state=0)
         switcher = on_equal_terms(switcher, width, classes.max() + 1)
         named = np.arange(classes.max() + 1)
         switcher.partial_fit(np.asarray(X)[rows], classes[rows], classes=named)
-        found.append(switcher.codelengths_)
-    losses = np.stack(found, axis=1)
+        codes.append(switcher.codelengths_)
+    losses = np.stack(codes, axis=1)
     if path:
         results.mkdir(parents=True, exist_ok=True)
         np.save(path, losses)
@@ -69,7 +69,7 @@ def losses_of(dataset, features, y, order, readouts, results):
 
 
 class _Streams:
-    """Losses of all encoders of each dataset in many orders."""
+    """Losses of all encoders of each dataset, in many orders."""
 
     options = OPTIONS
     param_names = ["dataset"]
@@ -78,14 +78,14 @@ class _Streams:
         self.data = load_feature_directory(self.folder)
         self.params = [sorted(self.data)]
         self.losses = {name: [] for name in self.data}
-        for order in range(self.orders):  # so that all datasets grow alike
+        for order in range(self.orders):  # outer loop, so that datasets grow evenly
             for name, (features, y) in self.data.items():
                 given = name, features, np.asarray(y), order
-                found = losses_of(*given, self.readouts, self.results)
-                self.losses[name].append(found)
+                losses = losses_of(*given, self.readouts, self.results)
+                self.losses[name].append(losses)
 
     def races(self, dataset):
-        """Losses (n_orders, n_labels, n_encoders)."""
+        """Return losses (n_orders, n_labels, n_encoders)."""
         return np.stack(self.losses[dataset])
 
     def n_classes(self, dataset):
@@ -93,13 +93,13 @@ class _Streams:
 
 
 class Races(_Streams):
-    """How often the best encoder is lost, how many are left, and passes saved."""
+    """How often the best encoder is lost, how many are left, and saved passes."""
 
     unit = (
-        "races of 5 encoders and more, drawn at random: lost, if the encoder of the "
-        "smallest mean loss was\never out, and behind, those of them in which another "
-        "one was ahead then in the mean over orders;\nraces of all encoders: how many "
-        "are left, and the share of forward passes saved, at so many labels"
+        "lost: random races of 5 encoders or more that dropped the encoder with the "
+        "smallest mean loss;\nbehind: lost races in which another encoder was ahead "
+        "then, on average over orders;\nleft, saved: encoders left in races of all "
+        "encoders, and share of forward passes saved, at these numbers of labels"
     )
     param_names = ["dataset", "method"]
     formats = {
@@ -115,7 +115,7 @@ class Races(_Streams):
     def setup(self, dataset, method):
         streams, n_classes = self.races(dataset), self.n_classes(dataset)
         self.race = raced(streams, n_classes, method)
-        means = streams.mean(0)[START:].cumsum(0)  # of what is expected so far
+        means = streams.mean(0)[START:].cumsum(0)  # expected losses so far
         rng = np.random.default_rng(0)
         self.lost, self.behind, n_encoders = [], [], streams.shape[-1]
         for size in range(FEWEST, n_encoders + 1):
@@ -144,7 +144,7 @@ class Races(_Streams):
         return sum(self.behind)
 
     def _ends(self, n):
-        """Labels that each encoder was run on, at most n."""
+        """Return the number of labels on which each encoder was run, at most n."""
         return np.where(self.race.out_at > 0, self.race.out_at, n).clip(max=n)
 
     def _left(self, n):
@@ -186,7 +186,7 @@ class Races(_Streams):
 
 
 class Forecasts(_Streams):
-    """How often forecasts of races hold the label at which these stop."""
+    """How often forecasts contain the number of labels at which races stop."""
 
     unit = "forecasts after 64, 100 and 200 labels; shares, and actual to forecast"
     formats = {"track_forecasts": "g", "track_ratio": ".2f"} | dict.fromkeys(
@@ -234,9 +234,9 @@ class Forecasts(_Streams):
 
 
 class Nulls(_Streams):
-    """True nulls that are called at any label from the 33rd to the 1,000th."""
+    """Equal encoders called worse at any label from the 33rd to the 1,000th."""
 
-    unit = "share of pairs of which the first was called worse, of 2,000 true nulls"
+    unit = "share of 2,000 pairs of equal encoders in which the first was called worse"
     param_names = ["nulls"]
     formats = dict.fromkeys([f"track_{m.replace('-', '_')}" for m in METHODS], ".4f")
 
@@ -250,15 +250,15 @@ class Nulls(_Streams):
         self.streams, self.n_classes = make(rng)
 
     def _flipped(self, rng):
-        """Pairs of encoders of real streams, in the role of either by a coin."""
+        """Return pairs of real encoders, swapped at random for each label."""
         pairs, names = [], sorted(self.losses)
         while len(pairs) < N_NULLS:
             streams = self.losses[names[rng.integers(len(names))]]
             losses = streams[rng.integers(len(streams))]
             pairs.append(losses[:, rng.choice(losses.shape[1], 2, replace=False)])
-        found = np.stack(pairs)
-        swap = rng.random((*found.shape[:2], 1)) < 0.5
-        return np.where(swap, found[..., ::-1], found), 10
+        drawn = np.stack(pairs)
+        swap = rng.random((*drawn.shape[:2], 1)) < 0.5
+        return np.where(swap, drawn[..., ::-1], drawn), 10
 
     def _called(self, method):
         race = raced(self.streams, self.n_classes, method)
@@ -275,7 +275,7 @@ class Nulls(_Streams):
 
 
 def _coins(rng):
-    """Forecasts of coins by what came so far, and their opposites: as good."""
+    """Return forecasts of coin flips from earlier flips, and the opposite forecasts."""
     coins = rng.random((N_NULLS, MOST)) < 0.5
     before = np.pad(coins.cumsum(1), ((0, 0), (1, 0)))[:, :-1]
     share = (before + 0.5) / (np.arange(MOST) + 1)
@@ -285,7 +285,7 @@ def _coins(rng):
 
 
 class TTest(LossRace):
-    """The race of somebody who looks at t-tests, with Bonferroni, after every label."""
+    """A race by t-tests with Bonferroni's correction, repeated after every label."""
 
     def log_values(self, method=None):
         if method == "exact":
@@ -297,7 +297,7 @@ class TTest(LossRace):
 
 
 def raced(streams, n_classes, method, *, alpha=0.05, within=None):
-    """Run races side by side: streams (n_races, n_labels, n_encoders)."""
+    """Run races in parallel on streams of shape (n_races, n_labels, n_encoders)."""
     shape = len(streams), streams.shape[-1]
     options = {"alpha": alpha, "within": within, "start": START}
     if method == "t-test":
@@ -310,12 +310,12 @@ def raced(streams, n_classes, method, *, alpha=0.05, within=None):
 
 
 class Rivals(_Streams):
-    """Labels to the right choice: races, probes, tests of probes, halving."""
+    """Labels until the right choice: races, probes, tests of probes, halving."""
 
     def prepare(self):
         super().prepare()
         kept = Kept.from_json(json.loads(KEPT.read_text()))
-        self.found = {}  # rule: rows of labels, accuracy lost
+        self.found = {}  # rows of (labels, accuracy lost), keyed by rule
         for dataset, (features, y) in self.data.items():
             later = kept.accuracy[dataset, MOST]
             truth = np.array([later[kept.encoders.index(name)] for name in features])
@@ -326,7 +326,7 @@ class Rivals(_Streams):
                 rows[dataset] = np.transpose([labels, lost])
 
     def _rules(self, dataset, features, y, streams):
-        """Yield rules with labels and encoders chosen, one for each order."""
+        """Yield each rule, with the labels and the chosen encoder for each order."""
         orders = np.arange(len(streams))
         for method in ("asymptotic", "exact"):
             for within in WITHIN:
@@ -346,15 +346,15 @@ class Rivals(_Streams):
             yield f"probe of {n:4d} labels", np.full(len(orders), n), chosen
         for level in (0.01, 0.05, 0.2):
             for within in (0.01, 0.02, 0.05, 0.1):
-                found = [tested(one, level, within) for one in right]
+                picks = [tested(one, level, within) for one in right]
                 rule = f"tests of probes, {level:g}, within {within:g}"
-                yield rule, *np.transpose(found)
+                yield rule, *np.transpose(picks)
         for first in (12, 25, 50, 100, 200):
-            found = [halved(one, first) for one in right]
-            yield f"halving of probes from {first:3d}", *np.transpose(found)
+            picks = [halved(one, first) for one in right]
+            yield f"halving of probes from {first:3d}", *np.transpose(picks)
         for n in (50, 100, 200, 400, 800):
-            found = [known_on_all(features, np.asarray(y), i, n) for i in orders]
-            chosen = np.argmax(found, axis=-1)
+            shares = [known_on_all(features, np.asarray(y), i, n) for i in orders]
+            chosen = np.argmax(shares, axis=-1)
             yield f"known accuracy of probes of {n:3d}", np.full(len(orders), n), chosen
 
     def report(self, table):
@@ -371,20 +371,20 @@ class Rivals(_Streams):
             print(f"\n{own}: median labels by dataset")
             for dataset, rows in self.found[own].items():
                 print(f"  {dataset:12s} {np.median(rows[:, 0]):6.0f}")
-            print("fewest labels in the mean at which no more choices are wrong")
+            print("fewest mean labels without more wrong choices")
             print(f"  {own:32s} {means[own][0]:6.0f}")
             for kind in ("race, exact", "code", "probe", "tests", "halving", "known"):
                 good = {
-                    rule: found[0]
-                    for rule, found in means.items()
-                    if rule.startswith(kind) and found[1] <= means[own][1]
+                    rule: row[0]
+                    for rule, row in means.items()
+                    if rule.startswith(kind) and row[1] <= means[own][1]
                 }
                 best = min(good, key=good.get) if good else f"{kind}: none"
                 print(f"  {best:32s} {good.get(best, np.nan):6.0f}")
 
 
 class Updates:
-    """CPU seconds of an update by one label, of 16 encoders at 500 labels."""
+    """CPU seconds of an update by one label, with 16 encoders and 500 labels."""
 
     options = FEATURES
     params = [["labels of a folder kept", "nothing kept"]]
@@ -398,7 +398,7 @@ class Updates:
         self.features = arrays | halves
         self.folder_of_race = TemporaryDirectory()
         kept = self.folder_of_race.name if race != "nothing kept" else None
-        # So small an alpha that all encoders stay.
+        # Use an alpha so small that all encoders stay.
         options = {"alpha": 1e-300, "folder": kept}
         self.race = EncoderRace(list(self.features), 10, **options)
         self._add(500)
@@ -419,7 +419,7 @@ class Updates:
 
 
 class Figure:
-    """A race on one dataset, drawn for the README."""
+    """Figure of a race on one dataset."""
 
     options = {
         **FEATURES,
@@ -441,9 +441,9 @@ class Figure:
 
 
 class Halves(_Streams):
-    """Agreement with later accuracy of the code of all labels, and of the last half."""
+    """Agreement of later accuracy with the code of all labels or of the last half."""
 
-    unit = "Kendall's tau with the accuracy reached later, one order"
+    unit = "Kendall's tau with later accuracy, one order"
     param_names = ["dataset", "labels"]
     formats = dict.fromkeys(["track_whole", "track_last_half"], ".3f")
     summarise = True

@@ -1,13 +1,12 @@
-"""Switching priors: what they cost in nats, in seconds and in memory.
+"""Switching priors: their cost in nats, seconds and memory.
 
-``priors`` prints the codelength of every prior on digits, wine and breast cancer, each
-the mean of the orders ``default_rng(s).permutation(N)`` for s = 0, ..., 4, with a
-small, the default and a large list of readouts; ``features`` that on every encoder and
-dataset of a directory, with the default readouts. Both train once and keep the losses
-in a directory, so that they print at once when run again. ``speed`` times the forward
-pass beside a plain loop over numpy and scipy, on one core. ``disk`` reads 663,552 steps
-of 4,608 experts, 12 GB of float32, from a file, and watches the anonymous memory of the
-process.
+``priors`` prints the codelength of every prior on digits, wine and breast cancer, with
+a small, the default and a large list of readouts: means over the orders
+``default_rng(s).permutation(N)`` for s = 0, ..., 4. ``features`` does so for every
+encoder and dataset of a folder, with the default readouts. Both train once and save the
+losses in a folder, so the next run only prints. ``speed`` times the forward pass and a
+plain loop over numpy and scipy, on one core. ``disk`` reads 663,552 steps of 4,608
+experts, 12 GB of float32, from a file, and tracks the anonymous memory of the process.
 """
 
 import multiprocessing
@@ -72,11 +71,11 @@ READOUTS = {
         ema_step_size=[1e-2, 1e-1, 1.0],
     ),
 }
-LOSSES = {"type": Path, "help": "directory for losses"}
+LOSSES = {"type": Path, "help": "folder for losses"}
 
 
 def train(path, X, y, readouts, seed):
-    """Save the losses of a fit, unless they are there already."""
+    """Save the losses of a fit, unless they are already saved."""
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         switcher = MDLReadoutSwitcher(readouts, **SWITCHING, random_state=0)
@@ -85,7 +84,7 @@ def train(path, X, y, readouts, seed):
 
 
 def codelength(prior, losses, weights=None):
-    """Codelength of a prior; NaN where it refuses so many steps."""
+    """Return the codelength of a prior, NaN if the prior rejects so many steps."""
     try:
         return forward(PRIORS[prior], losses, weights, max_rows=0).codelength
     except ValueError as error:
@@ -139,7 +138,7 @@ class Priors:
 
 
 class Features:
-    """Every prior on all cells of a directory, in order 0."""
+    """Every prior on all cells of a folder, in order 0."""
 
     options = {
         "losses": LOSSES,
@@ -192,7 +191,7 @@ PLAIN = "plain loop"
 
 
 def plain_loop(losses, m=2):
-    """Fixed share as one writes it down: numpy, and logsumexp from scipy."""
+    """Compute fixed share by a plain loop with numpy and scipy's logsumexp."""
     n_steps, n_experts = losses.shape
     log_w = np.full(n_experts, -np.log(n_experts))
     scores, posterior = log_w, np.empty((n_steps, n_experts))
@@ -217,7 +216,7 @@ class Speed:
     unit = "seconds, median of all rounds"
 
     def prepare(self):
-        self.inputs = {}  # that all priors read
+        self.inputs = {}  # losses shared by all priors
 
     def has(self, n_experts, prior):
         if prior == PLAIN:
@@ -253,21 +252,21 @@ class Speed:
                 if k == n_experts and prior != PLAIN:
                     step = min(values["time_forward"]) / self.steps
                     print(
-                        f"{prior:27s}{step * 1e6:9.1f} us a step"
+                        f"{prior:27s}{step * 1e6:9.1f} us per step"
                         f"{plain / step:8.1f} times the plain loop's speed"
                     )
 
 
 class Disk:
-    """Losses that are larger than memory should hold."""
+    """Losses that are larger than memory."""
 
     options = {
-        "scratch": {"type": Path, "help": "directory for the 12 GB file"},
+        "scratch": {"type": Path, "help": "folder for the 12 GB file"},
         "--steps": {"type": int, "default": 663_552},
     }
     params = [["fixed share, m = 2", "switch distribution"]]
     param_names = ["prior"]
-    unit = "seconds, nats, MiB of anonymous memory at its peak and before"
+    unit = "seconds, nats, MiB of anonymous memory: peak and before"
     formats = {"track_seconds": ".1f", "track_codelength": ".6f"}
 
     def prepare(self):
@@ -302,7 +301,7 @@ class Disk:
 
 
 def read_from_disk(path, prior):
-    """Seconds and codelength of a forward pass, and memory before and at its peak."""
+    """Return seconds, codelength, and memory before a forward pass and at its peak."""
     losses = np.load(path, mmap_mode="r")
     architectures = [k // 576 for k in range(losses.shape[1])]
     before, peak, done = anonymous_memory(), [0], threading.Event()
@@ -322,6 +321,6 @@ def read_from_disk(path, prior):
 
 
 def anonymous_memory():
-    """Resident anonymous memory of this process, in KiB."""
+    """Return the resident anonymous memory of this process, in KiB."""
     status = Path("/proc/self/status").read_text()
     return int(re.search(r"RssAnon:\s+(\d+)", status)[1])

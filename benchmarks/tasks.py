@@ -1,4 +1,4 @@
-"""What one task saves the next: frozen features, and a network that is trained."""
+"""Nats that one task saves on the next, with frozen features or a trained network."""
 
 from pathlib import Path
 
@@ -13,14 +13,14 @@ from sklearn_mdl.readouts import FineTunedReadout
 
 OPTIONS = {
     "data": {"type": Path, "help": "folder of features, images and weights"},
-    "--rows": {"type": int, "default": 300, "help": "of each task (default: 300)"},
-    "--orders": {"type": int, "default": 3, "help": "of the rows (default: 3)"},
+    "--rows": {"type": int, "default": 300, "help": "per task (default: 300)"},
+    "--orders": {"type": int, "default": 3, "help": "row orders (default: 3)"},
     "--figure": {"type": Path, "help": "PNG to write"},
 }
 
 
 class _Tasks:
-    """A table of all pairs, the matrix, and its picture."""
+    """Codelengths of all pairs of tasks, as a table and a figure."""
 
     def print_pairs(self, switcher, tasks):
         sequence = TaskSequence(switcher, n_orders=self.orders, random_state=0)
@@ -40,7 +40,7 @@ class Frozen(_Tasks):
 
     options = {
         **OPTIONS,
-        "--encoder": {"default": "mobilenetv1-025_sup-imagenet", "help": "of features"},
+        "--encoder": {"default": "mobilenetv1-025_sup-imagenet", "help": "encoder"},
         "--datasets": {"nargs": "*", "default": ["mnist", "gtsrb", "cifar10"]},
     }
 
@@ -54,10 +54,10 @@ class Frozen(_Tasks):
 
 
 class FineTuned(_Tasks):
-    """Images; MobileNetV2 0.35 at 64 pixels, whose trunk is trained.
+    """Images at 64 pixels; the trunk of a MobileNetV2 (0.35) is trained.
 
-    With ``--choose`` learning rates are compared by what tasks cost alone that are not
-    reported: vehicles and animals of cifar10, in images behind the reported ones.
+    ``--choose`` compares learning rates by the codelengths of two other tasks: vehicles
+    and animals of cifar10, on images after those of the reported tasks.
     """
 
     options = {
@@ -89,7 +89,7 @@ class FineTuned(_Tasks):
         self.print_pairs(self.tuned(self.lr), tasks)
 
     def compare(self, pixels, labels):
-        """Print what vehicles and animals cost alone, at several learning rates."""
+        """Print codelengths of vehicles and of animals at several learning rates."""
         pixels, labels = pixels[2000:], labels[2000:]
         vehicles = np.isin(labels, [0, 1, 8, 9])
         for own, name in ((vehicles, "vehicles"), (~vehicles, "animals")):
@@ -103,7 +103,7 @@ class FineTuned(_Tasks):
                 print(f"{name}, lr {lr}: {np.mean(nats):.1f} nats")
 
     def tuned(self, lr):
-        """Return the readout, at a learning rate."""
+        """Return the readout with a learning rate."""
         encoder = TimmEncoder(
             "mobilenetv2_035",
             pretrained=False,

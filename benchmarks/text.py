@@ -1,19 +1,20 @@
-"""Does a number choose the text encoder that will serve best, from few labels?
+"""How often does a criterion choose the better text encoder from a few labels?
 
-Like ``choice``, on real texts and targets from the package ``sae-probes`` (0.4.2, MIT),
-which is read where it is installed. Ten encoders: latent semantics of words in three
-widths and of characters in two, hashed words, static embeddings that ``wordllama``
-ships, and three layers of a byte transformer that was trained on other texts. The
-datasets kept apart are named in ``text_datasets.json``, every other family of names;
-nothing was chosen on either part. "probe AUC" is the best cross-validated ROC AUC of
-logistic regressions and neighbours. "ranking and RankMe" adds to the codes a prior that
-needs no labels and fades. Choices are judged by codes of other labels, too.
+This is ``choice`` on real texts and targets from the installed package ``sae-probes``
+(0.4.2, MIT). There are ten encoders: latent semantic analysis of words with three
+widths and of characters with two, hashed words, static embeddings from ``wordllama``,
+and three layers of a byte transformer trained on other texts. ``text_datasets.json``
+lists the held-out datasets, which are every other family of names. No setting was
+chosen on either part. "probe AUC" is the best cross-validated ROC AUC of logistic
+regressions and neighbours. "ranking and RankMe" adds a prior to the codes that needs no
+labels and fades with their number. Choices are also judged by codes of other labels.
 
     pip install --no-deps sae-probes==0.4.2; pip install zstandard wordllama
     python -m benchmarks text --results text
 
-All values are kept in the folder of results. A run that was ended goes on; the report
-is of what is complete at each number of labels, datasets kept apart by themselves.
+All values are saved in the folder of results, so an interrupted run resumes. At each
+number of labels, the report includes the datasets that are complete. Held-out datasets
+are reported separately.
 """
 
 import json
@@ -66,28 +67,28 @@ CRITERIA = {
 
 
 class _Cell:
-    """A stream of a ranking: what its certainty is computed from."""
+    """A stream of a ranking, from which its certainty is computed."""
 
     groups = data = None
 
     def __init__(self, codelengths, n, order):
         self.codelengths, self.codelength = codelengths, codelengths.sum()
-        self.n_samples, self.seed, self.order = n, n, order  # as codes() permutes
+        self.n_samples, self.seed, self.order = n, n, order  # as in codes()
 
 
 class Text(Choice):
-    """All criteria on datasets of text."""
+    """All criteria on text datasets."""
 
     options = {
         "--results": {"type": Path, "default": Path("text"), "help": "folder"},
         "--datasets": {"nargs": "*", "default": [], "help": "some (default: all)"},
         "--labels": {"nargs": "*", "type": int, "default": [50, 100, 300, 1000]},
-        "--rows": {"type": int, "default": 1430, "help": "of a dataset, at most"},
-        "--draws": {"type": int, "default": 1, "help": "of labels (default: 1)"},
-        "--limit": {"type": int, "default": 1000, "help": "of datasets, of each part"},
-        "--no-run": {"action": "store_true", "help": "report what is there"},
+        "--rows": {"type": int, "default": 1430, "help": "at most, per dataset"},
+        "--draws": {"type": int, "default": 1, "help": "draws of labels (1)"},
+        "--limit": {"type": int, "default": 1000, "help": "datasets per part"},
+        "--no-run": {"action": "store_true", "help": "only report saved values"},
         "--keep": {"action": "store_true", "help": "write text.json"},
-        "--kept": {"action": "store_true", "help": "report text.json, run nothing"},
+        "--kept": {"action": "store_true", "help": "only report text.json"},
     }
     methods = METHODS
 
@@ -97,7 +98,7 @@ class Text(Choice):
         self.store = _Store(self.results)
         (self.results / "features").mkdir(exist_ok=True)
         parts = data.parts()
-        # In turns from both parts, families mixed, so that a short run sees of each.
+        # Alternate between parts and mix families, so that a short run has both.
         order = np.random.default_rng(0)
         mixed = [order.permutation(parts[part])[: self.limit] for part in parts]
         names = [name for pair in zip(*mixed, strict=False) for name in pair]
@@ -112,13 +113,13 @@ class Text(Choice):
                     model = data.byte_model(aside, parts["others"][-12:])
                 texts, y = data.load(name, self.rows)
                 np.savez(path, labels=y, **data.features(texts, model))
-            with np.load(path) as found:
-                arrays = {key: found[key] for key in found.files}
+            with np.load(path) as saved:
+                arrays = {key: saved[key] for key in saved.files}
             y = arrays.pop("labels")
             self.run_dataset(name, arrays, y)
 
     def run_dataset(self, name, arrays, y):
-        """Run everything on a dataset; it is reported where it is complete."""
+        """Run all criteria on a dataset."""
         every, self.data = self.data, {name: (arrays, y)}
         if not self.no_run:
             self.run_truths()
@@ -137,37 +138,37 @@ class Text(Choice):
             self.tasks |= {(name, n) for n in done}
 
     def run_method(self, method, key, X, y):
-        # What a ranking takes: linear kernels at few labels, all kernels at many.
+        # As in a ranking: linear kernels with few labels, all kernels with many.
         skipped = "closed-form" if len(y) <= LINEAR_LABELS else "linear"
         if method != skipped:
             super().run_method(method, key, X, y)
 
     def report(self, table):
         if self.kept:
-            found = json.loads(KEPT.read_text())
+            values = json.loads(KEPT.read_text())
         else:
-            found = self.collect().to_json()
+            values = self.collect().to_json()
             choices = {f"{d} {n}": self.choices(d, n) for d, n in sorted(self.tasks)}
-            found["choices"] = choices
+            values["choices"] = choices
         if self.keep:
-            KEPT.write_text(as_text(found))
-        kept = with_rules(Kept.from_json(found).with_ranking())
+            KEPT.write_text(as_text(values))
+        kept = with_rules(Kept.from_json(values).with_ranking())
         print_parts(kept, data.parts())
         print_disagreements(kept)
-        rows = {key.rpartition(" "): own for key, own in found["choices"].items()}
+        rows = {key.rpartition(" "): own for key, own in values["choices"].items()}
         print_certainty({(d, int(n)): own for (d, _, n), own in rows.items()})
 
     def truths(self, encoders):
-        """Accuracy, log-loss and ceiling by dataset and labels, where complete."""
-        found = super().truths(encoders)
-        return [{k: own[k] for k in own if k in self.tasks} for own in found]
+        """Return accuracy, log-loss and ceiling of complete datasets and labels."""
+        tables = super().truths(encoders)
+        return [{k: own[k] for k in own if k in self.tasks} for own in tables]
 
     def scored(self, criterion, encoders):
-        found = super().scored(criterion, encoders)
-        return {key: rows for key, rows in found.items() if key[:2] in self.tasks}
+        tables = super().scored(criterion, encoders)
+        return {key: rows for key, rows in tables.items() if key[:2] in self.tasks}
 
     def choices(self, name, n):
-        """Choices by the code of draw 0, and whether they are right."""
+        """Return choices by the code of draw 0, and whether they are right."""
         arrays, y = self.data[name]
         method = "linear" if n <= LINEAR_LABELS else "closed-form"
         cells = [
@@ -191,7 +192,7 @@ class Text(Choice):
         return choices_of(shares, self.fresh(name, n), truth, rng)
 
     def fresh(self, name, n):
-        """Nats a label over fresh labels: of the first ``n`` rows of longer streams."""
+        """Return nats per fresh label, from the first ``n`` rows of longer streams."""
         arrays, y = self.data[name]
         longer = [
             m
@@ -216,23 +217,23 @@ class Text(Choice):
         )
 
     def stream(self, key):
-        """Nats of every label, in the order in which they were coded."""
-        with np.load(self.store.codes_path(key)) as found:
-            return found["pooled"].astype(float)[np.argsort(found["place"])]
+        """Return the nats of every label, in coding order."""
+        with np.load(self.store.codes_path(key)) as saved:
+            return saved["pooled"].astype(float)[np.argsort(saved["place"])]
 
     def collect(self):
-        """Gather what the report needs from the results that are there."""
+        """Return the values for the report from the results computed so far."""
         encoders = list(next(iter(self.data.values()))[0])
         scores, seconds = {}, {}
         for title, criterion in CRITERIA.items():
-            found = self.scored(criterion, encoders)
-            if not found:
+            tables = self.scored(criterion, encoders)
+            if not tables:
                 continue
-            scores[title] = {key: rows[0] for key, rows in found.items()}
+            scores[title] = {key: rows[0] for key, rows in tables.items()}
             seconds[title] = {
                 n: np.mean(
-                    [rows[1].mean() for key, rows in found.items() if key[1] == n]
+                    [rows[1].mean() for key, rows in tables.items() if key[1] == n]
                 )
-                for n in sorted({key[1] for key in found})
+                for n in sorted({key[1] for key in tables})
             }
         return Kept(encoders, *self.truths(encoders), scores, seconds)

@@ -1,12 +1,13 @@
 """Many views of a language model in one code: seconds, and held-out ROC AUC.
 
 ``seconds`` makes 500 rows of 24 layers x 3 positions x 2,048 features and fits all
-views in one pass. ``auroc`` takes binary datasets of ``text``, nine views of its byte
-transformer and 100 labels, and compares the mixture of all views with the single view,
-and strength of a logistic regression, of the best cross-validated ROC AUC, and with one
-on all views side by side. All are measured on rows that nothing has seen. ``shift``
-codes 400 rows of a dataset and then up to 200 of its shifted set, with four encoders as
-views: nats a label just before the shift, just after it, and later.
+views in one pass. ``auroc`` uses binary datasets of ``text``, nine views of its byte
+transformer and 100 labels. It compares the mixture of all views with two logistic
+regressions: one on the view and with the regularisation that have the best
+cross-validated ROC AUC, and one on all views in one table. All are measured on held-out
+rows. ``shift`` codes 400 rows of a dataset and then up to 200 of its shifted set, with
+four encoders as views. It prints nats per label just before the shift, just after it,
+and later.
 
     python -m benchmarks views seconds
     python -m benchmarks views auroc --model text/model.pt
@@ -134,33 +135,33 @@ class Auroc:
 
 
 class Shift:
-    """Nats a label before and after a shift of the texts, by code."""
+    """Nats per label before and after a shift of the texts, by code."""
 
     options = {
         "--model": {"type": Path, "default": Path("text/model.pt")},
         "--before": {"type": int, "default": 400, "help": "rows before the shift"},
-        "--after": {"type": int, "default": 200, "help": "rows after it, at most"},
+        "--after": {"type": int, "default": 200, "help": "rows after it at most"},
     }
     views = ("words-128", "characters-128", "wordllama", "transformer layers.1")
 
     def prepare(self):
         parts = data.parts()
         self.network = data.byte_model(self.model, parts["others"][-12:])
-        print(f"{'nats a label':28}{'code':>12}{'before':>9}{'after':>9}{'later':>9}")
-        found = []
+        print(f"{'nats per label':28}{'code':>12}{'before':>9}{'after':>9}{'later':>9}")
+        table = []
         for path in sorted((data.folder() / "OOD data").glob("*_OOD.csv.zst")):
             name = path.name.removesuffix("_OOD.csv.zst")
             if set(data.read(path)[1]) != set(data.load(name, self.before)[1]):
-                continue  # classes have other names there
+                continue  # the shifted set has other class names
             rows = self.coded(path, name)
             for title, values in rows.items():
                 cells = "".join(f"{value:9.3f}" for value in values)
                 print(f"{name[:27]:28}{title:>12}{cells}", flush=True)
-            found.append(list(rows.values()))
-        means = np.mean(found, axis=0)
+            table.append(list(rows.values()))
+        means = np.mean(table, axis=0)
         for title, values in zip(rows, means, strict=True):
             cells = "".join(f"{value:9.3f}" for value in values)
-            print(f"{f'mean of {len(found)}':28}{title:>12}{cells}")
+            print(f"{f'mean of {len(table)}':28}{title:>12}{cells}")
 
     def coded(self, path, name):
         texts, y = data.load(name, self.before)
@@ -191,7 +192,7 @@ class Shift:
 
 
 def _tuned(X, y):
-    """Best cross-validated ROC AUC of a logistic regression, and it on all rows."""
+    """Return the best cross-validated ROC AUC, and that regression on all rows."""
     search = LogisticRegressionCV(
         Cs=list(criteria.STRENGTHS), cv=5, scoring="roc_auc", max_iter=300
     )

@@ -1,9 +1,10 @@
-"""Draw ``images/choosing.png`` from what ``python -m benchmarks choice`` has kept.
+"""Draw ``images/choosing.png`` from the results of ``python -m benchmarks choice``.
 
     python docs/make_choosing.py
 
-How often a criterion names the better of two encoders, by the number of labels: means
-over datasets and draws of labels, with 90 % intervals over draws.
+The figure shows how often each criterion picks the better of two encoders against the
+number of labels: means over datasets and draws of labels, with 90 % intervals over
+draws.
 """
 
 from __future__ import annotations
@@ -40,18 +41,18 @@ def main() -> None:
     datasets = sorted({name for name, _ in kept.accuracy})
     figure, axes = plt.subplots(figsize=(6.4, 3.4), layout="constrained")
     for name, title in SHOWN.items():
-        draws = [
+        shares = [
             summarise(kept.scores[name], kept.accuracy, datasets, [n]).better.mean(1)
             for n in labels
         ]
-        means = [values.mean() for values in draws]
-        halves = [agreement.interval(values) for values in draws]
+        means = [values.mean() for values in shares]
+        half_widths = [agreement.interval(values) for values in shares]
         is_ours = name == "ranking"
         style = {"lw": 2.5, "zorder": 3} if is_ours else {"lw": 1.2, "ls": "--"}
         axes.errorbar(
-            labels, means, halves, marker="o", capsize=3, label=title, **style
+            labels, means, half_widths, marker="o", capsize=3, label=title, **style
         )
-    axes.set(xscale="log", xlabel="labels", ylabel="better of two encoders named")
+    axes.set(xscale="log", xlabel="labels", ylabel="picks the better of two encoders")
     axes.set_xticks(labels)
     axes.xaxis.set_major_formatter(ScalarFormatter())
     axes.xaxis.set_minor_locator(NullLocator())

@@ -1,10 +1,10 @@
-"""Draw the pictures of ``displays.md`` from its own blocks.
+"""Draw the pictures of ``displays.md`` with the code of that page.
 
     python docs/make_displays.py
 
-Blocks run one after the other, as a reader would run them; the figure that a block has
-drawn becomes the picture that the page shows below it. A block without a picture below,
-or a picture without a figure above, ends the run.
+The code blocks run in order, as a reader would run them. The figure that a block draws
+becomes the picture below the block. The script fails if the page does not show a
+figure, or if no figure was drawn for a picture.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ def main() -> None:
     for part in PART.finditer(PAGE.read_text(encoding="utf-8")):
         if part["block"] is not None:
             if plt.get_fignums():
-                raise SystemExit(f"{PAGE.name} shows no picture above {part['block']}")
+                raise SystemExit(f"{PAGE.name}: add a picture above {part['block']}")
             exec(compile(part["block"], PAGE.name, "exec"), namespace)
             continue
         path = PAGE.parent / part["picture"]
         if len(plt.get_fignums()) != 1:
-            raise SystemExit(f"one figure was to be drawn for {path.name}")
-        # No dates and versions in the file: it changes when the picture does.
+            raise SystemExit(f"draw exactly one figure above {path.name}")
+        # Omit dates and versions, so that the file only changes with the picture.
         plt.savefig(path, dpi=100, metadata={"Software": None})
         plt.close("all")
         print(f"wrote {path.relative_to(PAGE.parents[1])}")

@@ -3,7 +3,7 @@
     sklearn-mdl rank FEATURES --out RANKING
     python docs/make_first_ranking.py FEATURES RANKING
 
-Cells are read from the results of the first command, which prints the tables.
+The first command prints the tables. The script reads the cells from its results.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from sklearn_mdl.datasets import load_representations
 from sklearn_mdl.display import RankingHeatmapDisplay
 
 IMAGES = Path(__file__).parent / "images"
-EXAMPLE = "gtsrb", "mobilenetv1-025_sup-imagenet"  # of a posterior
+EXAMPLE = "gtsrb", "mobilenetv1-025_sup-imagenet"  # cell whose posterior is drawn
 
 
 def main() -> None:
-    """Rank again from the cells that are kept, and draw."""
+    """Rank again from the saved cells, and draw the pictures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("features", type=Path)
     parser.add_argument("ranking", type=Path)
@@ -47,8 +47,8 @@ def main() -> None:
 
 
 def save(name: str) -> None:
-    """Write the figure drawn last."""
-    # No dates and versions in the file: it changes when the picture does.
+    """Save the current figure and close it."""
+    # Omit dates and versions, so that the file only changes with the picture.
     plt.gcf().savefig(IMAGES / name, dpi=150, metadata={"Software": None})
     plt.close("all")
     print(f"wrote docs/images/{name}")

@@ -1,10 +1,10 @@
-"""Draw ``images/pareto.png`` from what ``python -m benchmarks pareto`` has kept.
+"""Draw ``images/pareto.png`` from the saved results of ``python -m benchmarks pareto``.
 
     python docs/make_pareto.py
 
-One panel for all short cells, contenders in sums over those that all of them have, and
-one for each long stream; the line is the lower left edge, and hollow points are
-dominated.
+Short cells share a panel, which shows the totals of every contender that was run on all
+of them. Every long stream has its own panel. The line is the Pareto front, and hollow
+points are dominated.
 """
 
 from __future__ import annotations
@@ -25,51 +25,51 @@ sys.path.insert(0, str(DOCS.parent))
 
 from benchmarks.pareto import CONTENDERS, RESULTS, front  # noqa: E402
 
-LONG = 10_000  # rows of a stream that has a panel of its own
+LONG = 10_000  # smallest number of rows of a stream with its own panel
 Points = dict[str, tuple[float, float]]
 
 
 def panels() -> dict[str, Points]:
-    """Nats and seconds of contenders in sum, by the title of a panel."""
-    found: dict[tuple[int, str], dict[str, dict[str, tuple[float, float]]]] = {}
+    """Return the total nats and CPU seconds of each contender, keyed by panel title."""
+    results: dict[tuple[int, str], dict[str, dict[str, tuple[float, float]]]] = {}
     for line in RESULTS.read_text("utf-8").splitlines():
         row = json.loads(line)
         cell, n_rows, name = row["key"]
         pair = row["found"]["nats"], row["found"]["seconds"]
         encoder = re.split("[-_]", cell.rpartition("/")[2])[0]
         panel = n_rows, encoder if n_rows >= LONG else ""
-        found.setdefault(panel, {}).setdefault(name, {})[cell] = pair
-    titles: dict[str, Points] = {}
-    for (n_rows, encoder), contenders in sorted(found.items()):
-        most = max(map(len, contenders.values()))
-        whole = {n: c for n, c in contenders.items() if len(c) == most}
-        titles[f"{encoder or f'{most} cells'}, {n_rows:,} rows"] = {
+        results.setdefault(panel, {}).setdefault(name, {})[cell] = pair
+    points: dict[str, Points] = {}
+    for (n_rows, encoder), contenders in sorted(results.items()):
+        n_cells = max(map(len, contenders.values()))
+        complete = {n: c for n, c in contenders.items() if len(c) == n_cells}
+        points[f"{encoder or f'{n_cells} cells'}, {n_rows:,} rows"] = {
             name: (
-                sum(nats for nats, _ in whole[name].values()),
-                sum(seconds for _, seconds in whole[name].values()),
+                sum(nats for nats, _ in complete[name].values()),
+                sum(seconds for _, seconds in complete[name].values()),
             )
             for name in CONTENDERS
-            if name in whole
+            if name in complete
         }
-    return titles
+    return points
 
 
 def main() -> None:
     """Print the table and draw the figure."""
-    titles = panels()
+    by_title = panels()
     figure, axes = plt.subplots(
-        1, len(titles), figsize=(4.4 * len(titles) + 2, 3.8), squeeze=False
+        1, len(by_title), figsize=(4.4 * len(by_title) + 2, 3.8), squeeze=False
     )
     colours = dict(zip(CONTENDERS, plt.colormaps["tab10"].colors, strict=True))
-    for axis, (title, points) in zip(axes[0], titles.items(), strict=True):
-        edge = sorted(front(points), key=lambda name: points[name][1])
+    for axis, (title, points) in zip(axes[0], by_title.items(), strict=True):
+        best = sorted(front(points), key=lambda name: points[name][1])
         print(f"\n{title}")
         for name, (nats, seconds) in sorted(points.items(), key=lambda p: p[1][1]):
-            mark = "  on the edge" if name in edge else ""
+            mark = "  on the front" if name in best else ""
             print(f"{name:24s}{nats:10.1f} nats{seconds:9.1f} s{mark}")
-            inside = colours[name] if name in edge else "white"
-            axis.plot(seconds, nats, "o", c=colours[name], mfc=inside, label=name)
-        line = [(points[name][1], points[name][0]) for name in edge]
+            fill = colours[name] if name in best else "white"
+            axis.plot(seconds, nats, "o", c=colours[name], mfc=fill, label=name)
+        line = [(points[name][1], points[name][0]) for name in best]
         axis.plot(*zip(*line, strict=True), "-", color="0.7", lw=0.8, zorder=1)
         axis.set(xscale="log", title=title, xlabel="CPU seconds", ylabel="nats")
         axis.xaxis.set_major_locator(LogLocator(subs=(1, 3)))

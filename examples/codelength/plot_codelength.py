@@ -2,8 +2,8 @@
 A first codelength: what it is and how it grows
 ===============================================
 
-Every digit is predicted by all readouts before its label is seen. The total log-loss of
-the mixture is the codelength. Its growth shows how fast the features pay off. The
+All readouts predict every digit before its label is revealed. The total log-loss of the
+mixture is the codelength. Its growth shows how quickly the features pay off. The
 posterior over readouts shows which readout predicts best at each number of labels.
 """
 
@@ -29,8 +29,8 @@ print(f"{switcher.codelength_:.0f} nats; a uniform code needs {uniform:.0f}")
 
 # %%
 # Plot the cumulative codelength of the mixture and of the best readout of each
-# architecture, minus that of the best single readout in hindsight. Where the mixture is
-# below zero, switching is better than any single readout.
+# architecture, minus the codelength of the best single readout in hindsight. Where the
+# mixture is below zero, switching is better than any single readout.
 CodelengthDisplay.from_estimator(switcher, reference="best")
 
 # %%

@@ -8,16 +8,16 @@ with replay of observed examples gives shorter codes for the same compute. Here 
 network, with the same optimiser and learning rate, is trained in both ways on 1,000
 digits, with increasing compute.
 
-Result, by the number of examples visited in gradient steps (which does not depend on
-the machine): up to some 30,000, replay and doubling blocks need the same number of nats
-up to the variation over seeds, 462 and 450 at 10,000, 317 and 320 at 30,000. With more
-compute, replay is ahead, with 271 nats against 288 at 100,000. The reason is that most
-of a doubling block is predicted by a fit to little more than half of the examples
-observed. Blocks that grow by a half use more recent fits, which do not repay their
-cost. So the claim holds here, by 6 %, if enough compute is spent.
+Result: we measure compute by the examples visited in gradient steps, which do not
+depend on the machine. Up to some 30,000 visits, replay and doubling blocks need the
+same number of nats, apart from the variation over seeds: 462 and 450 at 10,000, and 317
+and 320 at 30,000. With more compute, replay is ahead, with 271 nats compared with 288
+at 100,000. The reason is that a doubling block is predicted by a fit to about half of
+the examples observed by its end. Blocks that grow by a half use more recent fits, which
+do not repay their cost. So with enough compute the claim holds here, by 6 %.
 
-Seconds are measured where this example runs. They compare two programs rather than two
-principles, since the refits run a plain torch loop.
+Seconds are measured on the machine that runs this example. They compare two programs
+rather than two principles, since the refits run a plain torch loop.
 """
 
 # %%
@@ -124,7 +124,7 @@ for schedule, all_epochs in {2.0: (3, 10, 30, 100), 1.5: (1, 3, 10, 30)}.items()
     ]
 
 # %%
-# Lower is a shorter code; further left is less compute.
+# Lower means a shorter code, and further left means less compute.
 figure, panels = plt.subplots(
     1, 2, sharey=True, figsize=(9.0, 3.8), layout="constrained"
 )

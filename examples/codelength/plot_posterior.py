@@ -5,13 +5,13 @@ Posterior over readouts against the number of labels
 With few labels a simple readout predicts best. With more labels, a deeper one may be
 better. The paper's appendix shows the posterior over a linear readout and MLPs of one
 to three hidden layers during a pass over ImageNet, for four encoders ("Posterior of the
-readout models"). Here it is drawn for four encoders of handwritten digits. The task is
-to tell whether the digit is odd.
+readout models"). This example draws the posterior for four encoders of handwritten
+digits. The task is to decide whether the digit is odd.
 
 Result: the linear readout never has the largest posterior at the numbers of labels in
-the table, and encoders differ. On three principal components the preferred depth grows
-with the number of labels, from one hidden layer to three; on the pixels it begins with
-three layers and ends with one.
+the table, and the preferred depth depends on the encoder. On three principal components
+it grows with the number of labels, from one hidden layer to three. On the pixels it
+begins with three layers and ends with one.
 """
 
 # %%

@@ -13,16 +13,16 @@ readouts for an encoder that was trained with labels.
 
 Result: within the domain, the frozen encoder with a linear readout is better than
 training from scratch for the first 500 digits or so (by 22 nats after 200), and worse
-at the end. Outside the domain it is better for about 100 digits only, and 150 nats
+at the end. Outside the domain, it is only better for about 100 digits, and 150 nats
 worse at the end. As in the paper, training from scratch catches up earlier outside the
 domain. Unlike in the paper, fine-tuning does not pay off, because a network of two
-layers is learned just as quickly from scratch. The code of the mixture is shorter than
-that of its best readout, by 25 nats within the domain and by 14 outside it.
+layers learns just as quickly from scratch. The code of the mixture is shorter than that
+of its best readout, by 25 nats within the domain and by 14 outside it.
 """
 
 # %%
-# Define the network and its training data, which contain no labels and none of the
-# digits whose labels are coded.
+# Define the network and its training data, which contain neither labels nor the digits
+# whose labels are coded.
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
@@ -89,8 +89,8 @@ def signed(image):
 
 # %%
 # Evaluate all readouts in one pass. Trained networks have two learning rates, and the
-# figure shows the better one in hindsight. The mixture for a domain uses the losses of
-# all readouts, so its code includes the cost of choosing among them.
+# figure shows the better one in hindsight. A domain's mixture uses the losses of all
+# its readouts, so its code includes the cost of choosing among them.
 X, y = image_rows(images[:N_DIGITS], mode="L"), labels[:N_DIGITS]
 settings = {"n_replay_streams": 10, "ema_step_size": 0.1}
 learning_rates = (0.03, 0.1)
@@ -134,7 +134,8 @@ for domain, columns in curves.items():
         print(f"{name:26s}", *(f"{sums[t - 1]:8.1f}" for t in seen), "nats")
 
 # %%
-# Where a curve is below zero, its code is shorter than that of training from scratch.
+# Where a curve is below zero, its code is shorter than the code of training from
+# scratch.
 figure, panels = plt.subplots(2, figsize=(7.0, 7.0), sharex=True, layout="constrained")
 for ax, (domain, columns) in zip(panels, curves.items(), strict=True):
     CodelengthDisplay.from_codelengths(columns, reference="from scratch", ax=ax)

@@ -13,7 +13,7 @@ layers of a trained network, pass ``pretrained=True``, or a file of weights as
 """
 
 # %%
-# Handwritten digits of 8 by 8 pixels, in grey from 0 to 16.
+# Load handwritten digits of 8 by 8 pixels, with grey levels from 0 to 16.
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -29,7 +29,7 @@ digits = load_digits()
 images, labels = digits.images / 16, digits.target
 
 # %%
-# Is the last third of the images, by other writers, like the rest? No: a nearest
+# Does the last third of the images, by other writers, resemble the rest? No: a nearest
 # neighbour among the first images is right less often than after shuffling.
 n_first = 1200
 rows = images.reshape(len(images), -1)

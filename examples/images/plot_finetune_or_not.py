@@ -6,8 +6,8 @@ Should you freeze an encoder and train a linear readout or an MLP, fine-tune the
 encoder, or train the same network from scratch? The answer depends on the number of
 labels. The paper asks this question for a ResNet-50 (Li, Bornschein and Hutter, 2023,
 section 4, "Data Efficiency"). In this example all four options are readouts of one
-switcher. So a single codelength covers them, and the posterior shows after how many
-labels it pays to train the encoder.
+switcher. So there is a single codelength, and the posterior shows after how many labels
+it pays to train the encoder.
 
 The encoder is a small network that was trained to classify the handwritten digits 0 to
 4. The task is to classify the digits 5 to 9, which were not in its training data.
@@ -70,7 +70,7 @@ for _ in range(10):
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-print(f"loss on the digits of its training: {loss.item():.3f}")
+print(f"last training loss: {loss.item():.3f}")
 
 # %%
 # Define the readouts. In a pair ``(encoder, readout)`` the encoder is frozen, and its
@@ -96,8 +96,8 @@ print(f"{'all, with switching':22} {switcher.codelength_:6.1f} nats")
 # %%
 # Top: regret relative to training from scratch; below zero the code is shorter. Bottom:
 # the posterior before each digit. At first the frozen linear readout has some weight.
-# Within the first hundred labels fine-tuning becomes better. After a few hundred labels
-# the network from scratch catches up, and from then on its cost per label is no higher.
+# Within the first hundred labels, fine-tuning becomes better. After a few hundred
+# labels, the network from scratch costs no more per label than the fine-tuned one.
 figure, (above, below) = plt.subplots(2, 1, figsize=(7, 7), sharex=True)
 display = PosteriorDisplay.from_estimator(switcher, ax=below, log_x=False)
 losses, scratch = switcher.readout_losses_, switcher.readout_losses_[:, 3]
@@ -106,7 +106,7 @@ for k, name in enumerate(switcher.readout_names_[:3]):
     above.plot(regret(losses[:, k], scratch), color=colour, label=name)
 above.plot(regret(switcher.codelengths_, scratch), "k--", label="with switching")
 above.axhline(0, color="grey", lw=0.8)
-above.set_ylabel("regret to from scratch, nats")
+above.set_ylabel("regret relative to scratch, nats")
 above.legend()
 figure.tight_layout()
 plt.show()

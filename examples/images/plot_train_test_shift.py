@@ -2,16 +2,16 @@
 Test for a shift between train and test part
 ============================================
 
-The paper compares accuracies on the original split of each VTAB task with those on a
-reshuffled split (figure "Comparison of train and test accuracies on the original and
+The paper compares accuracies on the original split of each VTAB task with accuracies on
+a reshuffled split (figure "Comparison of train and test accuracies on the original and
 reshuffled VTAB datasets"). It finds shifts in some tasks, and reshuffles all tasks
 before the evaluation. This example tests three datasets: the digits, whose last third
 was written by other people; the digits after reshuffling; and breast cancer, split
 after two thirds of the rows.
 
 Result: the digits are shifted, by two points of accuracy for a nearest neighbour and by
-almost five for a logistic regression. The reshuffled digits are not, and this test
-finds no shift in breast cancer.
+almost five for a logistic regression. This test finds no shift in the reshuffled digits
+or in breast cancer.
 """
 
 # %%
@@ -54,9 +54,9 @@ for name, shift in shifts.items():
 # The filled marker is the original split; circles are nineteen reshuffled splits.
 figure, panels = plt.subplots(1, len(shifts), figsize=(9.0, 3.4), layout="constrained")
 for ax, (name, shift) in zip(panels, shifts.items(), strict=True):
-    for i, (own, *others) in enumerate(100 * shift.test_accuracies):
+    for i, (original, *others) in enumerate(100 * shift.test_accuracies):
         ax.plot(others, np.full(len(others), i), "o", mfc="none", color="tab:gray")
-        ax.plot(own, i, "D", color="tab:red")
+        ax.plot(original, i, "D", color="tab:red")
     ax.set_yticks(range(len(readouts)), readouts if ax is panels[0] else [])
     verdict = "the parts differ" if shift.differs else "no difference found"
     ax.set(title=f"{name}:\n{verdict}", xlabel="test accuracy, %")

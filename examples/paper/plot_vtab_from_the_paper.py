@@ -40,9 +40,9 @@ tables = {
 }
 
 # %%
-# Friedman's test asks whether encoders differ at all, and the critical difference shows
-# which of them differ. The paper prints 1.894 and 3.65, with the constant of 14
-# encoders; these belong to the encoders compared.
+# Friedman's test shows whether encoders differ at all, and the critical difference
+# shows which of them differ. The paper prints 1.894 and 3.65, computed with the
+# constant for 14 encoders. The values here are for the number of encoders compared.
 for title, names in tables.items():
     scores = np.transpose([codelengths[name] for name in names])
     n_datasets, n_encoders = scores.shape
@@ -78,7 +78,8 @@ panels[-1].set_xlabel("average rank, with the middle 90 % of 1,000 resamples")
 # %%
 # Wilcoxon's signed-rank test compares log ratios of the codelengths of a pair, so other
 # encoders do not affect it. The pairs printed here differ significantly after Holm's
-# correction. DINO and MAE are not among them, although their average ranks differ.
+# correction. DINO and MAE are not among these pairs, although their average ranks
+# differ.
 scores = np.transpose([codelengths[name] for name in objectives])
 result = pairwise_wilcoxon(scores)
 print("\nWilcoxon, Holm, below 0.1:")

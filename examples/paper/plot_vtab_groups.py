@@ -43,7 +43,7 @@ scores = np.transpose([codelengths[name] for name in names])
 # %%
 # Print average ranks by group, and the pairs that differ significantly. The paper
 # prints codelengths to two decimals, so some codelengths tie here that did not tie for
-# the authors. Average ranks therefore differ from theirs by up to 0.2.
+# the authors. Average ranks therefore differ from the paper's by up to 0.2.
 groups = dict.fromkeys(VTAB_TASKS[task].group for task in tasks)
 members = {
     group: [i for i, task in enumerate(tasks) if VTAB_TASKS[task].group == group]

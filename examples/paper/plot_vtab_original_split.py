@@ -9,11 +9,11 @@ figure on distribution shift. This example reads both tables from ``tests/data``
 trains nothing.
 
 Result: on six tasks (Pets, PatchCamelyon, Retinopathy, DMLab, KittiDistance and
-SmallNORBElevation) all six codes are shorter on the original train part. There, the
-original train part is easier than a mixture of both parts. On Caltech101, Cifar100, DTD
-and SVHN, five of the six codes are longer. A shift affects all encoders in the same
-way, so their ranking does not change, apart from two encoders that tie at two decimals
-on the reshuffled tasks.
+SmallNORBElevation) all six codes are shorter on the original train part. On these
+tasks, the original train part is easier than a mixture of both parts. On Caltech101,
+Cifar100, DTD and SVHN, five of the six codes are longer. A shift affects all encoders
+in the same way, so their ranking does not change, apart from two encoders that tie on
+the reshuffled tasks.
 """
 
 # %%
@@ -30,7 +30,7 @@ here = Path(__file__).parents[2] / "tests" / "data"
 
 
 def table(name, n_notes):
-    """Read codelengths by encoder, after skipping columns with notes."""
+    """Read the codelengths of each encoder, skipping columns with notes."""
     with (here / name).open(newline="", encoding="utf-8") as file:
         header, *rows = csv.reader(line for line in file if not line.startswith("#"))
     start = 2 + n_notes
@@ -45,12 +45,12 @@ assert tasks == same_tasks
 names = list(original)
 
 # %%
-# Print the change on the original train part in per cent. Both tables are rounded to
-# 0.01 nats, which is a large error for short codes: 7 per cent of 0.14.
+# Print the difference on the original train part. Both tables are rounded to 0.01 nats,
+# which is a large error for short codes: 7 % of 0.14 nats.
 before = np.array([reshuffled[name] for name in names])
 after = np.array([original[name] for name in names])
 change = 100 * (after / before - 1)
-print("original less reshuffled, nats per example, mean over the encoders")
+print("original minus reshuffled, nats per example, mean over the encoders")
 print(f"{'':22s}{'difference':>10s}  shorter  longer")
 for task, column in zip(tasks, (after - before).T, strict=True):
     shorter, longer = (column < -0.005).sum(), (column > 0.005).sum()
@@ -75,5 +75,5 @@ for (i, j), value in np.ndenumerate(after - before):
         shade = "white" if abs(change[i, j]) > 0.6 * largest else "black"
         ax.text(j, i, f"{value:+.2f}", ha="center", va="center", size=6, color=shade)
 figure.colorbar(image, label="longer on the original part, %")
-ax.set_title("written in the cells: nats per example")
+ax.set_title("numbers in the cells: nats per example")
 plt.show()

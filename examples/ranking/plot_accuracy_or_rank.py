@@ -8,10 +8,10 @@ evaluation) shows that the two averages order six encoders differently. This exa
 compares six unsupervised encoders on four small datasets of scikit-learn, by the
 held-out accuracy of a logistic regression and by codelength.
 
-Result: average accuracy and average rank by accuracy give the same order of all six
-encoders. The average rank by codelength differs: it places 200 random features above
-the raw features, and 20 random features above three principal components. The reason is
-that a codelength also reflects how well non-linear readouts can use an encoder.
+Result: average accuracy and average rank by accuracy order the six encoders in the same
+way. The average rank by codelength differs: it places 200 random features above the raw
+features, and 20 random features above three principal components. The reason is that a
+codelength also reflects how well non-linear readouts can use an encoder.
 """
 
 # %%

@@ -4,15 +4,15 @@ A method for torchgeo-bench
 
 torchgeo-bench evaluates encoders with functions such as ``evaluate_logistic(x_train,
 y_train, x_val, y_val, x_test, y_test, ...)``, which sweeps 40 values of C on the
-validation split. The function below takes the same arguments, except those of the
-sweep, and returns a codelength. You need not choose C or the scaling of features. One
-pass also gives a *label-efficiency curve*, and several orders give the *spread over
+validation split. The function below takes the same arguments, except the arguments of
+the sweep, and returns a codelength. You need not choose C or the scaling of features.
+One pass also gives a *label-efficiency curve*, and several orders give the *spread over
 seeds*.
 
 A pull request would add the function to ``torchgeo_bench/main.py``, which defines
 ``EvaluationResult``, and add ``"mdl"`` to the methods. In this example digits stand in
 for scenes, and a subset of the pixels for an encoder. For folders of kaiko's eva you
-need no code: ``sklearn-mdl rank`` reads them, and writes the long table as
+need no code: ``sklearn-mdl rank`` reads them and writes the long table as
 ``scores.csv``.
 """
 
@@ -33,12 +33,12 @@ N_SEEDS = 3
 # The method
 # ----------
 # Train and validation labels are coded together, since there are no settings to choose
-# on held-out rows. The test split is predicted afterwards, as with any other method.
-# The interval comes from a bootstrap over rows, as in torchgeo-bench. It does not
-# include the spread over orders, which you measure with several seeds.
+# on a validation split. The test split is predicted afterwards, as with any other
+# method. The interval comes from a bootstrap over rows, as in torchgeo-bench. It does
+# not include the spread over orders, which you measure with several seeds.
 
 
-def evaluate_mdl(  # noqa: PLR0913, theirs
+def evaluate_mdl(  # noqa: PLR0913, parameters of torchgeo-bench
     x_train,
     y_train,
     x_val,
@@ -67,8 +67,8 @@ def evaluate_mdl(  # noqa: PLR0913, theirs
 
 # %%
 # Its results as rows of ``EvaluationResult``
-# ------------------------------------------- Fields that do not apply to a codelength
-# (C, learning rate) are None there.
+# -------------------------------------------
+# Fields that do not apply to a codelength (C, learning rate) are None.
 
 X, y = load_digits(return_X_y=True)
 X, y = X[:N_DIGITS].astype(np.float32), y[:N_DIGITS]

@@ -3,11 +3,11 @@ Compare with probes, LogME and other codes
 ==========================================
 
 This example compares four encoders of digits by the usual protocols: accuracies of
-probes, several codes, evidence, sample complexity. Two references are added: random
+probes, several codes, evidence and sample complexity. We add two references: random
 features, and features with shuffled labels.
 
 Result: the kernel map ranks first by both trained probes, by LogME, by all codes and by
-all measures derived from codes. Only once do the pixels share first place. By nearest
+all measures derived from codes. The pixels share first place once. By nearest
 neighbours the pixels are best. Selectivity ranks the kernel map last, since informative
 features also help with the control task. The random encoder, which is as wide as the
 kernel map, has a better linear probe than the pixels but a longer code. With shuffled
@@ -62,7 +62,7 @@ print(comparison)
 
 # %%
 # Draw one line for each encoder. Accuracies, on the left, measure the final
-# predictions. Codes, on the right, also count how many labels it takes to get there.
+# predictions. Codes, on the right, also measure how many labels the predictions need.
 n_encoders = len(encoders)
 ranks = comparison.ranks[0, :n_encoders]
 names = [protocol.name for protocol in comparison.protocols]

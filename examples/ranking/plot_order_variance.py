@@ -3,15 +3,15 @@ Variance over orders of the examples
 ====================================
 
 A codelength depends on the order of the rows. The paper evaluates one encoder in five
-orders of CIFAR-100 and finds a standard deviation of 134 nats in 55,906, 0.24 %, far
-less than the distance to the encoders ranked next to it (its appendix, "Data ordering
-and Variance of MDL score"). This example does the same for 900 digits, three encoders
+orders of CIFAR-100 (appendix, "Data ordering and Variance of MDL score"). The standard
+deviation is 134 nats in 55,906, or 0.24 %, far less than the difference from the
+encoders ranked next to it. This example does the same for 900 digits, three encoders
 and five orders.
 
-Result: the standard deviation is 5 to 7 % of these short codes, twenty to thirty times
-the paper's percentage, since it decreases with the number of examples. The ranking is
-still clear, because an order affects all encoders in the same way: no interval of a
-difference contains zero.
+Result: the standard deviation is 5 to 7 % of these short codes. This is twenty to
+thirty times the paper's percentage, because it falls with the number of examples. The
+ranking is still clear, because an order affects all encoders in the same way: no
+interval of a difference contains zero.
 """
 
 # %%
@@ -36,18 +36,18 @@ scorer.fit({"digits": (X[rows], y[rows])}, encoders)
 nats = scorer.order_codelengths_[0]
 
 # %%
-# Print the spread over orders, and the paper's for comparison.
+# Print the spread over orders, and the paper's spread for comparison.
 print(f"{'':18s}   mean      sd   sd / mean")
 print(f"{'the paper':18s}{55906:7.0f}{134:8.1f}{134 / 55906:12.2%}")
-for name, own in zip(encoders, nats, strict=True):
-    sd = own.std(ddof=1)
-    print(f"{name:18s}{own.mean():7.1f}{sd:8.1f}{sd / own.mean():12.2%}")
+for name, row in zip(encoders, nats, strict=True):
+    sd = row.std(ddof=1)
+    print(f"{name:18s}{row.mean():7.1f}{sd:8.1f}{sd / row.mean():12.2%}")
 
 # %%
 # An order affects all encoders in the same way, so differences vary less than
-# codelengths. The intervals are Student's, at level 0.9, for the mean difference over
-# fresh draws of equal size. They treat rows as a sample as well, and rows contribute
-# more than orders.
+# codelengths. The intervals are Student's t intervals at level 0.9, for the mean
+# difference over fresh draws of equal size. They also treat the rows as a sample, which
+# contributes more than the orders.
 paired = scorer.paired_differences()
 names = list(encoders)
 print(f"\n{'':24s}   mean      sd   90% interval")

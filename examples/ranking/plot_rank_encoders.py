@@ -8,7 +8,7 @@ paired.
 """
 
 # %%
-# Encoders are fitted without labels; an encoder that requires labels is rejected.
+# Encoders are fitted without labels. An encoder that requires labels raises an error.
 import matplotlib.pyplot as plt
 from sklearn.datasets import load_breast_cancer, load_wine
 from sklearn.decomposition import PCA
@@ -36,13 +36,13 @@ encoders = {
 }
 
 # %%
-# A small grid of readouts keeps this example fast; leave it out to use the default.
+# A small grid of readouts keeps this example fast. Leave it out to use the default.
 readouts = readout_grid(hidden_layer_sizes=[(), (64,)], lr=[3e-3, 1e-2])
 scorer = RepresentationScorer(MDLReadoutSwitcher(readouts), n_orders=2)
 print(scorer.fit(datasets, encoders).summary())
 
 # %%
-# Two datasets are too few for significant differences: the critical difference is too
-# large.
+# With two datasets, the critical difference is too large for any difference to be
+# significant.
 CriticalDifferenceDisplay.from_scorer(scorer)
 plt.show()

@@ -6,8 +6,8 @@ This example ranks pre-trained encoders on real images: six small convolutional 
 that differ in their training objective, and five networks of two families that differ
 in size. It ranks them by codelength, as in the paper, and by the accuracy of a linear
 probe on held-out rows. Set the environment variable ``SKLEARN_MDL_DATA`` to a folder
-with the features, as ``features/DATASET/ENCODER.npy`` and
-``features/DATASET/labels.npy``. Without it, the example prints which files it needs.
+that contains ``features/DATASET/ENCODER.npy`` and ``features/DATASET/labels.npy``.
+Without this folder, the example prints which files it needs.
 
 To keep the example fast, there are few datasets, few rows and a small grid of readouts.
 For the full comparison, see the page on pre-trained encoders
@@ -16,9 +16,9 @@ For the full comparison, see the page on pre-trained encoders
 
 # %%
 # The relation network and the supervised networks were trained with labels, but not
-# with those coded here. The ResNets were trained with labels of other CIFAR-10 images.
-# MobileNets of different widths also take images of different sizes, so the two effects
-# are confounded.
+# with the labels coded here. The ResNets were trained with labels of other CIFAR-10
+# images. MobileNets of different widths also take images of different sizes, so the
+# effects of width and image size are confounded.
 import os
 from pathlib import Path
 
@@ -55,7 +55,7 @@ N_CODED, N_ROWS = 300, 800
 
 # %%
 # Rows are in random order. The labels of the first rows are coded, and the accuracy is
-# measured on the others.
+# measured on the other rows.
 def read(folder, encoders):
     datasets = {}
     for name in DATASETS:
@@ -69,8 +69,8 @@ def read(folder, encoders):
 
 
 # %%
-# Codelengths count all labels from the first one, and mix the readouts of a grid. The
-# accuracy of a probe is that of one readout trained on all of these rows.
+# A codelength includes the cost of every label from the first one, under a mixture of
+# the readouts of a grid. A probe is a single readout trained on all of these rows.
 def rank(datasets):
     readouts = readout_grid(
         hidden_layer_sizes=[(), (64,)], lr=[3e-3], n_replay_streams=5
@@ -98,8 +98,8 @@ def errors(datasets):
 
 # %%
 # Print one row for each encoder, with the best codelength first. Intervals show how
-# much an average rank varies if the datasets are resampled. With four datasets they are
-# too short.
+# much an average rank varies if the datasets are resampled. With only four datasets,
+# the intervals are too short.
 def show(ax, title, scorer, errors):
     test = friedman_test(scorer.codelengths_)
     ranks = rank_intervals(scorer.codelengths_)

@@ -7,7 +7,7 @@ a model with an ``encode`` method, like those of sentence-transformers.
 """
 
 # %%
-# Every Python installation contains real text: its docstrings. The task is to tell
+# Every Python installation contains real text: its docstrings. The task is to decide
 # whether a docstring is about text or about numbers.
 import inspect
 import math
@@ -36,12 +36,13 @@ class Letters:
 
 
 # %%
-# A pre-trained encoder should do better than n-grams; this stand-in does not.
+# A pre-trained encoder should do better than n-grams. This stand-in does not.
 encoders = {"letters": TextEncoder(Letters()), **text_baselines(width=32)}
 scorer = RepresentationScorer(random_state=0).fit({"topic": (texts, labels)}, encoders)
 print(scorer.verdict())
 
 # %%
-# Plot codelengths against the number of labels, to see when encoders start to differ.
+# Plot codelengths against the number of labels, to see when the encoders begin to
+# differ.
 CodelengthDisplay.from_scorer(scorer)
 plt.show()

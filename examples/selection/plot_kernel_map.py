@@ -58,7 +58,7 @@ for i in order:
 
 
 # %%
-# Shorter is better.
+# Draw the codelength of every candidate. Shorter is better.
 def name(params):
     """Describe a candidate in a few words."""
     kernel = params["map"] if isinstance(params["map"], str) else type(params["map"])

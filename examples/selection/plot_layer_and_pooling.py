@@ -2,14 +2,14 @@
 Choose a layer of a network and its pooling
 ===========================================
 
-Every layer of a network is a representation. In a convolutional layer, it has a vector
-at every position, so you also need to choose a pooling. In this example a small
+Every layer of a network is a representation. A convolutional layer has a vector at
+every position, so you also need to choose a pooling. In this example a small
 convolutional network learns, without labels, to fill in masked pixels of images. A
 search then chooses the layer and the pooling by the codelength of the labels.
 """
 
 # %%
-# Train the network on different digits from those whose labels are coded.
+# Train the network on other digits than the ones whose labels are coded.
 from itertools import pairwise
 
 import matplotlib.pyplot as plt

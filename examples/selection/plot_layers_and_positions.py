@@ -4,7 +4,7 @@ Which layer, which position? A language model as views
 
 A small language model learns to predict the next byte of Python's own documentation.
 Which layer, and which position in a text, best shows what the text is about? One pass
-over 100 labels answers this question, and tells you how certain the answer is.
+over 100 labels answers this question, and shows how certain the answer is.
 """
 
 # %%
@@ -63,10 +63,10 @@ for _ in range(N_STEPS):
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
-print(f"{loss.item():.2f} nats a byte, {math.log(256):.2f} before training")
+print(f"{loss.item():.2f} nats per byte, {math.log(256):.2f} before training")
 
 # %%
-# The labelled texts are different from these: are they about text or about numbers?
+# The labelled texts are other docstrings: are they about text or about numbers?
 docstrings = [
     (inspect.getdoc(thing), topic)
     for topic, home in {"text": str, "numbers": math}.items()
@@ -90,12 +90,12 @@ comparison = compare_views(probe)
 print(comparison)
 
 # %%
-# The probability that each view is the best one, by layer and position.
+# Draw the probability that each view is the best one, by layer and position.
 ViewPosteriorDisplay.from_comparison(comparison)
 plt.show()
 
 # %%
-# Every prediction was made before its label was known, so the mixture of all views can
-# be measured as a detector without held-out rows.
+# Every prediction was made before its label was known, so you can evaluate the mixture
+# of all views as a detector without held-out rows.
 scores = positive_probabilities(probe.codelengths_, labels[probe.order_], "text")
 print(detection_measures(labels[probe.order_] == "text", scores))

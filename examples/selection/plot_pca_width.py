@@ -34,7 +34,7 @@ search = GridSearchCV(
 search.fit(X, y)
 
 # %%
-# Shorter is better.
+# Print and draw the codelength for each width. Shorter is better.
 widths = search.cv_results_["param_pca__n_components"]
 nats = -search.cv_results_["mean_test_score"]
 for width, cost in zip(widths, nats, strict=True):

@@ -10,8 +10,8 @@ permuted rows. For other rows use :func:`~sklearn_mdl.heldout_codelength_scorer`
 
 # %%
 # The importance of a feature is the increase in codelength, in nats per example, when
-# its values are permuted over the rows. If it is negative, the labels are cheaper to
-# learn without the feature.
+# its values are permuted over the rows. If the importance is negative, the code is
+# shorter without the feature.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_wine
@@ -36,11 +36,11 @@ of_stream = permutation_importance(
 )
 
 # %%
-# The scorer for held-out rows rejects rows of the stream, which have been learned.
+# The scorer for held-out rows rejects rows that the switcher has already learned.
 try:
     permutation_importance(switcher, X, y, scoring=heldout_codelength_scorer, **options)
-except ValueError as refused:
-    print(refused)
+except ValueError as error:
+    print(error)
 
 # %%
 # For held-out rows, a copy of the switcher continues the stream.
@@ -60,8 +60,8 @@ for j in order[::-1]:
 
 places = np.arange(len(order))
 figure, ax = plt.subplots(layout="constrained")
-ax.barh(places + 0.2, of_stream.importances_mean[order], 0.4, label="of the stream")
-ax.barh(places - 0.2, held_out.importances_mean[order], 0.4, label="held out")
+ax.barh(places + 0.2, of_stream.importances_mean[order], 0.4, label="training rows")
+ax.barh(places - 0.2, held_out.importances_mean[order], 0.4, label="held-out rows")
 ax.set_yticks(places, np.array(wine.feature_names)[order])
 ax.set(xlabel="nats per example", title="Importance of features of wines")
 ax.legend()

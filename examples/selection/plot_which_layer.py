@@ -3,14 +3,13 @@ Which layer? One code over all of them
 ======================================
 
 Every layer of a network is a representation. Here one list contains readouts on all
-layers of a small network. Each readout uses the columns of one layer. So there is one
-code, and its posterior over layers shows which layer is best, and from how many labels
-on.
+layers of a small network, each using the columns of one layer. So there is one code,
+and its posterior over layers shows which layer is best, and from how many labels on.
 """
 
 # %%
-# The network learns to tell digits below five from the others. The labels to be coded
-# are all ten digits, for other images.
+# The network learns to distinguish digits below five from the others. The labels to be
+# coded are all ten digits, on other images.
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
@@ -44,9 +43,8 @@ for _ in range(300):
     optimizer.step()
 
 # %%
-# The features of all layers are side by side in one table, and the encoder records
-# which columns belong to which layer. Each layer gets the readouts of the list
-# "closed-form".
+# One table contains the features of all layers, and the encoder records which columns
+# belong to which layer. Each layer gets the readouts of the list "closed-form".
 encoder = TorchEncoder(network, layer=["1", "3", "5", "8", "last"], pool="flatten")
 features = encoder.transform(images[:N_DIGITS])
 readouts = view_readouts(encoder.view_slices_)
@@ -54,8 +52,8 @@ switcher = MDLReadoutSwitcher(readouts, random_state=0)
 switcher.fit(features, labels[:N_DIGITS])
 
 # %%
-# The code over all layers is compared with the code of each layer on its own, which
-# takes one more pass per layer.
+# Compare the code over all layers with the code of each layer by itself, which takes
+# one more pass per layer.
 alone = {
     name: MDLReadoutSwitcher("closed-form", random_state=0)
     .fit(features[:, columns], labels[:N_DIGITS])
@@ -69,6 +67,6 @@ for (name, nats), weight in zip(
 print(f"all layers    {switcher.codelength_:8.1f} nats")
 
 # %%
-# The last layer has discarded what its own task did not need.
+# The last layer has discarded information that its own task did not need.
 PosteriorDisplay.from_estimator(switcher, by="view")
 plt.show()

@@ -3,19 +3,20 @@ Why switch between readouts: loss curves that cross
 ===================================================
 
 The paper's first figure sketches three models of different complexity. Model A predicts
-best with few examples, then model B, and finally model C. The area under a curve is a
-codelength, and switching at the crossings gives the smallest area. This example draws
-such curves for three readouts of handwritten digits: linear, nearest neighbours and an
-MLP.
+best with few examples, model B with more, and model C with the most. The area under a
+curve is a codelength, and switching at the crossings gives the smallest area. This
+example draws such curves for three readouts of handwritten digits: linear, nearest
+neighbours and an MLP.
 
 Result: two curves cross. Nearest neighbours predict best up to about 640 digits, and
-the MLP after that. The linear readout is never best. The best single readout needs
-261.4 nats, and the best sequence of two blocks needs 245.8. The mixture, which does not
-know in advance when to switch, needs 251.5.
+the MLP beyond. The linear readout is never best. The best single readout needs 261.4
+nats, and the best sequence of two blocks needs 245.8. The mixture, which does not know
+in advance when to switch, needs 251.5.
 """
 
 # %%
-# Run one pass for all three. Each digit is predicted before its label is revealed.
+# Run one pass for all three readouts. Each digit is predicted before its label is
+# revealed.
 from itertools import pairwise
 
 import matplotlib.pyplot as plt
@@ -47,7 +48,7 @@ switcher = MDLReadoutSwitcher(
 losses = switcher.readout_losses_
 
 # %%
-# Find which readout is best after each number of examples.
+# Print the mean loss of each readout over intervals of growing length.
 ends = [0, 32, 64, 128, 256, 512, 1024, len(y)]
 print("nats per example", *(f"{name:>11s}" for name in names))
 for start, stop in pairwise(ends):
@@ -55,15 +56,17 @@ for start, stop in pairwise(ends):
     print(f"{start:6d} to {stop:6d}", *(f"{mean:11.3f}" for mean in means))
 
 # %%
-# Compare the areas. The best two blocks are known only in hindsight. The mixture learns
-# them during the pass, at a cost.
+# Compare the areas. The best two blocks are only known in hindsight. The mixture has to
+# find them during the pass, at a cost.
 total = losses.sum(axis=0)
 segments = best_segments(losses, n_blocks=2, prior=FixedShare(m=2))
-who = [names[segments.experts[start]] for start in segments.starts]
+best = [names[segments.experts[start]] for start in segments.starts]
 print()
 for name, nats in zip(names, total, strict=True):
     print(f"{name:16s}{nats:8.1f} nats")
-print(f"{'best two blocks':16s}{segments.loss:8.1f} nats: {who} from {segments.starts}")
+print(
+    f"{'best two blocks':16s}{segments.loss:8.1f} nats: {best} from {segments.starts}"
+)
 print(f"{'fixed share':16s}{switcher.codelength_:8.1f} nats")
 
 # %%
@@ -86,7 +89,7 @@ for name, nats in curves.items():
 above.set(xscale="log", yscale="log", ylabel="nats per example")
 below.set(
     xlabel="examples seen",
-    ylabel="regret to the mixture, nats",
+    ylabel="regret relative to the mixture, nats",
     xlim=(26, len(y)),
     ylim=(-10, 60),
 )

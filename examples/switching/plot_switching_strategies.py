@@ -12,7 +12,7 @@ write them to a file and set ``LOSSES`` to its path below::
 """
 
 # %%
-# Run one pass. Every prior mixes the losses of all readouts at all examples.
+# Run one pass, which gives the losses of all readouts at all examples.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
@@ -41,8 +41,8 @@ else:
     losses = switcher.readout_losses_
 
 # %%
-# Every strategy is compared with the best readout in hindsight, and with the best
-# sequence of three blocks, each with one readout.
+# Compare every strategy with the best readout in hindsight, and with the best sequence
+# of three blocks, each with one readout.
 strategies = {
     "fixed share, m = 2": FixedShare(m=2),
     "fixed share, m = 11": FixedShare(m=11),
@@ -73,8 +73,9 @@ others = {name: prior for name, prior in strategies.items() if "element" not in 
 RegretSplitDisplay.from_losses(losses, others, n_blocks=3)
 
 # %%
-# The paper's figure: regret to fixed share. Below zero a strategy is better. The
-# elementwise mixture is out of range, since it never learns which readouts are good.
+# Draw the paper's figure: regret relative to fixed share. Below zero, a strategy is
+# better than fixed share. The elementwise mixture is out of range, since it never
+# learns which readouts are good.
 display = CodelengthDisplay.from_codelengths(curves, reference="fixed share, m = 2")
 gaps = [np.cumsum(c - curves["fixed share, m = 2"]) for c in curves.values()]
 display.ax_.set_ylim(1.3 * np.min(gaps), 1.3 * np.max(gaps[:-1]))

@@ -11,13 +11,14 @@ from types import FrameType
 
 @contextmanager
 def deferred_interrupt() -> Iterator[Callable[[], bool]]:
-    """Defer a first Ctrl-C; a second one acts at once.
+    """Defer the first Ctrl-C; a second one acts immediately.
 
     Yields
     ------
     asked : callable
         Returns True after a Ctrl-C, so that the computation can stop at a good point.
-        Always False outside the main thread, or if the program handles Ctrl-C itself.
+        It always returns False outside the main thread, or if the program handles
+        Ctrl-C itself.
     """
     before = signal.getsignal(signal.SIGINT)
     is_main = threading.current_thread() is threading.main_thread()

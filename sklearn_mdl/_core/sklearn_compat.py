@@ -48,7 +48,7 @@ class Seed(Interval):
 
 
 def with_callbacks(method: Method) -> Method:
-    """Tear down callbacks after the method, if this version has any."""
+    """Tear down callbacks after a method, if this version has callbacks."""
     if _with_callbacks is None:
         return method
     decorated: Method = _with_callbacks(method)
@@ -76,10 +76,10 @@ def predict_proba(classifier: Any, X: Any) -> np.ndarray:
     probabilities of a row were zero. Such rows become uniform.
     """
     proba = np.array(classifier.predict_proba(X), dtype=np.float64)
-    lost = np.isnan(proba).all(axis=1)
-    if lost.any() and hasattr(classifier, "decision_function"):
+    undefined = np.isnan(proba).all(axis=1)
+    if undefined.any() and hasattr(classifier, "decision_function"):
         decided = np.isfinite(classifier.decision_function(X)).reshape(len(proba), -1)
-        proba[lost & decided.all(axis=1)] = 1 / proba.shape[1]
+        proba[undefined & decided.all(axis=1)] = 1 / proba.shape[1]
     return proba
 
 

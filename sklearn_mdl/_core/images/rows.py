@@ -22,7 +22,7 @@ from sklearn_mdl._core.io.whole_files import refuse_foreign, replaced
 from sklearn_mdl._core.validation import invalid
 
 CHANNELS = {"RGB": 3, "L": 1}
-CHECKED_AT_ONCE = 2**24  # numbers
+CHECKED_AT_ONCE = 2**24  # numbers checked together
 Shape = tuple[int, int, int]  # height, width, channels
 
 
@@ -104,8 +104,8 @@ def image_rows(
         mapped = np.lib.format.open_memmap(aside, "w+", np.uint8, shape)
         fill(mapped)
         mapped.flush()
-    found: np.ndarray = np.load(path, mmap_mode="r")
-    return found
+    stored: np.ndarray = np.load(path, mmap_mode="r")
+    return stored
 
 
 def _height_and_width(size: object) -> tuple[int, int] | None:
@@ -142,7 +142,7 @@ def _pixels(
 
 
 def image_shape_of(n_features: int, image_shape: Sequence[int] | None) -> Shape:
-    """Return height, width and channels of images, given the length of rows.
+    """Return height, width and channels of images, given the number of features.
 
     Parameters
     ----------

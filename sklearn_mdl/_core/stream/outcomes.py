@@ -97,8 +97,7 @@ class Outcome(ABC):
     def unit_of_loss(self, least: float, n_rows: int) -> float:
         """Return the cost, in nats, to which tolerances are relative.
 
-        It depends on the lowest cost under any readout, ``least``. So tolerances do not
-        depend on the units of labels.
+        It is computed from the lowest cost, so tolerances do not depend on units.
         """
 
     @abstractmethod
@@ -435,8 +434,7 @@ class RealTargets(Outcome):
     def mix(self, values: Iterable[Tensor], weights: Tensor) -> np.ndarray:
         """Return mean and standard deviation of the mixture, (n, 2).
 
-        The mean is that of the locations. The deviation is infinite where the variance
-        does not exist.
+        The mean is that of the locations. The deviation is infinite if undefined.
         """
         moments = mixture_moments(torch.stack(list(values)), weights)
         return torch.stack(moments, -1).cpu().numpy()

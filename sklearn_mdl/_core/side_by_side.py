@@ -19,10 +19,10 @@ PASSES = 2  # attempts at tasks whose process died
 # Errors of joblib and Dask when a process dies. A task that cannot be unpickled also
 # breaks a pool, but would break it again.
 DEATHS = {"TerminatedWorkerError", "KilledWorker", "FutureCancelledError"}
-CLAIMED: dict[str, int] = {}  # GPU slots of this process by run
+CLAIMED: dict[str, int] = {}  # GPU slots of this process, keyed by run
 WATCHED: set[int] = set()  # the parent of this process once it is watched
 WATCH_SECONDS = 1.0
-OWN_PROCESSES = {"LokyBackend", "MultiprocessingBackend"}  # of this machine
+OWN_PROCESSES = {"LokyBackend", "MultiprocessingBackend"}  # on this machine
 
 
 def end_with(parent: int) -> None:

@@ -31,7 +31,7 @@ except ImportError:  # before scikit-learn 1.9
 
 check_partial_fit_first_call = _check_partial_fit_first_call
 num_samples = _num_samples
-Constraints = dict[str, list[Any]]  # of parameters, as scikit-learn checks them
+Constraints = dict[str, list[Any]]  # constraints of parameters, for scikit-learn
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
@@ -42,8 +42,8 @@ class Seed(Interval):
         """Return what is required, why, and what to write."""
         return (
             "an int of at least 0, so that resumed calls and all calls in a search "
-            "draw the same orders; write random_state=0, or for new orders each time "
-            "random_state=secrets.randbits(31)"
+            "draw the same orders; write random_state=0, or "
+            "random_state=secrets.randbits(31) for new orders each time"
         )
 
 

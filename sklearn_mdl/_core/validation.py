@@ -171,8 +171,8 @@ def as_labels(y: Any) -> Any:
 def may_be_real(labels: np.ndarray) -> bool:
     """Return True for whole floats that could be ages, counts or prices.
 
-    They have more than 2 distinct values, and more than 20 or than a quarter of the
-    number of rows, whichever is less. So 1.0, 2.0 and 3.0 in 200 rows are classes.
+    They have more than 2 distinct values, and more than the smaller of 20 and a quarter
+    of the number of rows. So 1.0, 2.0 and 3.0 in 200 rows are classes.
     """
     if labels.dtype.kind != "f" or not np.array_equal(labels, np.rint(labels)):
         return False
@@ -245,14 +245,14 @@ def named_groups(groups: Any, title: str = "groups") -> np.ndarray:
 def _missing(values: Any) -> np.ndarray:
     """Mark the missing values of an array-like: None, NaN, masked, or pandas' NA."""
     # NumPy would convert NaN to text in a list that also contains text.
-    given = values if isinstance(values, np.ndarray) else np.asarray(values, object)
-    plain = np.asarray(given)
+    array = values if isinstance(values, np.ndarray) else np.asarray(values, object)
+    plain = np.asarray(array)
     if plain.dtype.kind in "OT":
         each = np.fromiter(map(_is_missing, plain.flat), bool, plain.size)
         missing = each.reshape(plain.shape)
     else:
         missing = plain != plain
-    return np.asarray(missing | np.ma.getmaskarray(given))
+    return np.asarray(missing | np.ma.getmaskarray(array))
 
 
 def _is_missing(label: Any) -> bool:

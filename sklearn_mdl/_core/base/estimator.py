@@ -122,7 +122,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         yield None, [] if checkpoint is None else [checkpoint]
 
     def _check_order(self, labels: np.ndarray) -> None:
-        """Warn about labels that should have been permuted."""
+        """Warn if labels should have been permuted."""
 
     def _after_fit(self) -> None:
         """Warn about problems of a stream after ``fit``."""

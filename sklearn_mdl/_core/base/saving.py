@@ -92,10 +92,10 @@ class FileMixin:
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
         """Copy the run itself, which is faster than recreating it."""
-        other = type(self).__new__(type(self))
-        memo[id(self)] = other
-        other.__dict__.update(deepcopy(self.__dict__, memo))
-        return other
+        copied = type(self).__new__(type(self))
+        memo[id(self)] = copied
+        copied.__dict__.update(deepcopy(self.__dict__, memo))
+        return copied
 
     def save(self, path: str | PathLike[str]) -> None:
         """Save the estimator to one file for :meth:`load`.

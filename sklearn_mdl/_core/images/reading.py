@@ -73,7 +73,7 @@ def as_images(X: object) -> Images:
     TypeError
         If X cannot contain images.
     ValueError
-        If X is empty, or an array of another shape.
+        If X is empty, or an array that does not have three or four axes.
     """
     if isinstance(X, torch.Tensor):
         raise TypeError(
@@ -81,8 +81,8 @@ def as_images(X: object) -> Images:
             f"{tuple(X.shape)}; pass X.permute(0, 2, 3, 1).numpy()"
         )
     by_row = hasattr(X, "__len__") and hasattr(X, "__getitem__")
-    other = isinstance(X, torch.utils.data.IterableDataset) or hasattr(X, "keys")
-    has_rows = (by_row and not other) or hasattr(X, "to_numpy")
+    no_rows = isinstance(X, torch.utils.data.IterableDataset) or hasattr(X, "keys")
+    has_rows = (by_row and not no_rows) or hasattr(X, "to_numpy")
     if isinstance(X, str | bytes | Path) or not has_rows:
         raise TypeError(f"Images must be {KINDS}, got {type(X).__name__}; pass a list")
     if hasattr(X, "to_numpy"):  # a column of a data frame
@@ -94,7 +94,7 @@ def as_images(X: object) -> Images:
             raise invalid("Images", KINDS, [X.shape, X.dtype], cure)
     images = cast(Images, X)
     if not len(images):
-        raise ValueError("X must hold at least one image, got none; pass some")
+        raise ValueError("X must hold at least one image, got none; pass one")
     return images
 
 

@@ -166,7 +166,7 @@ def image_shape_of(n_features: int, image_shape: Sequence[int] | None) -> Shape:
     whole = all(map(_is_count, shape))
     if len(shape) != 3 or not whole or math.prod(shape) != n_features:
         required = f"(H, W, C) whose product is {n_features}, the length of rows"
-        raise invalid("image_shape", required, image_shape, "pass the right shape")
+        raise invalid("image_shape", required, image_shape, "pass such a shape")
     return int(shape[0]), int(shape[1]), int(shape[2])
 
 

@@ -24,7 +24,7 @@ from sklearn_mdl._core.validation import damaged
 
 ABOUT = f"{KEY}.about"
 DIGEST = f"{KEY}.sha256"
-BLOCK = 2**24  # bytes written or read at once
+BLOCK = 2**24  # bytes written or read at a time
 
 _NAMES = {
     "<f8": "F64",

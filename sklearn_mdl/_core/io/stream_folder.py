@@ -33,6 +33,7 @@ class StreamFolder:
     name : str
         Random by default. You may change it until something is written.
     stream : str
+        Random id of the stream.
     """
 
     def __init__(self, root: Path, about: Mapping[str, object]) -> None:

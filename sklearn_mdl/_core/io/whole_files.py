@@ -67,7 +67,7 @@ def _swept(folder: Path, process: int) -> None:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Add the file and a fix to disk errors that do not name the user's file.
+    """Add the path and a fix to disk errors that do not name the user's file.
 
     Raises
     ------
@@ -113,7 +113,7 @@ def refuse_foreign(path: Path, is_ours: Callable[[Path], object] | None = None) 
     Raises
     ------
     ValueError
-        If there is such a file.
+        If a file exists that this package did not write.
     """
     if path.exists() and not (is_ours and path.is_file() and is_ours(path)):
         what = "sklearn_mdl wrote" if is_ours else "does not exist yet"

@@ -116,8 +116,8 @@ class ForwardSoftmax:
         chosen = np.take_along_axis(centred, places, -1).sum(-3)
         self.factors += np.linalg.solve(self.curvature, chosen)[..., 0]
         np.maximum(self.factors[..., 0], LOWEST, out=self.factors[..., 0])
-        each = labels.reshape(-1, labels.shape[-1])
-        for counts, own in zip(np.atleast_2d(self.counts), each, strict=True):
+        labellings = labels.reshape(-1, labels.shape[-1])
+        for counts, own in zip(np.atleast_2d(self.counts), labellings, strict=True):
             counts += np.bincount(own, minlength=len(counts))
 
     def _features(self, scores: Floats, variances: Floats | None) -> Floats:

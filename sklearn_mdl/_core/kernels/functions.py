@@ -18,7 +18,7 @@ from sklearn_mdl._core.validation import invalid
 
 FIRST_DISTANCE = 1.0  # assumed median squared distance before any rows
 MOST_COMPARED = 512  # most rows whose distances determine the median
-ROUNDING = 1e-9  # of squared distances, relative to squared lengths
+ROUNDING = 1e-9  # error of squared distances, relative to squared lengths
 
 
 class Kernel(NamedTuple):

@@ -169,10 +169,10 @@ class ForwardRidge:
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
         """Share everything that does not change again."""
-        other = copy.copy(self)
+        copied = copy.copy(self)
         last = [_Panel(*(part.clone() for part in p)) for p in self._panels[-1:]]
-        vars(other)["_panels"] = [*self._panels[:-1], *last]
-        return other
+        vars(copied)["_panels"] = [*self._panels[:-1], *last]
+        return copied
 
     def open(self, cross: Tensor, own: Tensor) -> Block:
         """Prepare a block of rows given the earlier rows.

@@ -143,7 +143,7 @@ class _FusedCalls(_Update):
 
 
 class _Formula(_Update):
-    """The update of all members at once, tensor by tensor."""
+    """The update of all members together, tensor by tensor."""
 
     def __init__(self, group: Group, state: State) -> None:
         super().__init__(group, state)
@@ -265,12 +265,12 @@ class ForwardCalibration:
     def pick(self, members: Sequence[int]) -> ForwardCalibration:
         """Return a copy of some members."""
         index = list(members)
-        other = ForwardCalibration(self.values.detach()[index])
-        moments = zip(other.optimizer.moments(), self.optimizer.moments(), strict=True)
+        picked = ForwardCalibration(self.values.detach()[index])
+        moments = zip(picked.optimizer.moments(), self.optimizer.moments(), strict=True)
         for own, theirs in moments:
             own.copy_(theirs[index])
-        other.optimizer.n_steps = self.optimizer.n_steps
-        return other
+        picked.optimizer.n_steps = self.optimizer.n_steps
+        return picked
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return all values and moments, keyed by name."""

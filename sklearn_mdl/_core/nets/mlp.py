@@ -155,14 +155,14 @@ class StackedMLP(nn.Module):
 
     def pick(self, members: Sequence[int]) -> StackedMLP:
         """Return a copy of some members, for prediction only."""
-        other = copy.deepcopy(self)
-        layers = [cast(StackedLinear, layer) for layer in other.layers]
+        picked = copy.deepcopy(self)
+        layers = [cast(StackedLinear, layer) for layer in picked.layers]
         index = list(members)
         for layer in layers:
             layer.weight = nn.Parameter(layer.weight[index], requires_grad=False)
             layer.bias = nn.Parameter(layer.bias[index], requires_grad=False)
-        other._set_layers(layers)
-        return other
+        picked._set_layers(layers)
+        return picked
 
 
 class RoundedMLP(StackedMLP):

@@ -27,7 +27,7 @@ from sklearn_mdl._core.stream.threads import Threads
 from sklearn_mdl._core.stream.trace import PrequentialTrace
 from sklearn_mdl._core.validation import warn_caller
 
-BLOCK = 4096  # rows of losses mixed at once
+BLOCK = 4096  # rows of losses mixed at a time
 READOUT = "readout."  # prefix of the names of a readout's arrays
 MIXER, CODER = "mixer.", "coder."
 
@@ -211,9 +211,9 @@ class Checkpoint(Event):
         Every run has its own folder in the root, so runs of a search or a loop may
         share a root.
     about : mapping
-        Everything on which results depend, as JSON. A run is only resumed if this
-        equals the description in the file. If only "environment" differs, the run is
-        resumed with a warning.
+        Everything on which results depend, as JSON. A run is resumed only if this
+        description equals the one in the file. If only "environment" differs, the run
+        is resumed with a warning.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Events between the segments of a run, such as retiring readouts or progress."""
+"""Events between the segments of a run, such as retirement or a progress bar."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Event:
         """Record rows that were coded."""
 
     def resumed(self) -> None:
-        """Continue a resumed run, whose earlier rows were observed again."""
+        """Act after a resumed run has observed its earlier rows again."""
 
     def due(self) -> float:
         """Return the number of rows at which a segment must end for this event."""

@@ -73,18 +73,18 @@ def flushed_copy(run: PrequentialRun) -> PrequentialRun:
         return run
     if run.flushed is not None:
         return run.flushed
-    other, threads = copy.copy(run), run.threads
+    flushed, threads = copy.copy(run), run.threads
     # Scaled rows do not change and need no copy.
     views = run.rows.views.values() if run.rows.n_refreshed else ()
     shared = [run.samples, run.outcome, *views]
-    other.threads = copy.deepcopy(threads, {id(thing): thing for thing in shared})
+    flushed.threads = copy.deepcopy(threads, {id(thing): thing for thing in shared})
     with run.threads.arithmetic():
-        if not other.rows.n_refreshed:
-            other.rows.refresh_all(run.n_scored)
-        for learner, state in zip(other.learners, other.states, strict=True):
-            state.flush(learner, other.rows, run.outcome)
-    run.flushed = other
-    return other
+        if not flushed.rows.n_refreshed:
+            flushed.rows.refresh_all(run.n_scored)
+        for learner, state in zip(flushed.learners, flushed.states, strict=True):
+            state.flush(learner, flushed.rows, run.outcome)
+    run.flushed = flushed
+    return flushed
 
 
 def continued(
@@ -93,9 +93,9 @@ def continued(
     """Return codelengths (n,), in nats, of rows coded after the stream by a copy."""
     if not len(X):
         return np.empty(0)
-    other = branched(run)
-    other.run(X, y, groups=groups)
-    return other.trace.codelengths
+    branch = branched(run)
+    branch.run(X, y, groups=groups)
+    return branch.trace.codelengths
 
 
 def branched(run: PrequentialRun) -> PrequentialRun:

@@ -50,7 +50,7 @@ class Replay(NamedTuple):
     recency : float
         Recency of the streams.
     n_last : int or None
-        Smallest number of replay streams, in long streams of rows. None keeps all.
+        Smallest number of replay streams, for long streams. None keeps all of them.
     """
 
     n_streams: int = 0
@@ -136,7 +136,7 @@ class Report(NamedTuple):
     notes : list of str
         Exceptions and warnings of the estimator.
     failure : str or None
-        Description of the error if the last fit raised, and of how the readout predicts
+        If the last fit raised, a message that also says how the readout predicts
         instead.
     """
 
@@ -217,7 +217,8 @@ class Learner(ABC):
 
         The numbers are log-probabilities of classes, or location, log scale and degrees
         of freedom of a density. If a readout has no prediction for a row, the first
-        number is NaN, and a fallback replaces all. The learned state does not change.
+        number is NaN, and a fallback replaces all numbers of the row. The learned state
+        does not change.
         """
 
     def observe(self, labels: Tensor) -> None:  # noqa: B027
@@ -271,7 +272,7 @@ class Learner(ABC):
     def state_dict(self) -> dict[int, dict[str, Tensor]]:
         """Return the learned state, keyed by column and by name.
 
-        It does not depend on which readouts share a learner.
+        The result does not depend on which readouts share a learner.
 
         Raises
         ------

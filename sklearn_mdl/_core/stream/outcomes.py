@@ -140,7 +140,7 @@ class Outcome(ABC):
 
     @abstractmethod
     def fresh(self) -> Self:
-        """Return a copy in the state before any label."""
+        """Return a copy that has observed no labels."""
 
     def check_schedule(self, schedule: str) -> None:  # noqa: B027
         """Raise for groups or delays, if labels must be known immediately."""
@@ -160,7 +160,7 @@ class Outcome(ABC):
         """Record labels (n,) that a resumed run has already coded."""
 
     def escapes(self, labels: np.ndarray) -> np.ndarray | float:
-        """Return the cost in nats, per label (n,), of coding if its class is new."""
+        """Return the cost, in nats, of coding whether each label (n,) is a new class."""
         return 0.0
 
     def add_escapes(self, mixed: np.ndarray, start: int) -> np.ndarray:
@@ -203,7 +203,7 @@ class ClassLabels(Outcome):
         self.n_numbers = n_classes
 
     def fresh(self) -> Self:
-        """Return a copy in the state before any label."""
+        """Return a copy that has observed no labels."""
         named = self.n_numbers if self.escape is None else self.escape.n_named
         return type(self)(named)
 
@@ -315,7 +315,7 @@ class OpenClassLabels(ClassLabels):
         self.n_numbers = self.escape.n_classes
 
     def escapes(self, labels: np.ndarray) -> np.ndarray:
-        """Return the cost in nats, per label (n,), of coding if its class is new."""
+        """Return the cost, in nats, of coding whether each label (n,) is a new class."""
         return np.array([self.escape.observe(label) for label in labels.tolist()])
 
     def add_escapes(self, mixed: np.ndarray, start: int) -> np.ndarray:
@@ -352,9 +352,9 @@ class RealTargets(Outcome):
 
     All readouts predict a fixed Student-t with one degree of freedom until the first
     minibatch is full. The fallback for later missing predictions is a Student-t based
-    on labels only. It predicts Gaussian labels with unknown mean and variance under
-    Jeffreys' prior, given the labels at the last refresh, with outliers winsorised
-    (:class:`TargetScaling`).
+    on labels only: the predictive density of Gaussian labels with unknown mean and
+    variance under Jeffreys' prior, given the labels at the last refresh, with outliers
+    winsorised (:class:`TargetScaling`).
 
     Scaled features are clipped at 50 standard deviations. Beyond these a readout
     extrapolates, and each unit of error in its log scale costs a nat.
@@ -377,7 +377,7 @@ class RealTargets(Outcome):
         self._fallback: Tensor | None = None  # computed when needed, reset at a refresh
 
     def fresh(self) -> Self:
-        """Return a copy in the state before any label."""
+        """Return a copy that has observed no labels."""
         return type(self)(self.location, self.scale)
 
     def predict(self, learner: Learner, x: Tensor) -> DensityPrediction:
@@ -434,7 +434,7 @@ class RealTargets(Outcome):
     def mix(self, values: Iterable[Tensor], weights: Tensor) -> np.ndarray:
         """Return mean and standard deviation of the mixture, (n, 2).
 
-        The mean is that of the locations. The deviation is infinite if undefined.
+        The mean is that of the locations. An undefined deviation is infinite.
         """
         moments = mixture_moments(torch.stack(list(values)), weights)
         return torch.stack(moments, -1).cpu().numpy()

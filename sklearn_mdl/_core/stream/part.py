@@ -22,7 +22,7 @@ SCORES = "losses", "values", "labels_scored"  # content of a file for a round
 
 
 class Round(NamedTuple):
-    """The rows that a part evaluates before its readouts are mixed with others.
+    """Rows that a part of the readouts evaluates before all readouts are mixed.
 
     Attributes
     ----------

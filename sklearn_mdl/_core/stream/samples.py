@@ -12,7 +12,7 @@ import numpy as np
 from sklearn_mdl._core.io.append_array import GrowingArray
 from sklearn_mdl._core.io.stream_folder import StreamFolder
 
-COPIED_AT_ONCE = 64 * 2**20  # bytes of rows gathered at once
+COPIED_AT_ONCE = 64 * 2**20  # bytes of rows gathered at a time
 
 
 def is_mapped(X: Any) -> bool:
@@ -137,9 +137,9 @@ class SampleStore:
 
     def branch(self) -> SampleStore:
         """Return a store that begins with these rows and continues in memory."""
-        other = SampleStore(self.n_features)
-        other._parts, other._starts = [*self._parts], [*self._starts]
-        return other
+        branch = SampleStore(self.n_features)
+        branch._parts, branch._starts = [*self._parts], [*self._starts]
+        return branch
 
 
 class SomeFeatures(SampleStore):

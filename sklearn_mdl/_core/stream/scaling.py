@@ -32,7 +32,7 @@ ReExpression = Callable[[Tensor, Tensor], None]  # changes weight and bias in pl
 Features = tuple[int, ...] | None  # columns of X; None means all of them
 
 MAX_WHITENED_FEATURES = MAX_VALUES
-BLOCK = 1024  # largest number of rows scaled and predicted at once
+BLOCK = 1024  # largest number of rows scaled and predicted together
 GROWTH = 32  # number of parts before their size first doubles
 TAKEN_AT_ONCE = 2**21  # number of values whose moments are computed together
 # Cache of scaled minibatches. A segment with 16 streams and 768 features in two

@@ -45,7 +45,7 @@ def stepwise(
     probabilities : ndarray of shape (C,), float64
         Probabilities of the mixture for the next row, given all rows and labels before
         it. They sum to one up to rounding, and may be zero. Learners predict as many
-        rows at once as they can. The weights of the mixture are updated after every
+        rows together as they can. The weights of the mixture are updated after every
         label or, with groups, after each group. If new classes may appear, the last
         probability is that of a new class.
 

@@ -270,8 +270,8 @@ class Threads:
 
     def open(self, stop: int) -> None:
         """Prepare the rows of the next segment."""
-        # The first minibatch is learned with its own statistics. This is valid, since
-        # it was already scored (uniformly, because output layers start at zero).
+        # The first minibatch is learned with its own statistics, after it was scored
+        # (uniformly, since output layers start at zero).
         if not self.rows.n_refreshed and stop >= self.rows.first:
             self.rows.refresh_all(self.rows.first)
         self.rows.extend(stop)

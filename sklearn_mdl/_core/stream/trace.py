@@ -39,7 +39,7 @@ class TraceShape(NamedTuple):
 
 
 class PrequentialTrace:
-    """Losses and codelengths of every example, in nats, and posterior of a run.
+    """Losses and codelengths of a run's examples in nats, and its posterior.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ class PrequentialTrace:
         probable class, its probability and the sum of squared probabilities. For real
         labels, mean and standard deviation.
     refusal : OSError or None
-        Error with which writing the last rows failed. They are still in memory.
+        Error of the last attempt to write rows. These rows are still in memory.
     """
 
     def __init__(self, shape: TraceShape, folder: StreamFolder | None = None) -> None:
@@ -102,9 +102,9 @@ class PrequentialTrace:
 
     def branch(self) -> PrequentialTrace:
         """Return a trace in memory for later rows. Its length includes these rows."""
-        other = PrequentialTrace(self.shape._replace(n_numbers=0))
-        other._n_before = len(self)
-        return other
+        branch = PrequentialTrace(self.shape._replace(n_numbers=0))
+        branch._n_before = len(self)
+        return branch
 
     def append(self, block: Block, coded: Coded, summaries: np.ndarray) -> None:
         """Add a block of n rows with its code and summaries (n, n_kept).
@@ -116,9 +116,9 @@ class PrequentialTrace:
         ValueError
             If another stream has written to the files.
         """
-        given = {**block._asdict(), **coded._asdict(), "summaries": summaries}
-        self.account(given)
-        self.append_files({**given, "known": block.known[:-1]})
+        columns = {**block._asdict(), **coded._asdict(), "summaries": summaries}
+        self.account(columns)
+        self.append_files({**columns, "known": block.known[:-1]})
 
     def append_files(self, given: Mapping[str, np.ndarray]) -> None:
         """Add rows to the files, after :meth:`account` has added the rest."""

@@ -160,7 +160,7 @@ class Outcome(ABC):
         """Record labels (n,) that a resumed run has already coded."""
 
     def escapes(self, labels: np.ndarray) -> np.ndarray | float:
-        """Return the cost (n,), in nats, of coding whether each label's class is new."""
+        """Return the cost (n,), in nats, of coding whether a label's class is new."""
         return 0.0
 
     def add_escapes(self, mixed: np.ndarray, start: int) -> np.ndarray:
@@ -315,7 +315,7 @@ class OpenClassLabels(ClassLabels):
         self.n_numbers = self.escape.n_classes
 
     def escapes(self, labels: np.ndarray) -> np.ndarray:
-        """Return the cost (n,), in nats, of coding whether each label's class is new."""
+        """Return the cost (n,), in nats, of coding whether a label's class is new."""
         return np.array([self.escape.observe(label) for label in labels.tolist()])
 
     def add_escapes(self, mixed: np.ndarray, start: int) -> np.ndarray:

@@ -94,7 +94,7 @@ class _SharedSetting:
                         self._settle()
 
     def _settle(self) -> None:
-        """Revert again in the main thread if that is needed."""
+        """Revert in the main thread if another thread could not."""
         is_main = threading.current_thread() is threading.main_thread()
         if self._owed is not None and is_main:
             self._owed()

@@ -1,4 +1,4 @@
-"""Checks of features, labels and steps that would invalidate codelengths."""
+"""Checks for features, labels and steps that would invalidate codelengths."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ def invalid(name: str, required: str, given: object, cure: str) -> ValueError:
     return ValueError(f"{name} must be {required}, got {shown}; {cure}")
 
 
-def damaged(path: object, required: str, found: object, cure: str) -> ValueError:
+def damaged(path: object, required: str, problem: object, cure: str) -> ValueError:
     """Return the error for a file with unexpected content."""
-    return ValueError(f"{path} must hold {required}, but {found}; {cure}")
+    return ValueError(f"{path} must hold {required}, but {problem}; {cure}")
 
 
 _KEPT: ContextVar[list[str] | None] = ContextVar("kept", default=None)

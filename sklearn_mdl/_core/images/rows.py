@@ -72,11 +72,11 @@ def image_rows(
     if mode not in CHANNELS:
         raise invalid("mode", "'RGB' or 'L'", mode, "pass mode='RGB'")
     images = as_images(images)
-    wanted = _height_and_width(size)
-    is_ready = _is_ready(images, wanted, CHANNELS[mode])
+    target = _height_and_width(size)
+    is_ready = _is_ready(images, target, CHANNELS[mode])
     if is_ready and path is None:
         return np.asarray(images).reshape(len(images), -1)
-    first = np.asarray(images[0]) if is_ready else _pixels(images, 0, mode, wanted)
+    first = np.asarray(images[0]) if is_ready else _pixels(images, 0, mode, target)
     shape = len(images), first.size
 
     def fill(rows: np.ndarray) -> np.ndarray:
@@ -84,7 +84,7 @@ def image_rows(
             rows[:] = np.asarray(images).reshape(shape)
             return rows
         for row in range(len(images)):
-            pixels = _pixels(images, row, mode, wanted)
+            pixels = _pixels(images, row, mode, target)
             if pixels.shape != first.shape:
                 where = located(row, images[row])
                 required = f"of shape {first.shape}, like the first"

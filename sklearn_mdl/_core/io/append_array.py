@@ -220,7 +220,7 @@ class GrowingArray:
         return (rows[i : i + step] for i in range(start, self.n_rows, step))
 
     def count_left(self) -> int | None:
-        """Count the complete rows in the file; return None if it is no such file."""
+        """Count the complete rows in the file; return None if it holds other data."""
         if self._path is None or not self._file.is_file():
             return None
         path = self._file

@@ -37,7 +37,7 @@ class Sources(NamedTuple):
 
 
 def estimators_in(value: object) -> Iterator[BaseEstimator]:
-    """Yield the estimators in a value: itself, its items and their parameters."""
+    """Yield the estimators in a value: the value, its items and their parameters."""
     if isinstance(value, BaseEstimator):
         yield value
         value = value.get_params(deep=False)

@@ -1,8 +1,8 @@
 """Named arrays and a description in one file, written atomically and checked.
 
 The format is safetensors: eight bytes with the length of a JSON header, the header, and
-the numbers. Other tools can read it, and it never runs code. The library's
-writer needs all arrays in memory. This one writes them block by block.
+the numbers. Other tools can read it, and it never runs code. The library's writer needs
+all arrays in memory. This one writes them block by block.
 """
 
 from __future__ import annotations

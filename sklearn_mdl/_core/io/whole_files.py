@@ -54,7 +54,7 @@ def replaced(path: Path) -> Iterator[Path]:
 
 
 def _part_in(folder: Path, name: str) -> Path:
-    """Name a partial file or folder; at first, remove those of killed processes."""
+    """Name a partial file or folder; once, sweep those that killed processes left."""
     process = os.getpid()  # a forked process sweeps again
     _swept(folder.absolute(), process)
     return folder / f".{name}.{secrets.token_hex(4)}.mdl-part"
@@ -87,7 +87,7 @@ def naming(path: Path) -> Iterator[None]:
 
 @contextmanager
 def _locked(path: Path, *, required: bool = False) -> Iterator[None]:
-    """Lock a file or folder in this context; if the process is killed, unlock it."""
+    """Lock a file or folder in this context; killing the process unlocks it."""
     if sys.platform == "win32":  # open files are locked anyway, and cannot be renamed
         yield
         return

@@ -143,7 +143,7 @@ class ForwardSoftmax:
         return proba
 
     def add_classes(self, n: int) -> None:
-        """Add classes that have not been seen."""
+        """Add classes that no label has had so far."""
         room = np.zeros((*self.counts.shape[:-1], n))
         self.counts = np.concatenate([self.counts, room], -1)
 

@@ -270,10 +270,10 @@ class StackedAverages:
     ) -> None:
         self.n_steps = 0
         rules = zip(step_sizes, warmup, strict=True)
-        each = zip(sources, rules, strict=True)
-        wanted = [(s, rule if rule[0] < 1 else None) for s, rule in each]
-        self.rules = list(dict.fromkeys(rule for _, rule in wanted if rule))
-        followed = [sorted({s for s, r in wanted if r == rule}) for rule in self.rules]
+        pairs = zip(sources, rules, strict=True)
+        choices = [(s, rule if rule[0] < 1 else None) for s, rule in pairs]
+        self.rules = list(dict.fromkeys(rule for _, rule in choices if rule))
+        followed = [sorted({s for s, r in choices if r == rule}) for rule in self.rules]
         self.copies = [trained.pick(members) for members in followed]
         # Index of each readout's logits among those of trained networks and copies.
         table: list[tuple[int, tuple[float, bool] | None]]
@@ -281,7 +281,7 @@ class StackedAverages:
         for rule, members in zip(self.rules, followed, strict=True):
             table += [(s, rule) for s in members]
         device = trained.pairs[0][0].device
-        self.places = torch.tensor([table.index(w) for w in wanted], device=device)
+        self.places = torch.tensor([table.index(w) for w in choices], device=device)
         self.followed = [torch.tensor(members, device=device) for members in followed]
         # If the followed members come first, a slice selects them without a copy.
         self._copied = [members[-1] >= len(members) for members in followed]

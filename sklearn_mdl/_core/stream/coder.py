@@ -55,7 +55,7 @@ class Block(NamedTuple):
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
-        """Join adjacent rows, except their escapes."""
+        """Join adjacent rows, but not their escapes."""
         losses, mixtures, labels, known, _ = zip(*parts, strict=True)
         ends = [*(part[:-1] for part in known), known[-1][-1:]]
         return cls(*map(np.concatenate, (losses, mixtures, labels, ends)))
@@ -128,7 +128,7 @@ class Coder:
         self._forward.check_length(n_rows)
 
     def extend(self, block: Block) -> Coded:
-        """Code the next rows, a block."""
+        """Code a block, which holds the next rows."""
         trace, n = self._forward.extend(block.losses, block.known), len(block.losses)
         codes = np.repeat(trace.codelengths[:, np.newaxis], 3, axis=1)
         shares, none = np.tile([1.0, 0.0], (n, 1)), np.empty((n, 0))
@@ -239,7 +239,7 @@ class PooledCoder(Coder):
         self._pending: deque[_Pending] = deque()
 
     def extend(self, block: Block) -> Coded:
-        """Code the next rows, a block."""
+        """Code a block, which holds the next rows."""
         trace, n = self._forward.extend(block.losses, block.known), len(block.losses)
         codes, shares = np.empty((n, 3)), np.empty((n, 2))
         weights, pooled = np.zeros((n, len(self._awake_groups))), []

@@ -77,7 +77,7 @@ def flushed_copy(run: PrequentialRun) -> PrequentialRun:
     # Scaled rows do not change and need no copy.
     views = run.rows.views.values() if run.rows.n_refreshed else ()
     shared = [run.samples, run.outcome, *views]
-    flushed.threads = copy.deepcopy(threads, {id(thing): thing for thing in shared})
+    flushed.threads = copy.deepcopy(threads, {id(part): part for part in shared})
     with run.threads.arithmetic():
         if not flushed.rows.n_refreshed:
             flushed.rows.refresh_all(run.n_scored)

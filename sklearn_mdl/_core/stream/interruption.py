@@ -15,7 +15,7 @@ def deferred_interrupt() -> Iterator[Callable[[], bool]]:
 
     Yields
     ------
-    asked : callable
+    pressed : callable
         Returns True after a Ctrl-C, so that the computation can stop at a good point.
         It always returns False outside the main thread, or if the program handles
         Ctrl-C itself.
@@ -25,14 +25,14 @@ def deferred_interrupt() -> Iterator[Callable[[], bool]]:
     if not is_main or before is not signal.default_int_handler:
         yield lambda: False
         return
-    asked = threading.Event()
+    pressed = threading.Event()
 
     def remember(signum: int, frame: FrameType | None) -> None:
-        asked.set()
+        pressed.set()
         signal.signal(signal.SIGINT, before)
 
     signal.signal(signal.SIGINT, remember)
     try:
-        yield asked.is_set
+        yield pressed.is_set
     finally:
         signal.signal(signal.SIGINT, before)

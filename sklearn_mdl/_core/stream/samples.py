@@ -201,7 +201,7 @@ class _Copied:
 
 
 class _Mapped:
-    """Rows that are not copied."""
+    """Rows of a memory map, which are not copied."""
 
     def __init__(self, X: np.ndarray, order: np.ndarray | None) -> None:
         self._X = X

@@ -411,10 +411,10 @@ class ScaledRows:
         start = row - (row - begin) % size
         return start, min(start + size, begin + self.batch_size)
 
-    def keep_views(self, wanted: Collection[Features]) -> None:
+    def keep_views(self, used: Collection[Features]) -> None:
         """Drop views that no learner uses any more."""
         views = self.views.items()
-        self.views = {k: v for k, v in views if v is self or k in wanted}
+        self.views = {k: v for k, v in views if v is self or k in used}
 
     def refresh_all(self, n_rows: int) -> dict[Features, list[ReExpression | None]]:
         """Refresh these rows and all their views, and return the changes of each."""

@@ -212,9 +212,9 @@ def training_batches(
 ) -> tuple[Batch, Iterator[Batch]]:
     """Return the rows of a part to learn, and the minibatches to replay after it.
 
-    Each stream replays one minibatch. If the part is a fraction of a minibatch,
-    only that fraction of the streams replays. Otherwise early examples, which are
-    learned in small parts, would be replayed more often than later ones.
+    Each stream replays one minibatch. If the part is a fraction of a minibatch, only
+    that fraction of the streams replays. Otherwise early examples, which are learned in
+    small parts, would be replayed more often than later ones.
     """
     place = start % rows.batch_size
     positions = streams.draw(place) if place else streams.advance()

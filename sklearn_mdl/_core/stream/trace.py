@@ -71,7 +71,7 @@ class PrequentialTrace:
         self.shape = shape
         self.folder = folder
         self.refusal: OSError | None = None
-        # In the order of writing: losses are written after what belongs to them.
+        # In the order of writing, so rows with losses also have mixtures and labels.
         columns: dict[str, tuple[int | tuple[int, ...] | None, str]] = {}
         if shape.n_numbers:
             columns["mixtures"] = (shape.n_groups, shape.n_numbers), "<f8"

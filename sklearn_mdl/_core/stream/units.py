@@ -36,7 +36,7 @@ class TargetScaling(NamedTuple):
 
     @classmethod
     def of(cls, y: Tensor) -> Self:
-        """Compute from labels (n,), with exact sums."""
+        """Compute the scaling of labels (n,), with exact sums."""
         labels = _winsorised(y.cpu().numpy())
         n = len(labels)
         mean = math.fsum(labels / n)

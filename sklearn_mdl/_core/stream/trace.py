@@ -198,7 +198,7 @@ class PrequentialTrace:
         """
         if missing := sorted(self._files.keys() - record.keys()):
             raise ValueError(
-                f"A checkpoint must hold {missing[0]} of earlier rows for the trace to "
+                f"A checkpoint must hold the {missing[0]} of earlier rows for a trace to "
                 'continue, but it does not; leave "mixtures" out of store, or name '
                 "another folder"
             )

@@ -198,8 +198,8 @@ class PrequentialTrace:
         """
         if missing := sorted(self._files.keys() - record.keys()):
             raise ValueError(
-                f"A checkpoint must hold the {missing[0]} of earlier rows for a trace to "
-                'continue, but it does not; leave "mixtures" out of store, or name '
+                f"A checkpoint must hold the {missing[0]} of earlier rows for a trace "
+                'to continue, but it does not; leave "mixtures" out of store, or name '
                 "another folder"
             )
         if self.folder is not None:

@@ -178,7 +178,7 @@ def test_an_order_keeps_groups_together_and_draws_them_alike():
 
 def test_groups_that_cannot_be_kept_apart_are_refused():
     X, y = stream()
-    with pytest.raises(ValueError, match="Rows of a group must follow each other"):
+    with pytest.raises(ValueError, match="Rows of a group must be adjacent"):
         switcher().fit(X, y, groups=np.arange(N) % 7)
     with pytest.raises(ValueError, match="the group of each of the 100 rows, got"):
         switcher().fit(X, y, groups=[1, 2])

@@ -19,24 +19,24 @@ from torch import Tensor
 
 from sklearn_mdl._core.unsupported import unsupported
 
-# By default, MKL may sum in an order that depends on memory addresses, as it does on
-# processors that Intel did not make. A stack of readouts would then not equal its
-# parts. MKL reads this setting at the first product of a process. It costs no time.
+# By default, MKL may sum in an order that depends on memory addresses, as on processors
+# of other makers. Then a readout in a stack would differ from the same readout without
+# the stack. MKL reads this setting at the first product of a process. It costs no time.
 os.environ.setdefault("MKL_CBWR", "AUTO")
 
 
 LANES = 64  # larger than a vector register
 
 PRECISIONS = ("float32", "bfloat16", "tf32")
-AMPERE = 8  # the first generation of GPUs that supports bfloat16 and TF32
+AMPERE = 8  # compute capability of the first GPUs with bfloat16 and TF32
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Limit torch to one thread, which is faster for small products.
 
-    Results then also do not depend on the number of cores. The limit only applies to
-    this thread.
+    The results are then also independent of the number of cores. The limit applies only
+    to this thread.
     """
     n_threads = torch.get_num_threads()
     if n_threads == 1:
@@ -44,8 +44,8 @@ def one_thread() -> Iterator[None]:
         return
     with _ONE_AT_A_TIME:
         torch.set_num_threads(1)
-        # Torch sets one number for this thread and one for threads that start later.
-        # Another thread can reset the second one.
+        # Torch sets the number of this thread and that of threads that start later.
+        # Setting it in another thread restores the second one.
         other = threading.Thread(target=torch.set_num_threads, args=(n_threads,))
         other.start()
         other.join()
@@ -94,7 +94,7 @@ class _SharedSetting:
                         self._settle()
 
     def _settle(self) -> None:
-        """Revert again in the main thread if that is needed."""
+        """Revert in the main thread if another thread could not."""
         is_main = threading.current_thread() is threading.main_thread()
         if self._owed is not None and is_main:
             self._owed()
@@ -171,7 +171,7 @@ def flushed_denormals(flush: bool = True) -> Iterator[None]:
     predictions, but arithmetic with them is many times slower.
     """
     smallest = torch.tensor(1e-40, dtype=torch.float32, device="cpu")
-    flushes = not bool((smallest * 1.0).any())  # the thread's setting before
+    flushes = not bool((smallest * 1.0).any())  # the thread's previous setting
     torch.set_flush_denormal(flush)
     try:
         yield
@@ -192,7 +192,7 @@ def in_lanes(function: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
 
 
 def mixture(log_proba: Iterable[Tensor], weights: Iterable[Tensor]) -> Tensor:
-    """Mix predictions (n, C) of each readout with weights (n,) of each."""
+    """Mix the readouts' predictions, (n, C) each, with weights, (n,) each."""
     # One readout at a time, to avoid K x n x C numbers and to sum in a fixed order.
     terms = (w[:, None] * p.exp() for p, w in zip(log_proba, weights, strict=True))
     return reduce(Tensor.add_, terms)
@@ -244,19 +244,19 @@ def resolve_device(device: str) -> torch.device:
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        found = torch.device(device)
+        chosen = torch.device(device)
     except RuntimeError as error:
         raise ValueError(
             f"device must be 'auto' or the name of a torch device, got {device!r}; try "
             "'cpu' or 'cuda'"
         ) from error
     n_gpus = torch.cuda.device_count()
-    if found.type == "cuda" and (found.index or 0) >= n_gpus:
+    if chosen.type == "cuda" and (chosen.index or 0) >= n_gpus:
         raise ValueError(
             f"device must be 'auto', 'cpu' or one of the {n_gpus} GPUs that torch "
             f"finds, got {device!r}; try 'auto'"
         )
-    return found
+    return chosen
 
 
 def check_precision(precision: str, device: torch.device, n_jobs: int) -> None:
@@ -266,7 +266,7 @@ def check_precision(precision: str, device: torch.device, n_jobs: int) -> None:
         needed = f"a CPU with AVX-512 BF16, or {gpu}"
         raise ValueError(
             f"precision={precision!r} needs {gpu if precision == 'tf32' else needed}, "
-            f"got {device}, which does not support such products; leave it at 'float32'"
+            f"got {device}, which does not support such products; pass 'float32'"
         )
     if precision == "tf32" and n_jobs > 1:
         raise unsupported('precision="tf32"', "n_jobs", "pass n_jobs=None")
@@ -277,8 +277,8 @@ def _multiplies(precision: str, device: torch.device) -> bool:
     if device.type == "cuda":
         return torch.cuda.get_device_capability(device)[0] >= AMPERE
     # Torch would otherwise emulate these products, more slowly than float32.
-    found = getattr(torch.cpu, "_is_avx512_bf16_supported", bool)()
-    return device.type == "cpu" and precision == "bfloat16" and bool(found)
+    supported = getattr(torch.cpu, "_is_avx512_bf16_supported", bool)()
+    return device.type == "cpu" and precision == "bfloat16" and bool(supported)
 
 
 def rounded_product(a: Tensor, b: Tensor) -> Tensor:
@@ -329,7 +329,7 @@ def granted_memory(n_bytes: int) -> Iterator[None]:
 def memory_of(device: torch.device) -> int | None:
     """Return the total memory of a device in bytes, or the limit if one is granted.
 
-    None if the system does not report it.
+    The result is None if the system does not report it.
     """
     if (granted := _granted.get()) is not None:
         return granted
@@ -337,5 +337,5 @@ def memory_of(device: torch.device) -> int | None:
         return int(torch.cuda.get_device_properties(device).total_memory)
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):  # not on every system
+    except (AttributeError, ValueError, OSError):  # not available on every system
         return None

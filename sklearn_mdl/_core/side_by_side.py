@@ -1,4 +1,4 @@
-"""Parallel processes: assign GPUs, end with the parent, and recognise deaths."""
+"""Parallel processes that have their own GPU and end with their parent."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from typing import Any, Self
 
 from joblib.parallel import get_active_backend
 
-PASSES = 2  # attempts for tasks whose process died
-# Raised by joblib and Dask when a process dies. A task that cannot be unpickled also
-# breaks a pool, but would do so again.
+PASSES = 2  # attempts at tasks whose process died
+# Errors of joblib and Dask when a process dies. A task that cannot be unpickled also
+# breaks a pool, but would break it again.
 DEATHS = {"TerminatedWorkerError", "KilledWorker", "FutureCancelledError"}
-CLAIMED: dict[str, int] = {}  # GPU slots of this process by run
+CLAIMED: dict[str, int] = {}  # GPU slots of this process, keyed by run
 WATCHED: set[int] = set()  # the parent of this process once it is watched
 WATCH_SECONDS = 1.0
-OWN_PROCESSES = {"LokyBackend", "MultiprocessingBackend"}  # of this machine
+OWN_PROCESSES = {"LokyBackend", "MultiprocessingBackend"}  # on this machine
 
 
 def end_with(parent: int) -> None:
@@ -31,9 +31,9 @@ def end_with(parent: int) -> None:
     Parameters
     ----------
     parent : int
-        Process that distributes the work. If it is not the parent of this process, as
-        for threads or workers of a cluster, nothing happens, except that a joblib
-        worker whose parent has died ends at once.
+        Process that distributes the work. Nothing happens if it is not the parent of
+        this process, as for threads or workers of a cluster. However, a joblib worker
+        whose parent has already died ends immediately.
     """
     is_parent, is_self = os.getppid() == parent, os.getpid() == parent
     if current_process().name.startswith("LokyProcess") and not (is_parent or is_self):
@@ -75,7 +75,7 @@ class Devices:
         self.parent = os.getpid()
 
     @property
-    def _folder(self) -> Path:  # of this machine, wherever tasks come from
+    def _folder(self) -> Path:  # on this machine, wherever tasks come from
         return Path(tempfile.gettempdir()) / f"sklearn_mdl-{self.run}"
 
     def __enter__(self) -> Self:
@@ -83,7 +83,7 @@ class Devices:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """End it."""
+        """End the run, and free its slots."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def claim(self, device: str) -> str | None:
@@ -94,7 +94,7 @@ class Devices:
         device : str
             As for an estimator. Only "auto" and "cuda" leave a choice.
         """
-        import torch  # here, since a new worker should first watch its parent
+        import torch  # later, since a new worker must first watch its parent
 
         n_devices = torch.cuda.device_count() if device in ("auto", "cuda") else 0
         if n_devices < 2:

@@ -31,7 +31,7 @@ except ImportError:  # before scikit-learn 1.9
 
 check_partial_fit_first_call = _check_partial_fit_first_call
 num_samples = _num_samples
-Constraints = dict[str, list[Any]]  # of parameters, as scikit-learn checks them
+Constraints = dict[str, list[Any]]  # constraints of parameters, for scikit-learn
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
@@ -42,13 +42,13 @@ class Seed(Interval):
         """Return what is required, why, and what to write."""
         return (
             "an int of at least 0, so that resumed calls and all calls in a search "
-            "draw the same orders; write random_state=0, or for new orders each time "
-            "random_state=secrets.randbits(31)"
+            "draw the same orders; write random_state=0, or "
+            "random_state=secrets.randbits(31) for new orders each time"
         )
 
 
 def with_callbacks(method: Method) -> Method:
-    """Tear down callbacks after the method, if this version has any."""
+    """Tear down callbacks after a method, if this version has callbacks."""
     if _with_callbacks is None:
         return method
     decorated: Method = _with_callbacks(method)
@@ -76,10 +76,10 @@ def predict_proba(classifier: Any, X: Any) -> np.ndarray:
     probabilities of a row were zero. Such rows become uniform.
     """
     proba = np.array(classifier.predict_proba(X), dtype=np.float64)
-    lost = np.isnan(proba).all(axis=1)
-    if lost.any() and hasattr(classifier, "decision_function"):
+    undefined = np.isnan(proba).all(axis=1)
+    if undefined.any() and hasattr(classifier, "decision_function"):
         decided = np.isfinite(classifier.decision_function(X)).reshape(len(proba), -1)
-        proba[lost & decided.all(axis=1)] = 1 / proba.shape[1]
+        proba[undefined & decided.all(axis=1)] = 1 / proba.shape[1]
     return proba
 
 

@@ -32,9 +32,9 @@ class Table:
         Names of the columns.
     rows : sequence of sequences of str
     n_left : int, default=1
-        Number of left-aligned columns; the others are numbers.
+        Number of left-aligned columns. The other columns hold numbers.
     bold : collection of (int, int), default=()
-        Rows and columns of bold cells, in formats with bold text.
+        Row and column of each bold cell, for formats with bold text.
     """
 
     head: Sequence[str]
@@ -55,7 +55,7 @@ class Table:
         )
 
     def to_latex(self) -> str:
-        """Return a ``tabular`` with the rules of booktabs and texts escaped."""
+        """Return a ``tabular`` with booktabs rules and escaped texts."""
         head = [escape_latex(text) for text in self.head]
         rows = [[escape_latex(text) for text in row] for row in self.rows]
         for i, j in self.bold:
@@ -74,7 +74,7 @@ class Table:
 
 
 def escape_latex(text: str) -> str:
-    """Return text in one line, escaped for LaTeX."""
+    """Return text as one line, escaped for LaTeX."""
     return " ".join(text.split()).translate(_LATEX)
 
 

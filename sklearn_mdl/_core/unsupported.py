@@ -19,9 +19,9 @@ UNSUPPORTED: dict[tuple[str, str], str] = {
     (ESCAPE, PERMUTATIONS): "permuted classes first appear at other rows",
     (ESCAPE, "a comparison of streams"): "all streams must code the same classes",
     (PERMUTATIONS, GROUPS): "labels are permuted one by one, across groups",
-    (PERMUTATIONS, DELAY): "it needs labels that are known at once",
-    (WRAPPED, 'n_jobs="processes"'): "files of parts hold numbers, and run no code",
-    (WRAPPED, "files"): "a file of an estimator holds numbers, and runs no code",
+    (PERMUTATIONS, DELAY): "it needs labels that are known immediately",
+    (WRAPPED, 'n_jobs="processes"'): "files of parts hold only numbers, not code",
+    (WRAPPED, "files"): "a file of an estimator holds only numbers, not code",
     (GROUPS, "held-out scorers"): "scikit-learn's scorers are given no groups",
     ("real labels", "messages"): "a real number has a density, but no probability",
     ('precision="tf32"', "n_jobs"): "torch has one such setting for all threads",
@@ -37,7 +37,7 @@ def unsupported(
     Parameters
     ----------
     one, other : str
-        A key of `UNSUPPORTED`.
+        Names of the features, which together are a key of `UNSUPPORTED`.
     cure : str
         What to write instead.
     kind : type

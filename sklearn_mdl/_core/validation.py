@@ -1,4 +1,4 @@
-"""Checks of features, labels and steps that would invalidate codelengths."""
+"""Checks for features, labels and steps that would invalidate codelengths."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-OWN = ("sklearn_mdl", "sklearn", "joblib")  # packages between a warning and its caller
-CHECKED_AT_ONCE = 2**24  # numbers
+OWN = ("sklearn_mdl", "sklearn", "joblib")  # packages that are not the caller
+CHECKED_AT_ONCE = 2**24  # numbers checked together
 LARGE = 2**53  # beyond this float64 cannot represent all whole numbers
 GROUPED = (
     "y should be in random order, but it is grouped by class or nearly so, which "
     "changes the codelength; pass shuffle=True or permute the rows"
 )
 GROUPED_NATS = 14.0
-STEPS = 1000  # fewer steps of float32 over the range of a feature are too few
-CONSTANT = 1e-12  # share of its size by which a constant feature may vary
-SHOWN = 200  # characters of a value in a message
-MANY_VALUES = 20  # distinct whole floats beyond which labels may not be classes
+STEPS = 1000  # smallest number of float32 steps over the range of a feature
+CONSTANT = 1e-12  # largest range of a constant feature, as a share of its size
+SHOWN = 200  # most characters of a value in a message
+MANY_VALUES = 20  # more distinct whole floats may not be classes
 
 
 def invalid(name: str, required: str, given: object, cure: str) -> ValueError:
-    """Return the error for a value that is out of range.
+    """Return the error for an invalid value of a parameter.
 
     Parameters
     ----------
     name : str
         Name of the parameter.
     required : str
-        What it must be.
+        What the value must be.
     given : object
-        Value given, shown as a shortened ``repr``.
+        Given value, shown as a shortened ``repr``.
     cure : str
         What to write instead.
     """
@@ -55,29 +55,29 @@ def invalid(name: str, required: str, given: object, cure: str) -> ValueError:
     return ValueError(f"{name} must be {required}, got {shown}; {cure}")
 
 
-def damaged(path: object, required: str, found: object, cure: str) -> ValueError:
+def damaged(path: object, required: str, problem: object, cure: str) -> ValueError:
     """Return the error for a file with unexpected content."""
-    return ValueError(f"{path} must hold {required}, but {found}; {cure}")
+    return ValueError(f"{path} must hold {required}, but {problem}; {cure}")
 
 
-_SAID: ContextVar[list[str] | None] = ContextVar("said", default=None)
+_KEPT: ContextVar[list[str] | None] = ContextVar("kept", default=None)
 
 
 @contextmanager
 def kept_warnings() -> Iterator[list[str]]:
-    """Collect warnings of :func:`warn_caller` in this thread to issue later."""
-    said: list[str] = []
-    token = _SAID.set(said)
+    """Collect the warnings of :func:`warn_caller` in this thread, to issue later."""
+    messages: list[str] = []
+    token = _KEPT.set(messages)
     try:
-        yield said
+        yield messages
     finally:
-        _SAID.reset(token)
+        _KEPT.reset(token)
 
 
 def warn_caller(message: str) -> None:
     """Warn at the line that called this package."""
-    if (said := _SAID.get()) is not None:
-        said.append(message)
+    if (messages := _KEPT.get()) is not None:
+        messages.append(message)
         return
     frame, level = inspect.currentframe(), 1
     while (
@@ -120,28 +120,28 @@ def validated(estimator: BaseEstimator, *given: Any, dtype: Any, reset: bool) ->
     Raises
     ------
     ValueError
-        Also for features that are not finite, with their row and column.
+        If scikit-learn refuses the data, or a feature is not finite. The message names
+        the row and column of such a feature.
     """
     options = {"dtype": dtype, "ensure_all_finite": False, "reset": reset}
     try:
-        with np.errstate(over="ignore"):  # an error below names its position
-            found = validate_data(estimator, *given, **options)
+        with np.errstate(over="ignore"):  # the error below names the position
+            checked = validate_data(estimator, *given, **options)
     except ValueError as error:
         if "could not convert" in str(error):
             _refuse_text(given[0])
         raise
     names = getattr(estimator, "feature_names_in_", None)
-    check_finite(found if len(given) == 1 else found[0], names)
-    return found
+    check_finite(checked if len(given) == 1 else checked[0], names)
+    return checked
 
 
 def _refuse_text(X: Any) -> None:
-    """Raise for the first column of features that does not hold numbers."""
-    names = getattr(X, "columns", None)
-    rows = np.asarray(X, dtype=object) if names is None else X
-    for place, name in enumerate(range(rows.shape[1]) if names is None else names):
-        values = np.asarray(_safe_indexing(rows, place, axis=1), dtype=object)
-        for value in values:
+    """Raise for the first value of features that is not a number."""
+    is_frame = hasattr(X, "columns")
+    rows = X if is_frame else np.asarray(X, dtype=object)
+    for place, name in enumerate(X.columns if is_frame else range(rows.shape[1])):
+        for value in np.asarray(_safe_indexing(rows, place, axis=1), dtype=object):
             try:
                 float(value)
             except (TypeError, ValueError) as error:
@@ -153,7 +153,7 @@ def _refuse_text(X: Any) -> None:
 
 
 def warn_if_rounded(X: Any, names: Sequence[str] | None) -> None:
-    """Warn of a feature that varies by little more than the rounding of float32.
+    """Warn about a feature whose range is only a few steps of float32.
 
     Only the first rows are checked, at most ``CHECKED_AT_ONCE`` numbers.
     """
@@ -164,7 +164,7 @@ def warn_if_rounded(X: Any, names: Sequence[str] | None) -> None:
     rows = np.asarray(X[:n_rows], dtype=np.float64)
     rounding = np.abs(rows.astype(np.float32) - rows).max(0)
     spread, size = np.ptp(rows, axis=0), np.abs(rows).max(0)
-    # A constant may vary by the rounding of float64.
+    # Rounding to float64 may make a constant vary.
     is_lost = (rounding > spread / STEPS) & (spread > CONSTANT * size)
     if is_lost.any():
         column = int(is_lost.argmax())
@@ -218,8 +218,8 @@ def as_labels(y: Any) -> Any:
 def may_be_real(labels: np.ndarray) -> bool:
     """Return True for whole floats that could be ages, counts or prices.
 
-    Their number of distinct values is above 2, and above either 20 or a quarter of the
-    number of rows. So 1.0, 2.0 and 3.0 in 200 rows are classes.
+    They have more than 2 distinct values, and more than the smaller of 20 and a quarter
+    of the number of rows. So 1.0, 2.0 and 3.0 in 200 rows are classes.
     """
     if labels.dtype.kind != "f" or not np.array_equal(labels, np.rint(labels)):
         return False
@@ -257,7 +257,7 @@ def refuse_missing(y: object) -> object:
     """
     try:
         labels, missing = np.asarray(y), _missing(y)
-    except (TypeError, ValueError):  # not labels, which raises later
+    except (TypeError, ValueError):  # not labels; a later check raises
         return y
     if missing.any() and labels.ndim:
         row, *place = np.argwhere(missing)[0].tolist()
@@ -292,14 +292,14 @@ def named_groups(groups: Any, title: str = "groups") -> np.ndarray:
 def _missing(values: Any) -> np.ndarray:
     """Mark the missing values of an array-like: None, NaN, masked, or pandas' NA."""
     # NumPy would convert NaN to text in a list that also contains text.
-    given = values if isinstance(values, np.ndarray) else np.asarray(values, object)
-    plain = np.asarray(given)
+    array = values if isinstance(values, np.ndarray) else np.asarray(values, object)
+    plain = np.asarray(array)
     if plain.dtype.kind in "OT":
         each = np.fromiter(map(_is_missing, plain.flat), bool, plain.size)
-        found = each.reshape(plain.shape)
+        missing = each.reshape(plain.shape)
     else:
-        found = plain != plain
-    return np.asarray(found | np.ma.getmaskarray(given))
+        missing = plain != plain
+    return np.asarray(missing | np.ma.getmaskarray(array))
 
 
 def _is_missing(label: Any) -> bool:
@@ -331,10 +331,10 @@ def is_grouped(labels: np.ndarray) -> bool:
     """Return True if encoded labels are sorted or nearly sorted by class.
 
     The check compares two codes of the labels. The first codes their order, given the
-    number of examples of each class. The second codes their runs by number, starts and
-    classes. Labels are grouped if there are fewer runs than in random order, and the
-    second code is shorter by a quarter and by 14 nats. In random order the probability
-    of that is at most ``exp(-14) < 1e-6``.
+    number of examples of each class. The second codes runs of equal labels: their
+    number, starts and classes. Labels are grouped if there are fewer runs than in
+    random order, and the second code is shorter by a quarter and by 14 nats. In random
+    order this happens with probability at most ``exp(-14) < 1e-6``.
     """
     counts = np.unique(labels, return_counts=True)[1]
     n, n_classes = len(labels), len(counts)
@@ -403,7 +403,7 @@ def refuse_labelled(transformer: BaseEstimator, name: str) -> None:
 
 
 def refuse_weights(given: Mapping[str, object], caller: str) -> None:
-    """Raise TypeError if weights of labels are given; the error names them."""
+    """Raise TypeError if weights of labels are given, and name their parameter."""
     for name in given:
         raise TypeError(
             f"{caller} must weight all labels equally, since a weighted sum is not a "

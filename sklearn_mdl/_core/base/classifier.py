@@ -62,7 +62,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
         classes : array-like of shape (n_classes,), default=None
-            All labels that can occur. Required at the first call, optional afterwards.
+            All labels that can occur. Required in the first call, optional afterwards.
             With ``new_classes="escape"``, the classes known beforehand, or None.
         groups : array-like of shape (n_samples,), default=None
             As for :meth:`fit`. All rows of a group must be in the same call.
@@ -74,7 +74,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         Raises
         ------
         ValueError
-            If ``classes`` is missing at the first call or differs later, or if y
+            If ``classes`` is missing in the first call or differs later, or if y
             contains other labels. Also if a group occurs again in a later call, and for
             the reasons given in :meth:`fit`.
         """
@@ -118,7 +118,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         return self._continue_by_blocks(blocks, classes=classes)
 
     def predict_log_proba(self, X: ArrayLike) -> np.ndarray:
-        """Predict log-probabilities by the mixture under the current posterior.
+        """Predict log-probabilities with the mixture under the current posterior.
 
         Parameters
         ----------
@@ -127,14 +127,14 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         Returns
         -------
         log_proba : ndarray of shape (n_samples, n_classes)
-            In nats, columns in the order of ``classes_``.
+            In nats. Columns are in the order of ``classes_``.
         """
         log_proba = self._predicted(X)
         log_proba -= logsumexp(log_proba, axis=1, keepdims=True)
         return log_proba
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
-        """Predict probabilities by the mixture under the current posterior.
+        """Predict probabilities with the mixture under the current posterior.
 
         Parameters
         ----------
@@ -161,7 +161,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
 
     @property
     def correct_(self) -> np.ndarray:
-        """True where the class predicted before the label was seen is correct."""
+        """Mask of examples whose class was predicted correctly before it was seen."""
         predicted = self._run.trace.summaries[:, PREDICTED]
         return np.asarray(predicted == self._labels_seen())
 
@@ -192,13 +192,13 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         )
 
     def _check_classes(self, classes: ArrayLike | None) -> None:
-        found = None if classes is None else np.unique(as_labels(classes))
+        given = None if classes is None else np.unique(as_labels(classes))
         escape = self._run.outcome.escape
         named = self.classes_ if escape is None else self.classes_[: escape.n_named]
-        if found is not None and not np.array_equal(found, named):
-            required = f"{named.tolist()!r} as at the first call"
+        if given is not None and not np.array_equal(given, named):
+            required = f"{named.tolist()!r} as in the first call"
             cure = "fit a new estimator for other classes"
-            raise invalid("classes", required, found.tolist(), cure)
+            raise invalid("classes", required, given.tolist(), cure)
 
     def _checked(
         self, X: ArrayLike, y: ArrayLike, *, reset: bool
@@ -232,7 +232,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         if classes is None:
             raise ValueError(
                 "classes must be passed on the first call to partial_fit, got None; "
-                "name all labels that can occur"
+                "pass classes=[...] with all labels that can occur"
             )
         if self.new_classes == "escape":
             self.classes_ = classes
@@ -258,7 +258,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         unknown = self.classes_[labels] != y
         if np.any(unknown):
             required = f"labels among the classes {self.classes_.tolist()!r}"
-            given, cure = np.unique(y[unknown]).tolist(), "name all at the first call"
+            given, cure = np.unique(y[unknown]).tolist(), "name all in the first call"
             raise invalid("y", required, given, cure)
         return labels
 
@@ -284,7 +284,7 @@ def joined(classes: np.ndarray, y: np.ndarray) -> np.ndarray:
     classes = classes if len(classes) else y[:0]
     kinds = [part.dtype.kind.replace("u", "i") for part in (classes, y)]
     if kinds[0] != kinds[1]:
-        required, cure = f"{classes.dtype} like the known ones", "convert y with astype"
+        required, cure = f"{classes.dtype} like the known ones", "pass y.astype(...)"
         raise invalid("New classes", required, y.dtype.name, cure)
     names, firsts = np.unique(y, return_index=True)
     names = names[np.argsort(firsts)]

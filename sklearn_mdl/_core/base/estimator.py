@@ -75,7 +75,7 @@ class UnfittedRun:
 class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
     """Base class of estimators that predict each example before they learn it.
 
-    Subclasses make their run in ``_make_run``, and check and encode labels.
+    Subclasses create their run in ``_make_run``, and check and encode labels.
     """
 
     shuffle: bool = False
@@ -88,7 +88,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
 
     @abstractmethod
     def _make_run(self, n_features: int, outcome: Outcome, seed: int) -> PrequentialRun:
-        """Make the run of a new stream."""
+        """Create the run of a new stream."""
 
     @abstractmethod
     def _outcome(self, classes: np.ndarray | None) -> Outcome:
@@ -127,7 +127,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         yield None, [] if checkpoint is None else [checkpoint]
 
     def _check_order(self, labels: np.ndarray) -> None:
-        """Warn about labels that should have been permuted."""
+        """Warn if labels should have been permuted."""
 
     def _after_fit(self) -> None:
         """Warn about problems of a stream after ``fit``."""
@@ -147,8 +147,8 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
             no ``sample_weight``, since a weighted sum is not a codelength. Repeat or
             drop rows instead.
         groups : array-like of shape (n_samples,), default=None
-            Group of each row, such as a patient. The labels of a group are only learned
-            once all of its rows are coded. Rows of a group must be adjacent, unless
+            Group of each row, such as a patient. The labels of a group are learned
+            only once all its rows are coded. Rows of a group must be adjacent, unless
             ``shuffle`` is set, which permutes the groups and the rows within each
             group.
 
@@ -311,9 +311,9 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         except BaseException as error:
             run: PrequentialRun | None = self.__dict__.get("_run")
             is_new = run is not before.get("_run")
-            goes_on = is_new and run is not None and run.can_go_on and run.n_scored
+            resumable = is_new and run is not None and run.can_go_on and run.n_scored
             # An interrupted stream is kept, so that it can be resumed.
-            if not (isinstance(error, KeyboardInterrupt) and goes_on):
+            if not (isinstance(error, KeyboardInterrupt) and resumable):
                 self.__dict__.clear()
                 self.__dict__.update(before)
             raise
@@ -321,13 +321,13 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
     def _validated(self, X: ArrayLike, *y: ArrayLike, reset: bool) -> Any:
         """Check features, and labels if given.
 
-        Sparse rows are converted. Memory maps are not, since they would be copied
-        whole.
+        Sparse rows become dense float32 rows. Memory maps keep their dtype, since
+        converting them would read them entirely into memory.
         """
         rows, *labels = map(as_array, (X, *y))
         rows = dense(rows)
-        left_alone = is_mapped(rows) and rows.dtype.kind in "fiu"
-        dtype = rows.dtype if left_alone else np.float32
+        keeps_dtype = is_mapped(rows) and rows.dtype.kind in "fiu"
+        dtype = rows.dtype if keeps_dtype else np.float32
         checked = validated(self, rows, *labels, dtype=dtype, reset=reset)
         if y:
             warn_if_rounded(rows, getattr(self, "feature_names_in_", None))
@@ -340,12 +340,12 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
             return None
         if not isinstance(self.random_state, Integral):
             required = "an integer with a checkpoint"
-            cure = "pass for example random_state=0, so a resumed run draws the same"
+            cure = "pass random_state=0, so that a resumed run draws the same numbers"
             raise invalid("random_state", required, self.random_state, cure)
         kind = type(self)
         about = {
             "estimator": f"{kind.__module__}.{kind.__qualname__}",
-            # The device is part of the environment, so another device only warns.
+            # The device is part of the environment, so a change only causes a warning.
             "settings": settings_of(self, WITHOUT_EFFECT | {"device"}),
             "X": {"shape": list(X.shape), "sha256": fingerprint(X, "<f4")},
             "y": self._fingerprint_of(labels),
@@ -361,7 +361,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
 
     @property
     def codelength_(self) -> float:
-        """Codelength of all labels seen, in nats."""
+        """Codelength of all labels seen so far, in nats."""
         return float(np.sum(self.codelengths_))
 
     @property
@@ -441,6 +441,6 @@ def pairs_of(blocks: Iterable[object]) -> Iterator[tuple[Any, Any]]:
         yield block[0], block[1]
     if number < 0:
         raise ValueError(
-            "blocks must yield at least one pair (X, y), got none; make a new "
-            "generator if it was read before"
+            "blocks must yield at least one pair (X, y), got none; pass a new "
+            "generator if this one was already read"
         )

@@ -114,8 +114,9 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
     def reference_codelengths_(self) -> np.ndarray:
         """Cost of every example under a Gaussian that learns online, in nats.
 
-        The result of :func:`~sklearn_mdl.metrics.gaussian_codelengths`, of shape
-        (n_samples_seen_,), with the same fixed density for the first minibatch.
+        An array of shape (n_samples_seen_,), computed by
+        :func:`~sklearn_mdl.metrics.gaussian_codelengths`. The first minibatch is coded
+        with the same fixed density as by the readouts.
         """
         targets = cast(RealTargets, self._run.outcome)
         density = {"location": targets.location, "scale": targets.scale}
@@ -144,7 +145,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
             _check_size(np.asarray(as_array(y)))
         rows, given = self._validated(X, y, reset=reset)
         labels = _as_numbers(column_or_1d(given, warn=True))
-        _check_size(labels)  # also if they are a column, or objects
+        _check_size(labels)  # also labels in a column, or objects
         return rows, labels
 
     def _outcome(self, classes: np.ndarray | None) -> RealTargets:
@@ -164,7 +165,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
 def _as_numbers(labels: np.ndarray) -> np.ndarray:
     """Return a float64 copy, so later changes by the caller have no effect."""
     with suppress(TypeError, ValueError):
-        if labels.dtype.kind not in "mM":  # would become counts of days or nanoseconds
+        if labels.dtype.kind not in "mM":  # dates would become counts of nanoseconds
             return np.array(labels, dtype=np.float64)
     cure = "use a classifier for classes, or pass days since a fixed date"
     raise invalid("y", "real numbers", labels.dtype.name, cure)

@@ -53,7 +53,7 @@ ARRAYS = {
 # Memory that loading may always use, in addition to twice the size of the file. The
 # file contains rows, losses, and three or four numbers per weight.
 SPARE_BYTES = 2**26
-STREAM_BYTES = 64  # of a replay stream: position and generator
+STREAM_BYTES = 64  # size of a replay stream: position and generator
 
 
 NUMBERS = "_numbers"  # in a pickled state, the arrays that replace the run
@@ -65,7 +65,7 @@ class FileMixin:
     def __getstate__(self) -> dict[str, Any]:
         """Return settings and NumPy arrays, if a run can be recreated from them.
 
-        Formats that do not run code, such as skops, then only need to trust this
+        Formats that do not run code, such as skops, then need to trust only this
         package's classes. If a run cannot be recreated (a trace on disk, user-defined
         classifiers and encoders, an interrupted segment), the state contains the run
         itself.
@@ -92,10 +92,10 @@ class FileMixin:
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
         """Copy the run itself, which is faster than recreating it."""
-        other = type(self).__new__(type(self))
-        memo[id(self)] = other
-        other.__dict__.update(deepcopy(self.__dict__, memo))
-        return other
+        copied = type(self).__new__(type(self))
+        memo[id(self)] = copied
+        copied.__dict__.update(deepcopy(self.__dict__, memo))
+        return copied
 
     def save(self, path: str | PathLike[str]) -> None:
         """Save the estimator to one file for :meth:`load`.
@@ -137,11 +137,11 @@ class FileMixin:
     ) -> Self:
         """Load an estimator written by :meth:`save`.
 
-        If you fit it further, results are bitwise the same as for the saved estimator.
-        You can load files that you do not trust. No code in them is run, and only
-        objects of this package are created. Memory use is limited by the size of the
-        file, except for timm networks that it names. Nothing else is read or downloaded
-        unless you allow it.
+        If you fit it further, results are bitwise identical to those of the saved
+        estimator. You can load files that you do not trust: no code in a file is run,
+        and only objects of this package are created. Memory use is limited by the size
+        of the file, except for timm networks that the file names. Nothing else is read
+        or downloaded unless you allow it.
 
         Parameters
         ----------
@@ -172,12 +172,12 @@ class FileMixin:
         """
         allowed = TrustedSources(allow_network, frozenset(fspath(p) for p in trusted))
         with fixed_arithmetic():
-            found: Self = load_estimator(cls, archive_path(path), store, allowed)
-        return found
+            estimator: Self = load_estimator(cls, archive_path(path), store, allowed)
+        return estimator
 
 
 class TrustedSources(NamedTuple):
-    """Sources, besides the file itself, that its estimators may read."""
+    """Sources that estimators in a file may read, besides the file itself."""
 
     network: bool
     paths: frozenset[str]
@@ -186,7 +186,7 @@ class TrustedSources(NamedTuple):
         """Raise ValueError if an estimator would read anything else."""
         sources = estimator._sources() if hasattr(estimator, "_sources") else Sources()
         kind, trust = type(estimator).__name__, " if you trust its writer"
-        where = f"{path} may only use sources that you allow, but its {kind}"
+        where = f"{path} may use only sources that you allow, but its {kind}"
         for name in () if self.network else sources.network:
             cure = f"pass allow_network=True{trust}"
             raise ValueError(f"{where} fetches {name!r}; {cure}")
@@ -234,7 +234,7 @@ def _go_to(
     classes: np.ndarray | None,
     seed: int,
 ) -> None:
-    """Restore the saved arrays in an estimator that only has parameters."""
+    """Restore the saved arrays in an unfitted estimator."""
     named = classes
     if classes is not None and "n_named" in arrays:
         named = classes[: int(arrays["n_named"][0])]
@@ -292,12 +292,12 @@ def load_estimator(
     store: str | PathLike[str],
     allowed: TrustedSources,
 ) -> BaseEstimator:
-    """Read an estimator of a class (see :meth:`FileMixin.load`)."""
+    """Read an estimator of a given class (see :meth:`FileMixin.load`)."""
     arrays, about = read_archive(path, "estimator")
     _check_fields(about, path)
     try:
         estimator: BaseEstimator = from_json(about["estimator"], _known_classes())
-    except Exception as error:  # from invalid parameters of any kind
+    except Exception as error:  # invalid parameters may raise anything
         required, cure = (
             "an estimator that this version can create",
             f"use {_writer(about)}",
@@ -305,11 +305,12 @@ def load_estimator(
         raise damaged(path, required, _reason(error), cure) from error
     if not isinstance(estimator, kind):
         name = type(estimator).__name__
-        found, cure = f"it holds a {name}", f"call {name}.load(path)"
-        raise damaged(path, f"a {kind.__name__}", found, cure)
+        held, cure = f"it holds a {name}", f"call {name}.load(path)"
+        raise damaged(path, f"a {kind.__name__}", held, cure)
     for part in estimators_in(estimator):
         allowed.check(part, path)
-        if "store" in part.get_params(deep=False):  # the saved one owns its folder
+        # The saved estimator owns its folder.
+        if "store" in part.get_params(deep=False):
             part.set_params(store=_placed(part.store, "memory"), checkpoint=None)
     if "store" in estimator.get_params(deep=False):
         estimator.set_params(store=_placed(estimator.store, store))
@@ -331,7 +332,7 @@ def load_estimator(
 
 
 def _placed(store: object, place: str | PathLike[str]) -> object:
-    """Return a store at another place with the same contents."""
+    """Return the parameter ``store`` for another place, with the same contents."""
     return (place, *store[1:]) if isinstance(store, tuple) else place
 
 
@@ -350,7 +351,7 @@ def _writer(about: Json) -> str:
 def _restore(
     estimator: BaseEstimator, arrays: Mapping[str, np.ndarray], about: Json
 ) -> None:
-    """Restore the saved state in an estimator that only has parameters."""
+    """Restore the saved state in an unfitted estimator."""
     classes = from_json(about["classes"], {})
     names = from_json(about.get("feature_names"), {})
     n_features = about["n_features"]
@@ -368,7 +369,7 @@ def _restore(
 
 
 def _check_params(estimator: BaseEstimator, granted: int) -> None:
-    """Check parameters as in ``fit``; weights are checked when they are made."""
+    """Check parameters as in ``fit``; weights are checked when they are created."""
     n_streams = 0
     for part in estimators_in(estimator):
         if hasattr(part, "_parameter_constraints"):
@@ -412,8 +413,8 @@ def _check_labels(labels: np.ndarray, run: PrequentialRun, n_classes: int) -> No
 
 
 def _check_fields(about: object, path: Path) -> None:
-    found = about if isinstance(about, dict) else {}
-    missing = [k for k, kind in FIELDS.items() if not isinstance(found.get(k), kind)]
+    fields = about if isinstance(about, dict) else {}
+    missing = [k for k, kind in FIELDS.items() if not isinstance(fields.get(k), kind)]
     if missing:
         what = f"it lacks {', '.join(missing)}"
         raise damaged(path, "a saved estimator", what, "save it again")
@@ -439,8 +440,8 @@ def _subclasses(kind: type) -> Iterator[type]:
 
 def archive_path(path: str | PathLike[str]) -> Path:
     """Return the path of a saved estimator; raise for another suffix."""
-    found = Path(path)
-    if found.suffix != ".safetensors":
-        cure = f"name it {found.stem or 'estimator'}.safetensors"
+    place = Path(path)
+    if place.suffix != ".safetensors":
+        cure = f"name it {place.stem or 'estimator'}.safetensors"
         raise invalid("path", "a name that ends in .safetensors", str(path), cure)
-    return found
+    return place

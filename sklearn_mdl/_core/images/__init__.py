@@ -1,1 +1,1 @@
-"""Reading and preparing pictures."""
+"""Functions that read and prepare pictures."""

@@ -60,7 +60,7 @@ class LazyImages(Sequence[Any]):
         return len(self.items)
 
     def __iter__(self) -> Iterator[Image]:
-        """Decode the images in turn."""
+        """Decode the images one after the other."""
         return (self[i] for i in range(len(self)))
 
     def __getitem__(self, i: Any) -> Any:
@@ -76,7 +76,7 @@ class LazyImages(Sequence[Any]):
         """Return the images of both sequences in order."""
         if (self.decode, self.about) != (other.decode, other.about):
             kinds = [self.about, other.about]
-            raise invalid("Joined images", "decoded alike", kinds, "encode separately")
+            raise invalid("Joined images", "decoded alike", kinds, "encode them apart")
         both = chained([self.items, other.items])
         return LazyImages(both, self.decode, self.about)
 
@@ -127,13 +127,13 @@ def minibatches(
 
 
 def _stack(tensors: Iterable[Tensor], batch: range) -> Tensor:
-    found = list(tensors)
-    for row, tensor in zip(batch, found, strict=True):
-        if tensor.shape != found[0].shape:
-            shapes = {batch[0]: tuple(found[0].shape), row: tuple(tensor.shape)}
+    images = list(tensors)
+    for row, tensor in zip(batch, images, strict=True):
+        if tensor.shape != images[0].shape:
+            shapes = {batch[0]: tuple(images[0].shape), row: tuple(tensor.shape)}
             cure = "add torchvision.transforms.Resize and CenterCrop"
             raise invalid("Transformed images", "of one shape", shapes, cure)
-    return torch.stack(found)
+    return torch.stack(images)
 
 
 def images_fingerprint(X: object) -> str:

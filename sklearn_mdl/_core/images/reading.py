@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Images(Protocol):
-    """Images by row, of any of the `KINDS`."""
+    """Indexable images of any of the `KINDS`."""
 
     def __len__(self) -> int: ...
 
@@ -30,7 +30,7 @@ KINDS = (
     "an array (N, H, W, C) or (N, H, W), a list of paths, PIL images or arrays, or a "
     "torch dataset with a length"
 )
-DEEP = ("I", "F")  # first letters of modes with more than 8 bits per channel
+DEEP = ("I", "F")  # initials of modes with more than 8 bits per channel
 
 
 def needed(module: str, caller: str, extra: str) -> ModuleType:
@@ -73,7 +73,7 @@ def as_images(X: object) -> Images:
     TypeError
         If X cannot contain images.
     ValueError
-        If X is empty, or an array of another shape.
+        If X is empty, or an array that does not have three or four axes.
     """
     if isinstance(X, torch.Tensor):
         raise TypeError(
@@ -81,8 +81,8 @@ def as_images(X: object) -> Images:
             f"{tuple(X.shape)}; pass X.permute(0, 2, 3, 1).numpy()"
         )
     by_row = hasattr(X, "__len__") and hasattr(X, "__getitem__")
-    other = isinstance(X, torch.utils.data.IterableDataset) or hasattr(X, "keys")
-    has_rows = (by_row and not other) or hasattr(X, "to_numpy")
+    no_rows = isinstance(X, torch.utils.data.IterableDataset) or hasattr(X, "keys")
+    has_rows = (by_row and not no_rows) or hasattr(X, "to_numpy")
     if isinstance(X, str | bytes | Path) or not has_rows:
         raise TypeError(f"Images must be {KINDS}, got {type(X).__name__}; pass a list")
     if hasattr(X, "to_numpy"):  # a column of a data frame
@@ -90,11 +90,11 @@ def as_images(X: object) -> Images:
     if isinstance(X, np.ndarray):
         is_column = X.dtype.kind in "OU" and X.ndim == 1
         if not is_column and X.ndim not in (3, 4):
-            cure = "give every image its height and width"
+            cure = "pass for example X.reshape(-1, H, W)"
             raise invalid("Images", KINDS, [X.shape, X.dtype], cure)
     images = cast(Images, X)
     if not len(images):
-        raise ValueError("X must hold at least one image, got none; pass some")
+        raise ValueError("X must hold at least one image, got none; pass one")
     return images
 
 
@@ -122,7 +122,7 @@ def image_at(images: Images, row: int, mode: str) -> Image:
     images : as returned by `as_images`
     row : int
     mode : {"RGB", "L"}
-        Colour or grey.
+        Mode of the result, colour or grey.
 
     Raises
     ------
@@ -193,6 +193,6 @@ def _eight_bits(array: np.ndarray, where: str) -> np.ndarray:
     is_float = array.dtype.kind == "f"
     if is_float and array.min() >= 0 and array.max() <= 1:  # false if any is NaN
         return np.asarray(np.rint(array * 255), dtype=np.uint8)
-    found = f"{array.min():g} to {array.max():g}" if is_float else str(array.dtype)
+    given = f"{array.min():g} to {array.max():g}" if is_float else str(array.dtype)
     cure = "divide by 255, or pass images.astype('uint8')"
-    raise invalid(f"Pixels of {where}", "uint8 or floats from 0 to 1", found, cure)
+    raise invalid(f"Pixels of {where}", "uint8 or floats from 0 to 1", given, cure)

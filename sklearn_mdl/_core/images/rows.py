@@ -22,7 +22,7 @@ from sklearn_mdl._core.io.whole_files import refuse_foreign, replaced
 from sklearn_mdl._core.validation import invalid
 
 CHANNELS = {"RGB": 3, "L": 1}
-CHECKED_AT_ONCE = 2**24  # numbers
+CHECKED_AT_ONCE = 2**24  # numbers checked together
 Shape = tuple[int, int, int]  # height, width, channels
 
 
@@ -72,11 +72,11 @@ def image_rows(
     if mode not in CHANNELS:
         raise invalid("mode", "'RGB' or 'L'", mode, "pass mode='RGB'")
     images = as_images(images)
-    wanted = _height_and_width(size)
-    is_ready = _is_ready(images, wanted, CHANNELS[mode])
+    target = _height_and_width(size)
+    is_ready = _is_ready(images, target, CHANNELS[mode])
     if is_ready and path is None:
         return np.asarray(images).reshape(len(images), -1)
-    first = np.asarray(images[0]) if is_ready else _pixels(images, 0, mode, wanted)
+    first = np.asarray(images[0]) if is_ready else _pixels(images, 0, mode, target)
     shape = len(images), first.size
 
     def fill(rows: np.ndarray) -> np.ndarray:
@@ -84,7 +84,7 @@ def image_rows(
             rows[:] = np.asarray(images).reshape(shape)
             return rows
         for row in range(len(images)):
-            pixels = _pixels(images, row, mode, wanted)
+            pixels = _pixels(images, row, mode, target)
             if pixels.shape != first.shape:
                 where = located(row, images[row])
                 required = f"of shape {first.shape}, like the first"
@@ -104,8 +104,8 @@ def image_rows(
         mapped = np.lib.format.open_memmap(aside, "w+", np.uint8, shape)
         fill(mapped)
         mapped.flush()
-    found: np.ndarray = np.load(path, mmap_mode="r")
-    return found
+    stored: np.ndarray = np.load(path, mmap_mode="r")
+    return stored
 
 
 def _height_and_width(size: object) -> tuple[int, int] | None:
@@ -142,7 +142,7 @@ def _pixels(
 
 
 def image_shape_of(n_features: int, image_shape: Sequence[int] | None) -> Shape:
-    """Return height, width and channels of images, given the length of rows.
+    """Return height, width and channels of images, given the number of features.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ def image_shape_of(n_features: int, image_shape: Sequence[int] | None) -> Shape:
     whole = all(map(_is_count, shape))
     if len(shape) != 3 or not whole or math.prod(shape) != n_features:
         required = f"(H, W, C) whose product is {n_features}, the length of rows"
-        raise invalid("image_shape", required, image_shape, "pass the right shape")
+        raise invalid("image_shape", required, image_shape, "pass such a shape")
     return int(shape[0]), int(shape[1]), int(shape[2])
 
 

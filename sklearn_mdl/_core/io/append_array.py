@@ -55,12 +55,12 @@ class GrowingArray:
         self._buffer = np.empty((0, *self._tail), self.dtype)
         self._map: np.ndarray | None = None
         self._grows_in_place = False  # True if the file ends with the array's last row
-        self._hash = hashlib.sha256()  # of the first rows
+        self._hash = hashlib.sha256()  # digest of the first rows
         self._n_hashed = 0
 
     @property
     def path(self) -> Path | None:
-        """The file, None in memory."""
+        """The file, or None if the rows are in memory."""
         return None if self._path is None else self._file
 
     @property
@@ -118,7 +118,7 @@ class GrowingArray:
                 n_rows += sum(self._write(file, rows) for rows in blocks)
                 file.seek(0)
                 file.write(self._header(n_rows))
-            self._map = None  # if a mapped file cannot be replaced
+            self._map = None  # some systems cannot replace a mapped file
         self._grows_in_place, self.n_rows = True, n_rows
 
     def _extend_in_place(self, path: Path, blocks: Iterable[np.ndarray]) -> None:
@@ -127,7 +127,7 @@ class GrowingArray:
         if path.stat().st_size != end:
             raise ValueError(
                 f"{path} must only hold the {self.n_rows} rows of this stream, but "
-                "another stream has written to it; use another store for each"
+                "another stream has written to it; use another store for each stream"
             )
         try:
             with naming(path), path.open("r+b") as file:
@@ -162,7 +162,8 @@ class GrowingArray:
     def adopt(self, n_rows: int, digest: str | None = None) -> None:
         """Adopt the first rows of the file and forget the others.
 
-        The file does not change. Added rows go to a new file.
+        In the folder of a stream, the file does not change, and added rows go to a new
+        file. Without a folder, the file is cut to the adopted rows.
 
         Parameters
         ----------
@@ -175,16 +176,16 @@ class GrowingArray:
         ValueError
             If there is no such file, or if it has too few, different or damaged rows.
         """
-        found = self.count_left()
-        if found is None or found < n_rows:
-            held = "no such array" if found is None else f"{found}"
+        n_found = self.count_left()
+        if n_found is None or n_found < n_rows:
+            held = "no such array" if n_found is None else f"{n_found}"
             raise ValueError(
                 f"{self.path} must still hold the {n_rows} rows that were written to "
                 f"it, but it holds {held}; delete its folder to begin again"
             )
         if self.folder is None:
             self._grows_in_place = True
-            self.n_rows = found + 1  # also cuts off an incomplete row at the end
+            self.n_rows = n_found + 1  # also cuts off an incomplete row at the end
             self.cut(n_rows)
         self.n_rows = n_rows
         if digest is not None and self.digest() != digest:
@@ -200,15 +201,15 @@ class GrowingArray:
             return False
         kept, n_rows = np.load(self._file, mmap_mode="r"), 0
         for rows in blocks:
-            found = kept[n_rows : n_rows + len(rows)]
-            if found.tobytes() != np.asarray(rows, dtype=self.dtype).tobytes():
+            stored = kept[n_rows : n_rows + len(rows)]
+            if stored.tobytes() != np.asarray(rows, dtype=self.dtype).tobytes():
                 return False
             n_rows += len(rows)
         self.n_rows = n_rows
         return True
 
     def digest(self) -> str:
-        """Return the SHA-256 of all rows; later calls only read rows added since."""
+        """Return the SHA-256 of all rows; a later call reads only the added rows."""
         for rows in self._blocks(self._n_hashed):
             self._hash.update(np.ascontiguousarray(rows).data)
         self._n_hashed = self.n_rows
@@ -219,11 +220,11 @@ class GrowingArray:
         return (rows[i : i + step] for i in range(start, self.n_rows, step))
 
     def count_left(self) -> int | None:
-        """Count the complete rows in the file; None if the file is of another kind."""
+        """Count the complete rows in the file; return None if it holds other data."""
         if self._path is None or not self._file.is_file():
             return None
         path = self._file
-        # NumPy accepts one kind of damaged header.
+        # NumPy raises TokenError for one kind of damaged header.
         with path.open("rb") as file, suppress(ValueError, TokenError):
             np.lib.format.read_magic(file)
             shape, _, dtype = np.lib.format.read_array_header_1_0(file)
@@ -233,7 +234,7 @@ class GrowingArray:
         return None
 
     def secure(self) -> None:
-        """Flush the rows to disk, to survive a loss of power."""
+        """Flush the rows to disk, so that they survive a loss of power."""
         if self._path is not None and self.n_rows:
             with self._file.open("rb") as file:
                 os.fsync(file.fileno())
@@ -274,13 +275,13 @@ class GrowingArray:
 
     def _opened(self, path: Path) -> np.ndarray:
         try:
-            found: np.ndarray = np.load(path, mmap_mode="r")
+            rows: np.ndarray = np.load(path, mmap_mode="r")
         finally:
-            if self.folder is not None:  # checked last, or it could change in between
+            if self.folder is not None:  # last, since it may change while opening
                 self.folder.check()
-        if len(found) < self.n_rows:
+        if len(rows) < self.n_rows:
             raise ValueError(
                 f"{path} must still hold the {self.n_rows} rows that were written to "
-                f"it, but it holds {len(found)}; call fit again"
+                f"it, but it holds {len(rows)}; call fit again"
             )
-        return found
+        return rows

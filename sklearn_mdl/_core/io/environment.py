@@ -1,4 +1,4 @@
-"""Environment and data, on which the exact results of a run depend."""
+"""Descriptions of environment and data, on which a run's exact results depend."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sklearn_mdl._core.io.parameters import Json
 
 LIBRARIES = ("sklearn_mdl", "torch", "numpy", "scipy", "scikit-learn", "skorch")
 HASH_BYTES = 2**24
-SHOWN = 200  # characters of a value in a message
+SHOWN = 200  # most characters of a value in a message
 
 
 def environment_of(device: torch.device) -> Json:

@@ -13,23 +13,23 @@ from sklearn_mdl._core.io.environment import version_of
 from sklearn_mdl._core.io.parameters import Json
 from sklearn_mdl._core.validation import damaged
 
-KEY = "sklearn_mdl"  # of the format in JSON, and in the metadata of safetensors
+KEY = "sklearn_mdl"  # key of the format in JSON and in safetensors metadata
 
 FORMATS = {
-    "cell": 1,  # of a ranking
+    "cell": 1,  # a cell of a ranking
     "checkpoint": 1,
     "estimator": 1,
-    "features": 1,  # of a cache
-    "list": 1,  # of this package's files in a folder
+    "features": 1,  # a cache of features
+    "list": 1,  # names of this package's files in a folder
     "losses": 1,  # the description of a .npy, or of a stream's folder
-    "message": 1,  # of encoded labels
+    "message": 1,  # encoded labels
     "part": 1,  # the share of one process in a split pass
     "plan": 1,  # how a pass is split among processes
     "probe": 1,
-    "race": 1,  # its settings
-    "results": 1,  # of a ranking, for other programs
-    "trace": 1,  # of a cell
-    "update": 1,  # of a race
+    "race": 1,  # settings of a race
+    "results": 1,  # results of a ranking, for other programs
+    "trace": 1,  # the trace of a cell
+    "update": 1,  # an update of a race
 }
 
 
@@ -61,7 +61,7 @@ def check_format(where: object, kind: str, content: object) -> None:
     Parameters
     ----------
     where : path-like or str
-        Named in the error.
+        Path or description for the error.
     kind : str
     content : object
         JSON that contains the format.
@@ -73,11 +73,11 @@ def check_format(where: object, kind: str, content: object) -> None:
     ValueError
         If the kind differs or is missing.
     """
-    found, number = kind_of(content)
+    actual, number = kind_of(content)
     required = f"{format_of(kind)!r}, which sklearn_mdl {version_of(KEY)} reads"
-    held = f"it holds '{found} {number}'" if found else "it has no format number"
-    if found == kind and number > FORMATS[kind]:
+    held = f"it holds '{actual} {number}'" if actual else "it has no format number"
+    if actual == kind and number > FORMATS[kind]:
         cure = "run pip install -U sklearn-mdl, or pass another path"
         raise NewerFormat(str(damaged(where, required, held, cure)))
-    if found != kind or number < 1:
+    if actual != kind or number < 1:
         raise damaged(where, required, held, "pass another path, or write it again")

@@ -37,7 +37,7 @@ class Sources(NamedTuple):
 
 
 def estimators_in(value: object) -> Iterator[BaseEstimator]:
-    """Yield the estimators in a parameter: itself and all in its parameters."""
+    """Yield the estimators in a value: the value, its items and their parameters."""
     if isinstance(value, BaseEstimator):
         yield value
         value = value.get_params(deep=False)
@@ -51,7 +51,7 @@ def estimators_in(value: object) -> Iterator[BaseEstimator]:
 def settings_of(
     estimator: BaseEstimator, left_out: Container[str], prefix: str = ""
 ) -> Json:
-    """Return the parameters of an estimator as JSON by name, except ``left_out``.
+    """Return an estimator's parameters as JSON, keyed by name, except ``left_out``.
 
     Error messages put ``prefix`` before the name of a parameter.
 
@@ -115,8 +115,8 @@ def as_json(value: object, name: str) -> object:
 
 # Booleans, integers, floats, text and objects: what as_json writes.
 _DTYPES = re.compile(r"\|(b1|O|[iu]1)|[<>]([iu][248]|f(2|4|8|16)|U[0-9]{1,9})")
-PLAIN_BYTES = 2**24  # size of an array that any text may request
-BYTES_A_LETTER = 64  # allowed for longer text, since a dtype may be wider
+PLAIN_BYTES = 2**24  # largest array that any text may request
+BYTES_A_LETTER = 64  # bytes per character that longer text may request
 
 
 def array_of(items: object, dtype: str) -> np.ndarray:
@@ -143,7 +143,7 @@ def array_of(items: object, dtype: str) -> np.ndarray:
 def class_name(kind: type) -> str:
     """Return a unique name of a class.
 
-    Classes of this package are named without their module. Others are named with it,
+    Classes of this package are named without their module. Other names include it,
     since two libraries may each have a ``LogisticRegression``.
     """
     is_own = kind.__module__.partition(".")[0] == __name__.partition(".")[0]

@@ -1,4 +1,4 @@
-"""Errors for files of other programs and damaged files."""
+"""Errors for damaged files and files of other programs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DAMAGED_HEADER = TokenError, SyntaxError, RecursionError
 def readable(
     path: Path | str, required: str, cure: str, *errors: type[Exception]
 ) -> Iterator[None]:
-    """Turn library errors about a damaged file into one that names the file and a fix.
+    """Replace a library's errors about a damaged file by one with its path and a fix.
 
     Parameters
     ----------
@@ -35,5 +35,5 @@ def readable(
         if isinstance(error, ValueError) and str(path) in str(error):
             raise
         reason = str(error).partition("\n")[0].strip("'\"")[:SHOWN]
-        found = f"it cannot be read ({type(error).__name__}: {reason})"
-        raise damaged(path, required, found, cure) from error
+        problem = f"it cannot be read ({type(error).__name__}: {reason})"
+        raise damaged(path, required, problem, cure) from error

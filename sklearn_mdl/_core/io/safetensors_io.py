@@ -1,8 +1,8 @@
 """Named arrays and a description in one file, written atomically and checked.
 
-The format is that of safetensors: eight bytes with the length of a JSON header, the
-header, the numbers. Other tools can read it, and it never runs code. The library's
-writer needs all arrays in memory. This one writes them block by block.
+The format is safetensors: eight bytes with the length of a JSON header, the header, and
+the numbers. Other tools can read it, and it never runs code. The library's writer needs
+all arrays in memory. This one writes them block by block.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sklearn_mdl._core.validation import damaged
 
 ABOUT = f"{KEY}.about"
 DIGEST = f"{KEY}.sha256"
-BLOCK = 2**24  # bytes written or read at once
+BLOCK = 2**24  # bytes written or read at a time
 
 _NAMES = {
     "<f8": "F64",
@@ -47,13 +47,13 @@ _UNREADABLE = (
 def write_archive(
     path: Path, kind: str, arrays: Mapping[str, np.ndarray], about: Mapping[str, object]
 ) -> None:
-    """Write arrays and a description atomically, so readers never see half a file.
+    """Write arrays and a description atomically, so readers never see a partial file.
 
     Parameters
     ----------
     path : Path
     kind : str
-        One of ``FORMATS``.
+        A key of ``FORMATS``.
     arrays : mapping of str to ndarray
         Arrays of any shape, possibly memory-mapped.
     about : mapping
@@ -121,7 +121,7 @@ def read_archive(path: Path, kind: str) -> tuple[dict[str, np.ndarray], Json]:
     Returns
     -------
     arrays : dict of str to ndarray
-        Maps of the file, read-only.
+        Read-only memory maps of the file.
     about : dict
 
     Raises
@@ -140,7 +140,7 @@ def read_archive(path: Path, kind: str) -> tuple[dict[str, np.ndarray], Json]:
         metadata, entries, start = read_head(path)
         unknown = {entry["dtype"] for entry in entries.values()} - set(_CODES)
         if unknown:
-            raise ValueError(f"numbers of type {', '.join(sorted(unknown))}")
+            raise ValueError(f"unknown types {', '.join(sorted(unknown))}")
     if not {KEY, ABOUT, DIGEST} <= metadata.keys():
         raise damaged(path, required, "it holds other tensors", "name another file")
     check_format(path, kind, metadata)
@@ -169,7 +169,7 @@ def read_some(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
 
 
 def read_head(path: Path) -> tuple[dict[str, str], dict[str, Json], int]:
-    """Return metadata, entries in the order of their bytes, and their offset."""
+    """Return metadata, entries in the order of their bytes, and the first offset."""
     with safe_open(path, framework="numpy") as archive:  # checks header and offsets
         metadata = archive.metadata() or {}
     with path.open("rb") as file:
@@ -181,7 +181,7 @@ def read_head(path: Path) -> tuple[dict[str, str], dict[str, Json], int]:
 
 
 def mapped(path: Path, entry: Json, start: int) -> np.ndarray:
-    """Map the numbers of an entry, read-only, given the offset of the bytes."""
+    """Map the numbers of an entry, read-only; ``start`` is the first offset."""
     code, shape = _CODES[entry["dtype"]], tuple(entry["shape"])
     if 0 in shape:  # nothing to map
         return np.empty(shape, dtype=code)

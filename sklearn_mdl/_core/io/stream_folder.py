@@ -31,8 +31,9 @@ class StreamFolder:
     Attributes
     ----------
     name : str
-        Random at first. It may be changed until something is written.
+        Random by default. You may change it until something is written.
     stream : str
+        Random id of the stream.
     """
 
     def __init__(self, root: Path, about: Mapping[str, object]) -> None:
@@ -40,7 +41,7 @@ class StreamFolder:
         self.about = about
         self.stream = secrets.token_hex(16)
         self.name = self.stream[:16]
-        self._writer = ""  # id of the run that wrote the files last, as known here
+        self._writer = ""  # last known id of the run that wrote the files
         self._is_writer = False
 
     @property
@@ -61,15 +62,15 @@ class StreamFolder:
         ValueError
             If the folder contains another stream.
         """
-        found = self._read()
-        if found is None or found["stream"] != stream:
-            held = "another one" if found else "none"
+        content = self._read()
+        if content is None or content["stream"] != stream:
+            held = "another one" if content else "none"
             raise ValueError(
                 f"{self.path} must hold the trace that the checkpoint continues, but "
                 f"holds {held}; pass that folder as store=, or delete the "
                 "checkpoint to begin again"
             )
-        self.stream, self._writer = stream, found["writer"]
+        self.stream, self._writer = stream, content["writer"]
 
     def claim(self) -> None:
         """Acquire write ownership of the folder; call before every write.
@@ -77,7 +78,8 @@ class StreamFolder:
         Raises
         ------
         ValueError
-            If another run has acquired it since, or if it has files of other programs.
+            If another run has acquired the folder since, or if it contains files of
+            other programs.
         """
         if self.is_begun:
             self.check()
@@ -106,9 +108,9 @@ class StreamFolder:
         ValueError
             If another run has changed or removed the files.
         """
-        found = self._read()
-        if found is None or found["writer"] != self._writer:
-            what = "another run has written to them" if found else "they are gone"
+        content = self._read()
+        if content is None or content["writer"] != self._writer:
+            what = "another run has written to them" if content else "they are gone"
             raise ValueError(
                 f"The files in {self.path} must be as this stream left them, but "
                 f"{what}; call fit again"
@@ -118,10 +120,10 @@ class StreamFolder:
         """Return the content of ``losses.json`` if it describes a stream."""
         path = self.path / STAMP
         try:
-            found: Json = json.loads(path.read_text(encoding="utf-8"))
-            check_format(path, "losses", found)
+            content: Json = json.loads(path.read_text(encoding="utf-8"))
+            check_format(path, "losses", content)
         except NewerFormat:
             raise
         except (FileNotFoundError, ValueError, RecursionError):
             return None
-        return found if {"stream", "writer"} <= found.keys() else None
+        return content if {"stream", "writer"} <= content.keys() else None

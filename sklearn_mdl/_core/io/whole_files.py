@@ -32,10 +32,10 @@ _STARTED = {os.getpid(): time.time()}
 
 @contextmanager
 def replaced(path: Path) -> Iterator[Path]:
-    """Yield a temporary name next to `path`, which replaces `path` at the end.
+    """Yield a temporary file next to `path`, which replaces `path` at the end.
 
     The file is created empty and locked while it is written, to distinguish it from
-    files of killed processes. These are removed before a process first writes to a
+    files of killed processes. The latter are removed before a process first writes to a
     folder.
 
     Yields
@@ -54,8 +54,8 @@ def replaced(path: Path) -> Iterator[Path]:
 
 
 def _part_in(folder: Path, name: str) -> Path:
-    """Name a partial file or folder; once, remove partial files of killed processes."""
-    process = os.getpid()  # a forked process also sweeps
+    """Name a partial file or folder; once, sweep those that killed processes left."""
+    process = os.getpid()  # a forked process sweeps again
     _swept(folder.absolute(), process)
     return folder / f".{name}.{secrets.token_hex(4)}.mdl-part"
 
@@ -67,7 +67,7 @@ def _swept(folder: Path, process: int) -> None:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Add the file and a fix to disk errors that do not name the user's file.
+    """Add the path and a fix to disk errors that do not name the user's file.
 
     Raises
     ------
@@ -87,8 +87,8 @@ def naming(path: Path) -> Iterator[None]:
 
 @contextmanager
 def _locked(path: Path, *, required: bool = False) -> Iterator[None]:
-    """Keep a file or folder locked in this context; a killed process unlocks it."""
-    if sys.platform == "win32":  # an open file is locked, and cannot be renamed
+    """Lock a file or folder in this context; killing the process unlocks it."""
+    if sys.platform == "win32":  # open files are locked anyway, and cannot be renamed
         yield
         return
     # Some file systems only lock files that are open for writing.
@@ -113,7 +113,7 @@ def refuse_foreign(path: Path, is_ours: Callable[[Path], object] | None = None) 
     Raises
     ------
     ValueError
-        If there is such a file.
+        If a file exists that this package did not write.
     """
     if path.exists() and not (is_ours and path.is_file() and is_ours(path)):
         what = "sklearn_mdl wrote" if is_ours else "does not exist yet"
@@ -139,8 +139,8 @@ def note_ours(folder: Path, names: Collection[str]) -> None:
 
 def _listed_in(folder: Path) -> set[str]:
     path = folder / LIST
-    found = path.read_text("utf-8", errors="replace") if path.is_file() else ""
-    head, *names = found.splitlines() or [""]
+    text = path.read_text("utf-8", errors="replace") if path.is_file() else ""
+    head, *names = text.splitlines() or [""]
     if not kind_of({KEY: head})[0]:
         return set()
     check_format(path, "list", {KEY: head})
@@ -213,11 +213,11 @@ def exclusive(folder: Path, *, wait: bool = True) -> Iterator[None]:
     except (FileExistsError, NotADirectoryError) as error:
         file = next(path for path in (folder, *folder.parents) if path.exists())
         raise ValueError(
-            f"store and checkpoint must be folders, but {file} is a file; name another"
+            f"store and checkpoint must be folders, but {file} is a file; name a folder"
         ) from error
     except OSError as error:
         required = "store and checkpoint must be folders that can be written to"
-        text = f"{required} ({error.strerror}); name another"
+        text = f"{required} ({error.strerror}); name another folder"
         raise OSError(error.errno, text, str(folder)) from error
     lock = FileLock(folder / LOCK)
     try:

@@ -9,10 +9,10 @@ have variances, let :math:`v_t` be the variance in units of the noise. Then
         + a \log(n_c + 1/2) - \mathrm{const},
 
 where :math:`q_c = s_c + (1 - \sum_k s_k) / C` is the score as a share. ``(b, v, u, a)``
-take one online Newton step on the log-loss per row, after its label is coded, or per
-block of rows predicted at once. ``v`` and ``u`` are only learned from label 64 on, and
-left out without variances. Then ``p`` is mixed with a small share of the uniform
-distribution.
+take one online Newton step on the log-loss after each row is coded, or after each block
+of rows that are predicted together. ``v`` and ``u`` are learned only from label 64 on,
+and are left out without variances. Then ``p`` is mixed with a small share of the
+uniform distribution.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-# For the factors of scores, of scores by variance, of shares, and of class frequencies,
-# and the diagonal of the Hessian before the first row:
+# Initial factors of scores, of scores by variance, of shares and of class frequencies,
+# and the initial diagonal of the Hessian.
 START = (5.0, 0.0, 0.0, 1.0)
 CURVATURE = (1.0, 3.0, 10.0, 10.0)
-# The same for scores that are not shares and may be much larger.
+# The same for scores that are not shares, which may be much larger.
 PLAIN_START = (1.0, 1.0)
 PLAIN_CURVATURE = (0.3, 10.0)
-USUAL = math.log(1.5)  # of a variance in units of the noise
+USUAL = math.log(1.5)  # log of a usual variance, in units of the noise
 LEAST = 0.02  # added to shares
-LOWEST = 0.05  # factor of the scores
+LOWEST = 0.05  # lowest factor of the scores
 FLOOR = 1e-4  # share of the uniform distribution
-FIRST = 64  # labels after which variances are used; fewer would add noise
+FIRST = 64  # number of labels before variances are used; fewer would add noise
 
 
 class ForwardSoftmax:
@@ -49,12 +49,12 @@ class ForwardSoftmax:
         True for predictions of one-hot labels, possibly minus a constant. False for
         other scores, which are not shares and have no variances.
     curvature : sequence of float or None
-        Diagonal of the Hessian before the first row. None is the default.
+        Diagonal of the Hessian before the first row. None uses the default.
     first : int
         Number of labels after which ``v`` and ``u`` are learned.
     n_sets : int or None
-        Number ``S`` of labellings of the same rows, which add a leading axis. None is a
-        single labelling without that axis.
+        Number ``S`` of labellings of the same rows, which add a leading axis. None
+        means a single labelling without that axis.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class ForwardSoftmax:
     curvature : ndarray of shape (K, F, F) or (S, K, F, F)
         Hessian with respect to the factors.
     counts : ndarray of shape (C,) or (S, C)
-        Number of labels observed by class.
+        Number of observed labels of each class.
     """
 
     def __init__(
@@ -90,15 +90,15 @@ class ForwardSoftmax:
 
         Variances are of shape (K, n), in units of the noise.
         """
-        found = self._proba(self._features(scores, variances))
-        found *= 1 - FLOOR
-        found += FLOOR / self.counts.shape[-1]
-        return np.log(found, out=found)
+        proba = self._proba(self._features(scores, variances))
+        proba *= 1 - FLOOR
+        proba += FLOOR / self.counts.shape[-1]
+        return np.log(proba, out=proba)
 
     def observe(
         self, scores: Floats, labels: NDArray[np.int64], variances: Floats | None = None
     ) -> None:
-        """Learn from rows that were predicted at once with one Newton step.
+        """Take one Newton step on rows that were predicted together.
 
         Parameters
         ----------
@@ -116,23 +116,23 @@ class ForwardSoftmax:
         chosen = np.take_along_axis(centred, places, -1).sum(-3)
         self.factors += np.linalg.solve(self.curvature, chosen)[..., 0]
         np.maximum(self.factors[..., 0], LOWEST, out=self.factors[..., 0])
-        each = labels.reshape(-1, labels.shape[-1])
-        for counts, own in zip(np.atleast_2d(self.counts), each, strict=True):
+        labellings = labels.reshape(-1, labels.shape[-1])
+        for counts, own in zip(np.atleast_2d(self.counts), labellings, strict=True):
             counts += np.bincount(own, minlength=len(counts))
 
     def _features(self, scores: Floats, variances: Floats | None) -> Floats:
         """Return the terms that the factors multiply, (K, n, F, C)."""
         shape = *scores.shape[:-1], self.factors.shape[-1], scores.shape[-1]
-        found = np.zeros(shape)
-        found[..., 0, :] = scores
+        features = np.zeros(shape)
+        features[..., 0, :] = scores
         is_late = self.counts.sum(-1).max() >= self.first
         if is_late and variances is not None:
             by_variance = (np.log(variances) - USUAL)[..., np.newaxis]
-            np.multiply(scores, by_variance, out=found[..., 1, :])
+            np.multiply(scores, by_variance, out=features[..., 1, :])
             shares = scores + (1 - scores.sum(-1, keepdims=True)) / scores.shape[-1]
-            found[..., 2, :] = np.log(np.maximum(shares, 0) + LEAST)
-        found[..., -1, :] = np.log(self.counts + 0.5)[..., np.newaxis, np.newaxis, :]
-        return found
+            features[..., 2, :] = np.log(np.maximum(shares, 0) + LEAST)
+        features[..., -1, :] = np.log(self.counts + 0.5)[..., np.newaxis, np.newaxis, :]
+        return features
 
     def _proba(self, features: Floats) -> Floats:
         factors = self.factors[..., np.newaxis, np.newaxis, :]
@@ -143,7 +143,7 @@ class ForwardSoftmax:
         return proba
 
     def add_classes(self, n: int) -> None:
-        """Add classes that have not been seen."""
+        """Add classes that no label has had so far."""
         room = np.zeros((*self.counts.shape[:-1], n))
         self.counts = np.concatenate([self.counts, room], -1)
 

@@ -16,9 +16,9 @@ from torch import Tensor
 
 from sklearn_mdl._core.validation import invalid
 
-FIRST_DISTANCE = 1.0  # median squared distance before any rows, which have unit length
-MOST_COMPARED = 512  # rows whose distances determine the median
-ROUNDING = 1e-9  # of squared distances, relative to squared lengths
+FIRST_DISTANCE = 1.0  # assumed median squared distance before any rows
+MOST_COMPARED = 512  # most rows whose distances determine the median
+ROUNDING = 1e-9  # error of squared distances, relative to squared lengths
 
 
 class Kernel(NamedTuple):
@@ -27,7 +27,7 @@ class Kernel(NamedTuple):
     Attributes
     ----------
     name : {"arc-cosine", "rbf", "linear", "polynomial"} or callable
-        A callable takes two arrays of rows, like a scikit-learn kernel.
+        A callable takes two arrays of rows, like scikit-learn's kernels.
     depth : int
         Number of layers of the arc-cosine kernel.
     width : float
@@ -36,7 +36,7 @@ class Kernel(NamedTuple):
         Factor of squared distances ("rbf") or of inner products ("polynomial"). None
         uses the width, or 1.
     degree, coef0 : float
-        Of "polynomial".
+        Degree and constant of "polynomial".
     """
 
     name: str | Callable[[Any, Any], Any]
@@ -56,8 +56,8 @@ class Kernel(NamedTuple):
         if callable(self.name):
             if not len(pairs.other):
                 return pairs.one.new_empty(len(pairs.one), 0)
-            found = self.name(pairs.one.cpu().numpy(), pairs.other.cpu().numpy())
-            return _matrix(found, len(pairs.one), len(pairs.other)).to(pairs.one)
+            result = self.name(pairs.one.cpu().numpy(), pairs.other.cpu().numpy())
+            return _matrix(result, len(pairs.one), len(pairs.other)).to(pairs.one)
         if self.name == "rbf":
             return torch.exp(-self._rate(pairs.distance) * pairs.squared_distances)
         products = pairs.products
@@ -73,8 +73,8 @@ class Kernel(NamedTuple):
         """Return the kernel (n,) of rows with themselves."""
         if callable(self.name):
             if hasattr(self.name, "diag"):
-                found = np.asarray(self.name.diag(rows.cpu().numpy()), np.float64)
-                return torch.as_tensor(found).to(rows)
+                result = np.asarray(self.name.diag(rows.cpu().numpy()), np.float64)
+                return torch.as_tensor(result).to(rows)
             parts = [self.values(Pairs(row[None], row[None], 1.0)) for row in rows]
             return torch.cat(parts)[:, 0] if parts else rows.new_empty(0)
         squares = rows.square().sum(1)
@@ -91,19 +91,19 @@ class Kernel(NamedTuple):
         return 1 / (self.width * distance)
 
 
-def _matrix(found: Any, n: int, m: int) -> Tensor:
+def _matrix(result: Any, n: int, m: int) -> Tensor:
     """Check and return the result (n, m) of a callable kernel.
 
     Raises
     ------
     ValueError
-        If the result is anything else.
+        If the result has another shape or is not numeric.
     """
     values: NDArray[np.float64] = np.empty(0)
     with suppress(TypeError, ValueError):
-        values = np.asarray(found, np.float64)
+        values = np.asarray(result, np.float64)
     if values.shape != (n, m):
-        got = values.shape if values.size else type(found).__name__
+        got = values.shape if values.size else type(result).__name__
         required = f"a callable that returns shape ({n}, {m}) for {n} and {m} rows"
         raise invalid("kernel", required, got, "write it like rbf_kernel(X, Y)")
     return torch.as_tensor(values)
@@ -136,8 +136,8 @@ class Pairs:
     def squared_distances(self) -> Tensor:
         """Squared Euclidean distances (n, m)."""
         one, other = self.squares
-        found = torch.add(one[:, None] + other, self.products, alpha=-2)
-        return found.clamp_min_(0)
+        distances = torch.add(one[:, None] + other, self.products, alpha=-2)
+        return distances.clamp_min_(0)
 
     @cached_property
     def squares(self) -> tuple[Tensor, Tensor]:
@@ -158,7 +158,7 @@ def arc_cosine(products: Tensor, one: Tensor, other: Tensor, depth: int) -> Tens
     one, other : Tensor of shape (n, 1) and (m,)
         Lengths of the rows, which the kernel preserves.
     depth : int
-        Hidden layers.
+        Number of hidden layers.
     """
     lengths = one * other
     cosine = (products / lengths.clamp_min(1e-300)).clamp_(-1, 1)
@@ -170,10 +170,10 @@ def arc_cosine(products: Tensor, one: Tensor, other: Tensor, depth: int) -> Tens
 
 
 def median_distance(rows: Tensor) -> float:
-    """Return the median squared distance of some evenly spread rows (n, d).
+    """Return the median squared distance between some evenly spread rows (n, d).
 
-    If more than half of the pairs are equal rows, the result is the median of the
-    others, so that rounding errors of equal rows do not become the unit.
+    If more than half of the pairs are equal rows, return the median of the other pairs,
+    so that rounding errors of equal rows do not become the unit.
     """
     step = -(-len(rows) // MOST_COMPARED)
     some = rows[::step]

@@ -4,7 +4,8 @@ The first ``M`` rows of a stream, which are treated exactly, become landmarks. W
 their kernel :math:`L L^T`, a row has ``M`` features :math:`f = L^{-1} k`. Inner
 products of features equal the kernel if either row is a landmark, so predictions do not
 jump. For some time the factors continue with the kernel of these features. Then the
-posterior of the features' weights replaces them, and each block updates it (Woodbury),
+posterior of the features' weights replaces the factors. Each block updates it by
+Woodbury's identity,
 
 .. math::
 
@@ -13,8 +14,8 @@ posterior of the features' weights replaces them, and each block updates it (Woo
     V = R^{-1} G, \qquad W \leftarrow W + V^T E, \qquad A \leftarrow A - V^T V ,
 
 Within a block the forward substitution is exact, row by row. The part of a row's kernel
-that landmarks do not explain is only added to the variance of its prediction. If it
-were also added to the noise of the row, codes would be longer.
+that landmarks do not explain is added only to the variance of its prediction. Adding it
+to the noise of the row as well would lengthen codes.
 """
 
 from __future__ import annotations
@@ -41,26 +42,26 @@ from sklearn_mdl._core.kernels.ridge import (
 from sklearn_mdl._core.numerics import one_blas_thread
 
 LEFT_OUT = 0.01  # share of the landmarks' kernel that the chosen ones may leave out
-TIE = 1e-12  # of a diagonal, by which a landmark comes before the next one
+TIE = 1e-12  # relative advantage of a landmark over the next one
 JITTERS = (1e-13, 1e-11, 1e-9, 1e-7)  # multiples of the mean diagonal to try in turn
 
 
 class ExtendedRidge(ForwardRidge):
     """The factors of landmarks, and of later rows with the kernel of their features.
 
-    A factor costs less than a posterior until about half as many rows have been added.
+    Factors cost less than a posterior until about ``M / 2`` rows have been added.
 
     Parameters
     ----------
     exact : ForwardRidge
         The factors of the landmarks.
     root : Tensor of shape (M, M)
-        Of their kernel.
+        Root of the landmarks' kernel.
     """
 
     def __init__(self, exact: ForwardRidge, root: Tensor) -> None:
         super().__init__(exact.alphas.tolist(), exact.n_outputs, root.device)
-        vars(self).update(vars(exact))  # continues with its panels
+        vars(self).update(vars(exact))  # continue with its panels
         self._root = root
         self._later = root.new_empty(0, len(root))  # features of later rows
 
@@ -121,7 +122,7 @@ class ReducedRidge:
         The chosen landmarks, and the root of their kernel.
     alphas : Tensor of shape (A,)
     covariance : Tensor of shape (A, m, m)
-        Symmetric; numbers above the diagonal are not kept up to date.
+        A symmetric matrix, of which only the lower triangle is kept up to date.
     weights : Tensor of shape (A, m, P)
     n_rows : int
         Number of rows evaluated so far.
@@ -135,16 +136,16 @@ class ReducedRidge:
     _is_shared: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
-        """Name the parts of the choice."""
+        """Unpack the chosen landmarks and their root."""
         self.places, self._root = self.leading
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
-        """Share everything that is replaced rather than modified."""
+        """Share all tensors until one of the copies modifies them."""
         self._is_shared = True
         return copy.copy(self)
 
     def open(self, cross: Tensor, own: Tensor) -> Block:
-        """Prepare a block of rows given the earlier rows, as a factor does.
+        """Prepare a block of rows given the earlier rows, like a `ForwardRidge`.
 
         Parameters
         ----------
@@ -193,26 +194,26 @@ class ReducedRidge:
         self.weights = torch.nn.functional.pad(self.weights, (0, n))
 
     def retire(self, kept: Sequence[int]) -> None:
-        """Keep only some noises, without changing their numbers."""
+        """Keep only some noises, whose results do not change."""
         index = list(kept)
         self.alphas = self.alphas[index]
         self.covariance, self.weights = self.covariance[index], self.weights[index]
 
     def _features(self, cross: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
-        """Return equal features (A, m, M) of rows, and the rest (m,) of the kernel."""
+        """Return features (A, m, M), equal for all noises, and the rest (m,)."""
         cross = cross[:, self.places]
         features, beyond = landmark_features(self._root, cross, own)
         return features.expand(len(self.alphas), -1, -1), beyond
 
     def _joined(self, features: Tensor) -> Tensor:
         """Return products (A, m, M) of features with the covariance."""
-        found = torch.zeros_like(features, memory_format=torch.contiguous_format)
+        joined = torch.zeros_like(features, memory_format=torch.contiguous_format)
         for start, columns in panels(len(self._root)):
             own, below = self.covariance[:, start:, columns], slice(columns.stop, None)
-            found[:, :, columns].baddbmm_(features[:, :, start:], own)
+            joined[:, :, columns].baddbmm_(features[:, :, start:], own)
             across = own[:, PANEL:].mT
-            found[:, :, below].baddbmm_(features[:, :, columns], across)
-        return found
+            joined[:, :, below].baddbmm_(features[:, :, columns], across)
+        return joined
 
 
 def panels(size: int) -> Iterator[tuple[int, slice]]:
@@ -232,11 +233,11 @@ def add_lower_products(to: Tensor, features: Tensor) -> Tensor:
 
 
 def leading_landmarks(kernel: Tensor) -> Tensor:
-    """Choose landmarks that the previous ones explain least, until they suffice.
+    """Choose landmarks, each least explained by the previous ones, until they suffice.
 
     This is a pivoted Cholesky factorisation (Fine and Scheinberg, 2001, Efficient SVM
-    Training Using Low-Rank Kernel Representations). With few features most landmarks
-    are redundant, and each costs four products of matrices of that size.
+    Training Using Low-Rank Kernel Representations). If rows have few features, most
+    landmarks are redundant, but would enlarge all matrices.
 
     Parameters
     ----------
@@ -249,7 +250,7 @@ def leading_landmarks(kernel: Tensor) -> Tensor:
     """
     if kernel.isnan().any():
         return torch.arange(len(kernel), device=kernel.device)
-    # Of equal rows the earlier comes first, whatever the last digits of the kernel.
+    # The earlier of two equal rows comes first, whatever the kernel's last digits.
     ordered = kernel.cpu().clone()
     ordered.diagonal().mul_(1 - TIE * torch.arange(len(kernel)).to(ordered))
     with one_blas_thread():
@@ -263,7 +264,7 @@ def with_root(places: Tensor, kernel: Tensor) -> tuple[Tensor, Tensor]:
     """Return chosen landmarks (m,) and the root (m, m) of their kernel.
 
     The choice depends on the last digits of a kernel, which vary with the machine. So
-    the choice is part of a fitted readout. The root does not depend on them.
+    a fitted readout stores the choice. The root does not depend on these digits.
 
     Parameters
     ----------
@@ -288,8 +289,8 @@ def landmark_features(
     own : Tensor of shape (m,)
         Kernel of every row with itself.
     """
-    found = torch.linalg.solve_triangular(root, cross.mT, upper=False).mT
-    return found, (own - found.square().sum(1)).clamp_min_(0)
+    features = torch.linalg.solve_triangular(root, cross.mT, upper=False).mT
+    return features, (own - features.square().sum(1)).clamp_min_(0)
 
 
 def landmark_root(

@@ -9,9 +9,9 @@ identity for kernel ridge regression", Theoretical Computer Science 473):
 
     \mathrm{mean}_t = Y_t - R_{tt} E_t, \qquad \mathrm{var}_t = R_{tt}^2 ,
 
-These are the prediction of row ``t`` from only the rows before it, and its variance
-including noise. The factor grows by blocks of rows. Within a block targets enter row by
-row.
+Here the mean is the prediction of row ``t`` from only the rows before it, and the
+variance includes the noise. The factor grows by blocks of rows. Within a block, targets
+enter row by row.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from torch import Tensor
 
 PANEL = 256  # rows of the factor in one tensor
 
-Gram = Callable[[slice, slice], Tensor]  # from rows and columns to kernel values
+Gram = Callable[[slice, slice], Tensor]  # maps rows and columns to kernel values
 
 
 class Block(NamedTuple):
@@ -36,8 +36,8 @@ class Block(NamedTuple):
     factor : Tensor of shape (A, B, B)
         Lower triangular ``L``, the diagonal part of the factor for this block.
     base : Tensor of shape (A, B, P)
-        Predictions from the rows before the block. Given also the earlier rows of the
-        block, row ``t`` has the prediction ``base[t] + L[t, :t] @ E[:t]``.
+        Predictions from the rows before the block. With the earlier rows of the block,
+        the prediction of row ``t`` is ``base[t] + L[t, :t] @ E[:t]``.
     cross : Tensor of shape (A, B, n)
         Rows of the factor for this block, in the columns of earlier rows.
     beyond : Tensor of shape (B,)
@@ -64,8 +64,8 @@ class Block(NamedTuple):
     ) -> tuple[tuple[Tensor, Tensor], Tensor]:
         """Return predictions and errors (A, B, P), given all targets (B, P).
 
-        Predictions are means (A, B, P) and variances (A, B), each from the number of
-        earlier rows of the block given by ``known`` (B,).
+        Predictions are means (A, B, P) and variances (A, B). Row ``t`` is predicted
+        from the first ``known[t]`` rows of the block.
         """
         remaining = targets - self.base
         errors = torch.linalg.solve_triangular(self.factor, remaining, upper=False)
@@ -110,7 +110,7 @@ def predicted(
     factor : Tensor of shape (A, B, B)
     errors : Tensor of shape (A, B, P)
     known : Tensor of shape (B,)
-        Number of rows from which each row is predicted, besides all rows before them.
+        Number of first rows from which each row is predicted.
     """
     places = torch.arange(len(known))
     if torch.equal(known, places):
@@ -121,11 +121,11 @@ def predicted(
 
 
 def added_products(to: Tensor | None, left: Tensor, right: Tensor) -> Tensor:
-    """Return matrix products (A, m, P), added to others if there are any.
+    """Return matrix products (A, m, P), plus ``to`` unless that is None.
 
     With one column, the library uses different algorithms for a single matrix and for
-    several. So products are computed separately, to make noises independent of each
-    other.
+    several. So products are then computed one by one. Otherwise the results for a noise
+    would depend on the other noises.
     """
     n_alphas = len(right)
     parts = [slice(n_alphas)]
@@ -133,8 +133,8 @@ def added_products(to: Tensor | None, left: Tensor, right: Tensor) -> Tensor:
         parts = [slice(i, i + 1) for i in range(n_alphas)]
     if to is None:
         return torch.cat([torch.bmm(left[part], right[part]) for part in parts])
-    found = [torch.baddbmm(to[part], left[part], right[part]) for part in parts]
-    return torch.cat(found)
+    sums = [torch.baddbmm(to[part], left[part], right[part]) for part in parts]
+    return torch.cat(sums)
 
 
 class _Panel(NamedTuple):
@@ -169,10 +169,10 @@ class ForwardRidge:
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
         """Share everything that does not change again."""
-        other = copy.copy(self)
+        copied = copy.copy(self)
         last = [_Panel(*(part.clone() for part in p)) for p in self._panels[-1:]]
-        vars(other)["_panels"] = [*self._panels[:-1], *last]
-        return other
+        vars(copied)["_panels"] = [*self._panels[:-1], *last]
+        return copied
 
     def open(self, cross: Tensor, own: Tensor) -> Block:
         """Prepare a block of rows given the earlier rows.
@@ -222,13 +222,13 @@ class ForwardRidge:
         errors = self.solve(targets.mT).mT
         panels = []
         for start, rows, panel in self._filled():
-            own = torch.zeros_like(panel.errors)  # copies keep theirs
+            own = torch.zeros_like(panel.errors)  # not in place, since copies share it
             own[:, :rows] = errors[:, start : start + rows]
             panels.append(panel._replace(errors=own))
         self._panels = panels
 
     def add_outputs(self, n: int) -> None:
-        """Continue with more columns of targets, which were zero so far."""
+        """Add columns of targets that were zero so far."""
         self.n_outputs += n
         self._panels = [
             panel._replace(errors=torch.nn.functional.pad(panel.errors, (0, n)))
@@ -238,8 +238,8 @@ class ForwardRidge:
     @property
     def errors(self) -> Tensor:
         """Return the errors of all rows, (A, n_rows, P)."""
-        found = [panel.errors[:, :rows] for _, rows, panel in self._filled()]
-        return torch.cat(found or [self.alphas.new_zeros(len(self.alphas), 0, 0)], 1)
+        parts = [panel.errors[:, :rows] for _, rows, panel in self._filled()]
+        return torch.cat(parts or [self.alphas.new_zeros(len(self.alphas), 0, 0)], 1)
 
     def restore(self, errors: Tensor) -> None:
         """Load errors (A, n_rows, P)."""
@@ -266,12 +266,12 @@ class ForwardRidge:
 
     def squares(self, n_rows: int | None = None) -> Tensor:
         """Return sums of squared errors over all or the first rows, (A, P)."""
-        found = self.alphas.new_zeros(len(self.alphas), self.n_outputs)
+        sums = self.alphas.new_zeros(len(self.alphas), self.n_outputs)
         last = self.n_rows if n_rows is None else n_rows
         for start, rows, panel in self._filled():
             some = max(min(rows, last - start), 0)
-            found += panel.errors[:, :some].square().sum(1)
-        return found
+            sums += panel.errors[:, :some].square().sum(1)
+        return sums
 
     def predict(
         self, cross: Tensor, own: Tensor, pending: Pending | None = None
@@ -305,10 +305,10 @@ class ForwardRidge:
             if start:
                 left = panel.left[:, :rows].mT
                 part = torch.baddbmm(part, solved[:, :, :start], left, alpha=-1)
-            # The library is twice as fast by columns as by rows.
+            # The library is twice as fast for columns as for rows.
             own = panel.own[:, :rows, :rows]
-            found = torch.linalg.solve_triangular(own, part.mT, upper=False)
-            solved[:, :, start : start + rows] = found.mT
+            added = torch.linalg.solve_triangular(own, part.mT, upper=False)
+            solved[:, :, start : start + rows] = added.mT
         return solved
 
     def _filled(self) -> Iterator[tuple[int, int, _Panel]]:
@@ -325,15 +325,15 @@ class ForwardRidge:
     def matrices(self) -> Tensor:
         """Return the factors, (A, n_rows, n_rows)."""
         n_alphas, n_rows = len(self.alphas), self.n_rows
-        found = self.alphas.new_zeros(n_alphas, n_rows, n_rows)
+        factors = self.alphas.new_zeros(n_alphas, n_rows, n_rows)
         for start, rows, panel in self._filled():
-            own = found[:, start : start + rows]
+            own = factors[:, start : start + rows]
             own[:, :, :start] = panel.left[:, :rows]
             own[:, :, start : start + rows] = panel.own[:, :rows, :rows]
-        return found
+        return factors
 
     def retire(self, kept: Sequence[int]) -> None:
-        """Keep only some noises, without changing their numbers."""
+        """Keep only some noises, whose results do not change."""
         self.alphas = self.alphas[list(kept)]
         self._panels = [
             _Panel(*(part[list(kept)] for part in panel)) for panel in self._panels
@@ -350,8 +350,8 @@ class ForwardRidge:
 def cholesky(matrices: Tensor) -> Tensor:
     """Factor matrices (A, B, B) as far as they are positive definite.
 
-    From the first row that cannot be computed, rows of a factor and predictions from
-    them are NaN. Other rows and matrices are bitwise unaffected.
+    Rows of a factor are NaN from the first row that cannot be computed, and so are
+    predictions from them. Other rows and matrices are bitwise unaffected.
     """
     factors, failed = torch.linalg.cholesky_ex(matrices)
     # A non-finite number makes the diagonal of its row non-finite, too.
@@ -361,7 +361,7 @@ def cholesky(matrices: Tensor) -> Tensor:
     places = torch.arange(matrices.shape[1], device=matrices.device)
     sound = (finite | (failed > 0)[:, None]).cumprod(1).bool()
     sound &= (failed == 0)[:, None] | (places < (failed - 1)[:, None])
-    # Other rows are taken from the identity, as for unknown rows.
+    # Replace the other rows by rows of the identity, like unknown rows.
     pairs = sound[:, :, None] & sound[:, None]
     identity = torch.eye(len(places), dtype=matrices.dtype, device=matrices.device)
     factors, _ = torch.linalg.cholesky_ex(torch.where(pairs, matrices, identity))

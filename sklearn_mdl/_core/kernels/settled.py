@@ -17,7 +17,7 @@ The uncertainty of the weights, and the part of the kernel that landmarks leave 
 averaged over the last rows before the fit. So only rows that are learned need features,
 ``f = Z^{-1} k``.
 
-The sums of the rows before the first fit follow from the posterior that it replaces.
+The sums of the rows before the first fit follow from the posterior that is replaced.
 Features are in single precision, which is twice as fast. Their products are summed in
 double precision, and each fit starts from these sums, so rounding errors do not
 accumulate.
@@ -47,15 +47,15 @@ class SettledRidge:
         The chosen landmarks, and the root of their kernel.
     alphas : Tensor of shape (A,)
     sums : Tensor of shape (m, m), Tensor of shape (m, P)
-        Products of the features with each other and with targets, summed over the rows
-        of the last fit or more. Numbers above the diagonal are not kept up to date.
+        Products of the features with each other and with targets, summed over all
+        learned rows. Numbers above the diagonal are not kept up to date.
 
     Attributes
     ----------
     weights : Tensor of shape (A, m, P)
         Weights of the kernel with each landmark.
     variances : Tensor of shape (A,)
-        Of all predictions.
+        Variance of every prediction.
     """
 
     weights: Tensor
@@ -72,7 +72,7 @@ class SettledRidge:
         self.products, self.known = sums
         # Kernels of later rows, with the landmarks and then with themselves.
         self._later: tuple[Tensor, ...] = ()
-        # Features of the last rows learned, and the rest of their kernel.
+        # Features of the last learned rows, and the rest of their kernel.
         self._recent: tuple[Tensor, Tensor] | None = None
 
     @classmethod
@@ -87,7 +87,7 @@ class SettledRidge:
         own : Tensor of shape (n,)
             Kernel of every one of these rows with itself.
         """
-        place = int(posterior.alphas.argmax())  # the covariance with least rounding
+        place = int(posterior.alphas.argmax())  # with the smallest rounding errors
         alpha, covariance = posterior.alphas[place], posterior.covariance[place]
         noisy = torch.cholesky_inverse(cholesky(covariance[None])[0]).mul_(alpha)
         known = noisy @ posterior.weights[place]
@@ -100,9 +100,9 @@ class SettledRidge:
 
     def _take(self, weights: Tensor) -> None:
         """Turn weights (A, m, P) of features into weights of kernels with landmarks."""
-        found = torch.linalg.solve_triangular(self._root.mT, weights, upper=True)
-        # Contiguous as from a file, since the last bits of products depend on that.
-        self.weights = found.contiguous()
+        solved = torch.linalg.solve_triangular(self._root.mT, weights, upper=True)
+        # Contiguous, like weights from a file, since the layout affects the last bits.
+        self.weights = solved.contiguous()
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
         """Share everything, since tensors are replaced rather than modified."""
@@ -111,8 +111,8 @@ class SettledRidge:
     def learn(self, targets: Tensor) -> None:
         """Add the rows kept since the last call, with their targets (n, P)."""
         kernel = torch.cat(self._later)
-        # In single precision the library is faster from the right, with a root stored
-        # by rows, and ten times as fast with the few targets on the left.
+        # In single precision, solving from the right with a root stored by rows is
+        # faster, and products with the few targets on the left are ten times as fast.
         root = self._root.float().contiguous().mT
         features = torch.linalg.solve_triangular(
             root, kernel[:, :-1], upper=True, left=False
@@ -168,7 +168,7 @@ class SettledRidge:
         self.weights = torch.nn.functional.pad(self.weights, (0, n))
 
     def retire(self, kept: Sequence[int]) -> None:
-        """Keep only some noises, without changing their numbers."""
+        """Keep only some noises, whose results do not change."""
         index = list(kept)
         self.alphas, self.variances = self.alphas[index], self.variances[index]
         self.weights = self.weights[index]

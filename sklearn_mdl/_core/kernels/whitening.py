@@ -22,12 +22,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-MAX_VALUES = 2048  # singular values, whose cost grows with the third power
+MAX_VALUES = 2048  # most singular values; the cost grows with the third power
 LEAST = 1e-3  # share of the mean eigenvalue added to the diagonal within classes
 
 
 class Whitening(NamedTuple):
-    """The map ``(x - mean) S^(-1/2)``: ``base`` times the identity, and a correction.
+    """The map ``(x - mean) S^(-1/2)``: ``base`` times the identity, plus a correction.
 
     Attributes
     ----------
@@ -105,7 +105,7 @@ def centring(rows: Tensor) -> Whitening:
 def oas_share(spread: float, level: float, d: int, n_rows: int) -> float:
     """Return the share of the identity in a shrunk covariance of ``n_rows`` rows.
 
-    The rule is that of :func:`sklearn.covariance.oas`. Chen, Wiesel, Eldar and Hero
+    This is the rule of :func:`sklearn.covariance.oas`. Chen, Wiesel, Eldar and Hero
     (2010) give another constant.
 
     Parameters

@@ -1,4 +1,4 @@
-"""AdamW with separate settings for each member, also for forward calibration."""
+"""AdamW with separate settings for each member, and forward calibration with it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from sklearn_mdl._core.nets.mlp import gradient_of
 
-Group = dict[str, Any]  # of parameters, as in torch.optim
+Group = dict[str, Any]  # a group of parameters, as in torch.optim
 State = dict[Tensor, Any]
 SETTINGS = ("lr", "beta1", "beta2", "eps", "weight_decay")
 
@@ -35,7 +35,7 @@ class StackedAdamW(torch.optim.Optimizer):
     On a CPU each member's update is one call of torch's fused kernel on views of the
     stacked tensors. This takes a single pass through memory. A broadcast formula would
     take ten. On a GPU, hundreds of calls would cost more than ten passes, so the
-    formula is used, in a Triton kernel with a single pass if :func:`has_triton`.
+    formula is used. If :func:`has_triton`, a Triton kernel computes it in one pass.
     """
 
     def __init__(
@@ -116,13 +116,13 @@ class _Update:
         ]
 
     def hold(self, params: list[nn.Parameter]) -> bool:
-        """Return True while the tensors belong to these parameters and gradients."""
+        """Return True if the tensors still belong to the parameters' gradients."""
         pairs = zip(params, self.tensors, strict=True)
         return all(p.grad is grad for p, (_, grad, *_) in pairs)
 
 
 class _FusedCalls(_Update):
-    """The arguments of one fused update per member, as views created once."""
+    """Fused updates, one per member, whose arguments are views created once."""
 
     def __init__(self, group: Group, state: State) -> None:
         super().__init__(group, state)
@@ -143,7 +143,7 @@ class _FusedCalls(_Update):
 
 
 class _Formula(_Update):
-    """The update of all members at once, tensor by tensor."""
+    """The update of all members together, tensor by tensor."""
 
     def __init__(self, group: Group, state: State) -> None:
         super().__init__(group, state)
@@ -222,8 +222,8 @@ def adamw_update(p: Tensor, grad: Tensor, m: Tensor, v: Tensor, *rates: Tensor) 
 
 
 # Forward calibration updates a few numbers that shape predictions, such as a factor of
-# logits, by one step on each minibatch. The step reduces the loss of the predictions
-# made before the labels were seen (Bornschein, Li and Hutter, 2022).
+# logits. One step on each minibatch reduces the loss of the predictions made before the
+# labels were seen (Bornschein, Li and Hutter, 2022).
 
 IDENTITY = math.log(math.e - 1)  # softplus maps it to one
 MAX_SLOPE = 1e6  # the largest number whose square does not overflow
@@ -265,15 +265,15 @@ class ForwardCalibration:
     def pick(self, members: Sequence[int]) -> ForwardCalibration:
         """Return a copy of some members."""
         index = list(members)
-        other = ForwardCalibration(self.values.detach()[index])
-        moments = zip(other.optimizer.moments(), self.optimizer.moments(), strict=True)
+        picked = ForwardCalibration(self.values.detach()[index])
+        moments = zip(picked.optimizer.moments(), self.optimizer.moments(), strict=True)
         for own, theirs in moments:
             own.copy_(theirs[index])
-        other.optimizer.n_steps = self.optimizer.n_steps
-        return other
+        picked.optimizer.n_steps = self.optimizer.n_steps
+        return picked
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Return all values and moments by name."""
+        """Return all values and moments, keyed by name."""
         first, second = self.optimizer.moments()
         n_steps = torch.tensor(self.optimizer.n_steps)
         numbers = {"values": self.values, "first": first, "second": second}
@@ -300,10 +300,10 @@ class LogitScale(ForwardCalibration):
         return logit_scale_of(*self.member(0))[0]
 
     def learn_factor(self, derivative: float) -> None:
-        """Take one descent step, given the derivative of the mean loss by the factor.
+        """Take one descent step, given the mean loss's derivative.
 
-        The derivative is the mean over rows of the expected logit minus the label's
-        logit.
+        The derivative with respect to the factor is the mean over rows of the expected
+        logit minus the label's logit.
         """
         _, slope = logit_scale_of(*self.member(0))
         self.learn(torch.tensor([[derivative * slope]], dtype=torch.float64))

@@ -27,12 +27,12 @@ class StackedCrossEntropy(nn.Module):
 
     def __init__(self, label_smoothing: Sequence[float], n_classes: int) -> None:
         super().__init__()
-        # A single share if all members have the same share.
+        # Keep a single share if it is the same for all members.
         distinct = sorted(set(label_smoothing))
         shares = torch.tensor(label_smoothing if len(distinct) > 1 else distinct)
         shares = shares.view(-1, 1, 1)
-        # Targets of other classes and of the label, since a table by label would have C
-        # x C numbers.
+        # Keep the target of the label and that of any other class. A table by label
+        # would have C x C numbers.
         self.register_buffer("evenly", shares / n_classes)
         self.register_buffer("label", 1 - shares + shares / n_classes)
 
@@ -45,7 +45,7 @@ class StackedCrossEntropy(nn.Module):
         return -(targets * log_proba).sum(-1).mean(-1).sum()
 
     def gradient(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Return the derivative of :meth:`forward` by the logits, (K, B, C)."""
+        """Return the derivative of :meth:`forward` for the logits, (K, B, C)."""
         proba = softmax(logits)
         own = labels.view(1, -1, 1).expand(len(logits), -1, 1)
         gaps = proba.gather(2, own).sub_(self.label)
@@ -62,7 +62,7 @@ def log_softmax(logits: Tensor) -> Tensor:
     return logits.mT.log_softmax(1).mT
 
 
-# Residuals, in scales, beyond which gradients of a Gaussian are constant. Otherwise one
+# Residual, in scales, beyond which gradients of a Gaussian are constant. Otherwise one
 # outlier would dominate AdamW's second moment for a thousand steps.
 MAX_RESIDUAL = 5.0
 # The smallest log scale relative to that of the labels. Equal labels would lead to ever
@@ -81,8 +81,8 @@ def student_t_loss(z: Tensor, log_scale: Tensor, degrees_of_freedom: Tensor) -> 
     log_scale : Tensor
         Logarithm of the scale, which is the Jacobian of that division.
     degrees_of_freedom : Tensor
-        Infinity is the Gaussian. All three arguments broadcast, and log gamma functions
-        are computed before broadcasting.
+        Infinity means a Gaussian. All three arguments broadcast, and log gamma
+        functions are computed before broadcasting.
     """
     gaussian = degrees_of_freedom.isinf()
     dof = torch.where(gaussian, 1.0, degrees_of_freedom)
@@ -110,26 +110,27 @@ def density_losses(values: Tensor, labels: Tensor) -> Tensor:
     location, log_scale, dof = values.unbind(-1)
     z = (labels - location) * in_lanes(torch.exp, -log_scale)
     z = z.clamp(-FARTHEST, FARTHEST)
-    # One number per readout unless its predictions have failed; checked only on a CPU.
+    # A readout has one number unless its predictions have failed. Check only on a CPU,
+    # since a GPU would stall.
     if not dof.is_cuda and (dof == dof[:, :1]).all():
         dof = dof[:, :1]
     return student_t_loss(z, log_scale, dof)
 
 
 def pull(z: Tensor, degrees_of_freedom: Tensor) -> Tensor:
-    """Return weights ``w`` of residuals; the loss decreases by ``w z`` along ``z``."""
+    """Return weights ``w`` for which ``w z`` is the derivative of the loss in ``z``."""
     gaussian = degrees_of_freedom.isinf()
     dof = torch.where(gaussian, 1.0, degrees_of_freedom)
     return torch.where(gaussian, 1.0, (dof + 1) / (dof + z.square()))
 
 
 class StackedStudentT(nn.Module):
-    """Mean loss of each member, summed over members.
+    """Mean Student-t loss of each member, summed over members.
 
     Parameters
     ----------
     degrees_of_freedom : sequence of float, one per member
-        Infinity is the Gaussian.
+        Infinity means a Gaussian.
     heteroscedastic : sequence of float, one per member
         Factor of the gradient of the scale's weights: 1 if the scale may depend on the
         features, otherwise 0.
@@ -157,7 +158,7 @@ class StackedStudentT(nn.Module):
         return student_t_loss(z, log_scale, dof).mean(-1).sum()
 
     def gradient(self, outputs: Tensor, y: Tensor) -> Tensor:
-        """Return the derivative of :meth:`forward` by the outputs, (K, B, 2).
+        """Return the derivative of :meth:`forward` for the outputs, (K, B, 2).
 
         Residuals are limited to ``MAX_RESIDUAL`` scales, and scales below
         ``LEAST_LOG_SCALE`` can only grow.

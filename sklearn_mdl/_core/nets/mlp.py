@@ -79,7 +79,7 @@ class StackedMLP(nn.Module):
 
     def _set_layers(self, layers: Sequence[StackedLinear]) -> None:
         self.layers = nn.ModuleList(layers)
-        # Looking a parameter up through modules costs as much as using it.
+        # Looking up a parameter through modules costs as much as using it.
         self.pairs = [(layer.weight, layer.bias) for layer in layers]
         self.n_members = len(layers[0].weight)
 
@@ -90,20 +90,20 @@ class StackedMLP(nn.Module):
         return self
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return logits (K, B, C) of rows (B, d), or of each member's own (K, B, d)."""
-        # Call this class, since subclasses only round in training.
+        """Return logits (K, B, C) of rows (B, d), or of rows per member (K, B, d)."""
+        # Call this class's method, since subclasses round only in training.
         return StackedMLP.activations(self, x)[-1]
 
     def activations(self, x: Tensor) -> list[Tensor]:
         """Return input, hidden activations and logits, for :meth:`backward`."""
         h = x.expand(self.n_members, *x.shape[-2:])  # (K, B, d), a view
-        found = [h]
+        outputs = [h]
         for weight, bias in self.pairs[:-1]:
             h = torch.baddbmm(bias, h, weight.mT).relu_()
-            found.append(h)
+            outputs.append(h)
         weight, bias = self.pairs[-1]
-        found.append(torch.baddbmm(bias.mT, weight, h.mT).mT)
-        return found
+        outputs.append(torch.baddbmm(bias.mT, weight, h.mT).mT)
+        return outputs
 
     @torch.no_grad()
     def backward(self, activations: list[Tensor], grad: Tensor) -> None:
@@ -114,7 +114,7 @@ class StackedMLP(nn.Module):
         activations : list of Tensor
             As returned by :meth:`activations`.
         grad : Tensor of shape (K, B, C)
-            Derivative of the loss by the logits.
+            Derivative of the loss with respect to the logits.
         """
         for i in range(len(self.pairs) - 1, -1, -1):
             (weight, bias), h = self.pairs[i], activations[i]
@@ -126,9 +126,9 @@ class StackedMLP(nn.Module):
 
     @torch.no_grad()
     def bias_outputs(self, n: int) -> None:
-        """Set the bias of the last outputs to probability ``1 / C`` at zero input.
+        """Give the last ``n`` classes a probability of ``1 / C`` each at zero input.
 
-        ``C`` includes the new classes. Ratios between other classes do not change.
+        ``C`` includes these classes. Ratios between other classes do not change.
         """
         for bias in self.pairs[-1][1]:  # one by one, so a stack equals its parts
             known = bias[0, :-n].cpu().double().numpy()
@@ -143,51 +143,51 @@ class StackedMLP(nn.Module):
 
     @classmethod
     def of_arrays(cls, arrays: Sequence[tuple[np.ndarray, np.ndarray]]) -> Self:
-        """Make perceptrons for prediction only from the result of :meth:`arrays`."""
+        """Create perceptrons from :meth:`arrays`, for prediction only."""
         weights = [weight for weight, _ in arrays]
         sizes = [weights[0].shape[2], *(weight.shape[1] for weight in weights)]
-        made = cls(sizes, [0] * len(weights[0]))
-        for pair, given in zip(made.pairs, arrays, strict=True):
+        stack = cls(sizes, [0] * len(weights[0]))
+        for pair, given in zip(stack.pairs, arrays, strict=True):
             for parameter, array in zip(pair, given, strict=True):
                 parameter.data = torch.tensor(array)
                 parameter.requires_grad_(False)
-        return made
+        return stack
 
     def pick(self, members: Sequence[int]) -> StackedMLP:
-        """Return a copy of some members for prediction only."""
-        other = copy.deepcopy(self)
-        layers = [cast(StackedLinear, layer) for layer in other.layers]
+        """Return a copy of some members, for prediction only."""
+        picked = copy.deepcopy(self)
+        layers = [cast(StackedLinear, layer) for layer in picked.layers]
         index = list(members)
         for layer in layers:
             layer.weight = nn.Parameter(layer.weight[index], requires_grad=False)
             layer.bias = nn.Parameter(layer.bias[index], requires_grad=False)
-        other._set_layers(layers)
-        return other
+        picked._set_layers(layers)
+        return picked
 
 
 class RoundedMLP(StackedMLP):
-    """Perceptrons whose steps round the factors of hidden layers to bfloat16.
+    """Perceptrons whose training steps round factors in hidden layers to bfloat16.
 
     Parameters, gradients and sums are float32. Predictions (:meth:`forward`) and the
     output layer, whose products are small, are also float32.
     """
 
-    _short: list[tuple[Tensor, Tensor]]  # rounded rows and weights of a step
+    _short: list[tuple[Tensor, Tensor]]  # rounded rows and weights, layer by layer
 
     def activations(self, x: Tensor) -> list[Tensor]:
         """Return input, hidden activations and logits, for :meth:`backward`."""
         h = x.expand(self.n_members, *x.shape[-2:])
-        found, self._short = [h], []
+        outputs, self._short = [h], []
         for weight, bias in self.pairs[:-1]:
             # Round rows that all members share once.
             own = h[:1] if h.stride(0) == 0 else h
             short = own.bfloat16().expand_as(h), weight.bfloat16()
             h = rounded_product(short[0], short[1].mT).add_(bias).relu_()
-            found.append(h)
+            outputs.append(h)
             self._short.append(short)
         weight, bias = self.pairs[-1]
-        found.append(torch.baddbmm(bias.mT, weight, h.mT).mT)
-        return found
+        outputs.append(torch.baddbmm(bias.mT, weight, h.mT).mT)
+        return outputs
 
     @torch.no_grad()
     def backward(self, activations: list[Tensor], grad: Tensor) -> None:
@@ -257,8 +257,8 @@ class StackedAverages:
         ``average <- (1 - step) average + step weights`` after every optimiser step.
         With 1 the readout uses the trained weights without a copy.
     warmup : sequence of bool
-        If True, the ``n``-th step is at least ``1 / (n + 1)``, which is a plain mean at
-        first.
+        If True, the ``n``-th step is at least ``1 / (n + 1)``, so the average is at
+        first a plain mean.
     """
 
     def __init__(
@@ -270,20 +270,20 @@ class StackedAverages:
     ) -> None:
         self.n_steps = 0
         rules = zip(step_sizes, warmup, strict=True)
-        each = zip(sources, rules, strict=True)
-        wanted = [(s, rule if rule[0] < 1 else None) for s, rule in each]
-        self.rules = list(dict.fromkeys(rule for _, rule in wanted if rule))
-        followed = [sorted({s for s, r in wanted if r == rule}) for rule in self.rules]
+        pairs = zip(sources, rules, strict=True)
+        choices = [(s, rule if rule[0] < 1 else None) for s, rule in pairs]
+        self.rules = list(dict.fromkeys(rule for _, rule in choices if rule))
+        followed = [sorted({s for s, r in choices if r == rule}) for rule in self.rules]
         self.copies = [trained.pick(members) for members in followed]
-        # Index of each readout's logits among the logits of trainings and copies.
+        # Index of each readout's logits among those of trained networks and copies.
         table: list[tuple[int, tuple[float, bool] | None]]
         table = [(s, None) for s in range(trained.n_members)]
         for rule, members in zip(self.rules, followed, strict=True):
             table += [(s, rule) for s in members]
         device = trained.pairs[0][0].device
-        self.places = torch.tensor([table.index(w) for w in wanted], device=device)
+        self.places = torch.tensor([table.index(w) for w in choices], device=device)
         self.followed = [torch.tensor(members, device=device) for members in followed]
-        # The first members are a slice, which needs no copy.
+        # If the followed members come first, a slice selects them without a copy.
         self._copied = [members[-1] >= len(members) for members in followed]
 
     def logits(self, trained: StackedMLP, x: Tensor) -> Tensor:

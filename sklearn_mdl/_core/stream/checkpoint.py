@@ -1,7 +1,7 @@
 """State of a run on disk, from which another process can resume it.
 
-Only labels, losses and learned states are stored. Everything else is recomputed
-bitwise: scaling and replay from the rows and their number, and the mixture from the
+Only labels, losses and learned states are stored. Everything else is recomputed with
+bitwise the same result: scaling and replay from the rows, and the mixture from the
 losses.
 """
 
@@ -27,7 +27,7 @@ from sklearn_mdl._core.stream.threads import Threads
 from sklearn_mdl._core.stream.trace import PrequentialTrace
 from sklearn_mdl._core.validation import warn_caller
 
-BLOCK = 4096  # rows of losses mixed at once
+BLOCK = 4096  # rows of losses mixed at a time
 READOUT = "readout."  # prefix of the names of a readout's arrays
 MIXER, CODER = "mixer.", "coder."
 
@@ -59,7 +59,7 @@ def learned_of(threads: Threads) -> dict[str, np.ndarray]:
 
 
 def coded_of(run: PrequentialRun) -> dict[str, np.ndarray]:
-    """Return everything needed to resume the mixture besides losses."""
+    """Return everything needed to resume the mixture except losses."""
     parts = {MIXER: run.mixer.state_dict(), CODER: run.coder.state_dict()}
     arrays = {head + k: v for head, part in parts.items() for k, v in part.items()}
     return {**run.trace.numbers(), "retired_at": run.retired_at, **arrays}
@@ -79,7 +79,7 @@ def resume(
     arrays : mapping
         Arrays of :func:`progress_of`.
     losses : ndarray of shape (n, K) or None
-        None if the trace has already adopted them.
+        Losses of the evaluated rows. None if the trace has already adopted them.
 
     Raises
     ------
@@ -108,7 +108,7 @@ def restore(threads: Threads, arrays: Mapping[str, np.ndarray]) -> None:
         rows.extend(n_rows)
         rows.reveal(0, labels)
         if rows.n_refreshed:
-            # Learners have no units yet, so none is re-expressed.
+            # Learners have no units yet, so nothing is re-expressed.
             known = labels[: rows.schedule.known(rows.n_refreshed)]
             outcome.refresh(known, threads.learners)
         for learner, state in zip(threads.learners, threads.states, strict=True):
@@ -127,7 +127,7 @@ def restore(threads: Threads, arrays: Mapping[str, np.ndarray]) -> None:
 
 
 def _learned(arrays: Mapping[str, np.ndarray]) -> dict[int, dict[str, Tensor]]:
-    """Return the learned states of readouts, by column and name."""
+    """Return the learned states of readouts, keyed by column and name."""
     learned: dict[int, dict[str, Tensor]] = {}
     for key, array in under(arrays, READOUT).items():
         column, _, name = key.partition(".")
@@ -140,7 +140,7 @@ def recode(
 ) -> None:
     """Restore mixer, coder, events and trace of a run.
 
-    Weights of readouts are recomputed from losses with the same passes.
+    The weights of readouts are recomputed from their losses.
     """
     trace, n_rows = run.trace, len(arrays["labels"])
     retired_at = checked_retirement(arrays, run.threads.n_readouts)
@@ -179,23 +179,23 @@ _NONE = np.empty(0)
 
 
 def checked_retirement(arrays: Mapping[str, np.ndarray], n_readouts: int) -> np.ndarray:
-    """Return the number of rows after which readouts retired, -1 for readouts awake."""
-    found, n_rows = np.array(arrays["retired_at"]), len(arrays["labels"])
-    if found.shape != (n_readouts,) or found.dtype.kind != "i":
-        raise ValueError(f"retired_at must be {n_readouts} integers, got {found!r}")
-    if found.max() > n_rows or (found >= 0).all():
+    """Return the numbers of rows after which readouts retired, or -1 if awake."""
+    retired, n_rows = np.array(arrays["retired_at"]), len(arrays["labels"])
+    if retired.shape != (n_readouts,) or retired.dtype.kind != "i":
+        raise ValueError(f"retired_at must be {n_readouts} integers, got {retired!r}")
+    if retired.max() > n_rows or (retired >= 0).all():
         raise ValueError(
             "retired_at must leave a readout awake, and be at most the number of rows, "
-            f"{n_rows}, got {found.tolist()}"
+            f"{n_rows}, got {retired.tolist()}"
         )
-    return found
+    return retired
 
 
 NAME = "progress.safetensors"
-TRACE = "trace"  # content of the trace's files
-ENVIRONMENT = "environment"  # may change between two calls, with a warning
+TRACE = "trace"  # key of the digests of the trace's files
+ENVIRONMENT = "environment"  # key of settings whose change only causes a warning
 SECONDS = 30.0  # minimum seconds between two writes
-SHARE = 0.05  # largest share of the time spent writing
+SHARE = 0.05  # largest fraction of time spent on writing
 
 
 class Checkpoint(Event):
@@ -211,9 +211,9 @@ class Checkpoint(Event):
         Every run has its own folder in the root, so runs of a search or a loop may
         share a root.
     about : mapping
-        Everything on which results depend, as JSON. A run is only resumed if this
-        equals the description in the file. If only "environment" differs, the run is
-        resumed with a warning.
+        Everything on which results depend, as JSON. A run is resumed only if this
+        description equals the one in the file. If only "environment" differs, the run
+        is resumed with a warning.
 
     Attributes
     ----------

@@ -1,8 +1,8 @@
 """The code of a stream: switching between readouts, and a pool of groups.
 
-Everything after the readouts is a function of their results for each row, a `Block`. A
-coder codes live or stored blocks, row by row or many at once, with bitwise the same
-results.
+A coder depends on readouts only through their results for each row, in a `Block`. Codes
+of live and stored blocks are bitwise identical, whether rows are coded one by one or
+together.
 
 With a pool there are two predictions: the switching mixture of all readouts and the
 pool of the groups. A fixed share with rate ``1 / t`` follows the better one, so a
@@ -55,7 +55,7 @@ class Block(NamedTuple):
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
-        """Join adjacent rows, except their escapes."""
+        """Join adjacent rows, but not their escapes."""
         losses, mixtures, labels, known, _ = zip(*parts, strict=True)
         ends = [*(part[:-1] for part in known), known[-1][-1:]]
         return cls(*map(np.concatenate, (losses, mixtures, labels, ends)))
@@ -67,8 +67,8 @@ class Coded(NamedTuple):
     Attributes
     ----------
     codes : ndarray of shape (n, 3)
-        Cost of each label in nats, as coded, under the switching mixture of all
-        readouts and under the pool.
+        Cost of each label in nats: as coded, under the switching mixture of all
+        readouts, and under the pool.
     posterior : ndarray of shape (n, K)
         Probability of each readout before each label.
     shares : ndarray of shape (n, 2)
@@ -124,11 +124,11 @@ class Coder:
         return self._forward.n_steps
 
     def check_length(self, n_rows: int) -> None:
-        """Raise ValueError if the prior does not allow a stream with more rows."""
+        """Raise ValueError if the prior does not allow ``n_rows`` more rows."""
         self._forward.check_length(n_rows)
 
     def extend(self, block: Block) -> Coded:
-        """Code the next rows, a block."""
+        """Code a block, which holds the next rows."""
         trace, n = self._forward.extend(block.losses, block.known), len(block.losses)
         codes = np.repeat(trace.codelengths[:, np.newaxis], 3, axis=1)
         shares, none = np.tile([1.0, 0.0], (n, 1)), np.empty((n, 0))
@@ -152,11 +152,10 @@ class Coder:
         -------
         proba : ndarray of shape (C,)
         """
-        # Sum over columns, since the order of summation in a matrix product depends on
-        # threads.
+        # No matrix product, since its order of summation depends on the threads.
         weights = self.weights[:, np.newaxis]
-        found: Floats = np.add.reduce(weights * np.exp(values), axis=0)
-        return found
+        proba: Floats = np.add.reduce(weights * np.exp(values), axis=0)
+        return proba
 
     def predict_rows(
         self, outcome: Outcome, values: Tensor, mixtures: Floats
@@ -178,11 +177,11 @@ class Coder:
         return outcome.mix_rows(values, self.weights)
 
     def add_pool(self, outcome: Outcome, mixed: Floats, coded: Coded) -> Floats:
-        """Mix the predictions of the mixture and of the pool, if there is one."""
+        """Mix the predictions of the mixture and of the pool, if there is a pool."""
         return mixed
 
     def needed(self, slack: float) -> list[NDArray[np.intp]]:
-        """Return the columns of each group that the pool needs; none without a pool."""
+        """Return the columns of each group that a pool needs (without a pool, none)."""
         return []
 
     def retire(self, readouts: Sequence[int]) -> None:
@@ -198,7 +197,7 @@ class Coder:
         """Restore the state of another coder of the same losses."""
 
     def recode(self, losses: Floats, known: NDArray[np.intp]) -> Floats:
-        """Switch again over losses (n, K) that were coded; return the posterior."""
+        """Repeat the switching over coded losses (n, K), and return the posterior."""
         return self._forward.extend(losses, known).posterior
 
 
@@ -207,7 +206,7 @@ class _Pending(NamedTuple):
 
     mixed: Floats
     label: float
-    costs: Floats  # of switching and pool
+    costs: Floats  # under switching, and under the pool
 
 
 class PooledCoder(Coder):
@@ -240,7 +239,7 @@ class PooledCoder(Coder):
         self._pending: deque[_Pending] = deque()
 
     def extend(self, block: Block) -> Coded:
-        """Code the next rows, a block."""
+        """Code a block, which holds the next rows."""
         trace, n = self._forward.extend(block.losses, block.known), len(block.losses)
         codes, shares = np.empty((n, 3)), np.empty((n, 2))
         weights, pooled = np.zeros((n, len(self._awake_groups))), []
@@ -262,7 +261,7 @@ class PooledCoder(Coder):
     def _code(
         self, mixed: Floats, label: float, escape: float, codes: Floats, in_time: bool
     ) -> Floats:
-        """Write the codes (3,) of a row, and learn its label if it is known at once."""
+        """Write the codes (3,) of a row, and learn its label if known immediately."""
         mixed = mixed[self._awake_groups]
         if not len(mixed):  # in stored blocks all groups may be asleep
             predicted, cost = np.full(mixed.shape[1], np.nan), math.nan
@@ -296,8 +295,8 @@ class PooledCoder(Coder):
         """Predict the incoming row (see :meth:`Coder.predict`)."""
         switching, pool = self.shares
         pooled = self._pool.predict(mixtures[self._awake_groups])
-        found: Floats = switching * super().predict(values, mixtures) + pool * pooled
-        return found
+        proba: Floats = switching * super().predict(values, mixtures) + pool * pooled
+        return proba
 
     def predict_rows(
         self, outcome: Outcome, values: Tensor, mixtures: Floats
@@ -312,11 +311,11 @@ class PooledCoder(Coder):
         return outcome.mix_with(mixed, coded.pooled, coded.shares)
 
     def needed(self, slack: float) -> list[NDArray[np.intp]]:
-        """Return the columns of readouts awake in each group that the pool needs.
+        """Return the columns of the readouts awake in each group that the pool needs.
 
-        Groups are dropped one by one, the least useful first, while a group saves at
-        most ``slack`` nats over all labels so far. The weights of the others adapt. To
-        second order, dropping group ``g`` costs ``w_g^2 / (2 (H^-1)_gg)``.
+        The least useful group is dropped as long as it saves at most ``slack`` nats
+        over all labels so far. The other weights adapt before the next group is tried.
+        To second order, dropping group ``g`` costs ``w_g^2 / (2 (H^-1)_gg)``.
         """
         weights, hessian = self._pool.weights, self._pool.hessian
         left = np.flatnonzero(self._awake_groups).tolist()
@@ -332,7 +331,7 @@ class PooledCoder(Coder):
         return [np.sort(columns[self.awake[columns]]) for columns in members]
 
     def retire(self, readouts: Sequence[int]) -> None:
-        """Drop some readouts, and groups without any."""
+        """Drop some readouts, and groups without any readout awake."""
         super().retire(readouts)
         gone = [not self.awake[columns].any() for columns in self._members]
         self._retire_groups(np.array(gone))
@@ -370,6 +369,6 @@ class PooledCoder(Coder):
 
 
 def under(arrays: Mapping[str, np.ndarray], head: str) -> dict[str, np.ndarray]:
-    """Return the arrays whose names begin with ``head``, by the rest of the name."""
+    """Return the arrays whose names begin with ``head``, keyed by the rest."""
     names = [name for name in arrays if name.startswith(head)]
     return {name.removeprefix(head): np.array(arrays[name]) for name in names}

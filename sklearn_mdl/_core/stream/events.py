@@ -1,4 +1,4 @@
-"""Events between the segments of a run, such as retiring readouts or progress."""
+"""Events between the segments of a run, such as retirement or a progress bar."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 
 
 class Event:
-    """Base class of actions between segments, which do nothing by default."""
+    """Base class of actions between segments. Its methods do nothing."""
 
     def open(self, trace: PrequentialTrace) -> None:
         """Read what is needed before rows are added, without changing anything."""
@@ -37,7 +37,7 @@ class Event:
         """Record rows that were coded."""
 
     def resumed(self) -> None:
-        """Continue after rows that were observed again."""
+        """Act after a resumed run has observed its earlier rows again."""
 
     def due(self) -> float:
         """Return the number of rows at which a segment must end for this event."""
@@ -56,8 +56,8 @@ class Event:
 class Elimination(Event):
     """Retirement of hopeless readouts, by a race over losses with known labels.
 
-    Losses are compared whenever the number of rows has doubled, over the last half of
-    the rows.
+    Whenever the number of rows has doubled, losses over the last half of the rows are
+    compared.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class Elimination(Event):
         self._batch_size = batch_size
         self._schedule = schedule
         self._n_known = 0
-        self._pending = np.empty((0, n_readouts))  # losses of labels not known yet
+        self._pending = np.empty((0, n_readouts))  # losses of rows with unknown labels
         self._count = self._next_count(0)
         self._mark = self._count // 2
         self._windows = [(0, np.zeros(n_readouts))]  # last two: first row, sums
@@ -100,7 +100,7 @@ class Elimination(Event):
         return self._schedule.when(self._count)
 
     def observe(self, block: Block) -> None:
-        """Sum losses whose labels are known by the end of a block."""
+        """Sum the losses of rows whose labels are known after a block."""
         losses = np.concatenate([self._pending, block.losses])
         n_new = int(block.known[-1]) - self._n_known
         for row in losses[:n_new]:  # fixed order of summation, however rows are divided
@@ -113,7 +113,7 @@ class Elimination(Event):
         self._pending = losses[n_new:]
 
     def resumed(self) -> None:
-        """Skip observed losses, which were compared before."""
+        """Skip the comparisons that were made before the interruption."""
         self._count = self._next_count(self._n_known)
 
     def act(self, run: PrequentialRun) -> None:
@@ -128,8 +128,8 @@ class Elimination(Event):
         losses = np.where(awake & self._possible, sums, np.inf)
         unit = run.outcome.unit_of_loss(float(losses.min()), self._n_known - start)
         needed = run.coder.needed(self._race.slack_of_pool(self._n_known))
-        given = losses, needed, unit, self._n_known, self._closed_form
-        survivors = self._race.survivors(*given)
+        results = losses, needed, unit, self._n_known, self._closed_form
+        survivors = self._race.survivors(*results)
         run.retire(np.flatnonzero(awake & ~survivors).tolist())
 
 
@@ -151,7 +151,7 @@ class Progress(Event):
         self._bar = tqdm(total=total, initial=done, unit="row", desc=self._title)
 
     def act(self, run: PrequentialRun) -> None:
-        """Move the bar."""
+        """Update the bar."""
         assert self._bar is not None
         self._bar.update(run.n_scored - run.first_row - self._bar.n)
 
@@ -173,7 +173,7 @@ class Notify(Event):
         self._tasks = tasks
 
     def begin(self, run: PrequentialRun) -> None:
-        """Notify of the fit and of its first segment."""
+        """Notify callbacks of the start of the fit and of its first segment."""
         self._tasks.begin(run.count_segments())
         self._begin_part(run)
 
@@ -182,11 +182,11 @@ class Notify(Event):
             self._tasks.begin_part()
 
     def act(self, run: PrequentialRun) -> None:
-        """Notify of the end of a segment and of the next one."""
+        """Notify callbacks of the end of a segment and the start of the next."""
         run.is_stopped = self._tasks.end_part()
         if not run.is_stopped:
             self._begin_part(run)
 
     def end(self, run: PrequentialRun) -> None:
-        """Notify of the end of the fit."""
+        """Notify callbacks of the end of the fit."""
         self._tasks.end()

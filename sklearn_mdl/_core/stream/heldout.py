@@ -1,6 +1,6 @@
 """Prediction of rows outside a stream, and evaluation as if they followed it.
 
-The run does not change, since predicting changes no state and evaluation uses a copy.
+The run does not change, since prediction changes no state and evaluation uses a copy.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def predict_rows(run: PrequentialRun, X: np.ndarray) -> np.ndarray:
     """
     with run.threads.arithmetic():
         flushed, mixed = flushed_copy(run), []
-        for values in (found.values for found in predictions(flushed, X)):
+        for values in (each.values for each in predictions(flushed, X)):
             mixtures = run.mixer.predict(values.cpu().numpy())
             mixed.append(run.coder.predict_rows(run.outcome, values, mixtures))
     return np.concatenate(mixed)
@@ -44,8 +44,8 @@ def predictions(run: PrequentialRun, X: np.ndarray) -> Iterator[Prediction]:
     """
     for start in range(0, len(X), run.rows.block_size):
         with run.threads.arithmetic():
-            found = _predicted(run, X[start : start + run.rows.block_size])
-        yield found
+            prediction = _predicted(run, X[start : start + run.rows.block_size])
+        yield prediction
 
 
 def _predicted(run: PrequentialRun, X: np.ndarray) -> Prediction:
@@ -54,12 +54,12 @@ def _predicted(run: PrequentialRun, X: np.ndarray) -> Prediction:
     diverged = torch.as_tensor(run.diverged[run.awake], device=device)[:, None]
     n, views = len(X), run.rows.views.items()
     x = {columns: view.scaled(view.store.pick(X)) for columns, view in views}
-    found = [
+    parts = [
         run.outcome.predict(lr, shown(lr, x[lr.view.columns], n)) for lr in run.learners
     ]
-    values = torch.cat([each.values[:, :n] for each in found])[order]
+    values = torch.cat([each.values[:, :n] for each in parts])[order]
     failed = values[..., 0].isnan() | diverged
-    return usable(found[0].with_values(values), failed, run.outcome)
+    return usable(parts[0].with_values(values), failed, run.outcome)
 
 
 def flushed_copy(run: PrequentialRun) -> PrequentialRun:
@@ -73,29 +73,29 @@ def flushed_copy(run: PrequentialRun) -> PrequentialRun:
         return run
     if run.flushed is not None:
         return run.flushed
-    other, threads = copy.copy(run), run.threads
+    flushed, threads = copy.copy(run), run.threads
     # Scaled rows do not change and need no copy.
     views = run.rows.views.values() if run.rows.n_refreshed else ()
     shared = [run.samples, run.outcome, *views]
-    other.threads = copy.deepcopy(threads, {id(thing): thing for thing in shared})
+    flushed.threads = copy.deepcopy(threads, {id(part): part for part in shared})
     with run.threads.arithmetic():
-        if not other.rows.n_refreshed:
-            other.rows.refresh_all(run.n_scored)
-        for learner, state in zip(other.learners, other.states, strict=True):
-            state.flush(learner, other.rows, run.outcome)
-    run.flushed = other
-    return other
+        if not flushed.rows.n_refreshed:
+            flushed.rows.refresh_all(run.n_scored)
+        for learner, state in zip(flushed.learners, flushed.states, strict=True):
+            state.flush(learner, flushed.rows, run.outcome)
+    run.flushed = flushed
+    return flushed
 
 
 def continued(
     run: PrequentialRun, X: np.ndarray, y: np.ndarray, groups: np.ndarray | None = None
 ) -> np.ndarray:
-    """Return codelengths (n,), in nats, of rows after the stream, by using a copy."""
+    """Return codelengths (n,), in nats, of rows coded after the stream by a copy."""
     if not len(X):
         return np.empty(0)
-    other = branched(run)
-    other.run(X, y, groups=groups)
-    return other.trace.codelengths
+    branch = branched(run)
+    branch.run(X, y, groups=groups)
+    return branch.trace.codelengths
 
 
 def branched(run: PrequentialRun) -> PrequentialRun:

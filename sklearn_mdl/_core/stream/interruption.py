@@ -11,27 +11,28 @@ from types import FrameType
 
 @contextmanager
 def deferred_interrupt() -> Iterator[Callable[[], bool]]:
-    """Defer a first Ctrl-C; a second one acts at once.
+    """Defer the first Ctrl-C; a second one acts immediately.
 
     Yields
     ------
-    asked : callable
+    pressed : callable
         Returns True after a Ctrl-C, so that the computation can stop at a good point.
-        Always False outside the main thread, or if the program handles Ctrl-C itself.
+        It always returns False outside the main thread, or if the program handles
+        Ctrl-C itself.
     """
     before = signal.getsignal(signal.SIGINT)
     is_main = threading.current_thread() is threading.main_thread()
     if not is_main or before is not signal.default_int_handler:
         yield lambda: False
         return
-    asked = threading.Event()
+    pressed = threading.Event()
 
     def remember(signum: int, frame: FrameType | None) -> None:
-        asked.set()
+        pressed.set()
         signal.signal(signal.SIGINT, before)
 
     signal.signal(signal.SIGINT, remember)
     try:
-        yield asked.is_set
+        yield pressed.is_set
     finally:
         signal.signal(signal.SIGINT, before)

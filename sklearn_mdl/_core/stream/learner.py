@@ -1,4 +1,4 @@
-"""The contract of a learner, which is one or more readouts on a stream."""
+"""The contract of a learner, which consists of one or more readouts."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from sklearn_mdl._core.stream.scaling import Features, ReExpression, ScaledRows
 from sklearn_mdl._core.stream.units import TargetScaling
 from sklearn_mdl._core.validation import invalid
 
-State = Mapping[str, Tensor]  # of a readout, by name
-Learned = Mapping[int, State]  # by column
+State = Mapping[str, Tensor]  # tensors of a readout, keyed by name
+Learned = Mapping[int, State]  # states keyed by column
 Batches = Iterator[tuple[Tensor, Tensor]]  # rows and labels of minibatches
 
 
@@ -36,7 +36,7 @@ class FeatureView(NamedTuple):
     scalings: Sequence[str | None] = (None,)
 
 
-FULL_REPLAY = 1000  # rows after which replay may thin
+FULL_REPLAY = 1000  # number of rows with all replay streams
 MOST_STREAMS = 10_000
 
 
@@ -50,7 +50,7 @@ class Replay(NamedTuple):
     recency : float
         Recency of the streams.
     n_last : int or None
-        Final number of streams if replay thins. None keeps all streams.
+        Smallest number of replay streams, for long streams. None keeps all of them.
     """
 
     n_streams: int = 0
@@ -64,7 +64,7 @@ class Replay(NamedTuple):
         Raises
         ------
         ValueError
-            If a pair is not two integers of which the second is at most the first.
+            If the number is neither an integer nor a valid pair of integers.
         """
         match np.atleast_1d(n_streams).tolist():
             case [int(constant)]:
@@ -88,14 +88,15 @@ class Replay(NamedTuple):
 
 
 class RowsAhead(NamedTuple):
-    """Rows that a learner predicts at once: one, or more in long streams.
+    """Sizes of the blocks that a learner predicts: one row, later several rows.
 
     Attributes
     ----------
     first : int
-        Row from which on the learner predicts more rows, a multiple of ``size``.
+        First row of the blocks of several rows, a multiple of ``size``.
     size : int
-        Number of rows, in blocks counted from the first row of the stream.
+        Number of rows in a later block. Blocks are counted from the first row of the
+        stream.
     """
 
     first: int
@@ -116,7 +117,7 @@ class RowsAhead(NamedTuple):
             start = end
 
     def known(self, start: int, stop: int) -> NDArray[np.intp]:
-        """Return how many labels are known when each of some rows is predicted."""
+        """Return the number of known labels when each row is predicted."""
         rows = np.arange(start, stop)
         return np.where(rows < self.first, rows, rows - rows % self.size)
 
@@ -135,7 +136,8 @@ class Report(NamedTuple):
     notes : list of str
         Exceptions and warnings of the estimator.
     failure : str or None
-        If the last fit raised, a text that includes how the readout predicts instead.
+        If the last fit raised, a message that also says how the readout predicts
+        instead.
     """
 
     notes: list[str]
@@ -154,10 +156,10 @@ def copy_learned(
     """
     for name, tensor in own.items():
         if name not in given or given[name].shape != tensor.shape:
-            found = tuple(given[name].shape) if name in given else "missing"
+            shape = tuple(given[name].shape) if name in given else "missing"
             raise ValueError(
                 f"Readout {column} needs {name} of shape {tuple(tensor.shape)} to "
-                f"continue, got {found}; use a state of the same readouts"
+                f"continue, got {shape}; use a state of the same readouts"
             )
         tensor.copy_(given[name])
 
@@ -165,10 +167,10 @@ def copy_learned(
 class Learner(ABC):
     """Base class of learners, with all methods that a run calls.
 
-    A learner predicts ``rows_ahead`` rows at once and then observes their labels. Once
+    A learner predicts ``rows_ahead`` rows together and then observes their labels. Once
     a minibatch is full, the learner is updated with it and with replayed minibatches.
-    Learners that predict whole minibatches only get labels in this update. All rows of
-    a group are predicted before any label of the group is given.
+    Learners that predict whole minibatches receive labels only in this update. All rows
+    of a group are predicted before any label of the group is revealed.
 
     Attributes
     ----------
@@ -182,8 +184,8 @@ class Learner(ABC):
         Number of rows to predict before observing their labels. None means a minibatch,
         in blocks of at most 1,024 rows. Predictions are made on whole blocks, counted
         from the beginning of a minibatch or as in `RowsAhead`, with zeros for unknown
-        rows. With delayed labels the learner predicts later rows in between, and
-        predicts a block again before it observes the labels of the block.
+        rows. With delayed labels, the learner predicts later rows in between, so it
+        predicts a block again just before it observes the block's labels.
     foreign : bool
         True if the learner runs user-defined code. It never sees unknown rows, so its
         blocks may be shorter. Foreign learners may share state, so they take turns
@@ -192,9 +194,9 @@ class Learner(ABC):
         True if the learner can be recreated from its settings and :meth:`state_dict`,
         without reading anything else or fitting again.
     target : TargetScaling or None
-        Units of real labels; None before anything is learned.
+        Units of real labels. None until the first labels are learned.
     reports : mapping of int to Report
-        Reports on wrapped estimators that raised or warned, by column.
+        Reports on wrapped estimators that raised or warned, keyed by column.
     """
 
     columns: list[int]
@@ -211,11 +213,12 @@ class Learner(ABC):
 
     @abstractmethod
     def predict(self, x: Tensor) -> Tensor:
-        """Predict rows (n_scalings, n, d) by ``P`` numbers each, (K, n, P), float64.
+        """Predict rows (n_scalings, n, d) by ``P`` numbers, (K, n, P), float64.
 
         The numbers are log-probabilities of classes, or location, log scale and degrees
         of freedom of a density. If a readout has no prediction for a row, the first
-        number is NaN, and a fallback replaces it. Learned states do not change.
+        number is NaN, and a fallback replaces all numbers of the row. The learned state
+        does not change.
         """
 
     def observe(self, labels: Tensor) -> None:  # noqa: B027
@@ -227,8 +230,8 @@ class Learner(ABC):
     def calibrate(self, x: Tensor, y: Tensor) -> None:  # noqa: B027
         """Calibrate on a full minibatch before learning it.
 
-        If there are several minibatches to learn, calibration uses all of them before
-        the first is learned, since they may share groups.
+        Calibration uses all pending minibatches before the first is learned, since they
+        may share groups.
         """
 
     @abstractmethod
@@ -263,11 +266,13 @@ class Learner(ABC):
         """
         raise TypeError(
             f"Readouts must be able to learn unnamed classes, but "
-            f"{type(self).__name__} is not; name all classes, or leave it out"
+            f"{type(self).__name__} is not; name all classes, or leave this readout out"
         )
 
     def state_dict(self) -> dict[int, dict[str, Tensor]]:
-        """Return the learned state by column and name, however readouts are grouped.
+        """Return the learned state, keyed by column and by name.
+
+        The result does not depend on which readouts share a learner.
 
         Raises
         ------

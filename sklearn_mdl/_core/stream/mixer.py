@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 
 @dataclass
 class Groups:
-    """Readouts in groups: names, and the columns of each group."""
+    """Groups of readouts, with their names and columns."""
 
     names: tuple[Hashable, ...]
     columns: NDArray[np.intp]
@@ -40,7 +40,7 @@ class Groups:
         if np.ndim(groups) != 1 or len(labels) != n_readouts:
             raise ValueError(
                 f"Groups of a pool must be {n_readouts} labels, one for each readout, "
-                f"got shape {np.shape(groups)}; name the group of each, or pass None"
+                f"got shape {np.shape(groups)}; pass one per readout, or pass None"
             )
         if any(label != label for label in labels):
             cure = "name the group of each readout"
@@ -61,7 +61,8 @@ class _Awake(NamedTuple):
     """Groups with at least one readout awake, and the members of each.
 
     ``places`` are positions of the members among all readouts awake, and ``grouped``
-    among all readouts in groups. A group is whole if all its members are awake.
+    are their positions among all readouts in groups. A group is whole if all its
+    members are awake.
     """
 
     groups: NDArray[np.intp]
@@ -74,14 +75,14 @@ class _Awake(NamedTuple):
     def of(cls, groups: Groups, awake: NDArray[np.bool_]) -> Self:
         grouped = np.flatnonzero(awake[groups.columns])
         of_group = np.searchsorted(groups.starts, grouped, side="right") - 1
-        found, starts, counts = np.unique(
+        present, starts, counts = np.unique(
             of_group, return_index=True, return_counts=True
         )
         sizes = np.diff([*groups.starts, len(groups.columns)])
         members = Members(starts, len(grouped))
         grouped = grouped[members.order]
         places = (np.cumsum(awake) - 1)[groups.columns[grouped]]
-        return cls(found, places, grouped, members, counts == sizes[found])
+        return cls(present, places, grouped, members, counts == sizes[present])
 
 
 class NoMixer:
@@ -98,7 +99,7 @@ class NoMixer:
         return np.empty((values.shape[1], 0, 0))
 
     def reveal(self, n_known: int) -> None:
-        """Learn nothing."""
+        """Do nothing, since there are no weights to learn."""
 
     def retire(self, awake: NDArray[np.bool_]) -> None:
         """Change nothing."""
@@ -112,7 +113,7 @@ class NoMixer:
 
 
 class GroupMixer(NoMixer):
-    """Mixer of the readouts of each group with a fixed share.
+    """Mixer of the readouts within each group, by a fixed share.
 
     Parameters
     ----------
@@ -138,7 +139,7 @@ class GroupMixer(NoMixer):
         self._pass = group_pass
         self._awake = _Awake.of(groups, np.ones(n_readouts, dtype=bool))
         self._n_rows = 0
-        self._pending: deque[Floats] = deque()  # losses of labels not known yet
+        self._pending: deque[Floats] = deque()  # losses of rows with unknown labels
 
     def predict(self, values: Floats) -> Floats:
         """Mix predictions (K, n, P) of the readouts awake for the incoming row.
@@ -146,7 +147,7 @@ class GroupMixer(NoMixer):
         Returns
         -------
         mixtures : ndarray of shape (n, G, Q)
-            NaN if asleep.
+            NaN for groups without a readout awake.
         """
         weights = self._within.ahead(len(self._pending))
         return self._mixed(values[self._awake.places], weights[:, np.newaxis])
@@ -154,20 +155,20 @@ class GroupMixer(NoMixer):
     def mixtures(
         self, values: Sequence[Tensor], losses: Floats, known: NDArray[np.intp]
     ) -> Floats:
-        """Mix the predictions of the readouts awake for n rows, row by row.
+        """Mix the predictions for n rows of the readouts awake, row by row.
 
         Parameters
         ----------
         values : sequence of K Tensors of shape (n, P)
         losses : ndarray of shape (n, K)
-            Cost of the labels under all readouts, in nats, or NaN if asleep.
+            Cost of the labels under all readouts, in nats. NaN for readouts asleep.
         known : ndarray of shape (n + 1,)
-            Number of rows whose labels are known at each row, and after the last.
+            Number of rows with known labels at each row, and after the last row.
 
         Returns
         -------
         mixtures : ndarray of shape (n, G, Q)
-            NaN if asleep.
+            NaN for groups without a readout awake.
         """
         weights = []
         self.reveal(int(known[0]))
@@ -180,18 +181,18 @@ class GroupMixer(NoMixer):
         return self._mixed(picked.cpu().numpy(), np.transpose(weights))
 
     def _mixed(self, values: Floats, weights: Floats) -> Floats:
-        """Mix predictions (A, n, P) of members awake with weights (M, n) of all."""
+        """Mix predictions (A, n, P) of members awake, given all weights (M, n)."""
         groups, _, grouped, members, whole = self._awake
         weights = weights[grouped]
-        if len(grouped) < len(self._groups.columns):  # others are asleep
+        if len(grouped) < len(self._groups.columns):  # some members are asleep
             sums = np.where(whole[:, np.newaxis], 1.0, members.sums(weights.copy()))
             weights /= sums[members.groups]
         mixed = self._pass.mix(values, weights, members).swapaxes(0, 1)
         if len(groups) == len(self._groups.names):
             return mixed
-        found = np.full((len(mixed), len(self._groups.names), mixed.shape[2]), np.nan)
-        found[:, groups] = mixed
-        return found
+        widened = np.full((len(mixed), len(self._groups.names), mixed.shape[2]), np.nan)
+        widened[:, groups] = mixed
+        return widened
 
     def reveal(self, n_known: int) -> None:
         """Learn the labels of the first ``n_known`` rows."""
@@ -203,7 +204,7 @@ class GroupMixer(NoMixer):
         self._awake = _Awake.of(self._groups, awake)
 
     def state_dict(self) -> dict[str, np.ndarray]:
-        """Return the weights within groups, and the rows without a known label."""
+        """Return the weights within groups, and losses of rows with unknown labels."""
         rows = np.reshape(self._pending, (-1, len(self._groups.columns)))
         waiting = {"n_rows": np.array([self._n_rows]), "pending": rows}
         return {**self._within.state_dict(), **waiting}

@@ -27,8 +27,8 @@ from sklearn_mdl._core.unsupported import ESCAPE, unsupported
 from sklearn_mdl.metrics import EscapeCode, summarise
 from sklearn_mdl.pooling import DensityPoolPass, GroupPass, LogLinearPool, PoolPass
 
-# Largest cost of a label under a readout, in nats beyond a code without features. This
-# floor adds less than rounding errors to the sum of all probabilities.
+# Largest cost of a label under a readout, in nats beyond a code without features. The
+# resulting floor changes the sum of all probabilities by less than rounding errors.
 MOST_LOST = 40.0
 
 
@@ -63,11 +63,11 @@ class Outcome(ABC):
     n_numbers : int
         Number ``P`` of numbers that describe the distribution of a label.
     n_kept : int
-        Number of numbers stored for every prediction of the mixture.
+        How many numbers are stored for every prediction of the mixture.
     feature_reach : float
-        Scaled features are clipped at this many deviations from their mean.
+        Scaled features are clipped at this many standard deviations from their mean.
     escape : EscapeCode or None
-        Code of rows with unknown classes, or None if there are none.
+        Code of rows with unknown classes. None if all classes are known.
     """
 
     dtype: torch.dtype
@@ -91,13 +91,13 @@ class Outcome(ABC):
         """Prepare a learner for learning a minibatch with labels (n,)."""
 
     def refresh(self, y: Tensor, learners: Sequence[Learner]) -> None:  # noqa: B027
-        """Update units from all labels (n,) seen so far, whose number has doubled."""
+        """Update units from all known labels (n,), when the number of rows doubles."""
 
     @abstractmethod
     def unit_of_loss(self, least: float, n_rows: int) -> float:
-        """Return the cost in nats to which tolerances are relative.
+        """Return the cost, in nats, to which tolerances are relative.
 
-        It is computed from the lowest cost, and makes tolerances independent of units.
+        It is computed from the lowest cost, so tolerances do not depend on units.
         """
 
     @abstractmethod
@@ -120,11 +120,11 @@ class Outcome(ABC):
     def mix_with(
         self, mixed: np.ndarray, pooled: np.ndarray, shares: np.ndarray
     ) -> np.ndarray:
-        """Mix the mixture of readouts with a pool's prediction by shares (n, 2)."""
+        """Mix the mixture of readouts with a pool's prediction, by weights (n, 2)."""
 
     @abstractmethod
     def mix_rows(self, values: Tensor, weights: np.ndarray) -> np.ndarray:
-        """Mix predictions (K, n, P) by weights (K,), for `predict`.
+        """Mix predictions (K, n, P) with weights (K,), for `predict`.
 
         Returns
         -------
@@ -136,20 +136,20 @@ class Outcome(ABC):
     def mix_rows_with(
         self, mixed: np.ndarray, pooled: np.ndarray, shares: np.ndarray
     ) -> np.ndarray:
-        """Mix the result of :meth:`mix_rows` with a pool's, by shares (2,)."""
+        """Mix the result of :meth:`mix_rows` with a pool's, by weights (2,)."""
 
     @abstractmethod
     def fresh(self) -> Self:
-        """Return a copy in the state before any label."""
+        """Return a copy that has observed no labels."""
 
     def check_schedule(self, schedule: str) -> None:  # noqa: B027
-        """Raise for delayed labels, if they must be known at once."""
+        """Raise for groups or delays, if labels must be known immediately."""
 
     def check_stored(self) -> None:  # noqa: B027
-        """Raise if predictions are to be stored, but their size may grow."""
+        """Raise if predictions cannot be stored because their size may grow."""
 
     def new_rows(self, labels: np.ndarray) -> list[int]:
-        """Return the places of labels (n,) whose class was not known before."""
+        """Return the positions of labels (n,) whose class was not known before."""
         return []
 
     def state_dict(self) -> dict[str, np.ndarray]:
@@ -160,7 +160,7 @@ class Outcome(ABC):
         """Record labels (n,) that a resumed run has already coded."""
 
     def escapes(self, labels: np.ndarray) -> np.ndarray | float:
-        """Return the cost, in nats, of coding which labels (n,) have a new class."""
+        """Return the cost (n,), in nats, of coding whether a label's class is new."""
         return 0.0
 
     def add_escapes(self, mixed: np.ndarray, start: int) -> np.ndarray:
@@ -203,7 +203,7 @@ class ClassLabels(Outcome):
         self.n_numbers = n_classes
 
     def fresh(self) -> Self:
-        """Return a copy in the state before any label."""
+        """Return a copy that has observed no labels."""
         named = self.n_numbers if self.escape is None else self.escape.n_named
         return type(self)(named)
 
@@ -213,14 +213,14 @@ class ClassLabels(Outcome):
         return ClassPrediction(values.clamp_min(self.fallback(values) - MOST_LOST))
 
     def fallback(self, values: Tensor) -> float:
-        """Return the uniform prediction, one number for all classes."""
+        """Return the log-probability of every class under the uniform distribution."""
         return -math.log(values.shape[-1])
 
     def unit_of_loss(self, least: float, n_rows: int) -> float:
         """Return the lowest loss or, if smaller, its saving over a uniform code.
 
-        Readouts have similar losses both if labels are nearly certain and if they are
-        hardly predictable.
+        Readouts have similar losses if labels are nearly certain, and also if labels
+        can hardly be predicted.
         """
         return min(least, max(0.0, n_rows * math.log(self.n_numbers) - least))
 
@@ -242,7 +242,7 @@ class ClassLabels(Outcome):
 
     def mix_rows(self, values: Tensor, weights: np.ndarray) -> np.ndarray:
         """Return log-probabilities of the classes, (n, C)."""
-        with np.errstate(divide="ignore"):  # a readout of weight zero
+        with np.errstate(divide="ignore"):  # weights may be zero
             log_weights = np.log(weights)[:, None, None]
         mixed: np.ndarray = logsumexp(log_weights + values.cpu().numpy(), axis=0)
         return mixed
@@ -252,16 +252,16 @@ class ClassLabels(Outcome):
     ) -> np.ndarray:
         """Return log-probabilities of the classes, (n, C)."""
         both = np.stack([mixed, np.log(pooled)], -1)
-        found: np.ndarray = logsumexp(both, axis=-1, b=shares)
-        return found
+        log_proba: np.ndarray = logsumexp(both, axis=-1, b=shares)
+        return log_proba
 
     def summarise(self, mixed: np.ndarray) -> np.ndarray:
-        """Return best class, its probability, and the sum of squared probabilities."""
+        """Return best class, its probability, and sum of squared probabilities."""
         return summarise(mixed)
 
 
 class OpenClassLabels(ClassLabels):
-    """Classes, some of which may not be named beforehand.
+    """Classes that need not all be named beforehand.
 
     Parameters
     ----------
@@ -279,7 +279,7 @@ class OpenClassLabels(ClassLabels):
         super().__init__(self.escape.n_classes)
 
     def check_schedule(self, schedule: str) -> None:
-        """Raise for delayed labels.
+        """Raise for groups or delays, since labels must be known immediately.
 
         Raises
         ------
@@ -289,7 +289,7 @@ class OpenClassLabels(ClassLabels):
         raise unsupported(ESCAPE, schedule, "name all classes, or leave the other out")
 
     def check_stored(self) -> None:
-        """Raise if predictions are to be stored, since their size may grow.
+        """Raise, since the size of predictions may grow.
 
         Raises
         ------
@@ -300,10 +300,10 @@ class OpenClassLabels(ClassLabels):
         raise unsupported(ESCAPE, "stored mixtures", cure)
 
     def new_rows(self, labels: np.ndarray) -> list[int]:
-        """Return the places of labels (n,) whose class was not known before."""
+        """Return the positions of labels (n,) whose class was not known before."""
         known = np.maximum.accumulate(np.append(self.n_numbers - 1, labels))
-        found: list[int] = np.flatnonzero(labels > known[:-1]).tolist()
-        return found
+        places: list[int] = np.flatnonzero(labels > known[:-1]).tolist()
+        return places
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Return the number of classes that were named."""
@@ -315,7 +315,7 @@ class OpenClassLabels(ClassLabels):
         self.n_numbers = self.escape.n_classes
 
     def escapes(self, labels: np.ndarray) -> np.ndarray:
-        """Return the cost, in nats, of coding which labels (n,) have a new class."""
+        """Return the cost (n,), in nats, of coding whether a label's class is new."""
         return np.array([self.escape.observe(label) for label in labels.tolist()])
 
     def add_escapes(self, mixed: np.ndarray, start: int) -> np.ndarray:
@@ -335,8 +335,8 @@ FIRST_DEGREES_OF_FREEDOM = 1.0  # heavy tails before anything is known
 class DensityPrediction(Prediction):
     """Student-t densities with location, log scale and degrees of freedom.
 
-    Infinitely many degrees of freedom are a Gaussian. Densities are at least
-    ``exp(-MOST_LOST)`` of the ``fallback`` (3,).
+    With infinitely many degrees of freedom, the density is Gaussian. Densities are at
+    least ``exp(-MOST_LOST)`` times the density of the ``fallback`` (3,).
     """
 
     fallback: Tensor
@@ -351,13 +351,13 @@ class RealTargets(Outcome):
     """Labels that are real numbers.
 
     All readouts predict a fixed Student-t with one degree of freedom until the first
-    minibatch is full. The fallback for later missing predictions is a Student-t from
-    labels only. It is the prediction of a Gaussian with unknown mean and variance under
-    Jeffreys' prior, given the rows of the last rescaling of labels, with outliers
+    minibatch is full. The fallback for later missing predictions is a Student-t based
+    on labels only: the predictive density of Gaussian labels with unknown mean and
+    variance under Jeffreys' prior, given the labels at the last refresh, with outliers
     winsorised (:class:`TargetScaling`).
 
-    Scaled features are clipped at 50 deviations. Beyond that a readout extrapolates,
-    and each unit of error in its log scale costs a nat.
+    Scaled features are clipped at 50 standard deviations. Beyond these a readout
+    extrapolates, and each unit of error in its log scale costs a nat.
 
     Parameters
     ----------
@@ -374,10 +374,10 @@ class RealTargets(Outcome):
         self.location = location
         self.scale = scale
         self.known: TargetScaling | None = None
-        self._fallback: Tensor | None = None  # made when needed, until the next refresh
+        self._fallback: Tensor | None = None  # computed when needed, reset at a refresh
 
     def fresh(self) -> Self:
-        """Return a copy in the state before any label."""
+        """Return a copy that has observed no labels."""
         return type(self)(self.location, self.scale)
 
     def predict(self, learner: Learner, x: Tensor) -> DensityPrediction:
@@ -392,12 +392,12 @@ class RealTargets(Outcome):
     def fallback(self, values: Tensor) -> Tensor:
         """Return the fallback density, based on labels only, (3,)."""
         if self._fallback is None:
-            found, known = self._first(), self.known
+            density, known = self._first(), self.known
             if known is not None and known.scale:
                 n = known.n_rows
                 scale = known.scale * math.sqrt((n + 1) / (n - 1))
-                found = [known.mean, math.log(scale), n - 1.0]
-            self._fallback = values.new_tensor(found)
+                density = [known.mean, math.log(scale), n - 1.0]
+            self._fallback = values.new_tensor(density)
         return self._fallback
 
     def _first(self) -> list[float]:
@@ -417,7 +417,7 @@ class RealTargets(Outcome):
             learner.retarget(self._units(self.known))
 
     def _units(self, known: TargetScaling) -> TargetScaling:
-        """Replace the scale by the fixed one while all labels are equal."""
+        """Use the fixed scale as long as all labels are equal."""
         return known if known.scale else known._replace(scale=self.scale)
 
     def unit_of_loss(self, least: float, n_rows: int) -> float:
@@ -434,7 +434,7 @@ class RealTargets(Outcome):
     def mix(self, values: Iterable[Tensor], weights: Tensor) -> np.ndarray:
         """Return mean and standard deviation of the mixture, (n, 2).
 
-        Infinite where they do not exist. The mean is the mean of the locations.
+        The mean is that of the locations. An undefined deviation is infinite.
         """
         moments = mixture_moments(torch.stack(list(values)), weights)
         return torch.stack(moments, -1).cpu().numpy()
@@ -444,7 +444,7 @@ class RealTargets(Outcome):
     ) -> np.ndarray:
         """Return mean and standard deviation, (n, 2)."""
         location, log_scale, dof = pooled.T
-        # Without a variance of every group there is no pool, only the mixture.
+        # The pool is NaN unless every group has a variance; then use only the mixture.
         shares = np.where(np.isnan(pooled[:, :1]), [1.0, 0.0], shares)
         with np.errstate(invalid="ignore"):
             deviation = np.exp(log_scale) / np.sqrt(1.0 - 2.0 / dof)
@@ -492,7 +492,7 @@ def mixture_moments(values: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _weighted_sum(weights: Tensor, values: Tensor) -> Tensor:
-    # In a fixed order; skip zero weights, whose values may be infinite.
+    # Sum in a fixed order, and skip zero weights, whose values may be infinite.
     total = torch.zeros_like(values[0])
     for w, v in zip(weights, values, strict=True):
         total += torch.where(w > 0, w * v, 0.0)

@@ -1,7 +1,7 @@
 """Separate evaluation of some readouts of a pass.
 
-Learners do not depend on other readouts, and the mixture only needs losses and
-predictions. A file contains these and everything needed to continue.
+Learners do not depend on other readouts, and the mixture needs only losses and
+predictions. A file contains losses, predictions and everything needed to continue.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SCORES = "losses", "values", "labels_scored"  # content of a file for a round
 
 
 class Round(NamedTuple):
-    """The rows that a part evaluates before its readouts are mixed with others.
+    """Rows that a part of the readouts evaluates before all readouts are mixed.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class PartFile(Checkpoint):
     Attributes
     ----------
     seconds : float
-        CPU seconds of the round so far, without reading and writing.
+        CPU seconds of the round so far, excluding reading and writing.
     """
 
     def __init__(self, file: Path, about: Mapping[str, object]) -> None:
@@ -63,12 +63,12 @@ class PartFile(Checkpoint):
         self._scores: list[Scores] = []
 
     def evaluate(self, threads: Threads, labels: np.ndarray, part: Round) -> None:
-        """Evaluate a round with new learners that continue the file, and write it.
+        """Evaluate a round with new learners that continue the file, and save it.
 
         Parameters
         ----------
         threads : Threads
-            Threads of the readouts of the part, before their first row.
+            Threads of the part's readouts, before their first row.
         labels : ndarray of shape (stop,)
         part : Round
         """
@@ -135,19 +135,19 @@ def state_of_part(
     n_rows : int
         Number of rows that were evaluated.
     """
-    found = {"start": np.array([n_rows])}
+    state = {"start": np.array([n_rows])}
     places = {str(column): place for place, column in enumerate(columns)}
     for name, array in arrays.items():
         head, _, rest = name.partition(".")
         if head == "readout":
             column, _, name = rest.partition(".")
             if column in places:
-                found[f"readout.{places[column]}.{name}"] = array
+                state[f"readout.{places[column]}.{name}"] = array
         elif head in ("diverged_at", "retired_at"):
-            found[name] = array[list(columns)]
+            state[name] = array[list(columns)]
         else:
-            found[name] = array
-    return found
+            state[name] = array
+    return state
 
 
 def states_joined(
@@ -155,15 +155,15 @@ def states_joined(
 ) -> dict[str, np.ndarray]:
     """Return the arrays of all readouts, the inverse of :func:`state_of_part`."""
     diverged_at = np.full(n_readouts, -1)
-    found: dict[str, np.ndarray] = {}
+    joined: dict[str, np.ndarray] = {}
     for columns, arrays in parts:
         diverged_at[list(columns)] = arrays["diverged_at"]
         for key, array in arrays.items():
             head, _, rest = key.partition(".")
             if head == "readout":
                 place, _, name = rest.partition(".")
-                found[f"readout.{columns[int(place)]}.{name}"] = array
-    return {**found, "diverged_at": diverged_at}
+                joined[f"readout.{columns[int(place)]}.{name}"] = array
+    return {**joined, "diverged_at": diverged_at}
 
 
 def _arrays_of(scores: Sequence[Scores]) -> dict[str, np.ndarray]:

@@ -1,4 +1,4 @@
-"""A prequential run, which evaluates readouts, codes their blocks and keeps a trace."""
+"""A prequential run, which evaluates readouts, codes labels and keeps a trace."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Evaluator(Protocol):
     """Evaluator of the readouts of a run, in threads or processes."""
 
     def arithmetic(self) -> AbstractContextManager[None]:
-        """Return a context with the arithmetic in which to evaluate."""
+        """Return a context that sets the arithmetic for evaluation."""
 
     def begin(self, labels: np.ndarray) -> None:
         """Set the labels of the rows to evaluate, starting at the incoming row."""
@@ -52,7 +52,7 @@ class Evaluator(Protocol):
         """Drop some readouts."""
 
     def end(self) -> None:
-        """End a call, after its rows were evaluated or forgotten."""
+        """End a call, after its rows were evaluated or dropped."""
 
 
 class Mixing(NamedTuple):
@@ -106,7 +106,7 @@ class PrequentialRun:
         Folder of the trace and of rows that are not memory-mapped. None keeps them in
         memory.
     label_delay : int
-        Number of rows predicted before the label of a row arrives.
+        Number of rows by which each label arrives late.
     store_mixtures : bool
         True if the trace includes predictions of groups.
 
@@ -115,19 +115,19 @@ class PrequentialRun:
     samples : SampleStore
         The rows in order.
     schedule : Schedule
-        Schedule of when their labels are known.
+        Schedule of when labels become known.
     threads : Threads
         The learners in this process.
     mixer : NoMixer
         Mixer of the readouts within groups.
     coder : Coder
     events : list of Event
-        Events after every segment, in addition to the events of a call.
+        Events that act after every segment, in addition to the events of a call.
     trace : PrequentialTrace
     retired_at : ndarray of shape (K,), int
         Number of rows after which each readout retired, or -1 if it has not.
     flushed : PrequentialRun or None
-        A copy that serves predictions (see ``heldout``).
+        A copy for predictions (see ``heldout``).
     """
 
     def __init__(
@@ -158,13 +158,13 @@ class PrequentialRun:
         if mixing.race is not None:
             by_row = [lr.columns for lr in learners if lr.rows_ahead is not None]
             closed_form = np.isin(np.arange(n_readouts), list(chain(*by_row)))
-            how = closed_form, settings.batch_size, self.schedule
-            self.events = [Elimination(mixing.race, weights, *how)]
+            options = closed_form, settings.batch_size, self.schedule
+            self.events = [Elimination(mixing.race, weights, *options)]
         self.flushed: PrequentialRun | None = None
-        self.is_stopped = False  # by a callback, in this call
+        self.is_stopped = False  # whether a callback has stopped this call
         self.can_go_on = True  # False if the last call was interrupted in a segment
-        self.first_row = 0  # of the last call
-        self.origin: Any = None  # the settings of the run, for its owner
+        self.first_row = 0  # first row of the last call
+        self.origin: Any = None  # settings of the run, set by its owner
         self._evaluator: Evaluator = self.threads
 
     def __reduce_ex__(self, protocol: object) -> tuple[object, ...]:
@@ -176,8 +176,8 @@ class PrequentialRun:
         raise TypeError(
             "An estimator must consist of settings and numbers to be written without "
             "pickle, as by skops, but this one holds a wrapped classifier, an encoder, "
-            "an interrupted stream or a trace on disk; pickle it, call its save, or "
-            "fit it with other readouts in memory"
+            "an interrupted stream or a trace on disk; pickle it, call its save(path), "
+            "or fit it again in memory, with other readouts"
         )
 
     @property
@@ -227,12 +227,12 @@ class PrequentialRun:
         return self.retired_at < 0
 
     def check_length(self, n_rows: int) -> None:
-        """Raise if the stream may not grow by a number of rows.
+        """Raise if ``n_rows`` more rows are too many.
 
         Raises
         ------
         ValueError
-            If the prior does not allow that length.
+            If the prior does not allow a stream of that length.
         MemoryError
             If the trace would not fit into memory.
         """
@@ -240,7 +240,7 @@ class PrequentialRun:
         self.trace.check_room(n_rows, memory_of(torch.device("cpu")))
 
     def check_groups(self, keys: np.ndarray) -> None:
-        """Raise for invalid groups (n,) of further rows.
+        """Raise if the group keys (n,) of further rows are invalid.
 
         Raises
         ------
@@ -260,7 +260,7 @@ class PrequentialRun:
         events: Sequence[Event] = (),
         evaluator: Evaluator | None = None,
     ) -> None:
-        """Evaluate and learn new rows (n, d) with encoded labels (n,), by segments.
+        """Evaluate and learn new rows (n, d) with encoded labels (n,), in segments.
 
         Parameters
         ----------
@@ -268,26 +268,25 @@ class PrequentialRun:
         order : ndarray of shape (n,) or None
             Order in which to take the rows.
         groups : ndarray of shape (n,) or None
-            Keys of the groups of rows. Labels of a group are learned only after all its
-            rows are coded. None means no groups.
+            Group key of each row. Labels of a group are learned only after all its rows
+            are coded. None means no groups.
         events : sequence of Event
-            Events of this call, such as a checkpoint, which follow the events of the
-            run.
+            Events of this call, such as a checkpoint. They act after the run's events.
         evaluator : Evaluator or None
             Evaluator of the readouts. None uses the threads of this process.
 
         Raises
         ------
         KeyboardInterrupt
-            After the segment in which Ctrl-C was pressed; the run can then continue
-            with other rows. A second Ctrl-C stops at once, and the run cannot continue.
+            After the segment in which Ctrl-C was pressed. The run can then continue
+            with other rows. A second Ctrl-C stops the run immediately and for good.
         RuntimeError
             If an earlier call was interrupted in this way.
         OSError
             After the segment whose losses could not be written.
         ValueError
             If the prior does not allow a stream of that length, or if rows of a group
-            are not adjacent. Nothing is then changed.
+            are not adjacent. The run is then unchanged.
         """
         self.begin(X, order, groups, events)
         evaluator = self.threads if evaluator is None else evaluator
@@ -329,7 +328,7 @@ class PrequentialRun:
     ) -> None:
         """Add rows (n, d) to evaluate.
 
-        If this raises, even because of a disk error, the run does not change.
+        If adding rows raises, even because of a disk error, the run does not change.
         """
         if not self.can_go_on:
             raise RuntimeError(
@@ -349,13 +348,13 @@ class PrequentialRun:
             self.schedule.append(self.first_row, groups)
         self.flushed = None
         self.is_stopped = False
-        self.can_go_on = False  # until the end
+        self.can_go_on = False  # until end() is called
         self._evaluator = self.threads
         for event in events:
             event.restore(self)
 
     def code(self, scores: Scores) -> tuple[Block, Coded]:
-        """Code some rows, such as a segment, given the results of the readouts."""
+        """Code some rows, such as a segment, given the readouts' results."""
         losses, values, labels = scores
         start, n = self.coder.n_rows, len(losses)
         known = self.schedule.known_by_row(start, start + n)
@@ -370,7 +369,7 @@ class PrequentialRun:
     ) -> None:
         """Store costs of rows and summaries of predictions."""
         weights = torch.as_tensor(coded.posterior.T[self.awake])
-        # Summed readout by readout, in an order that does not depend on the stacks.
+        # Sum in the order of the readouts, however readouts are stacked.
         mixed = self.outcome.mix(values, weights.to(values[0].device))
         mixed = self.coder.add_pool(self.outcome, mixed, coded)
         mixed = self.outcome.add_escapes(mixed, self.n_scored)
@@ -401,7 +400,8 @@ class PrequentialRun:
         Raises
         ------
         OSError
-            If the trace could not be written; the stream can continue once it can.
+            If the trace could not be written. The stream can continue once writing
+            succeeds.
         """
         self.samples.cut(self.n_scored)
         self.schedule.cut(self.n_scored)

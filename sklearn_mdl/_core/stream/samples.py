@@ -12,12 +12,12 @@ import numpy as np
 from sklearn_mdl._core.io.append_array import GrowingArray
 from sklearn_mdl._core.io.stream_folder import StreamFolder
 
-COPIED_AT_ONCE = 64 * 2**20  # bytes of rows gathered at once
+COPIED_AT_ONCE = 64 * 2**20  # bytes of rows gathered at a time
 
 
 def is_mapped(X: Any) -> bool:
     """Return True if an array is a view of a memory-mapped file."""
-    while isinstance(X, np.ndarray):  # by its base, since copies of a map are memmaps
+    while isinstance(X, np.ndarray):  # a copy of a memmap is also a memmap
         X = X.base
     return isinstance(X, mmap.mmap)
 
@@ -57,23 +57,23 @@ class SampleStore:
         return self._starts[-1]
 
     def check_reuse(self, X: np.ndarray) -> None:
-        """Raise for a writable map with rows at the same place as earlier rows.
+        """Raise for a writable map that shares memory with earlier rows.
 
-        Such a map was probably filled again, so the earlier rows, which must still be
-        read, would be lost.
+        You have probably filled such a map again, so the earlier rows, which the stream
+        must still read, would be lost.
 
         Raises
         ------
         ValueError
-            Also if the map still contains the same rows, since that is not detected.
+            If memory is shared, even if the map still contains the same rows.
         """
         if not (is_mapped(X) and X.flags.writeable):
             return
         for part, start in zip(self._parts, self._starts, strict=False):
             if isinstance(part, _Mapped) and part.overlaps(X):
                 raise ValueError(
-                    "A memory map must keep the rows that it held, but these are in a "
-                    "writable map at the same place as earlier rows of this stream, "
+                    "A memory map must keep the rows that it held, but new rows are in "
+                    "a writable map at the same place as earlier rows of this stream, "
                     f"from row {start} on; pass a copy of each block, or open the map "
                     "with mode='r'"
                 )
@@ -137,9 +137,9 @@ class SampleStore:
 
     def branch(self) -> SampleStore:
         """Return a store that begins with these rows and continues in memory."""
-        other = SampleStore(self.n_features)
-        other._parts, other._starts = [*self._parts], [*self._starts]
-        return other
+        branch = SampleStore(self.n_features)
+        branch._parts, branch._starts = [*self._parts], [*self._starts]
+        return branch
 
 
 class SomeFeatures(SampleStore):
@@ -169,8 +169,8 @@ class SomeFeatures(SampleStore):
 
     def pick(self, X: np.ndarray) -> np.ndarray:
         """Return these features of other rows of the stream."""
-        found: np.ndarray = X[:, self._picked]
-        return found
+        picked: np.ndarray = X[:, self._picked]
+        return picked
 
 
 class _Copied:
@@ -186,11 +186,11 @@ class _Copied:
         if len(X) > self._step:
             self._kept.reserve(len(X))
         folder = self._kept.folder
-        goes_on = folder is not None and folder.is_begun and not self._kept.n_rows
+        resumes = folder is not None and folder.is_begun and not self._kept.n_rows
         parts = [slice(i, i + self._step) for i in range(0, len(X), self._step)]
         pick = X.__getitem__ if order is None else lambda part: X[order[part]]
         # Rows of a stream that resumes from a checkpoint may already be in the file.
-        if not (goes_on and self._kept.adopt_if_equal(map(pick, parts))):
+        if not (resumes and self._kept.adopt_if_equal(map(pick, parts))):
             self._kept.extend(map(pick, parts))
 
     def cut(self, n_rows: int) -> None:
@@ -201,7 +201,7 @@ class _Copied:
 
 
 class _Mapped:
-    """Rows that are not copied."""
+    """Rows of a memory map, which are not copied."""
 
     def __init__(self, X: np.ndarray, order: np.ndarray | None) -> None:
         self._X = X
@@ -218,7 +218,7 @@ class _Mapped:
 
     def rows(self, start: int, stop: int) -> np.ndarray:
         if self._order is None:
-            found = self._X[start:stop]
+            picked = self._X[start:stop]
         else:
-            found = self._X[self._order[start:stop]]
-        return np.asarray(found, dtype=np.float32)
+            picked = self._X[self._order[start:stop]]
+        return np.asarray(picked, dtype=np.float32)

@@ -1,15 +1,15 @@
 r"""Feature scaling learned online, by a running standardiser or whitener.
 
-A scaling maps a row ``x`` to ``(x - m) T``. It is computed from full minibatches
-already scored, refreshed when their number doubles, and shared by all readouts that use
-it. At a refresh the first layer of a readout is re-expressed,
+A scaling maps a row ``x`` to ``(x - m) T``. It is computed from full minibatches that
+were already scored, and refreshed when their number has doubled. Readouts with the same
+scaling share it. At a refresh the first layer of a readout is re-expressed,
 
 .. math::
 
     W' = T_{new}^{-1} T_{old} W, \qquad b' = b + (m_{new} - m_{old}) T_{old} W,
 
-so that the function it computes does not jump. Encoders should not be penalised for
-what an affine map can undo.
+so that the function it computes does not jump. Without a scaling, encoders would be
+penalised for differences that an affine map can undo.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ ReExpression = Callable[[Tensor, Tensor], None]  # changes weight and bias in pl
 Features = tuple[int, ...] | None  # columns of X; None means all of them
 
 MAX_WHITENED_FEATURES = MAX_VALUES
-BLOCK = 1024  # largest number of rows scaled and predicted at once
-GROWTH = 32  # initial number of parts learned before their size doubles
-TAKEN_AT_ONCE = 2**21  # numbers whose moments are computed at once
+BLOCK = 1024  # largest number of rows scaled and predicted together
+GROWTH = 32  # number of parts before their size first doubles
+TAKEN_AT_ONCE = 2**21  # number of values whose moments are computed together
 # Cache of scaled minibatches. A segment with 16 streams and 768 features in two
 # scalings reads 110 MB.
 KEPT_BYTES = {"cpu": 128 * 2**20, "cuda": 8 * 2**30}
-LARGEST_FACTOR = 1e30  # of float32 features that are not nearly denormal
-_EIGENVALUE_FLOOR = 1e-6  # of the mean eigenvalue, the precision of float32 rows
+LARGEST_FACTOR = 1e30  # if larger, float32 features are nearly denormal
+_EIGENVALUE_FLOOR = 1e-6  # relative to the mean, as precise as float32
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Scaling:
     is_extreme: bool = field(init=False)  # features may be denormal numbers
 
     def __post_init__(self) -> None:
-        """Find extreme factors here, since reading from a device may wait for it."""
+        """Look for extreme factors only once, since reading from a GPU stalls it."""
         extreme = bool(self.transform.abs().max() > LARGEST_FACTOR)
         object.__setattr__(self, "is_extreme", extreme)
 
@@ -72,11 +72,16 @@ class Scaling:
         transform = self.transform.to(x)
         if transform.ndim == 1:
             return centred * transform
-        # One product per minibatch, since last bits depend on the shape of a product.
+        # One product per minibatch, since the shape of a product affects its last bits.
         return torch.bmm(centred, transform.expand(len(x), -1, -1))
 
     def re_expression(self, old: Scaling) -> ReExpression:
-        """Return the change of first layers that keeps their function after ``old``.
+        """Return the change of first layers that preserves their function.
+
+        Parameters
+        ----------
+        old : Scaling
+            Scaling to which the layers are adapted.
 
         Returns
         -------
@@ -109,9 +114,9 @@ class RunningStandardizer:
     """Running mean and regularised running variance of every feature.
 
     The (lower) median of the positive variances is added to the variance of each
-    feature. Otherwise nearly constant features, such as many in digits, would be scaled
-    up to noise. The median is used instead of the mean so that one feature on a large
-    scale, as in wine, does not suppress the others.
+    feature. Otherwise the noise of nearly constant features, such as many pixels in
+    digits, would be scaled up. The median is used instead of the mean so that one
+    feature on a large scale, as in wine, does not suppress the others.
 
     Parameters
     ----------
@@ -127,7 +132,7 @@ class RunningStandardizer:
     def update(self, X: np.ndarray) -> None:
         """Update with a block of rows (n, d) (Chan, Golub and LeVeque, 1983)."""
         # Sum by rows in a fixed order, whatever the memory layout of X.
-        with flushed_denormals(False):  # all features may be that small
+        with flushed_denormals(False):  # all features may be denormal
             x = torch.from_numpy(np.array(X, dtype=np.float64, order="C"))
         centre = x.mean(0)
         gap = centre - self.mean
@@ -158,8 +163,8 @@ class RunningWhitener(RunningStandardizer):
     """Running mean and shrunk covariance, for symmetric (ZCA) whitening.
 
     The covariance is shrunk towards a multiple of the identity by the oracle
-    approximating rule (Chen, Wiesel, Eldar and Hero, 2010), whose share decreases with
-    the number of rows. The symmetric inverse root does not rotate axes, so weights keep
+    approximating rule (Chen, Wiesel, Eldar and Hero, 2010), and less so the more rows
+    there are. The symmetric inverse root does not rotate axes, so weights keep
     their meaning at a refresh.
 
     Parameters
@@ -213,10 +218,10 @@ def shrunk_covariance(covariance: Tensor, n_rows: int) -> Tensor:
 class ScaledRows:
     """A stream as readouts see it: scaled minibatches of rows, and revealed labels.
 
-    A minibatch is scaled when it is read, in blocks of at most ``BLOCK`` rows. It is
-    kept for the next reader (another learner, a replay stream) until the scaling
-    changes or space is needed. So a stream may exceed memory, and a small stream is
-    scaled once. Unknown rows of a block are zero.
+    A minibatch is scaled when it is read, in blocks of at most ``BLOCK`` rows. Scaled
+    blocks are cached for other learners and replay streams until the scaling changes or
+    space is needed. So a stream may exceed memory, and a small stream is scaled once
+    per refresh. Unknown rows of a block are zero.
 
     Parameters
     ----------
@@ -230,26 +235,26 @@ class ScaledRows:
         Distance from the mean at which scaled features are clipped.
     label_dtype : torch.dtype
     first : int or None
-        Number of rows learned at once in the first minibatch (see :meth:`part`). None
-        learns whole minibatches.
+        Number of rows in the first part of a minibatch (see :meth:`part`). None learns
+        whole minibatches.
 
     Attributes
     ----------
     labels : Tensor
-        Labels in the order of the rows, with space after the revealed ones. Each
-        learner only reads labels of rows that it has scored.
+        Labels in the order of the rows; entries after the revealed labels are unused.
+        Each learner reads only labels of rows that it has scored.
     schedule : Schedule
-        Schedule of when labels are known, by default immediately.
+        Schedule of when labels become known, by default immediately.
     n_refreshed : int
-        Number of rows in the last refresh. Before the first refresh there are no
+        Number of rows used by the last refresh. Before the first refresh there are no
         statistics that a code may use, so scaled rows are zero. They stay zero until
-        some feature has varied.
+        some feature varies.
     sees : tuple of int or None
-        Columns of the stream in these rows.
+        Columns of the stream that these rows contain. None means all.
     views : dict of ScaledRows
-        The rows, and views with some features for learners that only see these. A view
-        uses only statistics of its features, so a learner learns the same as from a
-        stream with only these features. Labels and schedule are shared.
+        These rows, and views of some columns, keyed by the columns. A view uses only
+        statistics of its columns, so a learner learns the same as from a stream with
+        only these columns. Views share labels and schedule.
     """
 
     sees: Features = None
@@ -300,44 +305,44 @@ class ScaledRows:
 
         Unknown rows are zero.
         """
-        found = []
+        pieces = []
         while start < stop:
             index, place = divmod(start, self.batch_size)
             number, skipped = divmod(place, self.block_size)
             room = min(self.block_size - skipped, self.batch_size - place)
             n_rows = min(room, stop - start)
             block = self._block(index, number)
-            found.append(block[:, skipped : skipped + n_rows])
+            pieces.append(block[:, skipped : skipped + n_rows])
             start += n_rows
-        return found[0] if len(found) == 1 else torch.cat(found, 1)
+        return pieces[0] if len(pieces) == 1 else torch.cat(pieces, 1)
 
     def _block(self, index: int, number: int) -> Tensor:
-        found = self._kept.get((index, number))
-        if found is None:
+        block = self._kept.get((index, number))
+        if block is None:
             start = index * self.batch_size + number * self.block_size
             end = min(start + self.block_size, (index + 1) * self.batch_size)
-            found = self.scaled(self.store.rows(start, min(end, self._n_rows)))
+            block = self.scaled(self.store.rows(start, min(end, self._n_rows)))
             if start < self._n_rows:
-                self._kept.put((index, number), found)
-        return found
+                self._kept.put((index, number), block)
+        return block
 
     def scaled(self, X: np.ndarray) -> Tensor:
         """Scale at most a block of raw rows in all scalings, (n_scalings, b, d)."""
         padded = np.zeros((1, self.block_size, self.store.n_features), np.float32)
         padded[0, : len(X)] = X
         x = torch.from_numpy(padded).to(self.device)
-        found = torch.zeros(len(self.running), *x.shape[1:], device=self.device)
+        rows = torch.zeros(len(self.running), *x.shape[1:], device=self.device)
         for i, (running, scaling) in enumerate(
             zip(self.running, self.current, strict=True)
         ):
             if running is None:
-                found[i] = x[0]
+                rows[i] = x[0]
             elif scaling is not None:
-                found[i] = scaling.apply(x)[0]
+                rows[i] = scaling.apply(x)[0]
                 if self.reach < math.inf:
-                    found[i].clamp_(-self.reach, self.reach)
-        found[:, len(X) :] = 0
-        return found
+                    rows[i].clamp_(-self.reach, self.reach)
+        rows[:, len(X) :] = 0
+        return rows
 
     def labelled(self, index: int, stop: int) -> tuple[Tensor, Tensor]:
         """Return rows and labels of a minibatch up to row ``stop``."""
@@ -346,7 +351,7 @@ class ScaledRows:
         return self.between(start, end), self.labels[start:end]
 
     def parts(self, stop: int) -> Iterator[tuple[int, int]]:
-        """Yield the first row and the end of all whole parts up to a row."""
+        """Yield the first row and the end of each complete part up to a row."""
         start, end = self.part(0)
         while end <= stop:
             yield start, end
@@ -360,7 +365,7 @@ class ScaledRows:
         """Make the store's rows up to ``stop`` readable, with space for labels."""
         if stop > self._n_rows:
             index, place = divmod(self._n_rows, self.batch_size)
-            self._kept.pop((index, place // self.block_size), None)  # not full yet
+            self._kept.pop((index, place // self.block_size), None)  # was not full
             self._n_rows = stop
         if stop > len(self.labels):
             room = self.labels.new_empty(max(stop, 2 * len(self.labels)))
@@ -372,7 +377,7 @@ class ScaledRows:
                 view.extend(stop)
 
     def next_refresh(self, n_rows: int) -> int:
-        """Return the next number of rows, f, 2f, 4f, ..., at which scalings are due.
+        """Return the next number of rows, f, 2f, 4f, ..., at which a refresh is due.
 
         ``f`` is the number of rows learned first. Rows are rescaled whenever their
         number has doubled.
@@ -382,8 +387,8 @@ class ScaledRows:
     def refreshes(self, n_rows: int) -> Iterator[int]:
         """Yield the numbers of rows, up to ``n_rows``, at which scalings are refreshed.
 
-        The first refresh, from the first rows, comes before these rows are scored.
-        Later, a refresh waits for the end of the group within which it is due.
+        The first refresh uses the first rows before they are scored. A later refresh
+        that is due within a group takes place at the end of the group.
         """
         if n_rows >= self.first:
             yield self.first
@@ -396,10 +401,9 @@ class ScaledRows:
     def part(self, row: int) -> tuple[int, int]:
         """Return the first row and the end of the minibatch part that contains a row.
 
-        Parts of a minibatch have ``f`` rows until ``32 f`` rows are known, then twice
-        as many until their number has doubled, and so on, until minibatches are whole.
-        From row ``16 f`` on, a part has at most a sixteenth of the number of earlier
-        rows.
+        A part has ``f`` rows up to row ``32 f``, ``2 f`` rows up to row ``64 f``, and
+        so on, until parts are whole minibatches. So from row ``16 f`` on, a part has at
+        most a sixteenth as many rows as precede it.
         """
         begin = row - row % self.batch_size
         doublings = (begin // (GROWTH * self.first)).bit_length()
@@ -407,10 +411,10 @@ class ScaledRows:
         start = row - (row - begin) % size
         return start, min(start + size, begin + self.batch_size)
 
-    def keep_views(self, wanted: Collection[Features]) -> None:
+    def keep_views(self, used: Collection[Features]) -> None:
         """Drop views that no learner uses any more."""
         views = self.views.items()
-        self.views = {k: v for k, v in views if v is self or k in wanted}
+        self.views = {k: v for k, v in views if v is self or k in used}
 
     def refresh_all(self, n_rows: int) -> dict[Features, list[ReExpression | None]]:
         """Refresh these rows and all their views, and return the changes of each."""
@@ -423,9 +427,9 @@ class ScaledRows:
         -------
         changes : list of callable or None, one per scaling
             Change of first layers (:meth:`Scaling.re_expression`). None without
-            scaling, and at the first refresh, before anything was learned.
+            scaling, and at the first refresh, before which nothing was learned.
         """
-        # In blocks whose size depends only on the width.
+        # Read blocks of a size that depends only on the width.
         step = max(self.batch_size, TAKEN_AT_ONCE // max(1, self.store.n_features))
         for start in range(self.n_refreshed, n_rows, step):
             rows = self.store.rows(start, min(start + step, n_rows))
@@ -451,7 +455,7 @@ def _unchanged(weight: Tensor, bias: Tensor) -> None:
 
 
 class _Kept(dict[tuple[int, int], Tensor]):
-    """Cache of blocks with a limit in bytes, which drops the oldest first.
+    """Cache of blocks with a limit in bytes, which drops the oldest blocks first.
 
     Learners in several threads share the cache.
     """
@@ -462,7 +466,7 @@ class _Kept(dict[tuple[int, int], Tensor]):
         self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple[type[_Kept], tuple[int, int]]:
-        """Copy only the size, since blocks are rescaled."""
+        """Copy only the size, since blocks can be scaled again."""
         return _Kept, (4 * self.n_places, 1)
 
     def put(self, place: tuple[int, int], block: Tensor) -> None:

@@ -1,9 +1,9 @@
-"""When labels of a stream become known: at once, after a delay, or after a group.
+"""When labels of a stream become known: immediately, after a delay or after a group.
 
 Labels of a group, such as the images of one patient, become known only after all its
-rows are coded. All its rows are predicted and mixed from what was known before the
-first row. With a delay every label becomes known that many rows late. With both, a
-label becomes known at the later time.
+rows are coded. Every row of the group is predicted and mixed with only the labels known
+before its first row. With a delay, each label becomes known that many rows late. With
+groups and a delay, a label becomes known at the later of the two times.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Schedule:
     Parameters
     ----------
     delay : int, default=0
-        Number of rows predicted before the label of a row arrives.
+        Number of rows by which each label arrives late.
 
     Attributes
     ----------
@@ -45,30 +45,30 @@ class Schedule:
         self._names: set[int] = set()
 
     def check(self, keys: Keys) -> None:
-        """Raise for invalid groups (n,) of further rows.
+        """Raise if the group keys (n,) of further rows are invalid.
 
         Raises
         ------
         ValueError
             If rows of one group are not adjacent.
         """
-        found = keys[_beginnings(keys)].tolist()
-        if len(set(found)) < len(found) or not self._names.isdisjoint(found):
+        names = keys[_beginnings(keys)].tolist()
+        if len(set(names)) < len(names) or not self._names.isdisjoint(names):
             raise ValueError(
-                "Rows of a group must follow each other, within one call, but a group "
+                "Rows of a group must be adjacent and passed in one call, but a group "
                 "occurs again after another group, or in a later call; sort rows by "
-                "group, or fit all of them with shuffle=True"
+                "group, or fit all rows with shuffle=True"
             )
 
     def append(self, start: int, keys: Keys) -> None:
-        """Add the groups of the rows from ``start`` on, (n,); raise if invalid."""
+        """Add the group keys (n,) of rows from ``start`` on; raise if invalid."""
         self.check(keys)
         places = _beginnings(keys)
-        found = keys[places].tolist()
-        self._names.update(found)
+        names = keys[places].tolist()
+        self._names.update(names)
         self.starts += (start + places).tolist()
         self.ends += (start + np.r_[places[1:], len(keys)]).tolist()
-        self.keys += found
+        self.keys += names
 
     def cut(self, n_rows: int) -> None:
         """Forget the groups of rows that were not evaluated."""
@@ -92,32 +92,32 @@ class Schedule:
         return late
 
     def when(self, n_known: int) -> int:
-        """Return how many rows are predicted when ``n_known`` labels are known."""
+        """Return the number of predicted rows at which ``n_known`` labels are known."""
         return max(n_known + self.delay, self.closing(n_known - 1)) if n_known else 0
 
     def known_by_row(self, start: int, stop: int) -> NDArray[np.intp]:
         """Return the number of known labels at each row, (n + 1,).
 
-        The last entry is for row ``stop``, before which the block ends.
+        The last entry is the number of known labels after the last row.
         """
-        found = np.maximum(np.arange(start, stop + 1) - self.delay, 0)
+        n_known = np.maximum(np.arange(start, stop + 1) - self.delay, 0)
         place = bisect_right(self.ends, start)
         for first, end in zip(self.starts[place:], self.ends[place:], strict=True):
             if first > stop:
                 break
-            within = found[max(first - start, 0) : end - start]
+            within = n_known[max(first - start, 0) : end - start]
             np.minimum(within, first, out=within)
-        return found
+        return n_known
 
     def groups(self, start: int, stop: int) -> NDArray[np.intp]:
         """Return a number for each row from ``start`` on, equal within a group."""
-        found = np.arange(start, stop)
+        numbers = np.arange(start, stop)
         place = bisect_right(self.ends, start)
         for first, end in zip(self.starts[place:], self.ends[place:], strict=True):
             if first >= stop:
                 break
-            found[max(first - start, 0) : end - start] = first
-        return found
+            numbers[max(first - start, 0) : end - start] = first
+        return numbers
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Return the groups so far."""
@@ -132,7 +132,7 @@ class Schedule:
         Raises
         ------
         ValueError
-            If these are not valid groups.
+            If the arrays are not valid groups.
         """
         if self.ends or "row_groups" not in arrays:
             return
@@ -156,8 +156,8 @@ def _beginnings(keys: Keys) -> NDArray[np.intp]:
 def keys_of(groups: ArrayLike | None, n_rows: int) -> Keys | None:
     """Return a number for each row (n,), equal within a group.
 
-    Names of groups of any type are hashed as text, so files do not contain names of
-    patients.
+    Group names of any type are hashed as text, so that files never contain the names
+    of patients.
 
     Raises
     ------
@@ -180,7 +180,7 @@ def keys_of(groups: ArrayLike | None, n_rows: int) -> Keys | None:
 
 
 def grouped_order(order: NDArray[np.intp], keys: Keys) -> NDArray[np.intp]:
-    """Return a random order (n,) with the rows of each group brought together.
+    """Return a random order (n,) in which the rows of each group are adjacent.
 
     A group moves to the random position of its first given row, so all orders of groups
     are equally likely, whatever their sizes. With groups of one row the order is

@@ -29,18 +29,18 @@ class ReplayStreams:
     n_streams : int
         Number of streams ``S``.
     recency : float, default=1.0
-        ``c`` in the jump probability ``min(1, c / t)``. 1 is uniform replay, smaller
-        values favour recent minibatches, and larger ones early minibatches.
+        ``c`` in the jump probability ``min(1, c / t)``. 1 replays uniformly, smaller
+        values favour recent minibatches, and larger values early ones.
     seed : int, default=0
-        For one seed and recency, streams ``1, ..., S`` do not depend on the total, so
-        readouts with different numbers of streams share their first streams.
+        For a given seed and recency, a stream does not depend on ``S``, so readouts
+        with different numbers of streams share their first streams.
 
     Attributes
     ----------
     positions : ndarray of shape (n_streams,)
         Index (from 0) of the minibatch that each stream reads next.
     n_records : int
-        Number of minibatches ``t`` that the streams run over.
+        Number ``t`` of minibatches that the streams can read.
     """
 
     def __init__(self, n_streams: int, *, recency: float = 1.0, seed: int = 0) -> None:
@@ -51,27 +51,27 @@ class ReplayStreams:
         self.positions = np.full(n_streams, -1)
 
     def _uniforms(self, place: int) -> np.ndarray:
-        # A counter-based generator: the draws of step t are a fixed sequence, of which
-        # the first S are used, so only t needs to be remembered.
+        # A counter-based generator fixes the sequence of draws at step t. The streams
+        # use the first S of them, so only t must be stored.
         bits = np.random.Philox(key=self.seed, counter=[0, self.n_records, place, 0])
         return np.random.Generator(bits).random(self.n_streams)
 
     def draw(self, place: int) -> np.ndarray:
-        """Draw positions for the part of the last minibatch that begins at ``place``.
+        """Draw positions to replay after a part of the last minibatch, from ``place``.
 
-        The streams do not move: positions are drawn from their limiting distribution, a
-        Beta(1, c) distribution of the place.
+        The streams do not move. Relative positions are drawn from their limiting
+        distribution, which is Beta(1, c).
         """
         shares = 1.0 - (1.0 - self._uniforms(place)) ** (1.0 / self.recency)
         drawn = (self.n_records * shares).astype(np.intp)
         return np.minimum(drawn, self.n_records - 1)
 
     def advance(self) -> np.ndarray:
-        """Count one more minibatch, move every stream, and return the positions."""
+        """Add a minibatch, move every stream, and return the new positions."""
         self.n_records += 1
         uniforms = self._uniforms(0)
         jump = uniforms < min(1.0, self.recency / self.n_records)
-        # At first there is only one minibatch, whatever the recency.
+        # All streams begin with the first minibatch, whatever the recency.
         jump |= self.n_records == 1
         self.positions = np.where(jump, 0, self.positions + 1)
         return self.positions
@@ -89,13 +89,13 @@ class PassState:
     Attributes
     ----------
     n_scored, n_learned : int
-        Number of rows predicted, and of rows learned. The second lags by less than a
-        part of a minibatch plus the rows of an open group, or the delay of labels.
+        Numbers of rows predicted and learned. A row is learned once all labels of its
+        part of a minibatch are known.
     n_known : int
         Number of rows whose labels the learner has received. A label is received once
         its group is complete and its delay is over.
     failed_at : Tensor of shape (K,)
-        First row for which a readout had no prediction, `NEVER` if there is none.
+        First row for which each readout had no prediction, or `NEVER`.
     """
 
     def __init__(self, streams: ReplayStreams, device: torch.device) -> None:
@@ -107,14 +107,14 @@ class PassState:
 
     @classmethod
     def attached(cls, learner: Learner, rows: ScaledRows, seed: int) -> Self:
-        """Attach a learner to the rows of a run, and return its position there."""
+        """Attach a learner to the rows of a run, and return its initial position."""
         learner.attach(rows.of(*learner.view))
         n_streams, recency, _ = learner.replay
         streams = ReplayStreams(n_streams, recency=recency, seed=seed)
         return cls(streams, rows.device)
 
     def resume(self, rows: ScaledRows, n_scored: int, failed_at: Tensor) -> None:
-        """Resume after ``n_scored`` rows, of which all full parts have been learned."""
+        """Resume after ``n_scored`` rows, whose complete parts have been learned."""
         self.n_scored, self.n_known = n_scored, rows.schedule.known(n_scored)
         self.failed_at = failed_at.to(self.failed_at.device)
         self.n_learned, _ = rows.part(self.n_known)
@@ -127,8 +127,8 @@ class PassState:
         return bool((self.failed_at == NEVER).all())
 
     def keep(self, places: Sequence[int]) -> None:
-        """Keep only some of the learner's readouts, by their places."""
-        if len(self.failed_at) > 1:  # one entry for all
+        """Keep only the readouts at some positions within the learner."""
+        if len(self.failed_at) > 1:  # a single entry holds for all readouts
             self.failed_at = self.failed_at[list(places)]
 
     def learn(
@@ -136,8 +136,8 @@ class PassState:
     ) -> None:
         """Learn the pending rows before row ``stop``, and replay after each part.
 
-        First the learner is calibrated on all these rows, since several parts may have
-        rows of the same group.
+        First calibrate the learner on all these rows, since rows of the same group may
+        be in several parts.
         """
         rows = rows.of(learner.view.columns)
         parts, start = [], self.n_learned
@@ -177,7 +177,7 @@ class PassState:
         self.learn(learner, rows, outcome, self.n_known)
 
     def _n_waiting(self, learner: Learner, rows: ScaledRows) -> int:
-        """Return how many known labels wait for other labels of their block."""
+        """Return the number of known labels in a block that also has unknown ones."""
         if learner.rows_ahead is None:
             return 0
         return self.n_known - block_of(learner, rows, self.n_known)[0]
@@ -189,18 +189,18 @@ class PassState:
         n_known: int,
         predicted: tuple[int, int],
     ) -> None:
-        """Reveal the labels of some rows, at the end of a group or after a delay.
+        """Let the learner observe known labels of complete blocks.
 
         Parameters
         ----------
         predicted : (int, int)
-            First row and end of the last predicted rows.
+            First row and end of the last block that the learner predicted.
         """
         if learner.rows_ahead is not None:
             start, stop = (
                 block_of(learner, rows, row)[0] for row in (self.n_known, n_known)
             )
-            if start < stop:  # whole blocks
+            if start < stop:  # some blocks are complete
                 if predicted != (start, stop):
                     learner.predict(rows.between(start, stop))
                 learner.observe(rows.labels[start:stop])
@@ -212,9 +212,9 @@ def training_batches(
 ) -> tuple[Batch, Iterator[Batch]]:
     """Return the rows of a part to learn, and the minibatches to replay after it.
 
-    Streams replay known minibatches, even after small parts. After a part of a
-    minibatch only the same share of the streams replays, so early examples neither
-    count for more nor take more time.
+    Each stream replays one minibatch. If the part is a fraction of a minibatch, only
+    that fraction of the streams replays. Otherwise early examples, which are learned in
+    small parts, would be replayed more often than later ones.
     """
     place = start % rows.batch_size
     positions = streams.draw(place) if place else streams.advance()
@@ -225,7 +225,7 @@ def training_batches(
 
 
 def block_of(learner: Learner, rows: ScaledRows, row: int) -> tuple[int, int]:
-    """Return first row and end of the block that a learner predicts with a row."""
+    """Return the first row and the end of the block that contains a row."""
     ahead = learner.rows_ahead
     if isinstance(ahead, RowsAhead):
         return ahead.block(row)
@@ -240,31 +240,33 @@ def prequential_steps(
 ) -> Generator[Prediction, Tensor, None]:
     """Predict, observe, learn: the prequential coroutine over rows up to ``stop``.
 
-    Predictions are always made on whole blocks: a minibatch, or the learner's
-    ``rows_ahead``. Rows that have not arrived are zeros, except for foreign learners.
-    So the division of rows into calls does not change any bit. A readout without a
-    prediction for a row gets the outcome's fallback from that row on (for classes, the
-    uniform distribution), before the row's label is seen. Rows of a group are
-    predicted, block after block, before any of their labels is revealed to the learner.
-    The same holds for rows within the delay of labels.
+    The learner always predicts a whole block (see `Learner.rows_ahead`). Rows of the
+    block that have not arrived are zeros; foreign learners do not see them. Therefore
+    results are bitwise identical, however you divide the rows into calls.
+
+    If a readout has no prediction for a row, the outcome's fallback (for classes, the
+    uniform distribution) replaces it from that row on, whatever the row's label.
+
+    All rows of a group are predicted, block by block, before the learner observes any
+    of their labels. Delayed labels are observed only when they arrive.
 
     Yields
     ------
     prediction : Prediction
         Prediction of ``K`` readouts for the next ``n`` rows, at most up to the end of
-        their block or group; its ``losses(labels)`` are of shape (K, n).
+        their block or group. Its ``losses(labels)`` have shape (K, n).
 
     Receives
     --------
     labels : Tensor of shape (n,)
-        Labels of these rows, with encoded classes. A minibatch, or a part of it, is
-        learned as soon as it is full and the labels of its rows are known. You may send
-        labels of only the first rows: the others are predicted again.
+        Labels of these rows, with encoded classes. A part of a minibatch is learned as
+        soon as all its labels are known. You may send the labels of only the first
+        rows; the remaining rows are then predicted again.
     """
     rows = rows.of(learner.view.columns)
-    # Looking for failures first saves time row by row, but a GPU would have to wait.
-    looks = learner.rows_ahead is not None and state.failed_at.device.type == "cpu"
-    all_sound = looks and state.is_sound
+    # Checking for failures first is faster for small blocks, but would stall a GPU.
+    checks = learner.rows_ahead is not None and state.failed_at.device.type == "cpu"
+    all_sound = checks and state.is_sound
     while state.n_scored < stop:
         row = state.n_scored
         (start, end), closing = block_of(learner, rows, row), rows.schedule.closing(row)
@@ -275,19 +277,19 @@ def prequential_steps(
         x = shown(learner, rows.between(start, end), until - start)
         prediction = outcome.predict(learner, x)
         chosen = slice(row - start, until - start)
-        lost = prediction.values[..., 0].isnan()
-        if all_sound and not lost.any():
+        nans = prediction.values[..., 0].isnan()
+        if all_sound and not nans.any():
             labels = yield prediction.with_values(prediction.values[:, chosen])
             until = row + len(labels)
         else:
-            numbers = torch.arange(start, start + lost.shape[1], device=lost.device)
-            first = torch.where(lost, numbers, NEVER).amin(1).clamp_min(row)
+            numbers = torch.arange(start, start + nans.shape[1], device=nans.device)
+            first = torch.where(nans, numbers, NEVER).amin(1).clamp_min(row)
             failed_at = torch.minimum(state.failed_at, first)
             failed = numbers >= failed_at[:, None]
             labels = yield usable(prediction, failed, outcome, chosen)
             until = row + len(labels)
             state.failed_at = torch.where(failed_at < until, failed_at, NEVER)
-            all_sound = looks and state.is_sound
+            all_sound = checks and state.is_sound
         rows.reveal(row, labels)
         state.n_scored = until
         known = rows.schedule.known(until)
@@ -297,7 +299,7 @@ def prequential_steps(
 
 
 def shown(learner: Learner, x: Tensor, n_known: int) -> Tensor:
-    """Return the rows of a block (n_scalings, n, d) as seen by a learner."""
+    """Return the rows of a block (n_scalings, n, d) that a learner may see."""
     return x[:, :n_known] if learner.foreign else x
 
 
@@ -313,7 +315,7 @@ def usable(
 def segment_jobs(
     learners: Sequence[Learner], steps: Sequence[Steps], labels: Tensor
 ) -> Iterator[object]:
-    """Yield a job for each learner on a segment, but one job for all foreign ones.
+    """Yield a job for each built-in learner, and one job for all foreign learners.
 
     Foreign learners must come last.
     """
@@ -334,7 +336,7 @@ def score_segment(
     Parameters
     ----------
     steps : sequence of generator
-        Each a :func:`prequential_steps` that has not begun.
+        Generators from :func:`prequential_steps` that have not started.
     labels : Tensor of shape (n,)
         Labels of the rows. A learner receives the labels of a block only after all
         learners have predicted its rows.
@@ -345,25 +347,25 @@ def score_segment(
         For each learner, the cost of the labels (n, K) under its readouts, in nats, and
         their predictions of all rows, (K, n, P).
     """
-    # Also here, since this may be a separate thread. Otherwise its first product would
-    # use all cores and sum in another order.
+    # Set again here, since this may run in another thread. Its first product would
+    # otherwise use all cores and sum in another order.
     with fixed_arithmetic(), flushed_denormals():
         blocks = [next(each) for each in steps]
-        found = [
+        predicted = [
             block.values.new_empty(
                 len(block.values), len(labels), block.values.shape[2]
             )
             for block in blocks
         ]
-        starts, end = [0 for _ in steps], 0  # of the blocks
+        starts, end = [0 for _ in steps], 0  # of the current blocks
         while end < len(labels):
             stops = [s + b.values.shape[1] for s, b in zip(starts, blocks, strict=True)]
             end = min(stops)
             for i, each in enumerate(steps):
                 if stops[i] == end:
-                    found[i][:, starts[i] : end] = blocks[i].values
+                    predicted[i][:, starts[i] : end] = blocks[i].values
                     with suppress(StopIteration):  # after the last row
                         blocks[i] = each.send(labels[starts[i] : end])
                     starts[i] = end
-    wholes = [b.with_values(v) for b, v in zip(blocks, found, strict=True)]
+    wholes = [b.with_values(v) for b, v in zip(blocks, predicted, strict=True)]
     return [(whole.losses(labels).T.cpu().numpy(), whole) for whole in wholes]

@@ -1,9 +1,9 @@
 """The prequential pass, one label at a time, for decoders.
 
 When labels are known, every learner is evaluated separately on a segment. A decoder has
-no labels: it needs the mixture of all learners to decode the next label, and learners
-must observe it before they continue. Steps, forward pass, trace and results are the
-same as in :class:`~sklearn_mdl._core.stream.run.PrequentialRun`.
+no labels. It needs the mixture of all learners to decode a label, which the learners
+must observe before they continue. Steps, forward pass, trace and results are the same
+as in :class:`~sklearn_mdl._core.stream.run.PrequentialRun`.
 """
 
 from __future__ import annotations
@@ -38,28 +38,28 @@ def stepwise(
     order : ndarray of shape (n,) or None
         Order in which rows are evaluated. None keeps their order.
     groups : ndarray of shape (n,) or None
-        Keys of the groups of rows; None learns each row by itself.
+        Group key of each row. None means no groups.
 
     Yields
     ------
     probabilities : ndarray of shape (C,), float64
         Probabilities of the mixture for the next row, given all rows and labels before
         it. They sum to one up to rounding, and may be zero. Learners predict as many
-        rows at once as they can. The weights of the mixture are updated after every
+        rows together as they can. The weights of the mixture are updated after every
         label or, with groups, after each group. If new classes may appear, the last
-        probability is that of an escape, whose label is the number of the new class.
+        probability is that of a new class.
 
     Receives
     --------
     label : int
-        Encoded label of that row.
+        Encoded label of that row. A new class has the next free number.
 
     Raises
     ------
     RuntimeError
         If an earlier call was interrupted.
     ValueError
-        If the prior does not allow a stream of that length. Nothing is changed then.
+        If the prior does not allow a stream of that length. The run is then unchanged.
     """
     run.begin(X, order, groups)
     threads = run.threads
@@ -77,7 +77,7 @@ def stepwise(
 
 
 def _finish(run: PrequentialRun) -> None:
-    """Act like a run after a segment."""
+    """Close a segment and let the events act, as in a run."""
     run.threads.close(run.n_scored)
     for event in run.events:
         event.act(run)
@@ -126,7 +126,7 @@ def _learn_new_class(run: PrequentialRun, label: int) -> None:
 
 
 class _Queue:
-    """Predictions of one learner whose labels are not known yet."""
+    """Predictions of one learner for rows whose labels are not known yet."""
 
     def __init__(
         self, steps: Generator[Prediction, Tensor, None], threads: Threads
@@ -139,11 +139,11 @@ class _Queue:
 
     def row(self) -> np.ndarray:
         """Return log-probabilities (K, C) of the next row."""
-        found: np.ndarray = self._rows[:, len(self._revealed)]
-        return found
+        log_proba: np.ndarray = self._rows[:, len(self._revealed)]
+        return log_proba
 
     def reveal(self, label: int) -> None:
-        """Keep the label of that row; the learner continues when its block is full."""
+        """Store the label of that row, and send all labels of the block once known."""
         self._revealed.append(label)
         if len(self._revealed) == self._rows.shape[1]:
             labels = self._as_tensor()
@@ -151,7 +151,7 @@ class _Queue:
             self._advance(labels)
 
     def cut(self) -> None:
-        """End the pass: rows whose labels were not revealed are dropped."""
+        """End the pass, and drop rows whose labels were not revealed."""
         n_revealed = len(self._revealed)
         if n_revealed:
             self._advance(self._as_tensor())

@@ -32,8 +32,8 @@ from sklearn_mdl._core.stream.steps import (
     segment_jobs,
 )
 
-SEGMENT = 1024  # rows on which a learner is evaluated before the next learner
-KEPT = 2**27  # bytes of predictions kept until all can be mixed
+SEGMENT = 1024  # number of rows for which a learner is evaluated before the next one
+KEPT = 2**27  # bytes of predictions kept until they are mixed
 
 
 class PassSettings(NamedTuple):
@@ -49,8 +49,8 @@ class PassSettings(NamedTuple):
         Seed of the replay streams, the same for all readouts.
     device : torch.device
     first_batch_size : int or None
-        Number of rows in the first parts of minibatches, which are learned at once.
-        None learns whole minibatches from the start.
+        Number of rows in the first parts of minibatches. None learns whole minibatches
+        from the start.
     n_jobs : int or None
         Number of learners evaluated in parallel.
     """
@@ -70,7 +70,7 @@ class Scores(NamedTuple):
     Attributes
     ----------
     losses : ndarray of shape (n, K)
-        In nats, or NaN where a readout has retired.
+        Costs of the labels in nats. NaN where a readout has retired.
     values : list of Tensor of shape (n, P)
         Predictions of the readouts awake, in their order.
     labels : ndarray of shape (n,)
@@ -87,9 +87,9 @@ class Threads:
     Parameters
     ----------
     learners : sequence of Learner
-        Kept in this order, but foreign ones come last.
+        They keep this order, except that foreign learners come last.
     samples : SampleStore
-        The rows in their order.
+        The rows of the run in order.
     schedule : Schedule
     settings : PassSettings
 
@@ -98,11 +98,11 @@ class Threads:
     learners : list of Learner
         The learners with a readout awake.
     states : list of PassState
-        Their positions.
+        Positions of the learners on the stream.
     rows : ScaledRows
         The rows as readouts see them, and the only copy of the labels.
     n_readouts : int
-        Number ``K`` of readouts, retired ones included.
+        Number ``K`` of readouts, including retired ones.
     n_scored : int
         Number of rows evaluated so far.
     """
@@ -141,34 +141,34 @@ class Threads:
         ]
         self._diverged_at = np.full(self.n_readouts, -1)
         self._reports: dict[int, Report] = {}
-        self._first = 0  # row of the first label below
+        self._first = 0  # row of the first entry of _labels
         self._labels = torch.empty(0)
         self._new_rows: list[int] = []  # rows of this call with a new class
 
     @property
     def columns(self) -> list[int]:
-        """Places of the readouts awake among all readouts, learner by learner."""
+        """Positions of the readouts awake among all readouts, learner by learner."""
         return [column for learner in self.learners for column in learner.columns]
 
     @property
     def notes(self) -> dict[int, list[str]]:
-        """Exceptions and warnings of wrapped estimators, by column."""
+        """Exceptions and warnings of wrapped estimators, keyed by column."""
         return {column: report.notes for column, report in self.reports.items()}
 
     @property
     def reports(self) -> dict[int, Report]:
-        """Reports on wrapped estimators, retired ones included, by column."""
+        """Reports on wrapped estimators, also retired ones, keyed by column."""
         own = (learner.reports.items() for learner in self.learners)
         return self._reports | dict(chain.from_iterable(own))
 
     @property
     def diverged_at(self) -> np.ndarray:
-        """First row for which each readout had no finite prediction, (K,); or -1."""
-        found = self._diverged_at.copy()
+        """First row for which each readout had no finite prediction, or -1, (K,)."""
+        diverged = self._diverged_at.copy()
         for learner, state in zip(self.learners, self.states, strict=True):
             rows = state.failed_at.cpu().numpy()
-            found[list(learner.columns)] = np.where(rows == NEVER, -1, rows)
-        return found
+            diverged[list(learner.columns)] = np.where(rows == NEVER, -1, rows)
+        return diverged
 
     @property
     def labels(self) -> Tensor:
@@ -177,7 +177,7 @@ class Threads:
 
     @contextmanager
     def arithmetic(self) -> Iterator[None]:
-        """Compute with one thread, also in BLAS if user-defined code may call it."""
+        """Compute in one thread, including BLAS if user-defined code may call it."""
         foreign = any(learner.foreign for learner in self.learners)
         with fixed_arithmetic(), one_blas_thread() if foreign else nullcontext():
             yield
@@ -185,7 +185,7 @@ class Threads:
     def begin(self, labels: np.ndarray) -> None:
         """Set the labels of the rows to evaluate, starting at the incoming row."""
         self._first = self.n_scored
-        # On the device of the predictions.
+        # Labels are needed on the device of the predictions.
         self._labels = torch.as_tensor(labels).to(self.rows.device, self.outcome.dtype)
         new = self.outcome.new_rows(np.asarray(labels))
         self._new_rows = [self.n_scored + place for place in new]
@@ -207,7 +207,7 @@ class Threads:
         Yields
         ------
         scores : Scores
-            Scores of all rows at once.
+            Scores of all rows of the segment.
         """
         start = self.n_scored
         self.open(stop)
@@ -217,8 +217,8 @@ class Threads:
             self.learn_new_class(int(labels[0]))
         else:
             jobs = segment_jobs(self.learners, self.steps(stop), labels)
-            found = Parallel(n_jobs=self.n_jobs, require="sharedmem")(jobs)
-            yield self._scores(list(chain(*found)), labels)
+            results = Parallel(n_jobs=self.n_jobs, require="sharedmem")(jobs)
+            yield self._scores(list(chain(*results)), labels)
         self.close(stop)
 
     def steps(self, stop: int) -> list[Steps]:
@@ -229,29 +229,29 @@ class Threads:
         ]
 
     def _scores(
-        self, found: Sequence[tuple[np.ndarray, Prediction]], labels: Tensor
+        self, results: Sequence[tuple[np.ndarray, Prediction]], labels: Tensor
     ) -> Scores:
         losses = np.full((len(labels), self.n_readouts), np.nan)
-        for learner, (columns, _) in zip(self.learners, found, strict=True):
+        for learner, (columns, _) in zip(self.learners, results, strict=True):
             losses[:, learner.columns] = columns
-        values = chain.from_iterable(predicted.values for _, predicted in found)
+        values = chain.from_iterable(predicted.values for _, predicted in results)
         return Scores(losses, self.in_order(list(values)), labels.cpu().numpy())
 
     def in_order(self, values: Sequence[Tensor]) -> list[Tensor]:
-        """Return the predictions of learners, one after the other, by readout."""
+        """Return predictions, given learner by learner, in the order of readouts."""
         return [values[i] for i in np.argsort(self.columns)]
 
     def new_class_scores(self, label: int) -> Scores:
         """Predict the incoming row, which has an unknown class.
 
-        The escape costs all readouts the same, so it does not affect weights: losses
-        are zero.
+        The escape costs all readouts the same and does not affect their weights, so
+        losses are zero.
         """
         with fixed_arithmetic(), flushed_denormals():
-            found = [next(steps).values for steps in self.steps(self.n_scored + 1)]
+            predicted = [next(steps).values for steps in self.steps(self.n_scored + 1)]
         losses = np.full((1, self.n_readouts), np.nan)
         losses[:, self.columns] = 0.0
-        values = self.in_order(list(chain(*found)))
+        values = self.in_order(list(chain(*predicted)))
         return Scores(losses, values, np.array([label]))
 
     def learn_new_class(self, label: int) -> None:
@@ -277,7 +277,7 @@ class Threads:
         self.rows.extend(stop)
 
     def close(self, stop: int) -> None:
-        """Count the rows of a segment, and refresh all scalings if that is due."""
+        """Count the rows of a segment, and refresh all scalings if a refresh is due."""
         due, self.n_scored = self.rows.next_refresh(self.n_scored), stop
         if stop < due:
             return
@@ -289,7 +289,7 @@ class Threads:
         self.outcome.refresh(known, self.learners)
 
     def retire(self, columns: Sequence[int]) -> None:
-        """Drop some readouts, and learners and views without readouts."""
+        """Drop some readouts, and learners and views that have no other readouts."""
         self._diverged_at, self._reports = self.diverged_at, self.reports
         gone, kept = set(columns), []
         for learner, state in zip(self.learners, self.states, strict=True):

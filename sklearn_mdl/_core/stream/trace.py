@@ -1,4 +1,4 @@
-"""The trace of a run by example, in memory or on disk."""
+"""The trace of a run, example by example, in memory or on disk."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class TraceShape(NamedTuple):
     n_groups : int
         Number ``G`` of pooled groups, or 0 without a pool.
     n_kept : int
-        Number of numbers stored for every prediction of the mixture.
+        How many numbers are stored for every prediction of the mixture.
     n_numbers : int
-        Size ``Q`` of the prediction of a group if it is stored; otherwise 0.
+        Size ``Q`` of a group's prediction, or 0 if these are not stored.
     label_dtype : str
-        Dtype of the labels, which are then also stored.
+        Dtype of the labels, which are stored if predictions of groups are.
     """
 
     n_readouts: int
@@ -39,7 +39,7 @@ class TraceShape(NamedTuple):
 
 
 class PrequentialTrace:
-    """Losses, codelengths and posterior of a run by example, in nats.
+    """Losses and codelengths of a run's examples in nats, and its posterior.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class PrequentialTrace:
     posterior : ndarray of shape (N, K)
         ``p(readout at t | labels known at t)``.
     known : ndarray of shape (N,)
-        Number of rows whose labels were known when each was predicted.
+        Number of known labels when each row was predicted.
     mixtures, labels : ndarray of shape (N, G, Q) and (N,)
         Only if predictions of groups are kept.
     codes, shares, pool_weights : ndarray
@@ -64,14 +64,14 @@ class PrequentialTrace:
         probable class, its probability and the sum of squared probabilities. For real
         labels, mean and standard deviation.
     refusal : OSError or None
-        Error that kept the last rows from being written; they are still in memory.
+        Error of the last attempt to write rows. These rows are still in memory.
     """
 
     def __init__(self, shape: TraceShape, folder: StreamFolder | None = None) -> None:
         self.shape = shape
         self.folder = folder
         self.refusal: OSError | None = None
-        # In the order of writing, so if losses exist, everything else does.
+        # In the order of writing, so rows with losses also have mixtures and labels.
         columns: dict[str, tuple[int | tuple[int, ...] | None, str]] = {}
         if shape.n_numbers:
             columns["mixtures"] = (shape.n_groups, shape.n_numbers), "<f8"
@@ -101,10 +101,10 @@ class PrequentialTrace:
         return self._n_before + self._numbers["codes"].n_rows
 
     def branch(self) -> PrequentialTrace:
-        """Return a trace in memory for what follows, which counts these examples."""
-        other = PrequentialTrace(self.shape._replace(n_numbers=0))
-        other._n_before = len(self)
-        return other
+        """Return a trace in memory for later rows. Its length includes these rows."""
+        branch = PrequentialTrace(self.shape._replace(n_numbers=0))
+        branch._n_before = len(self)
+        return branch
 
     def append(self, block: Block, coded: Coded, summaries: np.ndarray) -> None:
         """Add a block of n rows with its code and summaries (n, n_kept).
@@ -116,12 +116,12 @@ class PrequentialTrace:
         ValueError
             If another stream has written to the files.
         """
-        given = {**block._asdict(), **coded._asdict(), "summaries": summaries}
-        self.account(given)
-        self.append_files({**given, "known": block.known[:-1]})
+        columns = {**block._asdict(), **coded._asdict(), "summaries": summaries}
+        self.account(columns)
+        self.append_files({**columns, "known": block.known[:-1]})
 
     def append_files(self, given: Mapping[str, np.ndarray]) -> None:
-        """Add rows to the files after accounting for the rest."""
+        """Add rows to the files, after :meth:`account` has added the rest."""
         self._waiting.append({name: given[name] for name in self._files})
         try:
             self.write_waiting()
@@ -129,12 +129,12 @@ class PrequentialTrace:
             self.refusal = error
 
     def account(self, numbers: Mapping[str, np.ndarray]) -> None:
-        """Add the part of rows that is always in memory."""
+        """Add the numbers of rows that are always in memory."""
         for name, kept in self._numbers.items():
             kept.append(numbers[name])
 
     def numbers(self) -> dict[str, np.ndarray]:
-        """Return the part that is always in memory, by name, for :meth:`account`."""
+        """Return the numbers that are always in memory, for :meth:`account`."""
         return {name: kept.rows for name, kept in self._numbers.items()}
 
     def write_waiting(self) -> None:
@@ -177,7 +177,7 @@ class PrequentialTrace:
             )
 
     def record(self) -> Json:
-        """Flush the files, and return what :meth:`adopt` must find."""
+        """Flush the files, and return the record that :meth:`adopt` checks."""
         self.write_waiting()
         for file in self._files.values():
             file.secure()
@@ -187,7 +187,7 @@ class PrequentialTrace:
     def adopt(self, n_rows: int, record: Json) -> None:
         """Adopt the first rows in the files.
 
-        Call :meth:`account` afterwards for codelengths and summaries. Nothing is
+        Call :meth:`account` afterwards to add codelengths and summaries. No file is
         written.
 
         Raises
@@ -198,8 +198,8 @@ class PrequentialTrace:
         """
         if missing := sorted(self._files.keys() - record.keys()):
             raise ValueError(
-                f"A checkpoint must hold the {missing[0]} that the trace continues, "
-                'but does not; leave "mixtures" out of store, or name '
+                f"A checkpoint must hold the {missing[0]} of earlier rows for a trace "
+                'to continue, but it does not; leave "mixtures" out of store, or name '
                 "another folder"
             )
         if self.folder is not None:

@@ -9,7 +9,7 @@ import numpy as np
 from torch import Tensor
 
 EVEN = 2.0**-40  # labels whose relative difference is smaller count as equal
-LEAST_SPREAD = 1e-300  # labels that differ by less than this also count as equal
+LEAST_SPREAD = 1e-300  # a smaller difference also counts as equal
 # Nine in ten Gaussian labels are within 1.6 deviations of the median. Labels beyond
 # 8.2, five times that, are outliers.
 CORE = 0.9
@@ -20,8 +20,8 @@ class TargetScaling(NamedTuple):
     """Mean and standard deviation of labels seen so far, with outliers winsorised.
 
     Distances from the median are clipped at ``REACH`` times the distance that contains
-    the share ``CORE`` of labels, unless that is zero. So a few outliers have little
-    effect, and without outliers both results are exact.
+    the share ``CORE`` of labels, unless that distance is zero. So a few outliers have
+    little effect, and without outliers both results are exact.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class TargetScaling(NamedTuple):
 
     @classmethod
     def of(cls, y: Tensor) -> Self:
-        """Compute from labels (n,), with exact sums."""
+        """Compute the scaling of labels (n,), with exact sums."""
         labels = _winsorised(y.cpu().numpy())
         n = len(labels)
         mean = math.fsum(labels / n)

@@ -465,7 +465,8 @@ def test_the_verdict_says_that_traces_are_gone(tmp_path):
     scorer = rank(None, 1, results=tmp_path)
     for path in (tmp_path / "cells").glob("*.safetensors"):
         path.unlink()
-    assert "Traces of cells are missing. Fit again" in scorer.summary()
+    for text in (scorer.summary(), str(scorer.best()), str(scorer.best("d0"))):
+        assert "Traces of cells are missing. Fit again" in text
 
 
 def test_pairs_come_by_what_they_say():

@@ -16,6 +16,7 @@ from sklearn_mdl.model_selection._certainty import Floats, Sample, chances_of_be
 from sklearn_mdl.ranking import pairwise_wilcoxon
 
 MOST_NAMES = 4  # maximum number of names in a sentence
+MISSING = "Traces of cells are missing. Fit again to test the difference."
 SURE = 0.95  # probability from which a choice counts as settled
 
 
@@ -78,6 +79,8 @@ class Best:
         """Return the choice and its probability, then ties and the labels needed."""
         what = "the shortest code" if self.dataset else "the best average rank"
         first = f"{self.encoder} has {what}{self.certainty()}."
+        if self.rival is not None and math.isnan(self.probability):
+            return f"{first}\n{MISSING}"
         ties = f"Not significantly worse: {names_of(self.ties)}." if self.ties else ""
         return f"{first}\n{ties}{self.forecast()}".strip()
 
@@ -125,8 +128,7 @@ class DatasetVerdict:
         start = f"{self.winner} has the shortest code, {by} shorter than that of "
         start += f"{self.runner_up}{self.best.certainty()}."
         if math.isnan(self.half_width):
-            missing = "Traces of cells are missing. Fit again to test the difference."
-            return [start, missing]
+            return [start, MISSING]
         if not self.ties:
             return [start, "All other codes are significantly longer."]
         ties = f"Not significantly longer: {names_of(self.ties)}."

@@ -531,7 +531,9 @@ def test_control_tasks_are_counted_and_labels_stacked():
     X, y = noise(30)
     with pytest.raises(ValueError, match="n_controls must be a positive integer, got"):
         selectivity(RidgeClassifier(), (X, y), (X, y), (y, y), n_controls=0)
-    with pytest.raises(ValueError, match=r"shape \(n_labellings, 30\), one for each"):
+    with pytest.raises(
+        ValueError, match=r"shape \(n_labellings, 30\), with one label for each"
+    ):
         KernelReadout().fit(X, y).predict_relabelled(y, X)
 
 

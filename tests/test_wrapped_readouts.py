@@ -882,6 +882,17 @@ def test_partial_fit_that_raises_is_noted_and_tried_again():
     )
 
 
+def test_the_warning_of_a_readout_that_crashes_gives_the_reason():
+    class Broken(GaussianNB):
+        def predict_proba(self, X):
+            raise RuntimeError("no such layer")
+
+    X, y = digits()
+    said = r"those of 'Broken' from row 32 on \(RuntimeError: no such layer \(first"
+    with pytest.warns(UserWarning, match=said):
+        scored(X, y, [IncrementalReadout(Broken()), KNeighborsReadout()])
+
+
 def test_warnings_of_fits_are_collected_and_filters_left_as_they_were():
     X, y = digits()
     before = list(warnings.filters)

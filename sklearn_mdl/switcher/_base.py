@@ -264,8 +264,11 @@ class BaseSwitcher(FittedSwitcher):
         rows, names = self.diverged_at_, self.readout_names_
         new = np.flatnonzero(rows >= start).tolist()
         if new and (rows < 0).any():
+            notes = self._run.threads.notes
+            causes = {k: f" ({notes[k][-1]})" for k in new if k in notes}
             shown = [
-                f"those of {names[k]!r} from row {rows[k]} on" for k in new[:SHOWN]
+                f"those of {names[k]!r} from row {rows[k]} on{causes.get(k, '')}"
+                for k in new[:SHOWN]
             ]
             more = [f"those of {len(new) - SHOWN} more"] if len(new) > SHOWN else []
             warn_caller(

@@ -2,9 +2,9 @@
 
     python docs/make_choosing.py
 
-The figure shows how often each criterion picks the better of two encoders against the
-number of labels: means over datasets and draws of labels, with 90 % intervals over
-draws.
+The figure plots how often each criterion picks the better of two encoders, against the
+number of labels. Points are means over datasets and draws of labels, with 90 %
+intervals over draws.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     python docs/make_displays.py
 
 The code blocks run in order, as a reader would run them. The figure that a block draws
-becomes the picture below the block. The script fails if the page does not show a
-figure, or if no figure was drawn for a picture.
+becomes the picture below the block. The script fails if the page has no picture for a
+figure, or if the blocks above a picture do not draw exactly one figure.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ def main() -> None:
     for part in PART.finditer(PAGE.read_text(encoding="utf-8")):
         if part["block"] is not None:
             if plt.get_fignums():
-                raise SystemExit(f"{PAGE.name}: add a picture above {part['block']}")
+                raise SystemExit(f"write ![alt](images/NAME.png) above {part['block']}")
             exec(compile(part["block"], PAGE.name, "exec"), namespace)
             continue
         path = PAGE.parent / part["picture"]
-        if len(plt.get_fignums()) != 1:
-            raise SystemExit(f"draw exactly one figure above {path.name}")
+        if (n := len(plt.get_fignums())) != 1:
+            raise SystemExit(f"draw one figure above {path.name}, not {n}")
         # Omit dates and versions, so that the file only changes with the picture.
         plt.savefig(path, dpi=100, metadata={"Software": None})
         plt.close("all")

@@ -98,7 +98,7 @@ def test_example_without_its_data_says_in_a_sentence_what_it_lacks(
     run(path)
     needed = tmp_path / "features" / "cifar10"
     assert capsys.readouterr().out == (
-        f"This example needs features in {needed}, which are not there; name the "
-        "folder that holds features/ in SKLEARN_MDL_DATA.\n"
+        f"This example found no labels.npy in {needed}; run `export "
+        "SKLEARN_MDL_DATA=FOLDER`, where FOLDER contains features/.\n"
     )
     assert plt.get_fignums() == []

@@ -1,6 +1,6 @@
 """
-Test for a shift between train and test part
-============================================
+Test for a shift between the train and test parts
+=================================================
 
 The paper compares accuracies on the original split of each VTAB task with accuracies on
 a reshuffled split (figure "Comparison of train and test accuracies on the original and

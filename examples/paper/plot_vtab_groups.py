@@ -59,7 +59,7 @@ for group in groups:
     threshold = nemenyi_critical_difference(len(names), n_tasks, alpha=0.1)
     print(
         f"\n{group}: {n_tasks} tasks, critical difference {threshold:.2f} "
-        f"(printed: {printed[group]})"
+        f"(in the paper: {printed[group]})"
     )
     for i, j in combinations(range(len(names)), 2):
         gap = ranks[group][j] - ranks[group][i]

@@ -121,7 +121,8 @@ for i, name in enumerate(encoders):
     print(f"{name:18s}", *(f"{a[i]:14.2f} ({p[i]:.0f}.)" for a, p in columns))
 
 # %%
-# The averages disagree wherever the points do not fall from left to right.
+# Rank 1 is at the top. Wherever the points fall from left to right, the averages
+# disagree.
 figure, panels = plt.subplots(1, 2, figsize=(9.0, 3.6), layout="constrained")
 shown = [
     ("the paper, 19 tasks", list(paper), accuracy, rank),

@@ -10,8 +10,8 @@ One pass also gives a *label-efficiency curve*, and several orders give the *spr
 seeds*.
 
 A pull request would add the function to ``torchgeo_bench/main.py``, which defines
-``EvaluationResult``, and add ``"mdl"`` to the methods. In this example digits stand in
-for scenes, and a subset of the pixels for an encoder. For folders of kaiko's eva you
+``EvaluationResult``, and add ``"mdl"`` to the methods. In this example digits replace
+scenes, and sets of pixels replace encoders. For folders of kaiko's eva you
 need no code: ``sklearn-mdl rank`` reads them and writes the long table as
 ``scores.csv``.
 """

@@ -16,7 +16,7 @@ since nothing limits an overconfident classifier.
 """
 
 # %%
-# Small settings keep this example fast. None stands for the default of a protocol.
+# Small settings keep this example fast. If None, a protocol uses its default settings.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits

@@ -135,6 +135,6 @@ if (folder / DATASETS[0] / "labels.npy").is_file():
     plt.show()
 else:
     print(
-        f"This example needs features in {folder / DATASETS[0]}, which are not there; "
-        "name the folder that holds features/ in SKLEARN_MDL_DATA."
+        f"This example found no labels.npy in {folder / DATASETS[0]}; run `export "
+        "SKLEARN_MDL_DATA=FOLDER`, where FOLDER contains features/."
     )

@@ -9,7 +9,7 @@ search then chooses the layer and the pooling by the codelength of the labels.
 """
 
 # %%
-# Train the network on other digits than the ones whose labels are coded.
+# Train the network on digits whose labels are not coded.
 from itertools import pairwise
 
 import matplotlib.pyplot as plt

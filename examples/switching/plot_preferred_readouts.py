@@ -1,6 +1,6 @@
 """
-Preferred readouts: which depth serves which task
-=================================================
+Preferred readouts: which depth suits which task
+================================================
 
 The paper's table of readout models shows the readout with the largest mean posterior
 for every encoder and task. The preferred readout depends on the type of task: linear

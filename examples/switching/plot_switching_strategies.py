@@ -74,8 +74,8 @@ RegretSplitDisplay.from_losses(losses, others, n_blocks=3)
 
 # %%
 # Draw the paper's figure: regret relative to fixed share. Below zero, a strategy is
-# better than fixed share. The elementwise mixture is out of range, since it never
-# learns which readouts are good.
+# better than fixed share. The curve of the elementwise mixture leaves the figure, since
+# it never learns which readouts are good.
 display = CodelengthDisplay.from_codelengths(curves, reference="fixed share, m = 2")
 gaps = [np.cumsum(c - curves["fixed share, m = 2"]) for c in curves.values()]
 display.ax_.set_ylim(1.3 * np.min(gaps), 1.3 * np.max(gaps[:-1]))

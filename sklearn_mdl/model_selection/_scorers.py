@@ -432,12 +432,24 @@ class PrequentialSplit:
         Parameters
         ----------
         X : array-like of shape (n_samples, ...)
-        y, groups : ignored
+        y : ignored
+        groups : None
 
         Yields
         ------
         train, test : ndarray of shape (n_samples,)
+
+        Raises
+        ------
+        ValueError
+            If groups are given, since without metadata routing no fit receives them.
         """
+        if groups is not None:
+            raise ValueError(
+                "groups must reach fit, but without metadata routing only cv gets them; "
+                "call sklearn.set_config(enable_metadata_routing=True), and on the "
+                "switcher set_fit_request(groups=True)"
+            )
         rows = np.arange(num_samples(X))
         yield rows, rows
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from sklearn_mdl._core.kernels.calibration import ForwardSoftmax
 from sklearn_mdl._core.nets.losses import density_losses
 from sklearn_mdl._core.stream.learner import State
 from sklearn_mdl._core.stream.outcomes import FIRST_DEGREES_OF_FREEDOM
-from sklearn_mdl._core.stream.units import TargetScaling
+from sklearn_mdl._core.stream.units import OUTLIER, TargetScaling
 from sklearn_mdl.readouts._build import Context
 from sklearn_mdl.readouts._kernel_groups import Member
 from sklearn_mdl.readouts._kernel_labellings import Labellings, LabellingsLearner
@@ -185,14 +185,15 @@ class KernelRegressorLearner(LabellingsLearner):
         self.location, self.scale = units.location, units.scale
         self.has_tails = np.array([has_tails[column] for column in self.columns])
         self.squares = np.zeros(len(self.columns))
+        self.reach = math.inf  # largest distance of labels from the location
         self.target = TargetScaling(0, self.location, self.scale)  # initial units
 
     def retarget(self, target: TargetScaling) -> None:
         """Do nothing, since units change at fixed rows rather than with minibatches."""
 
     def targets(self, labels: Tensor) -> Tensor:
-        """Return labels (n, 1) in the current units."""
-        return ((labels - self.location) / self.scale)[:, None]
+        """Return labels (n, 1) in the current units, with outliers clipped."""
+        return _in_units(labels, self.location, self.scale, self.reach)[:, None]
 
     def predictive(self, means: Tensor, variances: Tensor) -> Tensor:
         """Return location, log scale and degrees of freedom, (K, n, 3)."""
@@ -222,9 +223,9 @@ class KernelRegressorLearner(LabellingsLearner):
         numbers = torch.from_numpy(labels.T)
 
         def targets(refreshed: int) -> Tensor:
-            location, scale = self._units_of(labels, refreshed)
-            standardised: Tensor = (numbers - location) / scale
-            return standardised.to(self.device)
+            return _in_units(numbers, *self._units_of(labels, refreshed)).to(
+                self.device
+            )
 
         standardize, refreshed = self.units.standardize, 0
         for stretch in self.evaluated(targets, n_rows, squares=standardize):
@@ -232,16 +233,16 @@ class KernelRegressorLearner(LabellingsLearner):
             means, variances = stretch.means.cpu(), stretch.variances.cpu()
             if standardize and stretch.squares is not None:
                 squares, refreshed = stretch.squares.cpu(), start
-            location, scale = self._units_of(labels, refreshed)
+            units = self._units_of(labels, refreshed)
             places = slice(start, start + n_own)
             block = numbers[places]
-            errors = (block - location) / scale - means
+            errors = _in_units(block, *units) - means
             added = errors.square() / variances[..., None]
             known = torch.from_numpy(self.rows_ahead.known(start, start + n_own))
             before = squares[:, None] + (added.cumsum(1) - added)[:, known - start]
             densities = self._densities(known, means, variances, before)
-            densities[..., 0] = densities[..., 0] * scale + location
-            densities[..., 1] += scale.log()
+            densities[..., 0] = densities[..., 0] * units[1] + units[0]
+            densities[..., 1] += units[1].log()
             nats = density_losses(densities.flatten(1, 2), block.flatten())
             nats = nats.reshape(len(nats), n_own, n_sets).permute(1, 2, 0)
             losses[places] = nats.numpy()
@@ -272,12 +273,20 @@ class KernelRegressorLearner(LabellingsLearner):
         return torch.stack([means, log_scale, tails], -1)
 
     def _units_of(self, labels: np.ndarray, n_rows: int) -> Tensor:
-        """Return locations and scales (2, S) of labellings after ``n_rows`` rows."""
-        units = [(self.units.location, self.units.scale)] * len(labels)
+        """Return location, scale and reach (3, S) of labellings after ``n_rows`` rows."""
+        units = [(self.units.location, self.units.scale, math.inf)] * len(labels)
         if self.units.standardize and n_rows:
-            known = [TargetScaling.of(torch.from_numpy(row[:n_rows])) for row in labels]
-            units = [(unit.mean, unit.scale or self.units.scale) for unit in known]
+            units = [
+                self._units_after(torch.from_numpy(row[:n_rows])) for row in labels
+            ]
         return torch.tensor(units, dtype=torch.float64).T
+
+    def _units_after(self, labels: Tensor) -> tuple[float, float, float]:
+        """Return location, scale and reach given some labels."""
+        known = TargetScaling.of(labels)
+        if not known.scale:  # all labels are equal
+            return known.mean, self.units.scale, math.inf
+        return known.mean, known.scale, OUTLIER
 
     def _rescale_targets(self, n_rows: int) -> bool:
         if not self.units.standardize:
@@ -293,8 +302,8 @@ class KernelRegressorLearner(LabellingsLearner):
         super()._recompute()
 
     def _take_units(self, labels: Tensor) -> None:
-        known, location, scale = TargetScaling.of(labels), self.location, self.scale
-        self.location, self.scale = known.mean, known.scale or self.units.scale
+        location, scale = self.location, self.scale
+        self.location, self.scale, self.reach = self._units_after(labels)
         if self._others is not None:
             means, variances = self._others
             means = (location - self.location + scale * means) / self.scale
@@ -317,3 +326,11 @@ class KernelRegressorLearner(LabellingsLearner):
 
     def _take_over(self, learned: Sequence[State], labels: Tensor) -> None:
         self.squares = np.array([float(state["squares"]) for state in learned])
+
+
+def _in_units(
+    labels: Tensor, location: float | Tensor, scale: float | Tensor, reach: Any
+) -> Tensor:
+    """Return standardised labels, clipped at ``reach``."""
+    units: Tensor = (labels - location) / scale
+    return units.clamp(-reach, reach)

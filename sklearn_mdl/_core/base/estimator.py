@@ -180,9 +180,8 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
             checkpoint = self._checkpoint_of(rows, labels, keys)
             self._drive(rows, labels, order, keys, checkpoint, given)
         run = self._run
-        by_minibatch = all(learner.rows_ahead is None for learner in run.learners)
-        first, delay = run.rows.first if by_minibatch else 1, run.schedule.delay
-        if (by_minibatch or delay) and run.n_scored <= first + delay:
+        first, delay = 1 if run.learns_by_row else run.rows.first, run.schedule.delay
+        if (delay or not run.learns_by_row) and run.n_scored <= first + delay:
             warn_caller(
                 f"{type(self).__name__} should learn before its last label, but all "
                 f"{self.n_samples_seen_} rows were predicted before the first "

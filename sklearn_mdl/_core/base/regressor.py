@@ -115,12 +115,13 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
         """Cost of every example under a Gaussian that learns online, in nats.
 
         An array of shape (n_samples_seen_,), computed by
-        :func:`~sklearn_mdl.metrics.gaussian_codelengths`. The first minibatch is coded
-        with the same fixed density as by the readouts.
+        :func:`~sklearn_mdl.metrics.gaussian_codelengths`. It learns from the first
+        labels as early as the readouts do: with kernels after two labels, and otherwise
+        after the first minibatch. Until then, it uses the same fixed density.
         """
         targets = cast(RealTargets, self._run.outcome)
         density = {"location": targets.location, "scale": targets.scale}
-        n_first = self._run.rows.first
+        n_first = 2 if self._run.learns_by_row else self._run.rows.first
         return gaussian_codelengths(self._labels_seen(), n_first=n_first, **density)
 
     def measures(self) -> RegressionMeasures:

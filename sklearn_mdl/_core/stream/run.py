@@ -155,8 +155,9 @@ class PrequentialRun:
         self.trace = PrequentialTrace(shape, folder)
         self.retired_at = np.full(n_readouts, -1)
         self.events: list[Event] = []
+        by_row = [lr.columns for lr in learners if lr.rows_ahead is not None]
+        self.learns_by_row = bool(by_row)
         if mixing.race is not None:
-            by_row = [lr.columns for lr in learners if lr.rows_ahead is not None]
             closed_form = np.isin(np.arange(n_readouts), list(chain(*by_row)))
             options = closed_form, settings.batch_size, self.schedule
             self.events = [Elimination(mixing.race, weights, *options)]

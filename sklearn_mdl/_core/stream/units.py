@@ -14,6 +14,7 @@ LEAST_SPREAD = 1e-300  # a smaller difference also counts as equal
 # 8.2, five times that, are outliers.
 CORE = 0.9
 REACH = 5.0
+OUTLIER = 8.2
 
 
 class TargetScaling(NamedTuple):

@@ -273,7 +273,7 @@ class KernelRegressorLearner(LabellingsLearner):
         return torch.stack([means, log_scale, tails], -1)
 
     def _units_of(self, labels: np.ndarray, n_rows: int) -> Tensor:
-        """Return location, scale and reach (3, S) of labellings after ``n_rows`` rows."""
+        """Return location, scale and reach (3, S) of labellings after some rows."""
         units = [(self.units.location, self.units.scale, math.inf)] * len(labels)
         if self.units.standardize and n_rows:
             units = [

@@ -30,7 +30,7 @@ NOT_IN_JSON = ("source", "groups")  # fields of a cell that its JSON omits
 
 
 class Trace(NamedTuple):
-    """Codelengths and posterior of a cell, example by example.
+    """Codelength and posterior of a cell for each example.
 
     Attributes
     ----------
@@ -96,7 +96,7 @@ class Cell:
     codelength : float
         Nats for all labels, using the pool if there is one.
     switching_codelength : float
-        Nats by switching only, as in the paper (Li et al., 2023).
+        Nats for all labels without the pool, as in the paper (Li et al., 2023).
     pool_kinds : list of str
         Kinds of readouts that are pooled. Empty without a pool.
     accuracy : float
@@ -253,8 +253,8 @@ def score_cell(task: Task, device: str | None = None) -> Cell:
     Raises
     ------
     ValueError
-        If the codelength is not finite, or if X or y have changed since their digest
-        was computed. Also if fitting raises it.
+        If the codelength is not finite, if X or y have changed since their digest was
+        computed, or if ``fit`` raises ValueError.
     """
     start = time.perf_counter()
     switcher = _switcher_of(task, device)
@@ -265,7 +265,7 @@ def score_cell(task: Task, device: str | None = None) -> Cell:
     switcher.fit(X, y, **options)
     seconds = time.perf_counter() - start
     if not np.isfinite(switcher.codelength_):
-        cure = "add DummyReadout() to readouts, since it gives no class probability 0"
+        cure = "pass readouts=[..., DummyReadout()], which gives no class probability 0"
         raise invalid("A codelength", "finite", float(switcher.codelength_), cure)
     trace, mean_posterior = _by_architecture(switcher)
     totals = switcher.readout_codelengths_.tolist()

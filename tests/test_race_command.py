@@ -141,7 +141,7 @@ def test_labels_that_cannot_be_are_refused(study, capsys):
     path.write_text("cat\n\ndog\n")
     assert "Line 2 must hold a label" in complaint(capsys, race(study, "--once"))
     path.write_text("cat\ndog\ncow\nemu\n")
-    assert "at most 3 classes (n_classes)" in complaint(capsys, race(study, "--once"))
+    assert "at most 3 classes in total" in complaint(capsys, race(study, "--once"))
     path.write_text("cat\n" * (N_ROWS + 1))
     assert "a row for each of 71 labels" in complaint(capsys, race(study, "--once"))
     path.write_text("cat\n")

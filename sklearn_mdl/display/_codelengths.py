@@ -179,8 +179,8 @@ class CodelengthDisplay(base.Display):
         dataset : str, optional
             Name of the dataset (not needed if there is only one).
         reference : str, array-like of shape (n_samples,), mapping or None
-            The name of an encoder, ``"uniform"`` (not for real labels), or another
-            code, optionally in a mapping that names it. If None, the curves are
+            The name of an encoder, ``"uniform"`` (not for real-valued labels), or
+            another code, optionally in a mapping that names it. If None, the curves are
             codelengths instead of regrets.
         **plot_options : optional
             Passed to `plot`.

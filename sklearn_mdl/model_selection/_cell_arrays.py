@@ -165,8 +165,8 @@ class CellArrays:
         reference : {"uniform", "frequency", "labels"}, default="uniform"
             The code without features. "uniform" gives all classes equal probability.
             "frequency" predicts each label by the class frequencies so far. "labels"
-            predicts each label from all earlier labels in the same orders. For real
-            labels, all three use a Gaussian that learns online.
+            predicts each label from all earlier labels in the same orders. For
+            real-valued labels, all three use a Gaussian that learns online.
 
         Returns
         -------

@@ -63,7 +63,7 @@ def checked_labels(
     known : ndarray
         Classes that have appeared so far.
     n_classes : int or None
-        None for real labels.
+        None for real-valued labels.
 
     Raises
     ------
@@ -81,9 +81,9 @@ def checked_labels(
         return labels.astype(np.float64), known
     classes = joined(known, labels)
     if len(classes) > n_classes:
-        required = f"of at most {n_classes} classes (n_classes)"
-        cure = f"correct {classes[-1]!r}, or start again with n_classes={len(classes)}"
-        raise invalid("Labels", required, classes.tolist(), cure)
+        required, given = f"of at most {n_classes} classes in total", classes.tolist()
+        cure = f"correct {given[-1]!r}, or start again with n_classes={len(given)}"
+        raise invalid("Labels", required, given, cure)
     return (labels[:, None] == classes).argmax(1), classes
 
 

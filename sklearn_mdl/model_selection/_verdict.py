@@ -101,7 +101,7 @@ class DatasetVerdict:
         Holm's procedure compares this pair. `half_width` is NaN if losses of single
         examples are missing.
     share : float
-        Margin as a share of the runner-up's codelength, or NaN for real labels.
+        Margin as a share of the runner-up's codelength, or NaN for real-valued labels.
     ties, worse : list of str
         Other encoders that do not differ significantly from the winner, and encoders
         that do. Both lists are sorted by codelength.

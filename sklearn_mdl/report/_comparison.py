@@ -45,7 +45,7 @@ class Row(NamedTuple):
     saved : float
         Nats per label saved relative to coding the labels without features.
     accuracy : float
-        Share of labels predicted correctly before they are seen, or NaN for real
+        Share of labels predicted correctly before they are seen, or NaN for real-valued
         labels.
     labels : float
         Number of labels after which the accuracy stays at or above the dataset's

@@ -29,7 +29,7 @@ class Curve(NamedTuple):
         Mean loss per label, and the half-width of its band.
     accuracy, accuracy_half : ndarray of shape (M,)
         Share of labels predicted correctly, and the half-width of its band. Empty for
-        real labels.
+        real-valued labels.
     kinds : dict of str to ndarray of shape (M,)
         Mean posterior of each kind of readout.
     kept : float

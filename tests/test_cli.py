@@ -226,7 +226,7 @@ def test_rank_without_labels_is_refused(study, capsys):
 def test_rank_refuses_real_labels_beside_classes(study, capsys):
     np.save(study / "two" / "labels.npy", np.linspace(0, 1, N_SAMPLES))
     assert rank(study, "--readouts", "closed-form")[0] == 2
-    assert "such as dataset 'two', are real; pass --datasets" in complaint(
+    assert "some (dataset 'two') are real numbers; pass --targets" in complaint(
         capsys, "rank"
     )
 
@@ -724,7 +724,7 @@ def test_priors_are_parsed(text, params):
         ("", "got ''; pass for example switching="),
         ("fixed-share:", r"fixed-share:PARAM=VALUE,\.\.\. .* got ''"),
         ("fixed-share:11", "'alpha', 'm', .*got '11'"),
-        ("fixed-share:n=11", "got 'n=11'; write only these"),
+        ("fixed-share:n=11", "got 'n=11'; write fixed-share"),
         ("fixed-share:m=2,n=11", "got 'n=11'"),
         ("bayes:m=11", "with PARAM among none, got 'm=11'"),
         ("fixed-share:m=0.5", "`m` must be a finite number of at least 1"),

@@ -73,7 +73,9 @@ def test_columns_of_data_frames():
     found = compare({"a": ["c0", "c1"], "all": None}, frame, "label", **QUICK)
     sizes = {cell.encoder: cell.n_features for cell in found.scorer.cells_}
     assert sizes == {"a": 2, "all": 13}
-    with pytest.raises(ValueError, match=r"must be numbers, got .* leave out columns"):
+    with pytest.raises(
+        ValueError, match=r"must be numbers, got .* pass X.select_dtypes"
+    ):
         compare({"a": frame.assign(word="w")}, y=Y)
 
 

@@ -527,7 +527,11 @@ def test_a_number_that_is_shown_as_zero_has_no_sign(value, style, text):
             r"types must be keyed by \['a'\], got 'b'",
         ),
         ({"folds": 3}, TypeError, "folds"),
-        ({"encoders": {"(random encoder)": None}}, ValueError, "of references, got"),
+        (
+            {"encoders": {"(random encoder)": None}},
+            ValueError,
+            "be different from .*, got",
+        ),
         ({"test_size": 0.997}, ValueError, "at least two classes.* test_size"),
     ],
 )

@@ -248,7 +248,7 @@ def test_probes_that_cannot_be_exported_are_refused(tmp_path):
     forgetful = MDLReadoutSwitcher([KernelReadout("linear", window=64)]).fit(*stream())
     with pytest.raises(ValueError, match="keeps all rows"):
         export_probe(forgetful, *stream())
-    with pytest.raises(ValueError, match="threshold must be None, since there are 3"):
+    with pytest.raises(ValueError, match="threshold must be None for 3 classes"):
         export_probe(linear, X, y, threshold=0.5)
     curved = MDLReadoutSwitcher([KernelReadout()], shuffle=True).fit(X, y)
     with pytest.raises(ValueError, match='fit with readouts="linear"'):

@@ -162,7 +162,7 @@ def test_a_missing_module_is_named_with_its_extra(display, module, method, monke
     ],
 )
 def test_what_is_not_fitted_is_refused(draw, attribute):
-    words = f"SimpleNamespace must have '{attribute}'; fit it"
+    words = f"SimpleNamespace must have '{attribute}'; call fit"
     with pytest.raises(AttributeError, match=words):
         draw(SimpleNamespace())
     assert plt.get_fignums() == []
@@ -194,7 +194,7 @@ def test_lines_are_regrets_where_there_is_a_reference(curves, reference):
     expected = np.cumsum(curves["high"]) - np.cumsum(codes[reference])
     np.testing.assert_allclose(display.lines_["high"].get_ydata(), expected)
     name = {"array": "reference"}.get(reference, reference)
-    assert display.ax_.get_ylabel() == f"regret to {name} (nats)"
+    assert display.ax_.get_ylabel() == f"regret relative to {name} (nats)"
 
 
 def test_a_curve_named_uniform_is_meant_before_the_uniform_code(curves):
@@ -289,7 +289,7 @@ def test_from_estimator_compares_with(switcher, reference, name):
     np.testing.assert_allclose(
         display.lines_["Switcher"].get_ydata(), np.cumsum(switcher.codelengths_ - code)
     )
-    assert display.ax_.get_ylabel() == f"regret to {name} (nats)"
+    assert display.ax_.get_ylabel() == f"regret relative to {name} (nats)"
 
 
 def test_from_estimator_compares_real_labels_with_the_featureless_gaussian(switcher):
@@ -302,7 +302,7 @@ def test_from_estimator_compares_real_labels_with_the_featureless_gaussian(switc
             display.lines_["Switcher"].get_ydata(),
             np.cumsum(switcher.codelengths_ - code),
         )
-        assert display.ax_.get_ylabel() == "regret to Gaussian (nats)"
+        assert display.ax_.get_ylabel() == "regret relative to Gaussian (nats)"
     with pytest.raises(ValueError, match="got 'uniform'"):
         CodelengthDisplay.from_estimator(switcher, reference="uniform")
 
@@ -438,7 +438,7 @@ def test_codelength_frame_is_the_drawn_table(curves):
 @pytest.mark.parametrize(
     ("curves", "reference", "message"),
     [
-        ({}, None, "curves must be one curve or more"),
+        ({}, None, "curves must be non-empty"),
         ({"a": [1.0, 2.0], "b": [1.0]}, None, r"of equal length, got \[1, 2\]"),
         ({"a": [1.0, 2.0]}, [1.0], r"of equal length, got \[1, 2\]"),
         ({"a": [[1.0]]}, None, r"curve 'a' must be of shape .* got shape \(1, 1\)"),
@@ -698,7 +698,7 @@ def test_critical_difference_frame_is_the_drawn_table():
     ("ranks", "critical_difference", "message"),
     [
         ([1.0, 2.0, 3.0], 1.0, r"got \[2, 3\]"),
-        ([0.0, 1.0], 1.0, "rank the encoders from 1"),
+        ([0.0, 1.0], 1.0, "average_ranks must be at least 1"),
         ([1.0, np.nan], 1.0, "without NaN"),
         ([1.0, 2.0], 0.0, "positive and finite, got 0.0"),
         ([1.0, 2.0], np.inf, "positive and finite, got inf"),
@@ -711,7 +711,7 @@ def test_bad_rankings_are_refused(ranks, critical_difference, message):
 
 
 def test_one_encoder_is_no_ranking():
-    with pytest.raises(ValueError, match="average_ranks must be at least two ranks"):
+    with pytest.raises(ValueError, match="names must be two or more"):
         CriticalDifferenceDisplay([1.0], ["a"], 1.0)
 
 

@@ -300,9 +300,7 @@ def test_of_many_encoders_those_are_named_that_are_ever_near_the_top():
 
 def test_a_legend_names_somebody():
     display = by_size([10], [[1, 2]], ["a", "b"])
-    with pytest.raises(
-        ValueError, match="max_named must be an integer of at least 1, got 0"
-    ):
+    with pytest.raises(ValueError, match="max_named must be an integer above 0, got 0"):
         display.plot(max_named=0)
 
 
@@ -313,7 +311,9 @@ def test_sizes_must_be_increasing_numbers_of_labels(scorer, sizes):
 
 
 def test_sizes_beyond_the_longest_dataset_are_refused(scorer):
-    with pytest.raises(ValueError, match=r"sizes must be at most 178.* pass smaller"):
+    with pytest.raises(
+        ValueError, match=r"sizes must be at most 178.* pass sizes=None"
+    ):
         RankDisplay.from_scorer(scorer, kind="by-size", sizes=[10, 179])
 
 

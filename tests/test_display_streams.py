@@ -77,7 +77,7 @@ def test_encoders_of_a_ranking_are_means_over_its_orders(scorer):
     regret = np.cumsum((first + second) / 2) - np.cumsum(sum(other) / 2)
     np.testing.assert_allclose(display.lines_["all"].get_ydata(), regret)
     assert not display.lines_["two"].get_ydata().any()
-    assert display.ax_.get_ylabel() == "regret to two (nats)"
+    assert display.ax_.get_ylabel() == "regret relative to two (nats)"
 
 
 def test_the_last_point_is_what_the_ranking_says(scorer):
@@ -101,7 +101,7 @@ def test_label_frequencies_are_a_reference(switcher, wine):
     display = CodelengthDisplay.from_estimator(switcher, reference=reference)
     last = display.lines_["MDLReadoutSwitcher"].get_ydata()[-1]
     assert last == pytest.approx(switcher.codelength_ - frequency_codelength(y))
-    assert display.ax_.get_ylabel() == "regret to label frequencies (nats)"
+    assert display.ax_.get_ylabel() == "regret relative to label frequencies (nats)"
 
 
 def test_a_code_from_elsewhere_is_a_reference_under_its_name():
@@ -111,7 +111,7 @@ def test_a_code_from_elsewhere_is_a_reference_under_its_name():
     )
     line = display.lines_["frozen"]
     np.testing.assert_allclose(line.get_ydata(), [0.0, -0.4, -0.65])
-    assert display.ax_.get_ylabel() == "regret to from scratch (nats)"
+    assert display.ax_.get_ylabel() == "regret relative to from scratch (nats)"
     assert display.ax_.get_xscale() == "log"
 
 
@@ -171,7 +171,7 @@ def test_strategies_are_held_against(switcher, reference):
     display = CodelengthDisplay.from_losses(losses, names, reference=reference)
     last = display.lines_["share"].get_ydata()[-1]
     assert last == pytest.approx(totals["share"] - against)
-    assert display.ax_.get_ylabel() == f"regret to {reference} (nats)"
+    assert display.ax_.get_ylabel() == f"regret relative to {reference} (nats)"
 
 
 def test_large_regrets_may_be_spaced_logarithmically(switcher):
@@ -182,7 +182,7 @@ def test_large_regrets_may_be_spaced_logarithmically(switcher):
 @pytest.mark.parametrize("draw", ["codelengths", "split"])
 def test_no_strategy_is_refused(switcher, draw):
     kind = {"codelengths": CodelengthDisplay, "split": RegretSplitDisplay}[draw]
-    with pytest.raises(ValueError, match="strategies must be one prior or more"):
+    with pytest.raises(ValueError, match="strategies must be non-empty"):
         kind.from_losses(switcher.readout_losses_, {})
 
 
@@ -438,7 +438,7 @@ def test_learning_curves_of_a_ranking_are_means_over_its_orders(scorer):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"curves": {}}, "curves must be one curve or more"),
+        ({"curves": {}}, "curves must be non-empty"),
         ({"curves": {"a": [[[1.0]]]}}, r"shape .* got \(1, 1, 1\)"),
         ({"curves": {"a": [1.0, np.nan]}}, "not NaN"),
         ({"curves": {"a": [1.0]}, "epsilon": -1.0}, "`epsilon` must be a finite loss"),

@@ -31,8 +31,8 @@ NET = nn.Sequential(*(nn.Linear(500, 500) for _ in range(9)))
 FORMS = [
     ((X, Y), 'datasets must be .* got ndarray of shape .* write {"data": (X, y)}'),
     ((FRAME, COLUMN), "got DataFrame of shape (60, 13); write"),
-    (((X, Y), {"raw": None}), 'got tuple of 2; write {"data": (X, y)}'),
-    (([("w", X, Y)], {"raw": None}), "got list of 1; write"),
+    (((X, Y), {"raw": None}), 'got tuple of length 2; write {"data": (X, y)}'),
+    (([("w", X, Y)], {"raw": None}), "got list of length 1; write"),
     ((X,), "got ndarray of shape (60, 13); write"),
     (("features/mnist",), "got 'features/mnist'; write"),
     (({"w": (X, Y)},), "{'w': (X, y)} with encoders="),
@@ -42,14 +42,14 @@ FORMS = [
     ),
     (({"w": (X, Y)}, {"clip": FRAME}), "'clip': DataFrame of shape"),
     (({"w": (X, Y)}, {"clip": torch.ones(60, 3)}), "'clip': Tensor of shape"),
-    (({"w": (X, Y)}, {"clip": A.tolist()}), "'clip': list of 60"),
+    (({"w": (X, Y)}, {"clip": A.tolist()}), "'clip': list of length 60"),
     (({"clip": A, "dino": B}, Y), "{'data': ({'clip': array, 'dino': array}, y)}"),
     (({"clip": A, "dino": B},), "'clip' is ndarray .* ({\"clip\": array}, y)"),
     (({"w": ({"clip": A}, Y)}, {"raw": None}), "write encoders=None"),
     (({"w": (X, Y)}, PCA(2)), 'got PCA; write encoders={"name": encoder}'),
     (
         ({"w": (X, Y)}, [PCA(2)]),
-        'got list of 1; write encoders={"raw": None, "pca": PCA(50)}',
+        'got list of length 1; write encoders={"raw": None, "pca": PCA(50)}',
     ),
     (
         ({"w": (X, Y)}, {"pca": PCA}),
@@ -57,7 +57,7 @@ FORMS = [
     ),
     (({"w": (X, Y)}, {"net": NET}), "write encoders.TorchEncoder(module)"),
     (({"w": (X, Y)}, NET), 'encoders={"name": encoders.TorchEncoder(module)}'),
-    (({"w": (X, Y)}, {"a": 3}), "'a' is 3; pass an instance with fit"),
+    (({"w": (X, Y)}, {"a": 3}), "'a' is 3; pass None to use X as it is"),
 ]
 
 
@@ -139,7 +139,7 @@ def test_a_gpu_that_is_not_there_is_refused_before_the_pass(device):
 
 
 def test_a_comparison_needs_encoders():
-    with pytest.raises(ValueError, match="encoders must be a non-empty mapping"):
+    with pytest.raises(ValueError, match="encoders must be non-empty"):
         compare({}, X, Y)
 
 

@@ -131,7 +131,7 @@ def test_cells_have_p_values_of_their_kernels_alone(tmp_path):
     page = (tmp_path / "out" / "report.html").read_text()
     for text in (scorer.summary(), page):
         assert "p, kernels" in text
-        assert "permutations, the largest of 2 orders)" in text
+        assert "permutations; largest of 2 orders)" in text
         assert f"{max(p_values[2:]):.3g}" in text
     assert rank(n_orders=2, results=tmp_path).cells_[3].seconds == (
         scorer.cells_[3].seconds  # read, not run again

@@ -86,7 +86,7 @@ def test_a_label_that_is_refused_can_be_typed_again(study, capsys, monkeypatch):
     assert race(study, labels=False) == 0
     printed = capsys.readouterr()
     assert "waiting for the label of row 2 in standard input" in printed.out
-    assert "got ['emu']; correct the label" in printed.err
+    assert "correct 'emu', or start again with n_classes=4" in printed.err
     assert printed.err.count("\n") == 1
     assert "\n4 labels: " in printed.out
 
@@ -141,7 +141,7 @@ def test_labels_that_cannot_be_are_refused(study, capsys):
     path.write_text("cat\n\ndog\n")
     assert "Line 2 must hold a label" in complaint(capsys, race(study, "--once"))
     path.write_text("cat\ndog\ncow\nemu\n")
-    assert "at most n_classes=3" in complaint(capsys, race(study, "--once"))
+    assert "at most 3 classes in total" in complaint(capsys, race(study, "--once"))
     path.write_text("cat\n" * (N_ROWS + 1))
     assert "a row for each of 71 labels" in complaint(capsys, race(study, "--once"))
     path.write_text("cat\n")

@@ -118,7 +118,7 @@ def test_pairs_go_by_name(scorer, method):
     found = getattr(scorer, method)([("narrow", "wide")])
     assert found.pairs.tolist() == [[2, 0]]
     with pytest.raises(
-        ValueError, match=r"pairs must be names of encoders .*'big'; pass pairs"
+        ValueError, match=r"pairs must be pairs of names in .*'big'; pass pairs"
     ):
         getattr(scorer, method)([("narrow", "big")])
 
@@ -313,7 +313,7 @@ def test_displays_take_a_group(scorer):
     ("groups", "error", "message"),
     [
         ({"g": ["d 9"]}, ValueError, r"in \['d 0', 'd 1'\], but 'g' holds 'd 9'"),
-        ({"g": "d 0"}, TypeError, r"group 'g' is 'd 0'; pass a list of dataset names"),
+        ({"g": "d 0"}, TypeError, r"group 'g' is 'd 0'; write {'g': \['d 0', 'd 1'\]}"),
         ({"g": None}, TypeError, "group 'g' is None"),
     ],
 )

@@ -325,7 +325,7 @@ def test_an_infinite_codelength_is_no_cell(written, monkeypatch):
             return self
 
     monkeypatch.setattr(cells, "_switcher_of", lambda task, device: Endless())
-    with pytest.raises(ValueError, match="must be finite, got inf; add DummyReadout"):
+    with pytest.raises(ValueError, match="must be finite, got inf; pass readouts"):
         score_cell(written[1])
 
 

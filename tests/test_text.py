@@ -120,6 +120,6 @@ def test_a_long_text_takes_no_room_for_others(tmp_path):
 def test_wrong_columns_are_named(tmp_path, capsys):
     path = write_table(tmp_path / "t.csv", [("a", "b")], ("review", "kind"))
     assert main(["rank", str(path), "--out", str(tmp_path / "r")]) == 2
-    assert "write --text COLUMN" in capsys.readouterr().err
+    assert "pass --text " in capsys.readouterr().err
     assert main(["rank", str(tmp_path), "--out", "r", "--text", "review"]) == 2
     assert "--text must name a column of a .csv file" in capsys.readouterr().err

@@ -146,7 +146,7 @@ def test_a_dataset_without_all_encoders_is_left_out(ticking):
 
 
 def test_a_budget_shorter_than_a_cell_is_refused_in_a_sentence():
-    with pytest.raises(ValueError, match=r"of one cell \(\w+ on d\d\)"):
+    with pytest.raises(ValueError, match=r"a cell \(\w+ on d\d\)"):
         scorer(time_budget=1e-6).fit(study())
     with pytest.raises(ValueError, match="time_budget"):
         scorer(time_budget=-1).fit(study())

@@ -466,7 +466,7 @@ def test_the_verdict_says_that_traces_are_gone(tmp_path):
     for path in (tmp_path / "cells").glob("*.safetensors"):
         path.unlink()
     for text in (scorer.summary(), str(scorer.best()), str(scorer.best("d0"))):
-        assert "Traces of cells are missing. Fit again" in text
+        assert "Losses of single examples are missing. Fit again" in text
 
 
 def test_pairs_come_by_what_they_say():
@@ -522,7 +522,7 @@ def test_rank_takes_a_choice_and_has_a_folder_by_default(tmp_path, monkeypatch, 
         assert main(["rank", str(features), option, "none"]) == 2
         error = capsys.readouterr().err
         assert f"{option}" in error
-        assert "got 'none'; choose from these" in error
+        assert "got 'none'; pass " in error
         assert names in error
     assert main(["rank", str(features), "--max-rows", "0"]) == 2
     assert "--max-rows must be at least 1, got 0" in capsys.readouterr().err

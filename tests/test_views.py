@@ -262,7 +262,7 @@ def test_the_display_shows_layers_by_positions(fitted):
     ("shares", "names", "words"),
     [
         ([0.5, 0.4], ["a", "b"], "probabilities that sum to one"),
-        ([0.5, 0.5], ["a", "a"], "names must be different"),
+        ([0.5, 0.5], ["a", "a"], "names must be unique"),
         ([1.0], ["a", "b"], "posterior"),
     ],
 )

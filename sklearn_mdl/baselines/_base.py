@@ -81,8 +81,8 @@ class LabelledEstimator(BaseEstimator):
         Warns
         -----
         UserWarning
-            If the last fit or prediction of ``estimator`` raised. In this case an
-            earlier fit or the class frequencies predicted instead.
+            If the last fit or prediction of ``estimator`` failed. Predictions then come
+            from an earlier fit or the class frequencies.
         """
         self._validate_params()
         before = dict(vars(self))

@@ -129,7 +129,7 @@ def compare_protocols(  # noqa: PLR0913, named options of one public call
     y : array-like of shape (n_samples,), default=None
         Labels, or None if X is a mapping.
     protocols : sequence of str or mapping of str to estimator, default=None
-        None uses all of the following:
+        If None, use all of the following:
 
         * "linear", "mlp", "knn": accuracy of a
           :class:`~sklearn_mdl.baselines.LinearProbe`, an
@@ -156,7 +156,7 @@ def compare_protocols(  # noqa: PLR0913, named options of one public call
         classifiers, to report their accuracies.
     types : array-like of shape (n_samples,), or mapping, default=None
         Types of the rows for control tasks. For several datasets pass ``{name:
-        types}``. None uses clusters of X.
+        types}``. If None, clusters of X are used.
     references : sequence of {"random", "shuffled"}, default=()
         Additional rows of the table, for comparison. "random" is a
         :class:`~sklearn_mdl.baselines.RandomEncoder` as wide as the widest encoder.
@@ -165,7 +165,7 @@ def compare_protocols(  # noqa: PLR0913, named options of one public call
     test_size : float, default=0.2
         Share of the rows on which accuracy is measured.
     epsilon : float, default=None
-        Target loss, in nats per label. None is half the entropy of the labels.
+        Target loss, in nats per label. If None, half the entropy of the labels.
     results : path-like, default=None
         A directory in which features of transformers are cached as float32, as in
         :class:`~sklearn_mdl.RepresentationScorer`.
@@ -267,11 +267,11 @@ def _types_by_name(types: object, datasets: Datasets) -> Mapping[str, object]:
     if not isinstance(types, Mapping):
         raise TypeError(
             "types of several datasets must be a mapping {name: types}, got "
-            f"{type(types).__name__}; pass {{name: types}}"
+            f"{type(types).__name__}; pass {{{next(iter(datasets))!r}: types}}"
         )
     unknown = [name for name in types if name not in datasets]
     if unknown:
-        cure = "correct this name"
+        cure = f"remove {unknown[0]!r}"
         raise invalid("types", f"keyed by {list(datasets)}", unknown[0], cure)
     return types
 
@@ -288,7 +288,7 @@ def _encode_all(
     if not isinstance(encoders, Mapping) or not encoders:
         raise TypeError(
             "encoders must be a non-empty mapping {name: transformer or features}, got "
-            f"{type(encoders).__name__}; pass {{'name': encoder}}"
+            f"{encoders!r:.60}; pass {{'name': encoder}}"
         )
     return {name: _encode(name, *datasets[name], encoders, cache) for name in datasets}
 
@@ -303,8 +303,8 @@ def _encode(
     data, labels, features = as_array(data), np.asarray(as_labels(as_array(y))), {}
     for title, encoder in encoders.items():
         if title in REFERENCES.values():
-            required = "different from the names of references"
-            raise invalid("Names of encoders", required, title, "rename this encoder")
+            required = f"different from {list(REFERENCES.values())}"
+            raise invalid("Names of encoders", required, title, f"pass {title[1:-1]!r}")
         is_given = hasattr(encoder, "shape") and not hasattr(encoder, "fit")
         if not is_given:
             _check_rows(name, data, labels, title)
@@ -359,7 +359,7 @@ def _split(
     of_rows = None if types is None else np.asarray(types)
     if of_rows is not None and of_rows.shape != y.shape:
         required = f"of shape {y.shape}, one for each label of {_called(name)}"
-        raise invalid("types", required, of_rows.shape, "pass the type of each row")
+        raise invalid("types", required, of_rows.shape, "pass types=None")
     if epsilon is None:
         shares = counts / n_train
         epsilon = GOOD_ENOUGH * -float(shares @ np.log(shares))

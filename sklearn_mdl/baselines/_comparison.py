@@ -82,7 +82,7 @@ class ProtocolComparison:
 
     @property
     def ranks(self) -> Floats:
-        """Ranks of encoders, in the shape of ``values``. 1 is best, and ties share.
+        """Ranks of encoders, shaped like ``values``. 1 is best; ties share their mean.
 
         Ranks of references are NaN. If any encoder has no value for a protocol on a
         dataset, all encoders have NaN there, because ranks among fewer encoders would
@@ -195,7 +195,7 @@ class ProtocolComparison:
         if name is None and len(names) == 1:
             return 0
         if name not in names:
-            raise invalid("dataset", f"one of {names}", name, "call average_frame()")
+            raise invalid("dataset", f"one of {names}", name, f"pass {names[0]!r}")
         return names.index(name)
 
     def _value_columns(self, d: int) -> Iterator[Column]:

@@ -208,7 +208,7 @@ class RandomEncoder(TransformerMixin, BaseEstimator):
     Parameters
     ----------
     n_components : int, default=None
-        Number of units. None is the number of features.
+        Number of units. If None, the number of features.
     random_state : int, RandomState instance or None, default=None
 
     Attributes

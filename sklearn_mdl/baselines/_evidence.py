@@ -12,7 +12,7 @@ with ``w ~ N(0, I / alpha)`` and ``e ~ N(0, I / beta)``, so that ``y ~ N(0, X X'
         + \frac{\|y\|^2 - \|z\|^2}{l} \Bigr), \qquad v = 1 / \alpha .
 
 For a given ``l`` the best ``v`` is the large bracket divided by ``n``. The best ``l``
-is searched on a grid and then refined. Unlike the article's fixed-point iteration, this
+is found on a grid and then refined. Unlike the article's fixed-point iteration, this
 search cannot stop before the optimum.
 """
 
@@ -30,7 +30,7 @@ from sklearn_mdl._core.numerics import as_array
 from sklearn_mdl._core.validation import distinct_classes
 from sklearn_mdl.baselines._base import Floats, checked_pair
 
-ALL_ZERO = "X must not be all zero, but is; pass the output of the encoder"
+ALL_ZERO = "X must not be all zero, but is; pass encoder.transform(X)"
 ROUNDING = 1e-7  # the RankMe article's constant for float32
 
 # Logs of the ratio ``l``, relative to the largest squared singular value. Beyond these
@@ -130,8 +130,8 @@ def _maximum(
     rest = max(0.0, total - float(z @ z)) if rank < n else 0.0
     if rank < n and rest <= 1e-12 * total:
         raise ValueError(
-            "Features must not reproduce the labels exactly, or the evidence has no "
-            f"maximum, but {rank} dimensions do; leave out columns that contain labels"
+            f"Features must not reproduce labels exactly, but {rank} dimensions do, so "
+            "the evidence has no maximum; leave out columns that contain labels"
         )
 
     def variance(ratio: float) -> float:

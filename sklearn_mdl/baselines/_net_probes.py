@@ -285,7 +285,7 @@ class MLPProbe(LinearProbe):
     scaling : {"standard"} or None, default="standard"
     device : str, default="auto"
     random_state : int, RandomState instance or None, default=None
-        All parameters from `lr` on are as for :class:`LinearProbe`.
+        `lr` and all later parameters are as for :class:`LinearProbe`.
 
     Attributes
     ----------

@@ -63,13 +63,13 @@ PROTOCOLS = {
         Protocol("logme", "LogME", EVIDENCE, True),
         Protocol("rankme", "RankMe, without labels", DIMENSIONS, True),
         Protocol("vinfo", "linear V-information", EVIDENCE, True),
-        Protocol("permutation", "saved against permuted labels", NATS, True),
+        Protocol("permutation", "saved relative to permuted labels", NATS, True),
         Protocol("blockwise", "block-wise code", NATS, False),
         Protocol("variational", "variational code", NATS, False),
         Protocol("sdl", "surplus description length", NATS, False),
         Protocol("esc", "sample complexity", LABELS, False),
         Protocol("edl", "excess description length", NATS, False),
-        Protocol("epiplexity", "loss curve above its end", NATS, False),
+        Protocol("epiplexity", "loss above its final value", NATS, False),
         Protocol("mdl", "readout model switching", NATS, False),
     )
 }
@@ -267,7 +267,7 @@ def _value(
     if name == "selectivity":
         if split.types is None:
             raise ValueError(
-                "Control tasks need finite numbers, got other rows; pass types=..."
+                "Control tasks need types or finite X, got neither; pass types=..."
             )
         types = split.cut(split.types)
         return selectivity(estimator, train, test, types, random_state=split.seed).value

@@ -168,8 +168,8 @@ class Refits:
         """Warn if the last fit or prediction raised."""
         if self.failure:
             warn_caller(
-                f"The last fit of {self.estimator!r} raised ({self.failure}), so an "
-                "earlier fit or class frequencies predicted; change its settings"
+                f"The last fit of {self.estimator!r} failed ({self.failure}), so an "
+                "earlier fit or class frequencies were used; change its settings"
             )
 
     def _proba(self, X: Array) -> Floats:
@@ -249,8 +249,8 @@ def subsampled_losses(
         Features of shape (n, d) and labels of shape (n,). Subsamples are drawn from the
         train part without replacement, and are nested within a repeat.
     sizes : array-like of int of shape (M,), default=None
-        Increasing sizes. None is 12 sizes in geometric progression, from 1 to all train
-        rows.
+        Increasing sizes. If None, 12 sizes in geometric progression, from 1 to all
+        train rows.
     n_repeats : int, default=5
         Number of times to draw the subsamples.
     random_state : int, RandomState instance or None, default=None
@@ -270,8 +270,8 @@ def subsampled_losses(
     Warns
     -----
     UserWarning
-        If the last fit of a repeat or its predictions raised. In this case an earlier
-        fit or the class frequencies predicted instead.
+        If the last fit of a repeat or its predictions failed. Predictions then come
+        from an earlier fit or the class frequencies.
 
     References
     ----------
@@ -294,7 +294,7 @@ def subsampled_losses(
     (X, y), (X_test, y_test) = checked_pair(*train), checked_pair(*test)
     widths = [X.shape[1], X_test.shape[1]]
     if widths[0] != widths[1]:
-        cure = "compute both with one encoder.transform"
+        cure = "pass encoder.transform(X) of one encoder for both"
         raise invalid("Rows of train and test", "of equal width", widths, cure)
     check_class_labels(y)
     classes, places = np.unique(np.concatenate([y, y_test]), return_inverse=True)

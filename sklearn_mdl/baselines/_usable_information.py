@@ -52,8 +52,8 @@ def usable_information(
     train, test : tuple of (X, y)
         Every test label must be among the train labels.
     estimator : classifier, default=None
-        Fits the best predictor of the family. None is the linear family: logistic
-        regression on standardised features.
+        Fits the best predictor of the family. If None, logistic regression on
+        standardised features (the linear family).
 
     Returns
     -------
@@ -99,6 +99,6 @@ def checked_places(classes: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Return the index of each label among the sorted classes."""
     unknown = labels[~np.isin(labels, classes)]
     if len(unknown):
-        given, cure = unknown.tolist()[0], "leave out rows of other classes"
+        given, cure = unknown.tolist()[0], "keep rows where np.isin(y_test, y_train)"
         raise invalid("Test labels", "among the train labels", given, cure)
     return np.searchsorted(classes, labels)

@@ -244,8 +244,8 @@ class BayesianLayer(nn.Module, ABC):
     def forward(self, x: Tensor, generator: torch.Generator) -> Tensor:
         """Draw outputs (n, n_outputs) of rows (n, n_inputs), each with fresh weights.
 
-        Given a row, its outputs are independent normals. The outputs are drawn instead
-        of the weights.
+        Given a row, its outputs are independent normals, so outputs are drawn directly
+        instead of weights.
         """
         x = self._gated(x, generator)
         mean = torch.addmm(self.bias, x, self.weight.T)

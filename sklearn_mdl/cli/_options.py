@@ -140,7 +140,7 @@ def _named(items: dict[str, T], names: Sequence[str] | None, what: str) -> dict[
     unknown = [name for name in names if name not in items]
     if unknown:
         raise ValueError(
-            f"{what} must be among {list(items)}, got {unknown[0]!r}; choose from these"
+            f"{what} must be among {list(items)}, got {unknown[0]!r}; pass {min(items)}"
         )
     return {name: items[name] for name in names}
 
@@ -222,7 +222,7 @@ def kind_of(options: argparse.Namespace, labels: Mapping[str, np.ndarray]) -> ty
     if 0 < len(real) < len(labels):
         raise ValueError(
             "Labels must be classes on all datasets or real numbers on all, but only "
-            f"some, such as {real[0]}, are real; pass --datasets or --targets classes"
+            f"some ({real[0]}) are real numbers; pass --targets classes or --datasets"
         )
     if real:
         return sklearn_mdl.MDLReadoutSwitcherRegressor
@@ -261,7 +261,7 @@ def parse_prior(text: str) -> sklearn_mdl.switching.SwitchingPrior:
         if not equals or param not in known:
             raise ValueError(
                 f"A prior must be given as {name}:PARAM=VALUE,... with PARAM among "
-                f"{sorted(known) or 'none'}, got {item!r}; write only these"
+                f"{sorted(known) or 'none'}, got {item!r}; write {name}"
             )
         prior.set_params(**{param: _literal(value)})
     prior.check_params()
@@ -294,7 +294,7 @@ def check_apart(outputs: Iterable[Path], inputs: Iterable[Path | None]) -> None:
         if same:
             raise ValueError(
                 f"Output must not replace an input, but {str(output)!r} is "
-                f"{str(same[0])!r}; choose another name"
+                f"{str(same[0])!r}; pass another output path"
             )
 
 
@@ -304,7 +304,7 @@ def make_folder(path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as error:
         raise FileExistsError(
-            f"Results must go to a folder, got the file {str(path)!r}; choose another"
+            f"Results must go to a folder, got the file {str(path)!r}; pass --out DIR"
         ) from error
 
 

@@ -38,12 +38,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     _options.add(parser, "--within", help, "NATS", type=float)
     help = "largest probability that the race is ever wrong, however often you look"
     _options.add(parser, "--alpha", help, "N", 0.05)
-    help = "exact is valid for any labels, but takes about twice as many"
+    help = "exact is valid for any number of labels, but needs about twice as many"
     _options.add_choice(parser, "--method", ("asymptotic", "exact"), help)
     help = "number of labels at the start that are learned but not compared"
     _options.add(parser, "--start", help, "N", 32)
     _options.add_readouts(parser, "linear, or closed-form for real numbers")
-    help = "folder that saves the race after every label; a later run continues it"
+    help = "folder that saves the race after every label; a later run resumes it"
     _options.add(parser, "--out", help, "DIR", default=Path("race"), type=Path)
     _options.add_seed(parser)
 
@@ -165,7 +165,7 @@ def _labels(texts: Sequence[str], start: int, is_real: bool) -> list[str] | list
     for i, text in enumerate(texts, start + 1):
         if not text:
             raise ValueError(
-                f"Line {i} must hold a label, but it is empty; add one or remove it"
+                f"Line {i} must hold a label, but it is empty; fill or delete the line"
             )
     if not is_real:
         return list(texts)

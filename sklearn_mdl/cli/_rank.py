@@ -71,7 +71,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     _options.add_targets(parser)
     _options.add_permutations(parser)
     _options.add_device(parser)
-    help = "level of tests; intervals have level 1 - alpha"
+    help = "significance level of tests; intervals have level 1 - alpha"
     _options.add(parser, "--alpha", help, "N", 0.1)
     _options.add_seed(parser)
     _options.add_orders(parser, default=None)
@@ -159,7 +159,7 @@ def _check_pairs(options: argparse.Namespace) -> None:
     if options.time_budget is not None:
         raise ValueError(
             "--pairs needs the same number of orders for every encoder, got "
-            "--time-budget; leave one of them out"
+            "--time-budget; leave out --pairs or --time-budget"
         )
 
 
@@ -169,8 +169,8 @@ def _check_apart(features: Path, out: Path) -> None:
     for folder in (out.resolve(), (out / "cells").resolve()):
         if folder.is_relative_to(features):
             raise ValueError(
-                f"Results must go to a folder outside {str(features)!r}, or the next "
-                f"run would read them as features, got {str(out)!r}; choose another"
+                f"Results must go to a folder outside {str(features)!r}, got "
+                f"{str(out)!r}, which the next run would read; pass --out ranking"
             )
 
 
@@ -184,7 +184,7 @@ def _check_datasets(features: Path, names: Sequence[str]) -> None:
     if unknown and features.exists():
         names = sorted(path.name for path in folders) or sorted(known)
         raise ValueError(
-            f"--datasets must be among {names}, got {unknown[0]!r}; choose from these"
+            f"--datasets must be among {names}, got {unknown[0]!r}; pass {names[0]}"
         )
 
 

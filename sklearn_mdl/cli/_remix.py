@@ -93,14 +93,14 @@ def _weights(stored: StoredLosses, which: str) -> np.ndarray | None:
 def _lines_before(stored: StoredLosses, width: int) -> Iterator[str]:
     if not stored.n_samples:
         raise ValueError(
-            "Losses must cover at least one example, got 0; run sklearn-mdl score"
+            "Losses must cover at least one example, got 0; run score --losses"
         )
     totals = stored.readout_codelengths
     for name, nats in zip(stored.readouts, totals.tolist(), strict=True):
         if not nats > -np.inf:  # NaN too
             raise ValueError(
-                f"Losses must be numbers in nats or plus infinity, got {nats} in "
-                f"{name!r}; check that readout"
+                f"Losses must be nats or infinity, got {nats} in {name!r}; fit without "
+                "this readout, and call switcher.save_losses(path) again"
             )
     kinds = stored.architectures
     n_kinds = "unknown" if kinds is None else len(set(kinds))

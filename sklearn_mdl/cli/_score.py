@@ -63,7 +63,7 @@ def _check_permutations(options: argparse.Namespace) -> None:
     if options.keep_order:
         raise ValueError(
             "--permutations cannot be combined with --keep-order, because the test "
-            "assumes rows in random order; leave one of them out"
+            "assumes rows in random order; leave out --keep-order"
         )
     if options.readouts == "nets":
         raise ValueError(

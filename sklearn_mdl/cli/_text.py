@@ -41,14 +41,14 @@ def encoded_table(options: argparse.Namespace) -> Representations:
     path = options.features
     table, notes = _labelled(options)
     if options.targets == "real":
-        cure = "drop --targets real, or choose another --label"
+        cure = "leave out --targets real, or pass another --label"
         with readable(path, "numbers as labels", cure, ValueError):
             by_row = [np.array(table["label"], np.float64)]
     else:
         by_row = [sklearn_mdl.datasets.texts_of(table["label"], "labels")]
     if options.groups:
         by_row.append(sklearn_mdl.datasets.groups_of(table["groups"], path))
-    with readable(path, "texts of several words", "name another --text", ValueError):
+    with readable(path, "texts of several words", "pass another --text", ValueError):
         features = _encoded(table["text"])
     datasets = {path.stem: (features, *by_row)}
     kind = "a CSV file of texts"
@@ -66,7 +66,7 @@ def _labelled(options: argparse.Namespace) -> tuple[dict[str, list[str]], list[s
         if name not in columns:
             raise ValueError(
                 f"--{option} must name one of the columns of {path}, {list(columns)}, "
-                f"got {name!r}; write --{option} COLUMN"
+                f"got {name!r}; pass --{option} {next(iter(columns), None)}"
             )
     table = {option: columns[name] for option, name in names.items()}
     known = [bool(label) for label in table["label"]]

@@ -124,7 +124,7 @@ class Display:
     figure_: Figure
 
     def _use_axes(self, ax: Axes | None, width: float, height: float) -> Axes:
-        """Store the axes to draw on. None creates a figure of this size in inches."""
+        """Store the axes to draw on, or those of a new figure of this size (inches)."""
         if ax is None:
             pyplot = plot_extra("matplotlib.pyplot")
             ax = pyplot.subplots(figsize=(width, height), layout="constrained")[1]
@@ -161,7 +161,7 @@ def check_fitted(estimator: object, attribute: str) -> None:
     """Raise for an object without the fitted attribute."""
     if not hasattr(estimator, attribute):
         raise AttributeError(
-            f"{type(estimator).__name__} must have {attribute!r}; fit it, and pass "
+            f"{type(estimator).__name__} must have {attribute!r}; call fit, and pass "
             "the estimator itself, not a pipeline or search that contains it"
         )
 
@@ -173,7 +173,7 @@ def vector(values: ArrayLike, name: str) -> Floats:
     if array.ndim != 1 or array.size == 0 or n_missing:
         raise ValueError(
             f"{name} must be of shape (n,), n > 0, and without NaN, got shape "
-            f"{array.shape} with {n_missing} NaN; pass numbers only"
+            f"{array.shape} with {n_missing} NaN; drop NaN and call ravel()"
         )
     return array
 
@@ -228,7 +228,7 @@ def encoder_styles(ranking: Ranking) -> dict[str, int]:
 
 
 def dataset_of(ranking: Ranking, dataset: str | None) -> str:
-    """Return the name of a ranking's dataset. None stands for the only dataset."""
+    """Return the name of a ranking's dataset. If None, use the only dataset."""
     check_fitted(ranking, "dataset_names_")
     names = list(ranking.dataset_names_)
     if dataset is None and len(names) == 1:
@@ -277,9 +277,9 @@ def point_style(index: int) -> Style:
 
 
 def named_lines(place: ArrayLike, last: ArrayLike, max_named: int) -> list[int]:
-    """Return the lines that a legend names, by lowest place and then lowest end."""
+    """Return the indices of lines to name, sorted by place and then by last value."""
     if not isinstance(max_named, Integral) or max_named < 1:
-        raise invalid("max_named", "an integer of at least 1", max_named, "pass 12")
+        raise invalid("max_named", "an integer above 0", max_named, "pass max_named=12")
     return np.lexsort((last, place))[:max_named].tolist()
 
 
@@ -316,7 +316,7 @@ def size_for(n_rows: int, inches: float) -> float:
 
 
 def name_ticks(axis: Axis, names: Sequence[str], inches: float | None = None) -> None:
-    """Put names at 0, 1, ... on an axis, small enough for its inches."""
+    """Put names at 0, 1, ... on an axis, small enough to fit its length."""
     axis.set_ticks(range(len(names)), labels=names)
     for label in axis.get_ticklabels():
         label.set_parse_math(False)  # since names come from users
@@ -333,7 +333,7 @@ def put_legend(
     title: str | None = None,
     below: bool | None = None,
 ) -> None:
-    """Put a legend below the axes or to their right; None puts it below narrow axes."""
+    """Put a legend below or to the right of the axes. If None, below narrow axes."""
     width, _ = inches_of(ax)
     below = width < NARROW if below is None else below
     letters = NARROW_LEGEND_WIDTH if below else LEGEND_WIDTH

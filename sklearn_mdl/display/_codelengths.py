@@ -36,7 +36,7 @@ class CodelengthDisplay(base.Display):
         Codelength of each example, in nats, keyed by the curve's name.
     reference : array-like of shape (n_samples,), optional
         Codelength of each example, in nats, under the code to compare with. The curves
-        then show regrets, which are negative where a curve's code is the better one.
+        then show regrets, which are negative where the curve's code is shorter.
     reference_name : str, optional
         Name of the reference on the vertical axis.
     thin_curves : mapping of str to str, optional
@@ -65,7 +65,7 @@ class CodelengthDisplay(base.Display):
         self.curves = {n: base.vector(c, f"curve {n!r}") for n, c in curves.items()}
         codes = list(self.curves.values())
         if not codes:
-            raise invalid("curves", "one curve or more", curves, "pass {name: nats}")
+            raise invalid("curves", "non-empty", curves, "pass {'raw': codelengths}")
         self.reference = None
         if reference is not None:
             self.reference = base.vector(reference, "reference")
@@ -96,11 +96,11 @@ class CodelengthDisplay(base.Display):
             A fitted estimator.
         reference : {"auto", "uniform", "gaussian", "best"}, array-like, mapping or None
             ``"uniform"`` is the uniform code of classes and ``"gaussian"`` the Gaussian
-            code of real labels, both without features. ``"auto"`` uses the one that
-            applies. ``"best"`` is the best readout in hindsight. Pass an array of shape
-            (n_samples,) for another code, or a mapping to name it. With None the curves
-            are codelengths instead of regrets. For label frequencies pass ``{"label
-            frequencies": frequency_codelengths(y[estimator.order_])}``.
+            code of real-valued labels, both without features. ``"auto"`` uses the one
+            that applies. ``"best"`` is the best readout in hindsight. Pass an array of
+            shape (n_samples,) for another code, or a mapping to name it. If None, the
+            curves are codelengths instead of regrets. For label frequencies pass
+            ``{"label frequencies": frequency_codelengths(y[estimator.order_])}``.
         readouts : {"best", "all"} or None
             Draw the best readout of each architecture, all readouts, or none. The
             legend omits settings that all curves share. ``lines_`` and ``frame`` use
@@ -150,8 +150,8 @@ class CodelengthDisplay(base.Display):
             Codelength of each example, in nats, keyed by the curve's name.
         reference : str, array-like of shape (n_samples,), mapping or None
             The name of a curve, ``"uniform"`` together with `n_classes`, or another
-            code. Pass ``{"from scratch": codelengths}`` to name this code. With None
-            the curves are codelengths instead of regrets.
+            code. Pass ``{"from scratch": codelengths}`` to name this code. If None, the
+            curves are codelengths instead of regrets.
         n_classes : int, optional
             Number of classes of the uniform code.
         **plot_options : optional
@@ -179,8 +179,8 @@ class CodelengthDisplay(base.Display):
         dataset : str, optional
             Name of the dataset (not needed if there is only one).
         reference : str, array-like of shape (n_samples,), mapping or None
-            The name of an encoder, ``"uniform"`` (not for real labels), or another
-            code, optionally in a mapping that names it. With None the curves are
+            The name of an encoder, ``"uniform"`` (not for real-valued labels), or
+            another code, optionally in a mapping that names it. If None, the curves are
             codelengths instead of regrets.
         **plot_options : optional
             Passed to `plot`.
@@ -217,10 +217,10 @@ class CodelengthDisplay(base.Display):
         weights : array-like of shape (n_readouts,), optional
             Prior weights of the readouts (uniform if not given).
         reference : str, array-like of shape (n_samples,), mapping or None
-            ``"best readout"`` is the best one in hindsight. ``"best blocks"`` is the
-            best sequence of at most three blocks of one readout each, so the regret is
-            the cost of switching. You can also pass the name of a strategy, another
-            code (optionally in a mapping that names it), or None.
+            ``"best readout"`` is the best in hindsight. ``"best blocks"`` is the best
+            sequence of at most three blocks of one readout each, so the regret is the
+            cost of switching. You can also pass the name of a strategy, another code
+            (optionally in a mapping that names it), or None.
         **plot_options : optional
             Passed to `plot`.
         """
@@ -250,17 +250,17 @@ class CodelengthDisplay(base.Display):
         ax : matplotlib Axes, optional
             Where to draw. By default a new figure.
         log_x : bool, default=False
-            If True, the axis of examples is logarithmic.
+            If True, the x-axis is logarithmic.
         symlog_y : bool, default=False
-            If True, the axis of nats is linear up to ten on both sides of zero and
-            logarithmic beyond, so one bad curve does not flatten the others.
+            If True, the y-axis is linear from -10 to 10 nats and logarithmic beyond, so
+            one bad curve does not flatten the others.
         max_points : int, default=2000
             Longer curves are thinned to at most this many points, including the last
             one.
         max_named : int, default=12
             Largest number of legend entries with a name and a colour. Thick curves come
-            first, then curves that are ever below all others, then curves that end
-            lowest. The other curves are grey, and the legend counts them.
+            first, then curves that are the lowest at some point, then curves with the
+            lowest last values. The other curves are grey, and the legend counts them.
         styles : mapping of str to int, optional
             Line style number of each legend entry, to give a name the same colour in
             several figures. By default the numbers start at zero in each figure.
@@ -340,7 +340,7 @@ class CodelengthDisplay(base.Display):
             self.ax_.set_yscale("symlog", linthresh=10.0)
         self.ax_.set(xlabel="examples", ylabel="cumulative codelength (nats)")
         if self.reference is not None:
-            label = f"regret to {self.reference_name} (nats)"
+            label = f"regret relative to {self.reference_name} (nats)"
             self.ax_.set_ylabel(label, parse_math=False, wrap=True)
             self.ax_.axhline(0.0, color="0.6", linewidth=0.8, zorder=0)
         self.ax_.spines[["top", "right"]].set_visible(False)
@@ -381,14 +381,14 @@ def _reference_code(reference: Reference, codes: Mapping[str, ArrayLike]) -> bas
     if isinstance(reference, Mapping):
         if len(reference) != 1:
             required, names = "a mapping of one name to one code", list(reference)
-            raise invalid("reference", required, names, "pass {name: code}")
+            raise invalid("reference", required, names, "pass {'raw': codelengths}")
         ((name, code),) = reference.items()
         return {"reference": code, "reference_name": str(name)}
     if not isinstance(reference, str):
         return {"reference": reference}
     if reference not in codes:
         required = f"an array or one of {list(codes)}"
-        cure = "name one of these ('uniform' needs n_classes)"
+        cure = f"pass {[*codes, None][0]!r}, or n_classes to from_codelengths"
         raise invalid("reference", required, reference, cure)
     return {"reference": codes[reference], "reference_name": reference}
 

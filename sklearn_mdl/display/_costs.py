@@ -13,7 +13,7 @@ from sklearn_mdl.display import _base as base
 
 MOST_TICKS = 8
 MOST_DECADES = 3  # decades up to which 1, 2 and 5 are labelled
-COSTS = {"seconds": "seconds of a cell", "features": "width of features"}
+COSTS = {"seconds": "seconds per cell", "features": "number of features"}
 
 
 class CostDisplay(base.Display):
@@ -56,7 +56,7 @@ class CostDisplay(base.Display):
         self.names, self.cost = list(names), cost
         self.nats, self.costs = base.vectors(self.names, nats=nats, costs=costs)
         if not (self.costs > 0).all():
-            raise invalid("costs", "positive", self.costs.tolist(), "measure them")
+            raise invalid("costs", "positive", self.costs.tolist(), "pass costs + 1e-3")
 
     @classmethod
     def from_scorer(

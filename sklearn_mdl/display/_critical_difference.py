@@ -1,4 +1,4 @@
-"""Average ranks of encoders, with bars over insignificant differences."""
+"""Critical difference diagram of the average ranks of encoders."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sklearn_mdl.ranking import rank_groups
 
 
 class CriticalDifferenceDisplay(base.Display):
-    """Critical difference diagram, with bars over insignificant differences of ranks.
+    """Critical difference diagram. Bars join encoders that do not differ significantly.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ class CriticalDifferenceDisplay(base.Display):
     critical_difference : float
         The smallest significant difference between two average ranks.
     alpha : float, default=0.1
-        The level of the test.
+        Significance level of the test, which the diagram shows.
 
     Attributes
     ----------
@@ -56,14 +56,16 @@ class CriticalDifferenceDisplay(base.Display):
     ) -> None:
         self.names = list(names)
         (self.average_ranks,) = base.vectors(self.names, average_ranks=average_ranks)
-        self.critical_difference = float(critical_difference)
+        cd = self.critical_difference = float(critical_difference)
         self.alpha = alpha
-        if len(self.names) < 2 or self.average_ranks.min() < 1:
-            given, cure = self.average_ranks.tolist(), "rank the encoders from 1"
-            raise invalid("average_ranks", "at least two ranks from 1", given, cure)
-        if not 0 < self.critical_difference < np.inf:
-            required, cure = "positive and finite", "take it from a Nemenyi test"
-            raise invalid("critical_difference", required, critical_difference, cure)
+        if len(self.names) < 2:
+            raise invalid("names", "two or more", self.names, "pass ['raw', 'pca']")
+        if self.average_ranks.min() < 1:
+            given, cure = self.average_ranks.tolist(), "pass average_ranks(codelengths)"
+            raise invalid("average_ranks", "at least 1", given, cure)
+        if not 0 < cd < np.inf:
+            cure = "pass nemenyi_critical_difference(n_encoders, n_datasets)"
+            raise invalid("critical_difference", "positive and finite", cd, cure)
         self._order = np.argsort(self.average_ranks, kind="stable").tolist()
 
     @classmethod
@@ -111,7 +113,7 @@ class CriticalDifferenceDisplay(base.Display):
         """
         spans = [self.average_ranks[[g[0], g[-1]]] for g in self.groups()]
         lanes = _lanes(spans, gap=0.02 * len(self.names))
-        # Heights are rows of text, counted downwards from the axis of ranks.
+        # Heights are numbers of rows of text below the rank axis.
         first_row = 1.2 + 0.5 * max(lanes, default=0)
         depth = first_row + (len(self.names) + 1) // 2
         width = 5.0 + 0.06 * len(self.names) + 0.16 * base.longest(self.names)
@@ -125,7 +127,7 @@ class CriticalDifferenceDisplay(base.Display):
         return self
 
     def _draw_axis(self, depth: float) -> None:
-        """Draw the axis of ranks and, above it, the critical difference to scale."""
+        """Draw the rank axis and, above it, the critical difference to scale."""
         ax, cd = self.ax_, self.critical_difference
         last = max(len(self.names), int(np.ceil(self.average_ranks.max())))
         pad = 0.02 * (last - 1)
@@ -142,7 +144,7 @@ class CriticalDifferenceDisplay(base.Display):
         ax.tick_params("x", labelsize=self._size)
 
     def _draw_bar(self, span: base.Floats, y: float) -> base.Line2D:
-        """Draw a bar; over equal ranks it has markers but no length."""
+        """Draw a bar, or only its end markers if the ranks are equal."""
         bar = self.ax_.plot(span, [y, y], "o-", color="black", linewidth=4.0)[0]
         bar.set(markersize=4.0, markeredgewidth=0.0, solid_capstyle="butt")
         return bar

@@ -44,15 +44,15 @@ class RankingHeatmapDisplay(base.Display):
     reference : str, default="the uniform code"
         Name of the code relative to which savings are measured.
     readouts : sequence of str, optional
-        All readouts from simple to deep, preferred or not. By default the preferred
-        readouts in the natural order of their names.
+        All readouts from simple to deep, including those that are never preferred. By
+        default the preferred readouts in the natural order of their names.
 
     Attributes
     ----------
     ax_, figure_ : matplotlib Axes and Figure
         Axes and figure of the last drawing.
     image_ : matplotlib AxesImage
-        The drawn map. For preferred readouts, it holds indices among all readouts.
+        The drawn map. For preferred readouts, it holds their indices in `readouts`.
 
     Examples
     --------
@@ -79,11 +79,11 @@ class RankingHeatmapDisplay(base.Display):
         shape = len(self.encoders), len(self.datasets)
         if self.values.shape != shape or not self.values.size:
             required = f"of shape {shape}, encoders by datasets"
-            raise invalid("values", required, self.values.shape, "give one per pair")
+            raise invalid("values", required, self.values.shape, "pass one per pair")
         if kind == "savings":
             if not np.isfinite(self.values).all():
                 given = self.values.tolist()
-                raise invalid("values", "finite", given, "leave out such rows")
+                raise invalid("values", "finite", given, "drop rows with NaN or inf")
             return
         names = set(self.values.ravel().tolist())
         self.readouts = sorted(names, key=_naturally) if readouts is None else readouts

@@ -16,8 +16,8 @@ from sklearn_mdl.display import _base as base
 class LearningCurveDisplay(base.Display):
     """Mean next-step loss against labels observed, over growing intervals.
 
-    Labels must be classes. Codelengths of real labels may be negative, so no target
-    loss applies to them. Use :class:`CodelengthDisplay` for real labels.
+    Labels must be classes. Codelengths of real-valued labels may be negative, so no
+    target loss applies. Use :class:`CodelengthDisplay` for them.
 
     With a target loss `epsilon`, each curve has two summaries (Whitney et al., 2020).
     The sample complexity, drawn as a dot, is the number of labels after which the loss
@@ -60,11 +60,11 @@ class LearningCurveDisplay(base.Display):
     ) -> None:
         self.curves = {name: np.asarray(c, np.float64) for name, c in curves.items()}
         if not self.curves:
-            raise invalid("curves", "one curve or more", curves, "pass {name: nats}")
+            raise invalid("curves", "non-empty", curves, "pass {'raw': codelengths}")
         for name, curve in self.curves.items():
             least = float(np.min(curve, initial=0.0))
             if least < -1e-9:  # rounding may give values slightly below zero
-                cure = "draw densities of real labels with CodelengthDisplay"
+                cure = "for real-valued labels, use CodelengthDisplay"
                 raise invalid(f"curve {name!r}", "0 nats or more", least, cure)
         self.epsilon, self.n_intervals = epsilon, n_intervals
         self._means: dict[str, metrics.LossDataCurve] = {
@@ -153,10 +153,10 @@ class LearningCurveDisplay(base.Display):
         ax : matplotlib Axes, optional
             Where to draw. By default a new figure.
         log_x : bool, default=True
-            If True, the axis of labels is logarithmic. Such an axis has no zero, so the
-            first prediction, before any label, is left out.
+            If True, the x-axis is logarithmic. Such an axis has no zero, so the first
+            prediction, before any label, is left out.
         log_y : bool, default=False
-            If True, the axis of losses is logarithmic.
+            If True, the y-axis is logarithmic.
 
         Returns
         -------
@@ -220,7 +220,7 @@ class LearningCurveDisplay(base.Display):
 def _steps(
     curve: metrics.LossDataCurve, first: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return the corners of the steps from the given number of labels on."""
+    """Return the corners of the steps, starting from a number of labels."""
     kept = curve.starts >= first if len(curve.starts) > 1 else curve.starts >= 0
     x = np.append(curve.starts[kept], curve.stops[-1])
     losses = curve.losses[kept]

@@ -62,8 +62,8 @@ class PoolWeightsDisplay(base.Display):
         """
         base.check_fitted(estimator, "pool_weights_")
         if not estimator.pool_kinds_:
-            cure = 'fit with pooling="auto" and your readouts, or with a LogLinearPool'
-            raise invalid("pool_kinds_", "one kind or more", [], cure)
+            cure = "fit MDLReadoutSwitcher(readouts, pooling=LogLinearPool())"
+            raise invalid("pool_kinds_", "non-empty", [], cure)
         return cls(estimator.pool_weights_, estimator.pool_kinds_).plot(**plot_options)
 
     def plot(
@@ -81,8 +81,8 @@ class PoolWeightsDisplay(base.Display):
         ax : matplotlib Axes, optional
             Where to draw. By default a new figure.
         log_x : bool, default=True
-            If True, the axis of examples is logarithmic. Such an axis has no zero, so
-            the first row is left out.
+            If True, the x-axis is logarithmic. Such an axis has no zero, so the first
+            row is left out.
         max_points : int, default=400
             Largest number of rows to draw, including the first and the last.
         max_named : int, default=12

@@ -90,7 +90,7 @@ class PosteriorDisplay(base.Display):
             A fitted estimator.
         by : {"architecture", "view"} or None
             What each area shows: the readouts of one architecture, or those of one
-            view, added up. With None each area shows one readout.
+            view, added up. If None, each area shows one readout.
         **plot_options : optional
             Passed to `plot`.
         """
@@ -142,8 +142,8 @@ class PosteriorDisplay(base.Display):
         ax : matplotlib Axes, optional
             Where to draw. By default a new figure.
         log_x : bool, default=True
-            If True, the axis of examples is logarithmic. Such an axis has no zero, so
-            the first row, the prior, is left out.
+            If True, the x-axis is logarithmic. Such an axis has no zero, so the first
+            row, the prior, is left out.
         max_points : int, default=400
             Longer posteriors are averaged over at most this many intervals, which are
             evenly spaced on the axis. Each interval is drawn at the mean position of

@@ -96,7 +96,7 @@ class RaceDisplay(base.Display):
         for table in tables:
             if table.shape != (len(tables[0]), len(names)) or not len(table):
                 required = f"of shape (n_labels, {len(names)}), n_labels > 0"
-                cure = "pass a column for each encoder"
+                cure = "pass the arrays of race.history()"
                 raise invalid("A history", required, table.shape, cure)
 
     @classmethod

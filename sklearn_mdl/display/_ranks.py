@@ -93,7 +93,7 @@ class RankDisplay(base.Display):
         if not ((self.ranks >= 1) & (self.ranks <= len(self.names))).all():
             required = f"between 1 and {len(self.names)}"
             limits = [float(self.ranks.min()), float(self.ranks.max())]
-            raise invalid("ranks", required, limits, "rank the encoders from 1")
+            raise invalid("ranks", required, limits, "pass rankdata(nats, axis=1)")
         self.intervals: RankIntervals | None = None
         if kind == "by-size":
             self.sizes = _checked_sizes(sizes)
@@ -109,7 +109,7 @@ class RankDisplay(base.Display):
         for name in ("sizes", "n_datasets"):
             values = getattr(self, name)
             if values is not None and values.shape != shape:
-                cure = "give one number for each row of ranks"
+                cure = f"pass {shape[0]} numbers, one per row of ranks"
                 raise invalid(name, f"of shape {shape}", values.shape, cure)
 
     def _check_intervals(self, intervals: RankIntervals) -> None:
@@ -144,7 +144,7 @@ class RankDisplay(base.Display):
         base.check_choice(kind, "kind", KINDS[:2])
         table = np.asarray(codelengths, dtype=np.float64)
         if table.ndim != 2 or not np.isfinite(table).all():
-            required, cure = "a finite table, datasets by encoders", "fill all cells"
+            required, cure = "a finite table, datasets by encoders", "drop NaN rows"
             raise invalid("codelengths", required, table.tolist(), cure)
         return cls(rankdata(table, axis=1), names, kind=kind).plot(**plot_options)
 
@@ -159,7 +159,7 @@ class RankDisplay(base.Display):
     ) -> Self:
         """Draw a ranking's ranks, computed from codelengths averaged over orders.
 
-        By size, codelengths that agree to nine digits tie. This is the case before
+        For ``"by-size"``, codelengths that agree to nine digits tie, as they do before
         anything is learned.
 
         Parameters
@@ -202,15 +202,15 @@ class RankDisplay(base.Display):
             Where to draw. By default a new figure, whose size depends on the number of
             encoders and the length of their names.
         log_x : bool, default=True
-            If True, the axis of labels is logarithmic. Only used by size.
+            If True, the x-axis is logarithmic. Only used for ``"by-size"``.
         max_named : int, default=12
-            By size, the largest number of encoders with a colour and a legend entry,
-            chosen by best rank at any size. The others are grey. Dotted lines mark
-            the sizes at which datasets end, with the number of remaining datasets.
+            For ``"by-size"``, the largest number of encoders with a colour and a legend
+            entry, chosen by best rank at any size. The others are grey. Dotted lines
+            mark the sizes at which datasets end, with the number of remaining datasets.
         styles : mapping of str to int, optional
             Colour number of each encoder, to give a name the same colour in several
-            figures. By default the numbers follow the average rank or, by size, the
-            order of the names.
+            figures. By default the numbers follow the average rank or, for
+            ``"by-size"``, the order of the names.
 
         Returns
         -------
@@ -355,7 +355,8 @@ class RankDisplay(base.Display):
         """Return the numbers in the figure as a DataFrame, best first.
 
         The columns are means, quartiles and medians for boxes, and average ranks with
-        their bounds for intervals. By size, each row has the average ranks at one size.
+        their bounds for intervals. For ``"by-size"``, each row has the average ranks at
+        one size.
         """
         if self.kind == "by-size":
             table = base.plot_extra("pandas").DataFrame(self.ranks, columns=self.names)
@@ -378,8 +379,7 @@ def _checked_sizes(sizes: ArrayLike | None) -> NDArray[np.int64]:
     array = np.asarray(sizes)
     whole = array.ndim == 1 and array.size > 0 and array.dtype.kind in "iu"
     if not whole or array.min() < 1 or (np.diff(array) <= 0).any():
-        required = "increasing integers of at least 1"
-        raise invalid("sizes", required, sizes, "give numbers of labels")
+        raise invalid("sizes", "increasing integers above 0", sizes, "pass [10, 100]")
     return array.astype(np.int64)
 
 
@@ -394,8 +394,8 @@ def _ranks_by_size(
         sizes = np.unique(np.geomspace(min(10, shortest), shortest, 40).astype(int))
     checked = _checked_sizes(sizes)
     if checked[-1] > longest:
-        required = f"at most {longest}, the length of the longest dataset"
-        raise invalid("sizes", required, checked.tolist(), "pass smaller numbers")
+        required = f"at most {longest} (the longest dataset)"
+        raise invalid("sizes", required, checked.tolist(), "pass sizes=None")
     nats = np.full((len(checked), len(lengths), len(names)), np.nan)
     for d, (dataset, length) in enumerate(lengths.items()):
         kept = checked <= length

@@ -71,12 +71,12 @@ class RegretSplitDisplay(base.Display):
         self.learning = float(learning)
         nats = [self.learning, *self.codelengths.tolist()]
         if not np.isfinite(nats).all():
-            raise invalid("learning and codelengths", "finite", nats, "pass numbers")
+            raise invalid("learning and codelengths", "finite", nats, "drop inf or NaN")
         if upper_bounds is None:
             upper_bounds = dict.fromkeys(self.names, np.nan)
         if set(upper_bounds) != set(self.names):
             required, given = f"one bound for each of {self.names}", dict(upper_bounds)
-            raise invalid("upper_bounds", required, given, "name the same strategies")
+            raise invalid("upper_bounds", required, given, "pass upper_bounds=None")
         bounds = [upper_bounds[name] for name in self.names]
         self.upper_bounds = np.array(bounds, dtype=np.float64)
         self.sequence_name = sequence_name
@@ -202,7 +202,7 @@ Strategies = Mapping[str, switching.SwitchingPrior | switching.PriorName]
 
 
 def _given_or_usual(strategies: Strategies | None) -> Strategies:
-    """Return the strategies. None stands for the paper's and two that cost O(K)."""
+    """Return the strategies. If None, return the paper's and two that cost O(K)."""
     if strategies is None:
         return {
             "learned share": switching.LearnedShare(),
@@ -213,7 +213,7 @@ def _given_or_usual(strategies: Strategies | None) -> Strategies:
             "elementwise mixture": switching.ElementwiseMixture(),
         }
     if not strategies:
-        raise invalid("strategies", "one prior or more", strategies, "pass None")
+        raise invalid("strategies", "non-empty", strategies, "pass strategies=None")
     return strategies
 
 

@@ -58,8 +58,8 @@ class TransferDisplay(base.Display):
         shapes = self.transfer.shape, self.intervals.shape
         if shapes != (shape, (*shape, 2)) or len(names) < 2:
             required = f"of shapes {shape} and {(*shape, 2)}, two tasks or more"
-            given = "transfer and intervals"
-            raise invalid(given, required, shapes, "pass arrays of these shapes")
+            cure = "pass sequence.transfer_ and sequence.transfer_intervals_"
+            raise invalid("transfer and intervals", required, shapes, cure)
         np.fill_diagonal(self.transfer, np.nan)
 
     def plot(self, ax: base.Axes | None = None) -> Self:

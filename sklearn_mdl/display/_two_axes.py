@@ -56,7 +56,7 @@ class TwoAxesDisplay(base.Display):
         self.nulls = dict(nulls)
         if set(nulls) != {"label", "batch", "batch given label"}:
             required = "nats of 'label', 'batch' and 'batch given label'"
-            raise invalid("nulls", required, self.nulls, "pass a dict of these three")
+            raise invalid("nulls", required, self.nulls, "pass two_axes(...).nulls")
 
     def plot(self, ax: base.Axes | None = None) -> Self:
         """Draw a point for each encoder, and reference codes as lines.

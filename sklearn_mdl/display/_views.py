@@ -67,7 +67,7 @@ class ViewPosteriorDisplay(base.Display):
         for share, (layer, _, position) in zip(shares, parts, strict=True):
             place = self.layers.index(layer), self.positions.index(position)
             if not np.isnan(self.values[place]):
-                required, cure = "different for every view", "name each view once"
+                required, cure = "unique", "for example, write 'layer 3|last 2'"
                 raise invalid("names", required, list(names), cure)
             self.values[place] = share
 
@@ -92,7 +92,7 @@ class ViewPosteriorDisplay(base.Display):
         Parameters
         ----------
         estimator : MDLReadoutSwitcher
-            A fitted switcher, whose last row of ``view_posterior_`` is drawn.
+            A fitted switcher. The last row of its ``view_posterior_`` is drawn.
         **plot_options : optional
             Passed to `plot`.
         """

@@ -104,8 +104,8 @@ def check_budget(budget: float, tasks: Sequence[Task]) -> None:
     task, seconds = shortest_cell(tasks)
     if budget < seconds:
         raise ValueError(
-            f"time_budget must be at least {seconds:.3g} s, the estimated time of one "
-            f"cell ({task.encoder} on {task.dataset}), got {budget}; increase it"
+            f"time_budget must be at least {seconds:.3g} s for a cell ({task.encoder} "
+            f"on {task.dataset}), got {budget}; pass time_budget={seconds + 1:.0f}"
         )
 
 
@@ -127,7 +127,7 @@ def with_all_encoders(
             f"{text}, so nothing can be ranked; pass a larger time_budget, and "
             "results=FOLDER to save finished cells"
         )
-    warn_caller(f"{text}; these datasets are left out, so pass a larger time_budget")
+    warn_caller(f"{text}; these datasets are left out; pass a larger time_budget")
     return [name for name in names if name not in lacking]
 
 

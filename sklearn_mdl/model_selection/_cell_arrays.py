@@ -66,7 +66,7 @@ class CellArrays:
 
     @property
     def switching_codelengths_(self) -> np.ndarray:
-        """Codelengths by switching only (as in the paper), (n_datasets, n_encoders)."""
+        """Codelengths without the pool (as in the paper), (n_datasets, n_encoders)."""
         return paired_means(self._by_order("switching_codelength"))
 
     @property
@@ -86,10 +86,10 @@ class CellArrays:
     def positive_codelengths_(self) -> np.ndarray:
         """Codelengths whose ratios are meaningful, (n_datasets, n_encoders).
 
-        For classes, these are the codelengths. Codelengths of real labels may be
+        For classes, these are the codelengths. Codelengths of real-valued labels may be
         negative and depend on the unit of the labels, but their differences do not. So
-        for real labels, each codelength minus the shortest one is divided by the number
-        of examples and exponentiated.
+        for real-valued labels, each codelength minus the shortest one is divided by the
+        number of examples and exponentiated.
         """
         lengths = self.codelengths_.copy()
         for row, cell in zip(lengths, self.first_cells_, strict=True):
@@ -165,8 +165,8 @@ class CellArrays:
         reference : {"uniform", "frequency", "labels"}, default="uniform"
             The code without features. "uniform" gives all classes equal probability.
             "frequency" predicts each label by the class frequencies so far. "labels"
-            predicts each label from all earlier labels in the same orders. For real
-            labels, all three use a Gaussian that learns online.
+            predicts each label from all earlier labels in the same orders. For
+            real-valued labels, all three use a Gaussian that learns online.
 
         Returns
         -------

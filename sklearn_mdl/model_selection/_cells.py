@@ -30,7 +30,7 @@ NOT_IN_JSON = ("source", "groups")  # fields of a cell that its JSON omits
 
 
 class Trace(NamedTuple):
-    """Codelengths and posterior of a cell, example by example.
+    """Codelength and posterior of a cell for each example.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class Trace(NamedTuple):
         architecture.
     correct : ndarray of shape (n_samples,), uint8
         1 where a label was predicted correctly before it was observed, else 0. Empty
-        for real labels.
+        for real-valued labels.
     """
 
     codelengths: np.ndarray
@@ -92,22 +92,23 @@ class Cell:
     seed : int
         Seed of the orders, initial weights and replay.
     n_samples, n_features, n_classes : int
-        Sizes of the data. ``n_classes`` is 0 for real labels.
+        Sizes of the data. ``n_classes`` is 0 for real-valued labels.
     codelength : float
         Nats for all labels, using the pool if there is one.
     switching_codelength : float
-        Nats by switching only, as in the paper (Li et al., 2023).
+        Nats for all labels without the pool, as in the paper (Li et al., 2023).
     pool_kinds : list of str
         Kinds of readouts that are pooled. Empty without a pool.
     accuracy : float
         Share of labels that were predicted correctly before they were observed, or NaN
-        for real labels.
+        for real-valued labels.
     frequency : float
-        Nats under a code that only uses label frequencies. For real labels, nats under
-        a Gaussian that learns online.
+        Nats under a code that only uses label frequencies. For real-valued labels, nats
+        under a Gaussian that learns online.
     labels_alone : float
         Nats under a code that predicts each label from all earlier labels, as in
-        ``reference_codelengths_`` of the switcher. For real labels this is `frequency`.
+        ``reference_codelengths_`` of the switcher. For real-valued labels, this is
+        `frequency`.
     readouts : dict of str to float
         Codelength of every readout, in nats.
     streams : list of int
@@ -169,14 +170,14 @@ class Cell:
 
     @property
     def uniform(self) -> float:
-        """Codelength of the uniform code in nats, or `frequency` for real labels."""
+        """Nats under the uniform code, or `frequency` for real-valued labels."""
         if self.is_real:
             return self.frequency
         return uniform_codelength(self.n_samples, self.n_classes)
 
     @property
     def is_real(self) -> bool:
-        """True if labels are real numbers, which are coded with densities."""
+        """True if labels are real-valued, which are coded with densities."""
         return self.n_classes == 0
 
     @property
@@ -253,8 +254,8 @@ def score_cell(task: Task, device: str | None = None) -> Cell:
     Raises
     ------
     ValueError
-        If the codelength is not finite, or if X or y have changed since their digest
-        was computed. Also if fitting raises it.
+        If the codelength is not finite, if X or y have changed since their digest was
+        computed, or if ``fit`` raises ValueError.
     """
     start = time.perf_counter()
     switcher = _switcher_of(task, device)
@@ -265,7 +266,7 @@ def score_cell(task: Task, device: str | None = None) -> Cell:
     switcher.fit(X, y, **options)
     seconds = time.perf_counter() - start
     if not np.isfinite(switcher.codelength_):
-        cure = "add DummyReadout() to readouts, since it gives no class probability 0"
+        cure = "pass readouts=[..., DummyReadout()], which gives no class probability 0"
         raise invalid("A codelength", "finite", float(switcher.codelength_), cure)
     trace, mean_posterior = _by_architecture(switcher)
     totals = switcher.readout_codelengths_.tolist()

@@ -37,7 +37,7 @@ Columns = int | slice | list[int] | NDArray[np.intp]
 N_BLOCKS = 50  # least number of blocks, unless a stream has fewer rows or groups
 TRAINING = 1.35  # measured on draws of caltech101, cifar10 and gtsrb
 N_DRAWS = 1000
-MOST_TIMES = 100  # more labels than this multiple of those given count as infinity
+MOST_TIMES = 100  # if more labels than this multiple are needed, report infinity
 # With fewer than 20 pairs of blocks there are fewer than 40 rows or groups. The growth
 # of a difference would then be estimated from fewer than 20 losses at the steep start
 # of the curves. Its error would be as large as the estimate.
@@ -208,7 +208,7 @@ def _by_group(cell: Cell, losses: Floats) -> Floats:
     groups = cell.groups
     if groups is None and "groups" in (cell.data or {}):
         raise FileNotFoundError(
-            "Intervals need the groups of rows, but files do not store them; fit again"
+            "Intervals need the groups of rows, but files omit them; call fit again"
         )
     if groups is None:
         return losses

@@ -60,8 +60,8 @@ class PairedDifferences(NamedResult):
         Standard deviation over the orders that all encoders share. NaN for a single
         order.
     error : ndarray of shape (n_pairs, n_datasets)
-        Standard error of the mean, treating rows and orders as samples. NaN if traces
-        of cells are missing.
+        Standard error of the mean, treating rows and orders as samples. NaN if losses
+        of single examples are missing.
     lower, upper : ndarray of shape (n_pairs, n_datasets)
         Bounds of a confidence interval for the mean difference over fresh draws of
         equal size.

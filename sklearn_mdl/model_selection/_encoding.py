@@ -156,11 +156,11 @@ def gather(
         _report_gaps(gaps, missing)
         gathered = {name: own for name, own in gathered.items() if name not in gaps}
     if not names:
-        raise invalid("encoders", "a non-empty mapping", {}, "write {'raw': None}")
+        raise invalid("encoders", "non-empty", [], "pass {'data': ({'raw': X}, y)}")
     if not gathered:
         raise ValueError(
             f"Ranking needs at least one dataset with all encoders {names}, got none; "
-            "add the missing features"
+            "add the features that the warning lists"
         )
     return {
         name: dataset._replace(features={e: dataset.features[e] for e in names})
@@ -204,7 +204,7 @@ def _gather_one(
     title = f"groups of dataset {name!r}"
     groups = None if len(parts) == 2 else named_groups(parts[2], title)
     if groups is not None and groups.shape != labels.shape:
-        cure = "pass one group for each row"
+        cure = f"pass {{{name!r}: (X, y, groups)}} with one group per row"
         raise invalid(title, f"of shape {labels.shape}", groups.shape, cure)
     if isinstance(data, Mapping):
         check_names(data)
@@ -302,9 +302,10 @@ def checked_targets(labels: np.ndarray, name: str, targets: str) -> bool:
             'targets="classes" (--targets classes)'
         )
     if labels.ndim != 1 or (is_real and labels.dtype.kind not in "fiu"):
-        kind, cure = "classes", "give one label per row"
-        if is_real:
-            kind, cure = "real numbers", f"{cure}, or use MDLReadoutSwitcher()"
+        kind = "real numbers" if is_real else "classes"
+        cure = "pass one column, y[:, 0]"
+        if labels.ndim == 1:
+            cure = "pass y.astype(float), or use MDLReadoutSwitcher()"
         raise ValueError(
             f"Labels must be {kind} of shape (n_samples,), but {name} holds "
             f"{labels.dtype} in shape {labels.shape}; {cure}"
@@ -313,7 +314,7 @@ def checked_targets(labels: np.ndarray, name: str, targets: str) -> bool:
         row = int(np.argmin(finite))
         raise ValueError(
             f"Labels must be finite, but {name} holds {labels[row]} in row {row}; "
-            "drop rows without a finite label"
+            "pass X[np.isfinite(y)] and y[np.isfinite(y)]"
         )
     if not is_real:
         _check_classes(labels, name)
@@ -324,11 +325,9 @@ def _check_classes(labels: np.ndarray, name: str) -> None:
     try:
         check_class_labels(labels)
     except (TypeError, ValueError) as error:  # some labels cannot be compared
-        kind = (
-            f"other values ({' '.join(str(error).split())}); store only numbers or text"
-        )
+        kind = f"other values ({' '.join(str(error).split())}); pass y.astype(str)"
         if labels.dtype.kind == "f":
-            kind = "continuous values; pass an MDLReadoutSwitcherRegressor or bin them"
+            kind = "continuous values; use MDLReadoutSwitcherRegressor() or np.digitize"
         raise ValueError(f"Labels must be classes, but {name} holds {kind}") from error
 
 
@@ -345,8 +344,8 @@ def check_features(X: np.ndarray, labels: np.ndarray, name: str) -> None:
         assert_all_finite(X)
     except ValueError as error:
         raise ValueError(
-            f"Features must be finite, but {name} gives NaN or infinity; impute these "
-            "values or drop their rows"
+            f"Features must be finite, but {name} gives NaN or infinity; use "
+            "SimpleImputer(), or drop rows with such values"
         ) from error
 
 

@@ -131,7 +131,7 @@ class ExportedProbe:
         refuse_foreign(Path(path), is_archive)
         classes = self.classes.tolist()
         if not all(isinstance(c, int | float | str) for c in classes):
-            cure = "fit the switcher to y.astype(str)"
+            cure = "call switcher.fit(X, y.astype(str))"
             raise invalid("classes", "numbers or text", self.classes, cure)
         arrays = {name: np.asarray(getattr(self, name)) for name in ARRAYS}
         about = {
@@ -164,7 +164,7 @@ class ExportedProbe:
         arrays, about = read_archive(Path(path), "probe")
         named = {"probe", "n_features", "is_unit", "classes", "threshold"}
         if set(arrays) != set(ARRAYS) or not named <= set(about):
-            cure = "call export_probe again"
+            cure = "call export_probe(switcher, X, y).save(path)"
             raise damaged(path, "an exported probe", "its entries differ", cure)
         fields = cast(dict[str, Any], dict(about))
         return cls(
@@ -232,7 +232,7 @@ def export_probe(
     if threshold is not None and not (len(classes) == 2 and 0 <= threshold <= 1):
         required, cure = "a probability or None", "for example, pass threshold=0.9"
         if len(classes) != 2:
-            required = f"None, since there are {len(classes)} classes rather than two"
+            required = f"None for {len(classes)} classes"
             cure = "pass threshold=None"
         raise invalid("threshold", required, threshold, cure)
     place = _best_linear(switcher)

@@ -49,8 +49,8 @@ def checked_datasets(
         n_parts = len(parts) if isinstance(parts, (tuple, list)) else 0
         if n_parts == 3 and not grouped:
             raise TypeError(
-                f"A dataset must be a pair (X, y) if rows are held out, but {name!r} "
-                "also has groups, which could be split; use RepresentationScorer()"
+                f"A dataset must be a pair (X, y) here, but {name!r} also has groups, "
+                "which held-out rows would split; use RepresentationScorer()"
             )
         if n_parts not in (2, 3):
             raise TypeError(
@@ -69,7 +69,7 @@ def _brief(value: object) -> str:
     if isinstance(value, type):
         return f"the class {value.__name__}"
     if isinstance(value, list | tuple | Mapping):
-        return f"{kind} of {len(value)}"
+        return f"{kind} of length {len(value)}" if value else f"an empty {kind}"
     return f"{value!r}"[:60] if isinstance(value, str | int | float) else kind
 
 
@@ -158,7 +158,7 @@ def _cure_of(given: object) -> str:
         return f"write {_code_for(given)}"
     if isinstance(given, type):
         return f"pass an instance, {given.__name__}(...)"
-    return "pass an instance with fit and transform, or None to use X as it is"
+    return "pass None to use X as it is, or FunctionTransformer(f) for a function f"
 
 
 def _code_for(module: nn.Module) -> str:

@@ -74,7 +74,7 @@ class RaceHistory(NamedTuple):
     Attributes
     ----------
     log_e_values : ndarray of shape (n_labels, n_encoders)
-        Log of the largest e-value against each encoder over all its rivals.
+        Log of the largest e-value for each encoder being behind one of its rivals.
     lower, upper : ndarray of shape (n_labels, n_encoders)
         Bounds on the mean loss of each encoder minus that of the final leader, in nats
         per label.
@@ -104,15 +104,15 @@ class EncoderRace(BaseEstimator):
         Transformers, fitted without the labels of the race. Pass a list of names
         instead if you pass features to `update`. None or "passthrough" keeps X.
     n_classes : int, default=None
-        Number of classes that can occur, which you need to know before the first label.
-        You need not know their names. None if `switcher` is a regressor.
+        Number of classes that can occur, fixed before the first label. You need not
+        know their names. None if `switcher` is a regressor.
     alpha : float, default=0.05
         Largest probability of an error. It is an error if the best encoder is ever out.
         With `within`, it is also an error if the race stops while the leader is behind
         another encoder by more than `within`.
     within : float, default=None
         A difference in nats per label that you consider negligible. The race also stops
-        once the leader is behind no other encoder by more than this. With None, it only
+        once the leader is behind no other encoder by more than this. If None, it only
         stops when one encoder is left.
     method : {"asymptotic", "exact"}, default="asymptotic"
         "exact" is valid for any number of labels. It clips losses and takes about twice
@@ -121,7 +121,7 @@ class EncoderRace(BaseEstimator):
     start : int, default=32
         Number of initial labels that are learned but not compared.
     switcher : MDLReadoutSwitcher or MDLReadoutSwitcherRegressor, default=None
-        Copied for each encoder. None is ``MDLReadoutSwitcher("linear")``.
+        Copied for each encoder. If None, ``MDLReadoutSwitcher("linear")`` is used.
     folder : path-like, default=None
         Folder in which every update is saved immediately. A new race with the same
         settings and folder resumes the saved race.
@@ -132,7 +132,7 @@ class EncoderRace(BaseEstimator):
     ----------
     encoder_names_ : list of str
     alive_ : list of str
-        Encoders that are not out.
+        Encoders still in the race.
     leader_ : str
         The encoder in `alive_` with the smallest mean loss.
     eliminated_at_ : dict of str to int
@@ -251,7 +251,7 @@ class EncoderRace(BaseEstimator):
         Parameters
         ----------
         X : images or array-like, or mapping of str to array-like
-            Input of the encoders, or a mapping from each encoder that is not out to
+            Input of the encoders, or a mapping from each encoder still in the race to
             its features, of shape (n_labels, width).
         y : array-like of shape (n_labels,)
 
@@ -264,8 +264,8 @@ class EncoderRace(BaseEstimator):
         ValueError
             If features of an encoder are missing or not finite. If the number of rows
             differs from the number of labels, or the number of features from earlier
-            calls. If a data frame has other columns or another order of columns than
-            before. If there are more than `n_classes` classes. If another race has
+            calls. If columns of a data frame differ from earlier calls in name or
+            order. If there are more than `n_classes` classes. If another race has
             written to the folder. In all these cases, no label is added.
         """
         self.resume()
@@ -409,7 +409,7 @@ class EncoderRace(BaseEstimator):
             before = self._began_with[name]
             if value is not before and value != before:
                 required = f"{before!r}, as when this race began"
-                cure = "create another EncoderRace"
+                cure = f"create EncoderRace(..., {name}=...) for the new value"
                 raise invalid(name, required, value, cure)
 
     def _about(self, base: Switcher, encoders: Mapping[str, object]) -> dict[str, Any]:
@@ -424,7 +424,7 @@ class EncoderRace(BaseEstimator):
         }
 
     def _features(self, X: Any) -> dict[str, np.ndarray]:
-        """Return the features from each encoder that is not out."""
+        """Return the features from each encoder still in the race."""
         if not isinstance(X, Mapping):
             if not isinstance(self.encoders, Mapping):
                 raise TypeError(
@@ -450,11 +450,11 @@ class EncoderRace(BaseEstimator):
             width = self._steps[0].features[name].shape[1]
             if rows.shape[1] != width:
                 required = f"{width} columns wide, as before"
-                cure = f"pass the output of the same encoder {name!r}"
+                cure = f"pass features of shape (n_labels, {width})"
                 raise invalid(f"Rows of {name!r}", required, rows.shape[1], cure)
 
     def _losses_of(self, n_labels: int) -> np.ndarray:
-        """Run the encoders that are not out over the labels of the last step."""
+        """Run the encoders still in the race over the labels of the last step."""
         losses = np.full((n_labels, len(self.encoder_names_)), np.nan)
         for i, name in enumerate(self.encoder_names_):
             if not self._race.alive[i]:

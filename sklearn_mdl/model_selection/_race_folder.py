@@ -30,7 +30,7 @@ class Step(NamedTuple):
     losses : ndarray of shape (n_labels, n_encoders)
         Losses in nats, or NaN for encoders that were out.
     features : dict of str to ndarray of shape (n_labels, width)
-        Features from each encoder that was not out before the update.
+        Features from each encoder that was still in the race before the update.
     classes : ndarray of shape (n_classes,)
         All classes that have appeared up to the end of the update.
     """
@@ -68,8 +68,8 @@ class RaceFolder:
         """
         if self.path.exists() and not self.path.is_dir():
             raise ValueError(
-                f"folder must be a directory, got the file {self.path}; pass another "
-                "folder"
+                f"folder must be a directory, got the file {self.path}; delete it or "
+                "pass another folder"
             )
         self._check_settings()
         self._n_files = n_labels = 0
@@ -127,8 +127,8 @@ class RaceFolder:
             if (was := settings.get(name)) != value:
                 raise ValueError(
                     f"{name} must be {cut_short(was)}, as when the race in {self.path} "
-                    f"began (later changes void the guarantee), got "
-                    f"{cut_short(value)}; pass the original value or another folder"
+                    f"began, got {cut_short(value)}; later changes void the guarantee, "
+                    "so pass the original value or another folder"
                 )
 
     def _read(self, path: Path, n_before: int) -> Step:

@@ -38,15 +38,15 @@ def base_switcher(
     """
     is_real = isinstance(given, MDLReadoutSwitcherRegressor)
     if is_real != (n_classes is None):
-        required = "an integer, fixed before the first label, unless labels are real"
-        cure = "for example, pass n_classes=10, or for real labels "
+        required = "an integer of at least 2 unless switcher is a regressor"
+        cure = "for example, pass n_classes=10, or for real-valued labels "
         cure += "switcher=MDLReadoutSwitcherRegressor()"
         if is_real:
-            required, cure = "None if labels are real", "omit n_classes"
+            required, cure = "None if switcher is a regressor", "pass n_classes=None"
         raise invalid("n_classes", required, n_classes, cure)
     if is_real and method == "exact":
-        required = "'asymptotic' if labels are real, since losses are unbounded"
-        raise invalid("method", required, method, "pass method='asymptotic'")
+        cure = "pass method='asymptotic', since losses are unbounded"
+        raise invalid("method", "'asymptotic' for regressors", method, cure)
     refuse_new_classes(given)
     copied: Switcher = clone(given or MDLReadoutSwitcher("linear"))
     return copied.set_params(store="memory", checkpoint=None, shuffle=False)
@@ -55,7 +55,7 @@ def base_switcher(
 def checked_labels(
     y: ArrayLike, known: np.ndarray, n_classes: int | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the labels and the classes; replace labels of classes by indices.
+    """Return labels, as indices if they are classes, and all classes seen so far.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def checked_labels(
     known : ndarray
         Classes that have appeared so far.
     n_classes : int or None
-        None for real labels.
+        None for real-valued labels.
 
     Raises
     ------
@@ -74,16 +74,16 @@ def checked_labels(
     if labels.ndim != 1 or not len(labels):
         required, cure = "at least one label, of shape (n_labels,)", "pass [label]"
         raise invalid("y", required, y, cure)
-    with warnings.catch_warnings():  # in a few rows, every row may have its own class
+    with warnings.catch_warnings():  # the labels of a few rows may all differ
         warnings.filterwarnings("ignore", "The number of unique classes")
         checked_targets(labels, "y", "real" if n_classes is None else "classes")
     if n_classes is None:
         return labels.astype(np.float64), known
     classes = joined(known, labels)
     if len(classes) > n_classes:
-        required = f"labels of at most n_classes={n_classes} classes"
-        cure = f"correct the labels, or start a race with n_classes={len(classes)}"
-        raise invalid("y", required, classes[n_classes:].tolist(), cure)
+        required, given = f"of at most {n_classes} classes in total", classes.tolist()
+        cure = f"correct {given[-1]!r}, or start again with n_classes={len(given)}"
+        raise invalid("Labels", required, given, cure)
     return (labels[:, None] == classes).argmax(1), classes
 
 
@@ -101,15 +101,16 @@ def checked_columns(
     Raises
     ------
     ValueError
-        If a data frame has other column names than before, or in another order.
+        If column names of a data frame differ from earlier calls, or are in another
+        order.
     """
     tables = X if isinstance(X, Mapping) else {"": X}
     given = {n: list(t.columns) for n, t in tables.items() if hasattr(t, "columns")}
     for name, columns in given.items():
         required = before.get(name, columns)
         if columns != required:
-            same = "the same as in the first call"
-            cure = f"pass {required!r}, in this order"
+            same = "as in the first call"
+            cure = f"pass X[{required!r}]"
             raise invalid(f"Columns of {name or 'X'}", same, columns, cure)
     return given
 
@@ -117,7 +118,7 @@ def checked_columns(
 def rows_by_name(
     X: Mapping[str, Any], known: Sequence[str], alive: Sequence[str]
 ) -> dict[str, np.ndarray]:
-    """Return the features from each encoder that is not out.
+    """Return the features from each encoder still in the race.
 
     Raises
     ------
@@ -127,7 +128,7 @@ def rows_by_name(
     wrong = [name for name in X if name not in known]
     wrong += [name for name in alive if name not in X]
     if wrong:
-        required = f"a mapping with each encoder that is not out, {list(alive)!r}"
+        required = f"a mapping with every encoder still in the race, {list(alive)!r}"
         cure = f"{'remove' if wrong[0] in X else 'add'} {wrong[0]!r}"
         raise invalid("X", required, list(X), cure)
     return {name: np.array(as_array(X[name])) for name in alive}
@@ -164,7 +165,7 @@ def encoders_by_name(
 
 
 def digest_of_encoder(name: str, encoder: object) -> str | None:
-    """Return a hash of a fitted encoder, or None for an encoder that keeps X.
+    """Return a hash of a fitted encoder, or None for one that returns X unchanged.
 
     Raises
     ------
@@ -178,7 +179,7 @@ def digest_of_encoder(name: str, encoder: object) -> str | None:
         return str(joblib.hash([type(encoder).__qualname__, hashed], hash_name="sha1"))
     except (pickle.PicklingError, TypeError, AttributeError) as error:
         raise TypeError(
-            f"Encoders of a race with a folder must be picklable, but {name!r} is not "
-            f"({error}); pass names of encoders and call update({{name: features}}, "
-            "y), or omit folder"
+            f"Encoders must be picklable if folder is given, but {name!r} is not "
+            f"({error}); pass folder=None, or create EncoderRace([{name!r}, ...]) "
+            "and call update({name: features}, y)"
         ) from error

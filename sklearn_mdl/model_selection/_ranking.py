@@ -45,8 +45,8 @@ class PrintedRanking(RankStatistics):
         ----------
         table : {"ranking", "codelengths", "switching", "readouts"}, default="ranking"
             "ranking" gives average ranks with intervals. "codelengths" gives nats per
-            example, with the best in bold. "switching" gives the same by switching
-            only. "readouts" gives the preferred readouts.
+            example, with the best in bold. "switching" gives the same without the pool.
+            "readouts" gives the preferred readouts.
 
         Returns
         -------

@@ -86,10 +86,10 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
     ----------
     switcher : MDLReadoutSwitcher or MDLReadoutSwitcherRegressor, default=None
         Copied for every cell, which is one encoder on one dataset in one order. A
-        regressor treats all labels as real numbers. None chooses a classifier or a
-        regressor by `targets`. The classifier has ``"linear"`` readouts on datasets of
-        at most 500 labels. Otherwise, readouts are ``"closed-form"`` for at most 2,048
-        labels and the switcher's default for more.
+        regressor treats all labels as real numbers. If None, `targets` decides between
+        a classifier and a regressor. The classifier has ``"linear"`` readouts on
+        datasets of at most 500 labels. Otherwise, readouts are ``"closed-form"`` for at
+        most 2,048 labels and the switcher's default for more.
     targets : {"auto", "classes", "real"}, default="auto"
         Kind of labels, if no switcher is given. "auto" treats floats as real numbers
         unless all are whole, and integers and text as classes. It raises ValueError for
@@ -101,13 +101,14 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         and no dataset has more than 500 labels, and 1 otherwise. With `time_budget`,
         this is the maximum number of orders.
     time_budget : float, default=None
-        Seconds after which no cell is started. None is unlimited. Each round scores one
-        order of every encoder on every dataset. If the mean codelength of an encoder on
-        a dataset is more than 1.1 times the shortest, it is only scored there in rounds
-        1, 2, 4, 8, .... The clock decides when to stop, but not which cells are next.
-        Datasets on which some encoder was not scored in time are left out.
+        Seconds after which no cell is started. If None, time is unlimited. Each round
+        scores one order of every encoder on every dataset. If the mean codelength of an
+        encoder on a dataset is more than 1.1 times the shortest, it is only scored
+        there in rounds 1, 2, 4, 8, .... The clock decides when to stop, but not which
+        cells are next. Datasets on which some encoder was not scored in time are left
+        out.
     alpha : float, default=0.1
-        Level of the critical difference. Intervals have level ``1 - alpha``.
+        Significance level of tests. Intervals have level ``1 - alpha``.
     dataset_groups : mapping of str to list of str, default=None
         Names of datasets for each group that is also ranked separately. A dataset may
         be in several groups.
@@ -128,7 +129,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         ``alpha`` of :class:`EncoderRace`. Encoders that are out on any dataset are not
         scored. The probability that a race eliminates the best encoder on its dataset
         is approximately at most this level. There is no race on datasets with groups.
-        None scores all encoders.
+        If None, all encoders are scored.
     n_jobs : int, default=None
         Number of cells scored in parallel by joblib, possibly on its Dask backend. On a
         machine with several GPUs, each process uses one. If all readouts are built in,
@@ -390,7 +391,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         return [*self._cells_of(gathered)]
 
     def _cells_of(self, datasets: Mapping[str, Dataset]) -> Iterator[Task | Failure]:
-        """Yield the cells of checked datasets; on each, all have the same readouts."""
+        """Yield all cells. Cells of a dataset have the same readouts."""
         largest = max((len(data.labels) for data in datasets.values()), default=0)
         n_orders, seed = self._orders_for(largest), int(self.random_state)
         for name, dataset in datasets.items():
@@ -470,11 +471,11 @@ def _check_groups(groups: Mapping[str, object], datasets: Datasets) -> None:
         if isinstance(members, str) or not isinstance(members, Sequence | set):
             raise TypeError(
                 "dataset_groups must be a mapping {group: [datasets]}, but group "
-                f"{name!r} is {members!r}; pass a list of dataset names"
+                f"{name!r} is {members!r}; write {{{name!r}: {list(datasets)[:2]}}}"
             )
         unknown = [member for member in members if member not in datasets]
         if unknown:
             raise ValueError(
                 f"dataset_groups must only name datasets in {list(datasets)}, but "
-                f"{name!r} holds {unknown[0]!r}; correct this name or leave it out"
+                f"{name!r} holds {unknown[0]!r}; remove {unknown[0]!r} from the group"
             )

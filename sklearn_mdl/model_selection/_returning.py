@@ -13,12 +13,12 @@ from sklearn.utils import gen_batches
 
 GROUPS = 8  # groups of columns
 SHARE = 0.1  # share of reappearing rows that is always tolerated
-FEWEST = 3  # with fewer reappearing rows, none count
+FEWEST = 3  # fewer reappearing rows than this never count
 HASHED_AT_ONCE = 2**22  # numbers in a block
 
 
 def count_returning(rows: np.ndarray, stream: Iterable[np.ndarray]) -> int:
-    """Return the number of reappearing rows, or 0 if so many are expected by chance.
+    """Return the number of reappearing rows, or 0 if chance may explain them.
 
     New rows from the same source equal earlier rows about as often as rows of the
     stream equal each other. So rows only count if their share exceeds 0.1 plus twice

@@ -200,7 +200,7 @@ def run_side_by_side(
         _warn_once(warned)
     died = missing if end is None else {i: missing[i] for i in missing if i in begun}
     for i, task in died.items():
-        reason = "its process died, perhaps for lack of memory; pass a lower n_jobs"
+        reason = "its process died, perhaps for lack of memory; pass n_jobs=1"
         yield i, Failure(task.dataset, task.encoder, task.order, reason, "")
 
 

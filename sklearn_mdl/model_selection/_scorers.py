@@ -48,9 +48,9 @@ def codelength_scorer(
     Parameters
     ----------
     estimator : MDLReadoutSwitcher, LinearReadout, MLPReadout, or a pipeline or search
-        A fitted switcher or readout, for classes or real labels. You can also pass a
-        Pipeline that ends in one, or a search whose ``best_estimator_`` does. The
-        codelengths of a MultiOutputSwitcher's columns are summed.
+        A fitted switcher or readout, for classes or real-valued labels. You can also
+        pass a Pipeline that ends in one, or a search whose ``best_estimator_`` does.
+        The codelengths of a MultiOutputSwitcher's columns are summed.
     X : array-like of shape (n_samples, n_features)
     y : array-like of shape (n_samples,) or (n_samples, n_outputs)
         The training rows and labels, in the same order, or a held-out fold.
@@ -131,9 +131,9 @@ def heldout_codelength_scorer(
     Parameters
     ----------
     estimator : MDLReadoutSwitcher, LinearReadout, MLPReadout, or a pipeline or search
-        A fitted switcher or readout, for classes or real labels. You can also pass a
-        Pipeline that ends in one, or a search whose ``best_estimator_`` does. The
-        codelengths of a MultiOutputSwitcher's columns are summed.
+        A fitted switcher or readout, for classes or real-valued labels. You can also
+        pass a Pipeline that ends in one, or a search whose ``best_estimator_`` does.
+        The codelengths of a MultiOutputSwitcher's columns are summed.
     X : array-like of shape (n_samples, n_features)
     y : array-like of shape (n_samples,) or (n_samples, n_outputs)
         Labels. All of their classes must occur in the fit.

@@ -28,7 +28,7 @@ class RankStatistics(CellArrays):
 
     @property
     def critical_difference_(self) -> float:
-        """Smallest difference of average ranks that is significant (Nemenyi's test)."""
+        """Smallest difference in average rank that is significant (Nemenyi's test)."""
         n_datasets, n_encoders = self.codelengths_.shape
         if n_encoders == 1:
             return float("nan")
@@ -37,11 +37,12 @@ class RankStatistics(CellArrays):
     def verdict(self) -> Verdict:
         """Summarise the winner, its margin, ties and encoders that are clearly worse.
 
-        On one dataset, Student's test compares the encoders' losses row by row. Over
-        datasets, Wilcoxon's test compares their codelengths. Both use Holm's correction
-        over all pairs of encoders, since the winner is chosen from the same labels. If
-        there are too few datasets for Wilcoxon's test, an encoder only counts as
-        clearly worse if it is significantly worse than the winner on every dataset.
+        Within a dataset, Student's test compares the encoders' losses on the same rows.
+        Across datasets, Wilcoxon's test compares their codelengths. Both are corrected
+        for all pairs of encoders (Holm), since the winner is chosen from the same
+        labels. If there are too few datasets for Wilcoxon's test, an encoder only
+        counts as clearly worse if it is significantly worse than the winner on every
+        dataset.
 
         Returns
         -------
@@ -53,7 +54,7 @@ class RankStatistics(CellArrays):
         return verdict_of(self)
 
     def best(self, dataset: str | None = None) -> Best:
-        """Return the best encoder, its probability, and the labels needed to settle it.
+        """Return the best encoder, its probability of being best and its closest rival.
 
         Parameters
         ----------
@@ -92,7 +93,7 @@ class RankStatistics(CellArrays):
             Number of labels, including those given. Must exceed the size of every
             dataset.
         level : float, default=None
-            Level of the intervals. None is ``1 - alpha``.
+            Level of the intervals. If None, ``1 - alpha``.
 
         Returns
         -------
@@ -105,7 +106,7 @@ class RankStatistics(CellArrays):
         ValueError
             If a dataset has at least `n` labels, or fewer than 40.
         FileNotFoundError
-            If traces of cells are missing.
+            If a file with a cell's losses on single examples is missing.
         """
         level = 1 - self.alpha if level is None else level
         curves = (
@@ -148,7 +149,7 @@ class RankStatistics(CellArrays):
         Parameters
         ----------
         level : float, default=None
-            Level of the intervals. None is ``1 - alpha``.
+            Level of the intervals. If None, ``1 - alpha``.
         n_resamples : int, default=1000
         random_state : int, Generator or None, default=0
         """
@@ -170,7 +171,7 @@ class RankStatistics(CellArrays):
         Parameters
         ----------
         pairs : sequence of (str, str), default=None
-            Names of encoders. None compares all pairs, for at most 40 encoders.
+            Names of encoders. If None, compare all pairs (of at most 40 encoders).
         top_k : int, default=None
             Only compare the `top_k` encoders with the best average ranks.
         """
@@ -195,7 +196,7 @@ class RankStatistics(CellArrays):
         Parameters
         ----------
         pairs : sequence of (str, str), default=None
-            Names of encoders. None compares all pairs, for at most 40 encoders.
+            Names of encoders. If None, compare all pairs (of at most 40 encoders).
         rope : float, default=0.01
             Relative difference up to which codelengths count as equivalent.
         top_k : int, default=None
@@ -214,7 +215,7 @@ class RankStatistics(CellArrays):
         return self._named(tests)
 
     def win_table(self, *, rope: float = 0.0) -> ranking.WinTable:
-        """Count on how many datasets each encoder wins against each other encoder.
+        """Count, for each pair of encoders, the datasets that each of the two wins.
 
         See :func:`~sklearn_mdl.ranking.win_table`.
 
@@ -244,15 +245,15 @@ class RankStatistics(CellArrays):
     ) -> differences.PairedDifferences:
         """Return differences in codelength between pairs of encoders on each dataset.
 
-        Intervals are for the mean difference over fresh draws of equal size. Both
-        blocks of rows and orders are treated as samples.
+        Intervals are for the mean difference over fresh draws of equal size. They
+        account for the variation over blocks of rows and over orders.
 
         Parameters
         ----------
         pairs : sequence of (str, str), default=None
-            Names of encoders. None compares all pairs, for at most 40 encoders.
+            Names of encoders. If None, compare all pairs (of at most 40 encoders).
         level : float, default=None
-            Level of the intervals. None is ``1 - alpha``.
+            Level of the intervals. If None, ``1 - alpha``.
         top_k : int, default=None
             Only compare the `top_k` encoders with the best average ranks.
 
@@ -298,6 +299,6 @@ class RankStatistics(CellArrays):
         places = {name: i for i, name in enumerate(self.encoder_names_)}
         unknown = [name for pair in pairs for name in pair if name not in places]
         if unknown:
-            required = f"names of encoders among {self.encoder_names_}"
-            raise invalid("pairs", required, unknown[0], "pass pairs of these names")
+            required, pair = f"pairs of names in {list(places)}", tuple(places)[:2]
+            raise invalid("pairs", required, unknown[0], f"pass pairs=[{pair}]")
         return [[places[name] for name in pair] for pair in pairs]

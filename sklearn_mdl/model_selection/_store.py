@@ -208,7 +208,7 @@ class CellStore:
         return cell
 
     def warn_of_other_terms(self, tasks: Sequence[Task]) -> None:
-        """Warn about stored cells that cannot be reused since shared settings changed.
+        """Warn about stored cells that cannot be reused after shared settings changed.
 
         Parameters
         ----------

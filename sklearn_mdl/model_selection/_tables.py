@@ -120,10 +120,10 @@ def permutation_text(ranking: RankStatistics) -> str:
     if not numbers:
         return ""
     orders = ranking.order_codelengths_.shape[-1]
-    most = f", the largest of {orders} orders" if orders > 1 else ""
+    most = f"; largest of {orders} orders" if orders > 1 else ""
     return (
-        f"{P_VALUE}: the probability that permuted labels have a code as short as the "
-        f"labels with only the kernel readouts ({max(numbers)} permutations{most})"
+        f"{P_VALUE}: the probability that the kernel readouts give permuted labels a "
+        f"code as short as that of the labels ({max(numbers)} permutations{most})"
     )
 
 
@@ -169,14 +169,14 @@ def _rank_columns(ranking: RankStatistics) -> dict[str, list[str]]:
 def codelength_table(
     ranking: RankStatistics, digits: int = 4, *, switching: bool = False
 ) -> Table:
-    """Return a table of nats per example, with the shortest code on a dataset in bold.
+    """Return a table of nats per example, with the shortest code per dataset in bold.
 
     Parameters
     ----------
     ranking : RankStatistics
     digits : int, default=4
     switching : bool, default=False
-        Show codelengths by switching only (as in the paper), not those that determine
+        Show codelengths without the pool (as in the paper), not those that determine
         the ranking.
     """
     nats = ranking.switching_codelengths_ if switching else ranking.codelengths_

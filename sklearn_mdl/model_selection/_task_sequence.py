@@ -65,7 +65,7 @@ class TaskSequence(BaseEstimator):
     Parameters
     ----------
     switcher : MDLReadoutSwitcher or readout, default=None
-        Switcher or readout to clone for every stream. None is
+        Switcher or readout to clone for every stream. If None,
         ``MDLReadoutSwitcher("closed-form")``.
     heads : {"separate", "shared"}, default="separate"
         With "shared", equal labels are the same class in all tasks. With "separate",
@@ -157,7 +157,7 @@ class TaskSequence(BaseEstimator):
             Features (n_samples, n_features) and labels (n_samples,). All tasks must
             have the same ``n_features``.
         order : sequence of str, default=None
-            Names of all tasks in the order of the sequence. None keeps the order of
+            Names of all tasks in the order of the sequence. If None, the order of
             `tasks`.
 
         Returns
@@ -200,7 +200,7 @@ class TaskSequence(BaseEstimator):
         pairs = {str(name): self._checked(str(name), *tasks[name]) for name in tasks}
         widths = {name: X.shape[1] for name, (X, _) in pairs.items()}
         if len(set(widths.values())) > 1:
-            cure = "encode all tasks with the same encoder"
+            cure = "pass encoder.transform(X) of one encoder for all tasks"
             raise invalid("The tasks' numbers of features", "equal", widths, cure)
         labels = [y for _, y in pairs.values()]
         shared = None
@@ -229,7 +229,7 @@ class TaskSequence(BaseEstimator):
         n_classes = len(np.unique(labels))
         if n_classes < 2:
             raise ValueError(
-                f"Task {name!r} must have two or more classes, got {n_classes}; drop it"
+                f"Task {name!r} must have two or more classes, got {n_classes}; omit it"
             )
         return rows, labels
 
@@ -310,7 +310,7 @@ class TaskSequence(BaseEstimator):
 
 def _names_of(tasks: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> list[str]:
     if not isinstance(tasks, Mapping) or len(tasks) < 2:
-        what = len(tasks) if isinstance(tasks, Mapping) else type(tasks).__name__
+        what = list(tasks) if isinstance(tasks, Mapping) else type(tasks).__name__
         required = "a mapping from at least two names to pairs (X, y)"
         cure = "pass {'first': (X1, y1), 'second': (X2, y2)}"
         raise invalid("tasks", required, what, cure)

@@ -24,8 +24,8 @@ from sklearn_mdl.switcher import MDLReadoutSwitcher, MDLReadoutSwitcherRegressor
 Switcher = MDLReadoutSwitcher | MDLReadoutSwitcherRegressor
 OVERRULED = frozenset({"random_state", "shuffle"})  # a cell has its own seed and order
 # Largest numbers of labels for which default readouts are "linear" and "closed-form".
-# The first is a choice between the 300 and 1,000 labels that ``python -m benchmarks
-# choice`` measures. With more labels than the second, kernels are no longer exact.
+# The first lies between the 300 and 1,000 labels that ``python -m benchmarks choice``
+# measures. With more labels than the second, kernels are no longer exact.
 LINEAR_LABELS, FEW_LABELS = 500, 2048
 
 
@@ -135,7 +135,7 @@ def draw_order(
 
 
 def default_switcher(n_labels: int, is_real: bool) -> Switcher:
-    """Return the switcher of a ranking if the user gave none."""
+    """Return the default switcher of a ranking."""
     few: Literal["closed-form"] | None
     few = "closed-form" if n_labels <= FEW_LABELS else None
     if is_real:
@@ -152,9 +152,9 @@ def switcher_of(task: Task) -> Switcher:
 
 
 def on_equal_terms(switcher: Switcher, n_features: int, n_classes: int) -> Switcher:
-    """Return a switcher whose default list is that for this number of features.
+    """Return a switcher with the default list for this number of features.
 
-    Return a switcher with a user's list unchanged.
+    If the user gave a list, return the switcher unchanged.
     """
     name = switcher.readouts
     if not isinstance(name, str | None):

@@ -37,7 +37,7 @@ def two_axes(
     label, batch : str or array-like of shape (n_samples,)
         Label and batch of each row. For an AnnData, pass names of columns in ``obs``.
     switcher : MDLReadoutSwitcher, default=None
-        Switcher to copy. None is ``MDLReadoutSwitcher("closed-form")``.
+        Switcher to copy. If None, ``MDLReadoutSwitcher("closed-form")``.
     **options : optional
         Parameters of :class:`RepresentationScorer`, such as ``n_orders``, ``results``,
         ``n_jobs`` or ``random_state``.

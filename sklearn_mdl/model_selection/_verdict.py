@@ -16,7 +16,7 @@ from sklearn_mdl.model_selection._certainty import Floats, Sample, chances_of_be
 from sklearn_mdl.ranking import pairwise_wilcoxon
 
 MOST_NAMES = 4  # maximum number of names in a sentence
-MISSING = "Traces of cells are missing. Fit again to test the difference."
+MISSING = "Losses of single examples are missing. Fit again to test the difference."
 SURE = 0.95  # probability from which a choice counts as settled
 
 
@@ -34,7 +34,8 @@ class Best:
     encoder : str
         The encoder with the shortest code or the best average rank.
     probability : float
-        Probability that this encoder is best, or NaN if traces of cells are missing.
+        Probability that this encoder is best, or NaN if losses of single examples are
+        missing.
     probabilities : dict of str to float
         Probability that each encoder is best. These probabilities sum to one.
     ties : list of str
@@ -97,9 +98,10 @@ class DatasetVerdict:
     codelength, margin, half_width : float
         Codelength of the winner, its margin over the runner-up, and half the width of
         the margin's confidence interval, in nats. The interval has the level at which
-        Holm's procedure compares this pair. `half_width` is NaN if traces are missing.
+        Holm's procedure compares this pair. `half_width` is NaN if losses of single
+        examples are missing.
     share : float
-        Margin as a share of the runner-up's codelength, or NaN for real labels.
+        Margin as a share of the runner-up's codelength, or NaN for real-valued labels.
     ties, worse : list of str
         Other encoders that do not differ significantly from the winner, and encoders
         that do. Both lists are sorted by codelength.
@@ -156,8 +158,9 @@ class Verdict:
     datasets : list of DatasetVerdict
     alpha : float
         Largest probability that any encoder is called worse although it is as good as
-        the winner. It holds separately on each dataset and over datasets, and takes all
-        pairs of encoders into account, since the winner is chosen from the same labels.
+        the winner. This bound holds separately on each dataset and over datasets, and
+        takes all pairs of encoders into account, since the winner is chosen from the
+        same labels.
     n_needed : int
         Smallest number of datasets with which Wilcoxon's test with Holm's correction
         over all pairs can find any difference.

@@ -60,8 +60,8 @@ def compare(
     X : array-like of shape (n_samples, ...), default=None
         Rows to encode, or None if features are given for every encoder.
     y : array-like of shape (n_samples,), default=None
-        Class labels, or real labels: floats that are not all whole. If X is a data
-        frame, `y` may be the name of a column.
+        Class labels, or real-valued labels: floats that are not all whole. If X is a
+        data frame, `y` may be the name of a column.
     datasets : mapping or path-like, default=None
         ``{name: (X, y)}``, or ``{name: ({encoder: features}, y)}`` without `encoders`.
         An optional third entry holds the group of each row. A path is read by

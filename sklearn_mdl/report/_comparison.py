@@ -45,7 +45,7 @@ class Row(NamedTuple):
     saved : float
         Nats per label saved relative to coding the labels without features.
     accuracy : float
-        Share of labels predicted correctly before they are seen, or NaN for real
+        Share of labels predicted correctly before they are seen, or NaN for real-valued
         labels.
     labels : float
         Number of labels after which the accuracy stays at or above the dataset's
@@ -55,8 +55,8 @@ class Row(NamedTuple):
     megabytes : float
         Size of the features as float32.
     kept : float
-        Megabytes of the losses and posterior that a pass stores, or NaN if its traces
-        are missing.
+        Megabytes of the losses and posterior that a pass stores, or NaN if these are
+        missing.
     """
 
     encoder: str
@@ -133,7 +133,7 @@ class Comparison:
         Parameters
         ----------
         dataset : str, default=None
-            Name of the dataset. None combines all datasets.
+            Name of the dataset. If None, combine all datasets.
         """
         names = self.scorer.dataset_names_
         chosen = names if dataset is None else [dataset]
@@ -215,7 +215,7 @@ class Comparison:
         Returns
         -------
         display : LearningCurveDisplay or CodelengthDisplay
-            A CodelengthDisplay if the labels are real.
+            A CodelengthDisplay if labels are real-valued.
         """
         if self.scorer.first_cells_[0].is_real:
             return CodelengthDisplay.from_scorer(self.scorer, dataset, **options)

@@ -29,7 +29,7 @@ class Curve(NamedTuple):
         Mean loss per label, and the half-width of its band.
     accuracy, accuracy_half : ndarray of shape (M,)
         Share of labels predicted correctly, and the half-width of its band. Empty for
-        real labels.
+        real-valued labels.
     kinds : dict of str to ndarray of shape (M,)
         Mean posterior of each kind of readout.
     kept : float
@@ -59,7 +59,7 @@ def curve_of(cells: Sequence[Cell], alpha: float) -> Curve:
     Raises
     ------
     FileNotFoundError
-        If traces of cells are missing.
+        If files with the losses are missing.
     """
     traces = [cell.source.read() for cell in cells]
     edges = _edges(cells[0].n_samples)
@@ -102,7 +102,7 @@ def _means(table: Floats, edges: NDArray[np.intp], z: float) -> tuple[Floats, Fl
 
 
 def labels_to_reach(curve: Curve, level: float) -> float:
-    """Return after how many labels the accuracy stays at or above a level, or NaN."""
+    """Return the number of labels after which accuracy stays at a level, or NaN."""
     below = np.flatnonzero(curve.accuracy < level)
     first = below[-1] + 1 if below.size else 0
     return float(curve.labels[first]) if first < len(curve.labels) else math.nan

@@ -31,8 +31,8 @@ T = TypeVar("T")
 
 FILES = (".npy", ".npz", ".safetensors")
 KINDS = (
-    "an array, a file of features, a transformer, a callable, a torch module, the name "
-    "of a timm model, or a model with `encode`"
+    "None, an array, a file of features, columns, a transformer, a callable, a torch "
+    "module, the name of a timm model, or a model with `encode`"
 )
 ROWS = 256  # rows per step of the progress bar
 
@@ -103,7 +103,7 @@ def features_of(
         rows = [np.asarray(row) for row in output]
         features = np.stack([row.reshape(-1, row.shape[-1]).mean(0) for row in rows])
     if features.dtype.kind not in "biuf":
-        cure = "leave out columns of text, or pass a transformer that encodes them"
+        cure = 'pass X.select_dtypes("number"), or OneHotEncoder() as the encoder'
         raise invalid(f"Features of {name!r}", "numbers", features.dtype, cure)
     return features
 
@@ -165,7 +165,7 @@ def _encoder_of(encoder: Any, X: Any, name: str, verbose: int) -> Any:
             "none; pass a transformer, or pipeline[:-1] to leave out the classifier"
         )
     kind = type(encoder).__name__
-    raise TypeError(f"Encoder {name!r} must be {KINDS}, got {kind}; pass one of these")
+    raise TypeError(f"Encoder {name!r} must be {KINDS}, got {kind}; pass lambda X: ...")
 
 
 def _timm_encoder(name: str) -> TimmEncoder:

@@ -88,8 +88,8 @@ def page_of(
     """
     if len(comparison.curves_by_cell) < len(comparison.scorer.cells_by_encoder()):
         warn_caller(
-            "Curves need the traces of all cells in results, but some are missing, so "
-            "their curves are left out; call fit again to compute them"
+            "Curves need the losses stored in results, but some are missing, so their "
+            "curves are left out; call fit again to compute them"
         )
     return _template().render(
         result=comparison, protocols=protocols, view=View(comparison), framed=framed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
@@ -34,7 +35,7 @@ from sklearn_mdl.model_selection._tasks import (
     on_equal_terms,
     settings_of_cells,
 )
-from sklearn_mdl.ranking import LossRace, forecast_interval
+from sklearn_mdl.ranking import RARE, LossRace, count_rare, forecast_interval
 from sklearn_mdl.switcher import MDLReadoutSwitcher, MDLReadoutSwitcherRegressor
 
 LARGEST_LOG = 700.0  # the exponential of a larger log would overflow
@@ -227,11 +228,10 @@ class EncoderRace(BaseEstimator):
         folder = None
         if self.folder is not None:
             folder = RaceFolder(Path(self.folder), self._about(base, encoders))
-            for step in folder.steps():
-                for losses in step.losses:
-                    race.add(losses)
-                steps.append(step)
-                classes = step.classes
+            steps = list(folder.steps())
+            classes = steps[-1].classes if steps else classes
+            for losses, n_rare in zip(*self._compared(steps), strict=True):
+                race.add(losses, enough=n_rare >= RARE)
         self._race, self._folder, self._base = race, folder, base
         self._began_with = self.get_params(deep=False)
         self._fitted: dict[str, Any] = {}  # fitted copies of LEARN_NOTHING encoders
@@ -275,16 +275,17 @@ class EncoderRace(BaseEstimator):
         for name, rows in features.items():
             check_features(rows, labels, f"encoder {name!r}")
             self._check_width(name, rows)
-        step = Step(labels, np.empty(0), features, classes)
+        no_losses = np.empty((0, len(self.encoder_names_)))
+        step = Step(labels, no_losses, features, classes)
         self._steps.append(step)
         n_before = self._race.n_labels
         try:
             losses = self._losses_of(len(labels))
             race = self._race.copy()
+            _, n_rare = self._compared(self._steps)
             for i, row in enumerate(losses):
-                out = ~race.alive
-                losses[i, out] = np.nan
-                race.add(row)
+                losses[i, ~race.alive] = np.nan
+                race.add(row, enough=n_rare[n_before + i] >= RARE)
             self._steps[-1] = step = step._replace(losses=losses)
             if self._folder is not None:
                 self._folder.append(n_before, step)
@@ -332,7 +333,10 @@ class EncoderRace(BaseEstimator):
             raise invalid("The number of labels", required, n_compared, cure)
         if self.should_stop_:
             return RaceForecast(0.0, 0.0, 0.0, max_labels)
-        low, median, high = forecast_interval(self._race, self.losses_, most=max_labels)
+        losses, (*_, n_rare) = self._compared(self._steps)
+        wait = math.ceil((RARE - n_rare) * n_compared / max(n_rare, 1))
+        ends = forecast_interval(self._race, losses, most=max_labels, wait=max(wait, 0))
+        low, median, high = ends
         return RaceForecast(median, low, high, max_labels)
 
     def verdict(self) -> str:
@@ -381,8 +385,8 @@ class EncoderRace(BaseEstimator):
         race = self._new_race()
         leader = self.encoder_names_.index(self.leader_)
         states = []
-        for losses in self.losses_:
-            race.add(losses)
+        for losses, n_rare in zip(*self._compared(self._steps), strict=True):
+            race.add(losses, enough=n_rare >= RARE)
             with np.errstate(invalid="ignore"):
                 states.append((race.log_values().max(-1), *race.bounds(leader=leader)))
         parts = np.reshape(states, (len(states), 3, len(self.encoder_names_)))
@@ -392,6 +396,15 @@ class EncoderRace(BaseEstimator):
         """Return HTML for notebooks, with results once the race has begun."""
         has_begun = hasattr(self, "_race")
         return html_of_race(self) if has_begun else str(super()._html_repr())
+
+    def _compared(self, steps: Sequence[Step]) -> tuple[np.ndarray, np.ndarray]:
+        """Return all losses, and how many labels of rare classes were compared."""
+        empty = np.empty((0, len(self.encoders)))
+        losses = np.concatenate([empty, *(step.losses for step in steps)])
+        labels = np.concatenate([np.empty(0), *(step.labels for step in steps)])
+        if self.n_classes is None:
+            return losses, np.full(len(labels), RARE)
+        return losses, count_rare(labels, self.start)
 
     def _new_race(self) -> LossRace:
         return LossRace(
@@ -486,8 +499,7 @@ class EncoderRace(BaseEstimator):
         labels = np.concatenate(parts) if parts else np.empty(0)
         is_real = self.n_classes is None or not parts
         self.labels_ = labels if is_real else classes[labels]
-        empty = np.empty((0, len(names)))
-        self.losses_ = np.concatenate([empty, *(step.losses for step in self._steps)])
+        self.losses_, _ = self._compared(self._steps)
         self.alive_ = [names[i] for i in np.flatnonzero(race.alive)]
         out = sorted(np.flatnonzero(~race.alive), key=lambda i: race.out_at[i])
         self.eliminated_at_ = {names[i]: int(race.out_at[i]) for i in out}

@@ -446,7 +446,7 @@ class PrequentialSplit:
         """
         if groups is not None:
             raise ValueError(
-                "groups must reach fit, but without metadata routing only cv gets them; "
+                "groups must reach fit, but without metadata routing only cv has them; "
                 "call sklearn.set_config(enable_metadata_routing=True), and on the "
                 "switcher set_fit_request(groups=True)"
             )

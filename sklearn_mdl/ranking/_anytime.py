@@ -26,6 +26,9 @@ COSTS = -np.log1p(-LAMBDAS) - LAMBDAS
 # The asymptotic process is tuned to be tightest after TUNED_FOR labels. It gives no
 # evidence before LEAST labels, where the normal approximation is poor.
 TUNED_FOR, LEAST = 200, 30
+# The same holds before RARE labels of other classes than the most common one, since
+# losses may have varied much less than they will.
+RARE = 10
 # Encoders become more similar as they learn, so a race on real features needs SLOWER
 # times as many labels as a simulation from past losses.
 SLOWER = 2.0
@@ -47,6 +50,22 @@ def clipped_losses(losses: Floats, n_classes: int) -> Floats:
     """
     uniform = CLIPPING / n_classes
     return -np.log((1 - CLIPPING) * np.exp(-losses) + uniform)
+
+
+def count_rare(labels: NDArray[np.generic], start: int) -> NDArray[np.intp]:
+    """Count the compared labels so far that are not of the most common class.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (n_labels,)
+        Classes.
+    start : int
+        Number of labels at the beginning that are not compared.
+    """
+    compared = labels[start:]
+    counts = (compared[:, None] == np.unique(compared)).cumsum(0)
+    n_rare = counts.sum(1) - counts.max(1, initial=0)
+    return np.concatenate([np.zeros(len(labels) - len(compared), np.intp), n_rare])
 
 
 def exact_log_values(totals: Floats, squares: Floats) -> Floats:
@@ -224,7 +243,7 @@ class LossRace:
         self.level = (alpha if within is None else alpha / 2) / n_rivals  # of a pair
         self.sums = PairSums(shape)
         self.clipped = None if n_classes is None else PairSums(shape)
-        self.n_labels = 0
+        self.n_labels, self.enough = 0, True
         self.begin(shape)
 
     def begin(self, shape: tuple[int, ...]) -> None:
@@ -235,9 +254,19 @@ class LossRace:
         self.stopped_at = np.zeros(shape[:-1], dtype=np.intp)
         self.leader_at_stop = np.zeros(shape[:-1], dtype=np.intp)
 
-    def add(self, losses: ArrayLike) -> None:
-        """Add the losses at a label, in nats. Removed encoders may have NaN."""
+    def add(self, losses: ArrayLike, *, enough: bool = True) -> None:
+        """Add the losses at a label, in nats.
+
+        Parameters
+        ----------
+        losses : array-like of shape (*shape,)
+            Removed encoders may have NaN.
+        enough : bool, default=True
+            False if the asymptotic process should give no evidence, because fewer than
+            ``RARE`` labels are counted by :func:`count_rare`.
+        """
         self.n_labels += 1
+        self.enough = enough
         if self.n_labels <= self.start:
             return
         counted = np.where(self.alive, losses, np.nan)
@@ -260,14 +289,16 @@ class LossRace:
         """Return the logs of e-values (*shape, n_encoders) for encoder and rival."""
         sums, scale = self._of(method)
         if scale is None:
-            return asymptotic_log_values(sums.n, sums.totals, sums.variances)
+            n = sums.n * self.enough
+            return asymptotic_log_values(n, sums.totals, sums.variances)
         return exact_log_values(sums.totals / scale, sums.squares / scale**2)
 
     def half_widths(self, method: str | None = None) -> Floats:
         """Return the half-widths of all pairs' bounds, in nats per label."""
         sums, scale = self._of(method)
         if scale is None:
-            return asymptotic_half_widths(sums.n, sums.variances, self.level)
+            n = sums.n * self.enough
+            return asymptotic_half_widths(n, sums.variances, self.level)
         totals = exact_half_widths(sums.squares / scale**2, self.level) * scale
         with np.errstate(divide="ignore"):
             widths: Floats = totals / sums.n
@@ -345,6 +376,7 @@ def forecast_stop(
     losses: Floats,
     *,
     most: int,
+    wait: int = 0,
     n_draws: int = 64,
     random_state: int = 0,
 ) -> Floats:
@@ -361,6 +393,8 @@ def forecast_stop(
         Losses so far, in nats.
     most : int
         Number of labels to look ahead.
+    wait : int, default=0
+        Number of labels before the asymptotic process gives evidence.
     n_draws : int
     random_state : int
 
@@ -372,17 +406,18 @@ def forecast_stop(
     copies, rng = race.repeated(n_draws), np.random.default_rng(random_state)
     recent = losses[(race.start + len(losses)) // 2 :, race.alive]
     chosen = rng.integers(len(recent), size=(n_draws, len(recent)))
-    for _ in range(most):
+    for step in range(most):
         if copies.stopped_at.all():
             break
         column = rng.integers(len(recent), size=n_draws)
-        copies.add(recent[chosen[np.arange(n_draws), column]])
+        rows = chosen[np.arange(n_draws), column]
+        copies.add(recent[rows], enough=step >= wait)
     labels = np.where(copies.stopped_at > 0, copies.stopped_at - race.n_labels, np.inf)
     return np.sort(labels)
 
 
 def forecast_interval(
-    race: LossRace, losses: Floats, *, most: int
+    race: LossRace, losses: Floats, *, most: int, wait: int = 0
 ) -> tuple[float, float, float]:
     """Forecast how many more labels a race takes, as an 80 % interval and a median.
 
@@ -391,7 +426,7 @@ def forecast_interval(
 
     Parameters
     ----------
-    race, losses, most
+    race, losses, most, wait
         As for :func:`forecast_stop`.
 
     Returns
@@ -399,7 +434,7 @@ def forecast_interval(
     low, median, high : float
         Numbers of labels. Values above `most` are replaced by infinity.
     """
-    drawn = forecast_stop(race, losses, most=most)
+    drawn = forecast_stop(race, losses, most=most, wait=wait)
     ends = np.quantile(drawn, (0.1, 0.5, 0.9), method="inverted_cdf")
     ends = ends * (1.0, SLOWER, SLOWER)
     low, median, high = np.where(ends > most, np.inf, ends).tolist()

@@ -717,7 +717,7 @@ def test_notes_of_wrapped_classifiers_inside_pairs_are_reported():
         (
             lambda: FrozenReadout(encoder(), ScratchReadout(Net)),
             TypeError,
-            "readout of features, not of images.*pass it to the switcher without",
+            r"readout of features, not of images.*pass readouts=\[readout\], without",
         ),
         (
             lambda: (encoder(), GaussianNB()),

@@ -126,8 +126,8 @@ class ForwardPass:
 
         An ndarray of shape (K,). It equals the first row of the posterior that the next
         call of `extend` returns, since the transition into that step has already been
-        applied. The probabilities of the experts awake sum to one. Those of experts
-        asleep are zero.
+        applied. Retired experts have probability zero. The probabilities of all other
+        experts sum to one.
         """
         if len(self._pending):
             return self._awake(self._filter.ahead(len(self._pending)), self._asleep)
@@ -151,7 +151,7 @@ class ForwardPass:
             self._pending = self._pending[n_new:]
 
     def retire(self, experts: ArrayLike) -> None:
-        """Retire some experts, which stay asleep from the next step on.
+        """Retire some experts: they are asleep at all later steps, the others awake.
 
         Parameters
         ----------
@@ -171,7 +171,7 @@ class ForwardPass:
     def _check_left(self, asleep: NDArray[np.bool_]) -> None:
         if not (self._possible & ~asleep).any():
             message = "An expert with prior weight must stay awake, but all retire"
-            raise ValueError(f"{message}; keep at least one of them")
+            raise ValueError(f"{message}; keep column {np.argmax(self._possible)}")
 
     def _log_shares(self, asleep: NDArray[np.bool_]) -> Floats:
         """Return log probabilities (K,), renormalised over the experts awake."""
@@ -231,9 +231,9 @@ class ForwardPass:
         probability zero. The state is not conditioned on such a label, as if it had not
         been observed.
 
-        A retired expert is asleep (Freund et al., 1997). It is treated as if it
-        predicted like the mixture of the experts awake, so labels do not change its
-        weight relative to the total.
+        Retired experts are asleep, and the others awake (Freund et al., 1997). An
+        expert asleep is treated as if it predicted like the mixture of those awake, so
+        labels do not change its weight relative to the total.
         """
         array = checked_losses(losses, self._n_experts, self._asleep)
         self._check_left(np.array(np.isnan(array[-1:]).any(axis=0)))
@@ -260,7 +260,7 @@ class ForwardPass:
         codelengths: Floats,
         posterior: Floats,
     ) -> None:
-        """Code all steps, in runs as long as the arrival of labels allows."""
+        """Code all steps, as many together as the arrival of labels allows."""
         start = 0
         while start < len(losses):
             self.reveal(int(known[start]))

@@ -25,7 +25,7 @@ class GroupedShare:
     starts : ndarray of shape (G,)
         First expert of every group.
     rate : float or None, default=None
-        Rate at which experts are redrawn. None is ``1 / t``.
+        Rate at which experts are redrawn (``1 / t`` if None).
 
     Attributes
     ----------

@@ -1,8 +1,8 @@
 """Steps at which some experts are asleep, for mixtures of simple priors.
 
-An expert asleep has the loss of the mixture of the experts awake. This loss depends on
-all parts of the mixture of priors. So steps are processed one by one, with all parts
-together.
+An expert asleep (retired) is given the loss of the mixture of the experts awake. This
+loss depends on all parts of the mixture of priors. So steps are processed one by one,
+with all parts together.
 """
 
 from __future__ import annotations

@@ -439,7 +439,7 @@ class DensityStack(NetStack):
         if self.target is None:
             raise RuntimeError(
                 "A stack must have units before it predicts or learns, got none; call "
-                "retarget(...) first"
+                "retarget(target) first"
             )
         return self.target
 

@@ -270,9 +270,9 @@ class BaseSwitcher(FittedSwitcher):
             more = [f"those of {len(new) - SHOWN} more"] if len(new) > SHOWN else []
             warn_caller(
                 "Predictions of readouts should be finite, but "
-                f"{' and '.join([*shown, *more])} are not, so predictions without "
-                "features replace them; pass for example lr=0.001 to networks and "
-                "alpha=1.0 to kernels, or leave these readouts out"
+                f"{' and '.join([*shown, *more])} are not, so predictions that "
+                "ignore features replace them; pass for example lr=0.001 to networks "
+                "and alpha=1.0 to kernels, or leave these readouts out"
             )
 
     @property

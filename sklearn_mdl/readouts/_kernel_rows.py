@@ -88,7 +88,7 @@ def blocks_to_sum(n_rows: int, n_settled: int) -> list[slice]:
 def block_of(n_rows: int, n_condensed: int = NEVER) -> tuple[int, int]:
     """Return the first row and the end of the block that contains row ``n_rows``.
 
-    From row ``n_condensed`` on, blocks are longer: a posterior replaces the factors.
+    After ``n_condensed`` rows, blocks are longer: a posterior replaces the factors.
     """
     if n_rows >= n_condensed:
         start = n_rows - (n_rows - n_condensed) % REDUCED

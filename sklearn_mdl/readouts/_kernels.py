@@ -148,7 +148,7 @@ class KernelReadout(KernelSettings, BaseReadout):
     After each label, ``(b, v, u, a)`` take one Newton step on the log-loss, except that
     ``v`` and ``u`` stay fixed before label 64. Then ``p`` is mixed with the uniform
     distribution, which gets a share of 1e-4. The readout uses neither random numbers
-    nor minibatches. From row 4,096 on, however, it predicts 32 rows at a time and then
+    nor minibatches. After 4,096 rows, however, it predicts 32 rows at a time and then
     learns their labels together, unless it forgets rows.
 
     A switcher computes all of its kernel readouts together. Readouts with the same
@@ -192,9 +192,9 @@ class KernelReadout(KernelSettings, BaseReadout):
         Number of rows after which kernels are approximated, rounded down to a multiple
         of 32. These rows then serve as landmarks, and statistics such as the whitening
         covariance are no longer refreshed. After half as many further rows, memory
-        stops growing. From row ``8 * max_exact`` on, but not before row 2,048, the
+        stops growing. After ``8 * max_exact`` rows, but not before row 2,048, the
         readout is refitted only when the number of rows has grown by a sixteenth, or by
-        8,192. From row ``128 * max_exact`` on, it learns only every second block of 128
+        8,192. After ``128 * max_exact`` rows, it learns only every second block of 128
         rows, later only every fourth, and so on. If None, kernels stay exact.
     batch_size : int, default=32
         Has no effect, since this readout learns row by row.
@@ -388,9 +388,9 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
         Number of rows after which kernels are approximated, rounded down to a multiple
         of 32. These rows then serve as landmarks, and statistics such as the whitening
         covariance are no longer refreshed. After half as many further rows, memory
-        stops growing. From row ``8 * max_exact`` on, but not before row 2,048, the
+        stops growing. After ``8 * max_exact`` rows, but not before row 2,048, the
         readout is refitted only when the number of rows has grown by a sixteenth, or by
-        8,192. From row ``128 * max_exact`` on, it learns only every second block of 128
+        8,192. After ``128 * max_exact`` rows, it learns only every second block of 128
         rows, later only every fourth, and so on. If None, kernels stay exact.
     batch_size : int, default=32
         Has no effect, since this readout learns row by row.

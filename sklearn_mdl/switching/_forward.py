@@ -137,7 +137,7 @@ class ForwardPass:
 
     @staticmethod
     def _awake(weights: Floats, asleep: NDArray[np.bool_]) -> Floats:
-        """Return the probabilities (K,) renormalised over the experts awake."""
+        """Return the probabilities (K,) renormalised over the awake experts."""
         if not asleep.any():
             return weights
         shares = np.where(asleep, 0.0, weights)
@@ -174,9 +174,9 @@ class ForwardPass:
             raise ValueError(f"{message}; keep column {np.argmax(self._possible)}")
 
     def _log_shares(self, asleep: NDArray[np.bool_]) -> Floats:
-        """Return log probabilities (K,), renormalised over the experts awake."""
+        """Return log probabilities (K,), renormalised over the awake experts."""
         scores = np.where(asleep, -np.inf, self._filter.log_weights)
-        # Impossible labels may have left the experts awake without any weight.
+        # Impossible labels may have left the awake experts without any weight.
         return scores - max(float(log_sums(scores)), np.finfo(float).min)
 
     def check_length(self, n_steps: int) -> None:
@@ -204,8 +204,8 @@ class ForwardPass:
         losses : array-like of shape (n, K)
             Minus log probability of each observed label under each expert, in nats.
             Plus infinity means that the label was impossible for that expert. NaN from
-            some step on means that the expert has retired. Losses are read in chunks,
-            so they may be memory-mapped. They are converted to float64.
+            some step onwards means that the expert has retired. Losses are read in
+            chunks, so they may be memory-mapped. They are converted to float64.
         known : ndarray of shape (n + 1,), optional
             Entry ``i`` is the number of steps of the stream whose labels are known when
             step ``i`` of the block is coded. The last entry is for the step after the
@@ -339,7 +339,7 @@ class ForwardPass:
     def _observe(self, losses: Floats, shares: Floats | None = None) -> float:
         """Condition on the losses (K,) of a step; return the cost of the mixture.
 
-        If the log shares of the experts awake are already known, pass them as `shares`.
+        If the log shares of the awake experts are already known, pass them as `shares`.
         """
         asleep = np.isnan(losses)
         shares = self._log_shares(asleep) if shares is None else shares
@@ -369,9 +369,9 @@ def forward(
         The switching prior, its name, or None for `LearnedShare`.
     losses : array-like of shape (N, K), or iterator of array-like of shape (n, K)
         Minus log probability of each observed label under each expert, in nats. Plus
-        infinity is allowed (see `ForwardPass.extend`). NaN from some step on means that
-        the expert has retired. Only experts that have not retired are mixed (Freund et
-        al., 1997). Memory-mapped arrays and iterators are read block by block.
+        infinity is allowed (see `ForwardPass.extend`). NaN from some step onwards means
+        that the expert has retired. Only experts that have not retired are mixed
+        (Freund et al., 1997). Memory-mapped arrays and iterators are read block by block.
     weights : array-like of shape (K,), optional
         Prior weights of the experts (uniform if not given), non-negative with a
         positive sum. They are normalised here. See `kind_weights` for another choice.
@@ -461,12 +461,12 @@ def mixture_losses(shares: Floats, losses: Floats) -> Floats:
 def filled_losses(
     losses: ArrayLike, prior: PriorLike = None, weights: ArrayLike | None = None
 ) -> NDArray[np.floating]:
-    """Replace NaN in losses (N, K) by the cost of the mixture of experts awake.
+    """Replace NaN in losses (N, K) by the cost of the mixture of awake experts.
 
     Losses are returned unchanged if no expert has retired.
     """
     array = np.asanyarray(losses)
-    if not np.isnan(array[-1:]).any():  # experts awake at the end never slept
+    if not np.isnan(array[-1:]).any():  # no expert has retired
         return array
     codelengths = forward(prior, array, weights, max_rows=0).codelengths
     return np.where(np.isnan(array), codelengths[:, np.newaxis], array)

@@ -247,7 +247,7 @@ def sequence_cost(
 def _awake_only(losses: ArrayLike) -> NDArray[np.floating]:
     """Return losses (N, K) that rule out sequences with retired experts."""
     array = loss_array(losses)
-    if not np.isnan(array[-1:]).any():  # experts awake at the end never slept
+    if not np.isnan(array[-1:]).any():  # no expert has retired
         return array
     checked_losses(array, array.shape[1], np.zeros(array.shape[1], dtype=bool))
     return np.where(np.isnan(array), np.inf, array)

@@ -371,7 +371,8 @@ def forward(
         Minus log probability of each observed label under each expert, in nats. Plus
         infinity is allowed (see `ForwardPass.extend`). NaN from some step onwards means
         that the expert has retired. Only experts that have not retired are mixed
-        (Freund et al., 1997). Memory-mapped arrays and iterators are read block by block.
+        (Freund et al., 1997). Memory-mapped arrays and iterators are read block by
+        block.
     weights : array-like of shape (K,), optional
         Prior weights of the experts (uniform if not given), non-negative with a
         positive sum. They are normalised here. See `kind_weights` for another choice.

@@ -672,7 +672,7 @@ def test_notes_of_wrapped_classifiers_inside_pairs_are_reported():
         (
             lambda: ScratchReadout(dict),
             TypeError,
-            "model must return a torch.nn.Module, but it returned dict; return the",
+            "model must return a torch.nn.Module, but it returned dict; pass",
         ),
         (
             lambda: ScratchReadout(lambda: nn.Conv2d(1, 2, 3)),

@@ -677,7 +677,7 @@ def test_notes_of_wrapped_classifiers_inside_pairs_are_reported():
         (
             lambda: ScratchReadout(lambda: nn.Conv2d(1, 2, 3)),
             ValueError,
-            r"must return vectors \(n, width\), but it returned \(1, 2, 6, 6\); pool",
+            r"must return vectors \(n, width\), but it returned \(1, 2, 6, 6\); end",
         ),
         (
             lambda: ScratchReadout(Net, image_shape=(8, 8, 3)),
@@ -688,7 +688,7 @@ def test_notes_of_wrapped_classifiers_inside_pairs_are_reported():
             lambda: ScratchReadout(Net, augmentation=lambda image: image[:, :4]),
             ValueError,
             r"must keep the type and shape of images, but it .*uint8 \(1, 4, 8\) for .*"
-            r"\(1, 8, 8\); convert and resize",
+            r"\(1, 8, 8\); end it with Resize\(\[8, 8\]\)",
         ),
         (
             lambda: ScratchReadout(Net, augmentation=lambda image: image.float()),

@@ -321,7 +321,7 @@ def test_blocks_that_cannot_be_are_refused_in_a_sentence(readout, columns, said)
 
 def test_lists_that_cannot_be_are_refused_in_a_sentence():
     X, y = rows("classes")
-    with pytest.raises(ValueError, match="pass the view to MDLReadoutSwitcher"):
+    with pytest.raises(ValueError, match=r"pass readouts=\[view\] to a switcher"):
         ViewReadout("closed-form", slice(2)).fit(X, y)
     with pytest.raises(TypeError, match="must use all features of the encoder"):
         FrozenReadout(TimmEncoder("a"), ViewReadout(KernelReadout(), slice(2))).fit(

@@ -461,7 +461,7 @@ class Tuned(FixedShare):
 def test_settings_that_cannot_be_written_down_are_refused():
     assert_decodes(small(switching=Tuned(3, memory={"a": (1, math.inf)})), X, y)
     with pytest.raises(
-        TypeError, match=r"^switching must consist of .*, to be written"
+        TypeError, match=r"^switching must consist of .* to be coded, got"
     ):
         encode_labels(small(switching=Tuned(memory=object())), X, y)
 
@@ -630,7 +630,9 @@ def test_a_header_with_invalid_fields_is_refused(change):
 
 def test_a_dtype_far_wider_than_its_words_is_refused_before_it_is_sent():
     words = np.array(["a", "b"], dtype="<U300")[y % 2]
-    with pytest.raises(ValueError, match=r"not far wider than its .* got '<U300'"):
+    with pytest.raises(
+        ValueError, match=r"text whose dtype has at most .* got '<U300'"
+    ):
         encode_labels(small(), X, words)
 
 

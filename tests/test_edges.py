@@ -114,7 +114,7 @@ def too_low():
 
 
 def test_fit_warns_of_the_edge_in_one_sentence_where_it_was_called():
-    words = r"for 'linear lr=0.003' lr=0.003 is the highest .*add more extreme values"
+    words = r"for 'linear lr=0.003' lr=0.003 is the highest .*with lr > 0.003"
     with pytest.warns(UserWarning, match=words) as record:
         switcher = too_low().fit(*digits())
     (warning,) = record

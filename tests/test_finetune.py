@@ -672,12 +672,12 @@ def test_notes_of_wrapped_classifiers_inside_pairs_are_reported():
         (
             lambda: ScratchReadout(dict),
             TypeError,
-            "model must return a torch.nn.Module, but it returned dict; return the",
+            "model must return a torch.nn.Module, but it returned dict; pass",
         ),
         (
             lambda: ScratchReadout(lambda: nn.Conv2d(1, 2, 3)),
             ValueError,
-            r"must return vectors \(n, width\), but it returned \(1, 2, 6, 6\); pool",
+            r"must return vectors \(n, width\), but it returned \(1, 2, 6, 6\); end",
         ),
         (
             lambda: ScratchReadout(Net, image_shape=(8, 8, 3)),
@@ -688,7 +688,7 @@ def test_notes_of_wrapped_classifiers_inside_pairs_are_reported():
             lambda: ScratchReadout(Net, augmentation=lambda image: image[:, :4]),
             ValueError,
             r"must keep the type and shape of images, but it .*uint8 \(1, 4, 8\) for .*"
-            r"\(1, 8, 8\); convert and resize",
+            r"\(1, 8, 8\); end it with Resize\(\[8, 8\]\)",
         ),
         (
             lambda: ScratchReadout(Net, augmentation=lambda image: image.float()),
@@ -717,7 +717,7 @@ def test_notes_of_wrapped_classifiers_inside_pairs_are_reported():
         (
             lambda: FrozenReadout(encoder(), ScratchReadout(Net)),
             TypeError,
-            "readout of features, not of images.*pass it to the switcher without",
+            r"readout of features, not of images.*pass readouts=\[readout\], without",
         ),
         (
             lambda: (encoder(), GaussianNB()),

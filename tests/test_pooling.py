@@ -338,9 +338,9 @@ def test_it_is_a_scikit_learn_object():
         ({"labels": [0.0, 1.0, 2.0, 1.0]}, "must be 4 integers"),
         ({"labels": [0, 1, 3, 1]}, r"must be in \[0, 3\), got \[0, 3\]"),
         ({"rows": GOLDEN_ROWS[0]}, "must be of shape"),
-        ({"rows": GOLDEN_ROWS * math.nan}, "NaN"),
-        ({"rows": -GOLDEN_ROWS}, "positive number"),
-        ({"rows": GOLDEN_ROWS + 0.71}, "positive number"),
+        ({"rows": GOLDEN_ROWS * math.nan}, "at most 0, got nan"),
+        ({"rows": -GOLDEN_ROWS}, "at most 0, got"),
+        ({"rows": GOLDEN_ROWS + 0.71}, "at most 0, got"),
         ({"rows": GOLDEN_ROWS - math.inf, "floor": 0}, "pass floor=1e-4"),
     ],
 )

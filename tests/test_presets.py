@@ -234,7 +234,7 @@ def test_grids_refuse_in_a_sentence(arguments, settings, words):
     ("settings", "words"),
     [
         ({"lrr": [1]}, "parameters of MLPReadout, .*, lr, .*got 'lrr'; .* mean 'lr'"),
-        ({"learning_rate": 1}, "of MLPReadout, .*got 'learning_rate'; choose one of"),
+        ({"learning_rate": 1}, "of MLPReadout, .*got 'learning_rate'; omit"),
         ({"model": "a", "momentun": 0}, "of ScratchReadout, .*; .* mean 'momentum'"),
         ({"encoder": ENCODER, "scaling": None}, "of FineTunedReadout, .*got 'scaling'"),
     ],

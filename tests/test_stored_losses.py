@@ -342,13 +342,13 @@ LOSSES = losses_of(4, 2)
 WRONG = [
     (LOSSES[0], {}, ValueError, r"must be a floating array .* got \(2,"),
     (LOSSES[:, :0], {}, ValueError, r"floating array .* got \(4, 0,"),
-    (LOSSES.astype(int), {}, ValueError, "floating array .*int64'.*; give a row"),
+    (LOSSES.astype(int), {}, ValueError, "floating array .*int64'.*; pass for"),
     ([["a"]], {}, ValueError, "floating array"),
     (
         LOSSES,
         {"readouts": ["a"]},
         ValueError,
-        "must be 2 names, got .*; name every column",
+        "must be 2 names, got .*a name per column",
     ),
     (LOSSES, {"readouts": ["a", 3]}, TypeError, "readouts must be a sequence of str"),
     (LOSSES, {"architectures": []}, ValueError, "architectures must be 2 names"),
@@ -379,9 +379,9 @@ def test_wrong_contents_are_refused(losses, about, error, words):
     [
         ("losses.npz", ValueError, r"ends in \.npy, got"),
         ("losses", ValueError, r"ends in \.npy, got"),
-        ("none/losses.npy", FileNotFoundError, "a folder that exists.*; create"),
-        ("folder.npy", ValueError, "a file, got 'the folder"),
-        ("of.npy", ValueError, r"the folder .*of\.json"),
+        ("none/losses.npy", FileNotFoundError, "a folder that exists.*; call Path"),
+        ("folder.npy", ValueError, "a file, not a folder, got"),
+        ("of.npy", ValueError, r"not a folder, got .*of\.json"),
     ],
 )
 def test_wrong_targets_are_refused(tmp_path, name, error, words):
@@ -404,7 +404,7 @@ def test_other_types_are_not_written(tmp_path):
     ("name", "error", "words"),
     [
         ("losses.npz", ValueError, r"ends in \.npy, got"),
-        ("losses.npy", FileNotFoundError, "which is not a file; check the path"),
+        ("losses.npy", FileNotFoundError, "which is not a file; write it"),
     ],
 )
 def test_what_is_not_there_is_refused(tmp_path, name, error, words):

@@ -1,4 +1,4 @@
-"""The pool for real labels, which combines densities as if they were Gaussian."""
+"""The pool for real-valued labels, which combines densities as if Gaussian."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ Floats = NDArray[np.float64]
 
 
 class PoolSettings(Protocol):
-    """Those settings of a ``LogLinearPool`` that a pass reads."""
+    """Settings of a ``LogLinearPool`` that a pass reads."""
 
     prior_precision: float
     half_life: float | None

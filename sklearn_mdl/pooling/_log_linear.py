@@ -59,7 +59,7 @@ class LogLinearPool(BaseEstimator):
     Parameters
     ----------
     kinds : array-like of shape (n_readouts,), default=None
-        Kind of each readout in a switcher's list. None derives kinds from the
+        Kind of each readout in a switcher's list. If None, kinds are derived from the
         architecture, scaling, averaging and kernel noise of readouts. Ignored if you
         call the pool with predictions of kinds.
     prior_precision : float, default=15.0
@@ -69,13 +69,13 @@ class LogLinearPool(BaseEstimator):
         kind and of the pool. Without a floor, a single kind that is both certain and
         wrong can make the regret grow linearly.
     half_life : float, default=None
-        Number of labels after which the weight of a label in :math:`H` has halved. None
-        weights all labels equally. Set it for streams that drift: :math:`H` then decays
-        towards :math:`H_0`, so steps stay large enough to follow new labels.
+        Number of labels after which the weight of a label in :math:`H` has halved. If
+        None, all labels weigh the same. Set it for streams that drift: :math:`H` then
+        decays towards :math:`H_0`, so steps stay large enough to follow new labels.
     rates : sequence of float, default=None
         Constant rates of the fixed share with which a switcher mixes the readouts of a
-        kind. Each kind has its own Bayesian mixture over the rates. None uses the
-        single rate ``1 / t``. Ignored if you call the pool with predictions of kinds.
+        kind. Each kind has its own Bayesian mixture over the rates. If None, the rate
+        is ``1 / t``. Ignored if you call the pool with predictions of kinds.
 
     See Also
     --------
@@ -187,7 +187,7 @@ class PoolPass(GroupPass):
     def __init__(self, pool: LogLinearPool, n_kinds: int, n_classes: int) -> None:
         pool.check_params()
         for name, value in {"n_kinds": n_kinds, "n_classes": n_classes}.items():
-            check_integer(name, value, 1, f"pass the number of {name[2:]}")
+            check_integer(name, value, 1, "pass PoolPass(pool, *log_proba.shape[1:])")
         self._floor = float(pool.floor)
         self._shape = int(n_kinds), int(n_classes)
         super().__init__(pool, n_kinds)
@@ -318,11 +318,11 @@ class PoolPass(GroupPass):
             raise invalid("labels", required, given, cure)
         if ((given < 0) | (given >= self._shape[1])).any():
             values = [int(given.min()), int(given.max())]
-            required, cure = f"in [0, {self._shape[1]})", "number classes from zero"
-            raise invalid("labels", required, values, cure)
-        if np.isnan(rows).any() or (rows > 1e-6).any():
-            required, cure = "logarithms of probabilities", "pass log(proba), not NaN"
-            raise invalid("log_proba", required, "NaN or a positive number", cure)
+            cure = "pass np.unique(labels, return_inverse=True)[1]"
+            raise invalid("labels", f"in [0, {self._shape[1]})", values, cure)
+        if len(wrong := rows[~(rows <= 1e-6)]):
+            required, cure = "log-probabilities, at most 0", "pass np.log(proba)"
+            raise invalid("log_proba", required, float(wrong[0]), cure)
         if not self._floor and (np.exp(rows) == 0).any():
             required = "finite if `floor` is 0"
             raise invalid("log_proba", required, -np.inf, "pass floor=1e-4")

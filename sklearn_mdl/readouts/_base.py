@@ -78,7 +78,7 @@ class Readout(OnlineEstimator):
 
     @property
     def pool_kind(self) -> str:
-        """Kind of the readout: switches mix readouts of a kind, pools mix the kinds."""
+        """Kind of the readout: a kind's readouts are switched, and kinds are pooled."""
         return f"{self.architecture}, {self.scaling or 'raw'}"
 
     @property
@@ -214,7 +214,7 @@ def check_readout(readout: object) -> None:
     if isinstance(readout, Readout) and isinstance(readout, OnlineClassifier):
         readout._validate_params()
         return
-    advice = "build them with readout_grid(...)"
+    advice = "pass for example readouts=readout_grid()"
     is_estimator = isinstance(readout, BaseEstimator)  # False for an estimator's class
     if is_estimator and is_classifier(readout):
         incremental = hasattr(readout, "partial_fit")

@@ -121,10 +121,10 @@ def check_memory(
     shape = max(needed, key=lambda s: needed[s])
     raise MemoryError(
         f"The readouts need {total / 1e9:.3g} GB for weights, gradients, moments and "
-        f"averages, but {device} has {available / 1e9:.3g} GB; pass fewer or smaller "
-        f"readouts (the {len(groups[shape])} with hidden layers "
-        f"{shape.hidden_layer_sizes} need {needed[shape] / 1e9:.3g} GB, and training "
-        f"one needs {sizes[shape].bytes / 1e9:.3g} GB)"
+        f"averages, but {device} has {available / 1e9:.3g} GB; leave some of the "
+        f"{len(groups[shape])} with hidden_layer_sizes={shape.hidden_layer_sizes} out, "
+        f"which together need {needed[shape] / 1e9:.3g} GB, and "
+        f"{sizes[shape].bytes / 1e9:.3g} GB for training one of them"
     )
 
 

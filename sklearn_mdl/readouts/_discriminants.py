@@ -69,11 +69,11 @@ class DiscriminantReadout(MeansReadout):
     :math:`(m_c^T x - m_c^T m_c / 2) / \|x\|`. Scores become probabilities as in
     :class:`~sklearn_mdl.KernelReadout`, but without its variance terms. Before row 8,
     and until some feature has varied, rows are only divided by their length. The
-    whitening is fixed from row 8,192 on, or from row 2,048 on with more than 2,048
+    whitening is fixed after 8,192 rows, or after 2,048 rows with more than 2,048
     features.
 
     Each row takes ``O(d * (d + C))`` time. Predictions are computed in blocks of 32
-    rows. From row 4,096 on, labels are also learned block by block, unless the readout
+    rows. After 4,096 rows, labels are also learned block by block, unless the readout
     forgets rows. The readout works best with many classes and few rows per class.
 
     Parameters

@@ -160,7 +160,7 @@ class DummyReadout(DummySettings, BaseReadout):
     half_life : float, default=100
         With "decayed", the number of labels after which a count halves.
     restart : int, default=None
-        Restart counts at odd multiples of this number of rows. None never restarts.
+        Restart counts at odd multiples of this number of rows (never if None).
     batch_size : int, default=32
         Has no effect on results, since this readout learns label by label.
     device : str, default="auto"
@@ -307,7 +307,7 @@ class DummyReadoutRegressor(DummySettings, OnlineRegressor):
     half_life : float, default=100
         With "decayed", the number of labels after which a weight halves.
     restart : int, default=None
-        Restart at odd multiples of this number of rows. None never restarts.
+        Restart at odd multiples of this number of rows (never if None).
     batch_size : int, default=32
         Has no effect on results, since this readout learns label by label.
     device : str, default="auto"

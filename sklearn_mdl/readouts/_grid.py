@@ -46,7 +46,7 @@ def build_grid(
         Class of the readouts. MLPs without hidden layers become linear readouts.
     settings : mapping of str to scalar, list or distribution
     n_samples : int, default=None
-        Number of combinations to draw at random. None builds all combinations.
+        Number of combinations to draw at random. If None, all are built.
     random_state : int, RandomState instance or None, default=None
         Seed of the draws.
 
@@ -67,7 +67,7 @@ def build_grid(
     for name in settings:
         if name not in known:
             near = get_close_matches(name, known, n=1)
-            advice = f"did you mean {near[0]!r}?" if near else "choose one of them"
+            advice = f"did you mean {near[0]!r}?" if near else f"omit {name}"
             raise TypeError(
                 f"Settings must be parameters of {kind.__name__}, which are "
                 f"{', '.join(known)}, got {name!r}; {advice}"

@@ -216,7 +216,7 @@ class KernelGroup:
         return kernels
 
     def rescale(self) -> None:
-        """Make the mean diagonal over the view's rows the unit of the kernel."""
+        """Set the unit of the kernel to its mean diagonal over the view's rows."""
         if self.view.has_statistics:
             self.scale = 1.0
             mean = float(self.diagonal(self.view.rows).mean())

@@ -150,10 +150,12 @@ class KernelLearner(RowLearner):
         n_factors = len(self.columns)
         needed = 4 * n_rows**2 * n_factors  # one triangle each, 8 bytes per number
         if needed > available:
+            # A factor grows to 1.5 * max_exact rows, and max_exact is at least 32.
+            most = min(max(int((available / n_factors) ** 0.5 / 3), 32), 2048)
             raise MemoryError(
                 f"Factors of {n_rows} rows and {n_factors} kernel readouts need "
                 f"{needed / 1e9:.3g} GB, but {self.device} has {available / 1e9:.3g} "
-                "GB; pass for example max_exact=2048"
+                f"GB; pass for example max_exact={most}"
             )
 
     def _opened(
@@ -279,7 +281,7 @@ class KernelLearner(RowLearner):
                 group.refresh(targets)
 
     def _measure_distances(self) -> None:
-        """Make the median distance between rows the unit of relative kernels."""
+        """Set the unit of relative kernels to the median distance between rows."""
         for view in {group.view for group in self.groups if group.kernel.is_relative}:
             view.distance = median_distance(view.rows)
 
@@ -325,7 +327,7 @@ class KernelLearner(RowLearner):
 
     @abstractmethod
     def _keep(self, kept: list[int]) -> None:
-        """Keep the state besides the factors only for the ``kept`` readouts."""
+        """Drop the state, besides the factors, of all but the ``kept`` readouts."""
 
     @abstractmethod
     def _learned(self) -> list[dict[str, Tensor]]:

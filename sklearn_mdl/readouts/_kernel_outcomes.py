@@ -141,7 +141,7 @@ class KernelClassifierLearner(CalibratedLearner, LabellingsLearner):
 
 
 class Units(NamedTuple):
-    """Units of real targets, shared by all readouts of a learner.
+    """Units of real-valued targets, shared by all readouts of a learner.
 
     Attributes
     ----------

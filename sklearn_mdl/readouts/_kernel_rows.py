@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from itertools import pairwise
 from typing import NamedTuple
@@ -89,7 +88,7 @@ def blocks_to_sum(n_rows: int, n_settled: int) -> list[slice]:
 def block_of(n_rows: int, n_condensed: int = NEVER) -> tuple[int, int]:
     """Return the first row and the end of the block that contains row ``n_rows``.
 
-    From row ``n_condensed`` on, blocks are longer: a posterior replaces the factors.
+    After ``n_condensed`` rows, blocks are longer: a posterior replaces the factors.
     """
     if n_rows >= n_condensed:
         start = n_rows - (n_rows - n_condensed) % REDUCED
@@ -141,17 +140,14 @@ class Memory(NamedTuple):
         ValueError
             If a covariance may have more than ``MAX_VALUES`` distinct eigenvalues.
         """
-        most = math.inf if self.max_exact is None else self.max_exact
-        if self.forgets:
-            most = self.window or 2 * (self.restart or 0)
-        if scaling in WHITENED and min(n_features, most) > MAX_VALUES:
-            raise invalid(
-                "max_exact",
-                f"at most {MAX_VALUES} to whiten {n_features} features (and so must "
-                "window and 2 * restart)",
-                None if most == math.inf else most,
-                f"pass max_exact={MAX_VALUES}, or reduce the features first",
-            )
+        name = "window" if self.window else "restart" if self.restart else "max_exact"
+        given = getattr(self, name)
+        limit = MAX_VALUES // 2 if name == "restart" else MAX_VALUES
+        is_many = n_features > MAX_VALUES and (given is None or given > limit)
+        if scaling in WHITENED and is_many:
+            required = f"at most {limit} to whiten {n_features} features"
+            cure = f'pass {name}={limit} or scaling="standard"'
+            raise invalid(name, required, given, cure)
 
     def first_known(self, n_rows: int) -> int:
         """Return the first row still known after ``n_rows`` rows, at a block's end.
@@ -235,7 +231,7 @@ class RowScaler:
         width. "centered-unit" rows are centred and divided by their length. Whitened
         rows are centred, whitened and divided by their length. In all these cases, a
         constant is appended, and rows are only divided by their length until a feature
-        has varied. "unit" rows are divided by their length. None leaves rows unchanged.
+        has varied. "unit" rows are divided by their length. If None, rows are kept.
         """
         x = torch.tensor(rows, dtype=torch.float64, device=device)  # type: ignore[arg-type]
         if scaling is None:

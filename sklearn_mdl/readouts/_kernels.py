@@ -148,7 +148,7 @@ class KernelReadout(KernelSettings, BaseReadout):
     After each label, ``(b, v, u, a)`` take one Newton step on the log-loss, except that
     ``v`` and ``u`` stay fixed before label 64. Then ``p`` is mixed with the uniform
     distribution, which gets a share of 1e-4. The readout uses neither random numbers
-    nor minibatches. From row 4,096 on, however, it predicts 32 rows at a time and then
+    nor minibatches. After 4,096 rows, however, it predicts 32 rows at a time and then
     learns their labels together, unless it forgets rows.
 
     A switcher computes all of its kernel readouts together. Readouts with the same
@@ -172,8 +172,8 @@ class KernelReadout(KernelSettings, BaseReadout):
         the scaling. If most of these rows are equal, ``m`` is the median over pairs of
         distinct rows.
     gamma : float, default=None
-        Factor of squared distances in "rbf", and of inner products in "polynomial".
-        None uses `width` in "rbf", and 1 in "polynomial".
+        Factor of squared distances in "rbf", and of inner products in "polynomial". If
+        None, `width` is used in "rbf", and 1 in "polynomial".
     degree, coef0 : float, default=3, 1.0
         Parameters of "polynomial", :math:`(\gamma x^T x' +
         \mathrm{coef0})^{\mathrm{degree}}`.
@@ -186,31 +186,31 @@ class KernelReadout(KernelSettings, BaseReadout):
         "within-class" does the same with the within-class covariance, given the labels
         known at that time. All of these append a constant 0.3 and divide the kernel by
         its mean diagonal. Before row 8, and until a feature varies, rows have unit
-        length. "unit" divides rows by their length. None leaves rows and kernel
+        length. "unit" divides rows by their length. If None, rows and kernel are
         unchanged.
     max_exact : int, default=2048
         Number of rows after which kernels are approximated, rounded down to a multiple
         of 32. These rows then serve as landmarks, and statistics such as the whitening
         covariance are no longer refreshed. After half as many further rows, memory
-        stops growing. From row ``8 * max_exact`` on, but not before row 2,048, the
+        stops growing. After ``8 * max_exact`` rows, but not before row 2,048, the
         readout is refitted only when the number of rows has grown by a sixteenth, or by
-        8,192. From row ``128 * max_exact`` on, it learns only every second block of 128
-        rows, later only every fourth, and so on. None never approximates.
+        8,192. After ``128 * max_exact`` rows, it learns only every second block of 128
+        rows, later only every fourth, and so on. If None, kernels stay exact.
     batch_size : int, default=32
         Has no effect, since this readout learns row by row.
     device : str, default="auto"
         Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     window : int, default=None
         Largest number of recent rows in the factor, rounded down to a multiple of 64.
-        Use it for streams that drift. Overrides `max_exact`. None keeps all rows. A
-        full window forgets its older half, including the statistics of these rows. The
-        readout then calibrates again on the newer half.
+        Use it for streams that drift. Overrides `max_exact`. If None, all rows are
+        kept. A full window forgets its older half, including the statistics of these
+        rows. The readout then calibrates again on the newer half.
     restart : int, default=None
         The readout restarts at odd multiples of this number of rows, as if the stream
         began there. The number is rounded down to 8, 16 or a multiple of 32. Overrides
-        `max_exact`. None never restarts. Among readouts with `restart` 32, 64, 128 and
-        so on, exactly one restarts at each multiple of 32 (Hazan and Seshadhri, 2009,
-        Efficient learning algorithms for changing environments, ICML).
+        `max_exact`. If None, there is no restart. Among readouts with `restart` 32, 64,
+        128 and so on, exactly one restarts at each multiple of 32 (Hazan and Seshadhri,
+        2009, Efficient learning algorithms for changing environments, ICML).
 
     Attributes
     ----------
@@ -279,8 +279,8 @@ class KernelReadout(KernelSettings, BaseReadout):
         """
         check_is_fitted(self)
         if self.reads_labels:
-            required = "independent of labels if one factor serves several labellings"
-            cure = 'pass scaling="whiten", or fit a copy for each labelling'
+            required = "other than 'within-class' for predict_relabelled"
+            cure = 'pass scaling="whiten", or clone(readout).fit(X, labelling)'
             raise invalid("scaling", required, self.scaling, cure)
         rows, labels = self._validated(X, reset=False), np.asarray(labels)
         if labels.ndim != 2 or labels.shape[1] != self.n_samples_seen_:
@@ -370,8 +370,8 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
         the scaling. If most of these rows are equal, ``m`` is the median over pairs of
         distinct rows.
     gamma : float, default=None
-        Factor of squared distances in "rbf", and of inner products in "polynomial".
-        None uses `width` in "rbf", and 1 in "polynomial".
+        Factor of squared distances in "rbf", and of inner products in "polynomial". If
+        None, `width` is used in "rbf", and 1 in "polynomial".
     degree, coef0 : float, default=3, 1.0
         Parameters of "polynomial", :math:`(\gamma x^T x' +
         \mathrm{coef0})^{\mathrm{degree}}`.
@@ -383,15 +383,15 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
         inverse root of their shrunk covariance and divides them by their length. All of
         these append a constant 0.3 and divide the kernel by its mean diagonal. Before
         row 8, and until a feature varies, rows have unit length. "unit" divides rows by
-        their length. None leaves rows and kernel unchanged.
+        their length. If None, rows and kernel are unchanged.
     max_exact : int, default=2048
         Number of rows after which kernels are approximated, rounded down to a multiple
         of 32. These rows then serve as landmarks, and statistics such as the whitening
         covariance are no longer refreshed. After half as many further rows, memory
-        stops growing. From row ``8 * max_exact`` on, but not before row 2,048, the
+        stops growing. After ``8 * max_exact`` rows, but not before row 2,048, the
         readout is refitted only when the number of rows has grown by a sixteenth, or by
-        8,192. From row ``128 * max_exact`` on, it learns only every second block of 128
-        rows, later only every fourth, and so on. None never approximates.
+        8,192. After ``128 * max_exact`` rows, it learns only every second block of 128
+        rows, later only every fourth, and so on. If None, kernels stay exact.
     batch_size : int, default=32
         Has no effect, since this readout learns row by row.
     device : str, default="auto"

@@ -225,10 +225,10 @@ def default_readouts(n_features: int, n_classes: int) -> list[BaseEstimator]:
     (``python -m benchmarks lists``).
 
     To limit the cost of an example, the number of replay streams is the largest of 30,
-    10 and 3 for which ``(streams + 1) * parameters`` is at most 1.5e8. From row 1,000
-    on, this number decreases to 3. The grid depends only on ``d`` and ``C``: the length
-    of a stream is not known in advance, and results must not depend on how the stream
-    is divided into calls.
+    10 and 3 for which ``(streams + 1) * parameters`` is at most 1.5e8. After 1,000
+    rows, this number decreases to 3. The grid depends only on ``d`` and ``C``: the
+    length of a stream is not known in advance, and results must not depend on how the
+    stream is divided into calls.
 
     Parameters
     ----------

@@ -121,8 +121,8 @@ class SeenRows:
     def _first(self) -> Tensor:
         """Return the first row, which is the origin of the coordinates.
 
-        Otherwise, the large squares of features far from zero would swamp distances.
-        With this origin, differences between whole numbers remain whole, and equal
+        At another origin, the large squares of features far from zero would swamp
+        distances. Here, differences between whole numbers remain whole, and equal
         distances remain equal.
         """
         if self._origin is None:
@@ -160,7 +160,7 @@ class Points(NamedTuple):
     metric : {"euclidean", "cosine"}
     scaling : {"standard", "whiten"} or None
     window : int or None
-        Number of most recent rows to compare. None compares all rows.
+        Number of most recent rows to compare (all rows if None).
     restart : int or None
         If given, only rows after the last odd multiple of this number are compared.
     """
@@ -359,7 +359,7 @@ class KNeighborsReadout(BaseReadout):
         Feature scaling, learned from full minibatches already scored: regularised
         standardisation, or symmetric whitening with a shrunk covariance.
     window : int, default=None
-        Number of most recent rows that may vote. With None, all rows may vote.
+        Number of most recent rows that may vote (all rows if None).
     restart : int, default=None
         If given, only rows after the last odd multiple of this number vote. Scaling and
         calibration do not restart.

@@ -176,13 +176,13 @@ class LinearReadout(_Readout):
     first_batch_size : int or None, default=None
         Size of a stream's first minibatches. The size doubles after 32 times as many
         rows. It doubles again whenever the number of rows has doubled, until it reaches
-        `batch_size`. None uses `batch_size` from the start, as in the paper. A switcher
-        overrides this.
+        `batch_size`. If None, all minibatches have `batch_size` rows, as in the paper.
+        A switcher overrides this.
     device : str, default="auto"
         Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
-        Seed of initial weights and, outside a switcher, of replay. None uses the seed
-        of the switcher.
+        Seed of initial weights and, outside a switcher, of replay. If None, the seed
+        of the switcher is used.
     label_smoothing : float, default=0.03
         Share of each training target that is spread over all classes. It only affects
         training: codelengths are computed from the true labels.
@@ -257,13 +257,13 @@ class MLPReadout(_Readout):
     first_batch_size : int or None, default=None
         Size of a stream's first minibatches. The size doubles after 32 times as many
         rows. It doubles again whenever the number of rows has doubled, until it reaches
-        `batch_size`. None uses `batch_size` from the start, as in the paper. A switcher
-        overrides this.
+        `batch_size`. If None, all minibatches have `batch_size` rows, as in the paper.
+        A switcher overrides this.
     device : str, default="auto"
         Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
-        Seed of initial weights and, outside a switcher, of replay. None uses the seed
-        of the switcher.
+        Seed of initial weights and, outside a switcher, of replay. If None, the seed
+        of the switcher is used.
     label_smoothing : float, default=0.03
         Share of each training target that is spread over all classes. It only affects
         training: codelengths are computed from the true labels.
@@ -353,13 +353,13 @@ class LinearReadoutRegressor(_RegressorReadout):
     first_batch_size : int or None, default=None
         Size of a stream's first minibatches. The size doubles after 32 times as many
         rows. It doubles again whenever the number of rows has doubled, until it reaches
-        `batch_size`. None uses `batch_size` from the start, as in the paper. A switcher
-        overrides this.
+        `batch_size`. If None, all minibatches have `batch_size` rows, as in the paper.
+        A switcher overrides this.
     device : str, default="auto"
         Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
-        Seed of initial weights and, outside a switcher, of replay. None uses the seed
-        of the switcher.
+        Seed of initial weights and, outside a switcher, of replay. If None, the seed
+        of the switcher is used.
     likelihood : {"gaussian", "student-t"}, default="gaussian"
         Density of the label. The net predicts the location and log scale of the
         density.
@@ -444,13 +444,13 @@ class MLPReadoutRegressor(_RegressorReadout):
     first_batch_size : int or None, default=None
         Size of a stream's first minibatches. The size doubles after 32 times as many
         rows. It doubles again whenever the number of rows has doubled, until it reaches
-        `batch_size`. None uses `batch_size` from the start, as in the paper. A switcher
-        overrides this.
+        `batch_size`. If None, all minibatches have `batch_size` rows, as in the paper.
+        A switcher overrides this.
     device : str, default="auto"
         Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
-        Seed of initial weights and, outside a switcher, of replay. None uses the seed
-        of the switcher.
+        Seed of initial weights and, outside a switcher, of replay. If None, the seed
+        of the switcher is used.
     likelihood : {"gaussian", "student-t"}, default="gaussian"
         Density of the label. The net predicts the location and log scale of the
         density.

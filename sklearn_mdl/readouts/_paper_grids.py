@@ -175,7 +175,7 @@ def preset_settings(name: str) -> Preset:
     """
     if name not in _PRESETS:
         raise invalid(
-            "preset", f"one of {sorted(_PRESETS)}", name, "pass one of these names"
+            "preset", f"one of {sorted(_PRESETS)}", name, "pass 'vtab-frozen'"
         )
     return deepcopy(_PRESETS[name])
 
@@ -198,7 +198,7 @@ def readout_grid(
         (50 from intervals). See also :func:`preset_settings`.
     n_samples : int, default=None
         Number of combinations to draw, without repetition if there are finitely many.
-        None builds all combinations, or as many as the paper draws for the preset.
+        If None, build all of them, or as many as the paper draws for the preset.
     random_state : int, RandomState instance or None, default=None
         Seed of the draws.
     **settings : scalar, list or distribution

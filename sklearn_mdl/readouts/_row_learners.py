@@ -106,7 +106,7 @@ class RowLearner(Learner):
 
     @abstractmethod
     def learn(self, means: Tensor, variances: Tensor, labels: Tensor) -> None:
-        """Learn from labels (n,) whatever the block does not, such as calibration."""
+        """Learn from labels (n,) what the block does not learn, such as calibration."""
 
     @abstractmethod
     def _open(self, number: int) -> Opened:

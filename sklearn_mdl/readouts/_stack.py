@@ -138,7 +138,7 @@ class NetStack(Learner):
     """
 
     net_kind: ClassVar[type[StackNet]] = StackNet
-    n_outputs: ClassVar[int | None] = None  # None is one output per class
+    n_outputs: ClassVar[int | None] = None  # if None, one per class
 
     is_numbers = True
 
@@ -439,7 +439,7 @@ class DensityStack(NetStack):
         if self.target is None:
             raise RuntimeError(
                 "A stack must have units before it predicts or learns, got none; call "
-                "retarget(...) first"
+                "retarget(target) first"
             )
         return self.target
 
@@ -463,7 +463,7 @@ class DensityStack(NetStack):
 
     @torch.no_grad()
     def retarget(self, target: TargetScaling) -> None:
-        """Change the units, and adapt the output layers so that predictions stay."""
+        """Change the units, and adapt the output layers to keep predictions."""
         if self.target is not None:
             shrink = self.target.scale / target.scale
             shift = (self.target.mean - target.mean) / target.scale

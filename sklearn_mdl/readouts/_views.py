@@ -51,7 +51,7 @@ class ViewSettings(Readout):
         if self.is_list:
             raise ValueError(
                 "readout must be a single readout if the view is fitted by itself, got "
-                f"the list {self.readout!r}; pass the view to MDLReadoutSwitcher([...])"
+                f"the list {self.readout!r}; pass readouts=[view] to a switcher"
             )
         self._check_readout(self.inner)
         self.inner._validate_params()
@@ -62,7 +62,7 @@ class ViewSettings(Readout):
             OnlineClassifier if isinstance(self, OnlineClassifier) else OnlineRegressor
         )
         if isinstance(readout, ImageReadout):
-            cure = "pass the readout without a view"
+            cure = "pass readouts=[readout], without a view"
             raise unsupported("images", "views", cure, TypeError)
         if isinstance(readout, ViewSettings):
             raise TypeError(
@@ -75,7 +75,7 @@ class ViewSettings(Readout):
                 noun, wrapper = "real numbers", "ViewReadout"
             raise TypeError(
                 f"readout must predict {noun} in {type(self).__name__}, got "
-                f"{readout!r}; wrap it in {wrapper}(...)"
+                f"{readout!r}; pass {wrapper}(readout, columns)"
             )
 
     @property
@@ -130,7 +130,7 @@ class ViewSettings(Readout):
         if not fit:
             name = f"columns of view {self.view!r}"
             required = f"one or more distinct columns of X, which has {n_features}"
-            cure = f"pass columns from 0 to {n_features - 1}"
+            cure = f"pass for example slice(0, {n_features})"
             raise invalid(name, required, columns, cure)
         return tuple(places)
 
@@ -166,7 +166,7 @@ class ViewReadout(ViewSettings, BaseReadout):
     columns : slice or sequence of int
         Columns of X.
     name : str, default=None
-        Name of the view. None derives a name from the columns.
+        Name of the view. If None, it is derived from the columns.
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     device : str, default="auto"
@@ -212,7 +212,7 @@ class ViewReadoutRegressor(ViewSettings, OnlineRegressor):
     columns : slice or sequence of int
         Columns of X.
     name : str, default=None
-        Name of the view. None derives a name from the columns.
+        Name of the view. If None, it is derived from the columns.
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     device : str, default="auto"

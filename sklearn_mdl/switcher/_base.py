@@ -182,7 +182,7 @@ class BaseSwitcher(FittedSwitcher):
     def resolved(
         self, n_features: int, n_classes: int | None = None
     ) -> ResolvedSettings:
-        """Return the settings that "auto" and None stand for.
+        """Return the settings to which "auto" and None resolve.
 
         Parameters
         ----------
@@ -273,9 +273,9 @@ class BaseSwitcher(FittedSwitcher):
             more = [f"those of {len(new) - SHOWN} more"] if len(new) > SHOWN else []
             warn_caller(
                 "Predictions of readouts should be finite, but "
-                f"{' and '.join([*shown, *more])} are not, so predictions without "
-                "features replace them; lower the lr of networks, raise the alpha of "
-                "kernels, or leave these readouts out"
+                f"{' and '.join([*shown, *more])} are not, so predictions that "
+                "ignore features replace them; pass for example lr=0.001 to networks "
+                "and alpha=1.0 to kernels, or leave these readouts out"
             )
 
     @property

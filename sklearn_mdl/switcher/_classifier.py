@@ -48,8 +48,8 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         ``KNeighborsReadout``, or any classifier in ``IncrementalReadout`` or
         ``RefitReadout``. If rows are images (see
         :func:`~sklearn_mdl.encoders.image_rows`), you can also use
-        ``FineTunedReadout``, ``ScratchReadout`` and pairs ``(encoder, readout)``. None
-        is the "closed-form" list plus six networks. "closed-form" contains kernels,
+        ``FineTunedReadout``, ``ScratchReadout`` and pairs ``(encoder, readout)``. If
+        None, the "closed-form" list plus six networks. "closed-form" contains kernels,
         discriminants, class means and class frequencies. It needs no seed. "linear"
         contains four linear kernels, which rank encoders best when there are few
         labels. "nets" contains only networks, which depend on the numbers of features
@@ -75,7 +75,7 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         `readouts` is None or a name, but not if it is a list. An array-like of shape
         (n_readouts,) names the kind of each readout. Otherwise, two readouts are of the
         same kind if they agree in architecture, scaling, averaging and kernel noise.
-        With None or fewer than two kinds, the readouts are only switched, as in the
+        If None, or with fewer than two kinds, readouts are only switched, as in the
         paper. Kinds without prior weight are left out.
     race : "auto", None or Race, default="auto"
         The rule by which hopeless readouts retire
@@ -186,7 +186,7 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         Names of readouts whose predictions stopped being finite. These readouts then
         predict uniformly, and ``fit`` warns about them.
     diverged_at_ : ndarray of shape (n_readouts,)
-        Number of examples after which each readout diverged, or -1 if it has not.
+        Row of each readout's first prediction that was not finite, or -1 if none.
     grid_edges_ : dict of str to (float, {"lowest", "highest"})
         Settings of the best readout that are at the edge of the grid: the lowest or
         highest of at least three values tried for its architecture. A wider grid may

@@ -202,7 +202,8 @@ def decode_labels(
                 raise ValueError(
                     "A message must be decoded with the features, settings and "
                     f"environment of its encoder, but {name} is {cut_short(own)} here "
-                    f"and {cut_short(encoded)} in the message; make them equal"
+                    f"and {cut_short(encoded)} in the message; pass the encoder's "
+                    "switcher, X and groups, on its machine"
                 )
         named = NONE_NAMED if estimator.new_classes == "escape" else classes
         estimator._begin(rows.shape[1], named, n_rows=len(rows), keys=keys)
@@ -213,8 +214,8 @@ def decode_labels(
             if decoded[-1] >= len(classes):
                 raise ValueError(
                     f"A payload must encode only the {len(classes)} classes of its "
-                    "message, got another class; decode with the features and settings "
-                    "of the encoder"
+                    f"message, got class number {decoded[-1]}; pass the encoder's "
+                    "switcher, X and groups"
                 )
             return decoded[-1]
 
@@ -224,15 +225,15 @@ def decode_labels(
     labels[estimator.order_] = decoded
     if _checksum(about, labels) != promised:
         required = "values that match the checksum labels.sha256"
-        cure = "decode the message on the machine that encoded it"
-        raise damaged("The labels", required, "they do not", cure)
+        cure = "call decode_labels on the machine that encoded the message"
+        raise damaged("The labels", required, "their checksum differs", cure)
     return classes[labels]
 
 
 def _fresh_copy(switcher: OnlineClassifier) -> OnlineClassifier:
     """Return an unfitted copy that writes no files."""
     if isinstance(switcher, OnlineRegressor):
-        cure = "bin the labels into classes first"
+        cure = "bin the labels: pass MDLReadoutSwitcher() and np.digitize(y, bins)"
         raise unsupported("real labels", "messages", cure, TypeError)
     if not isinstance(switcher, OnlineClassifier):
         raise TypeError(
@@ -305,8 +306,8 @@ def _listed(classes: np.ndarray) -> list[object]:
     longest = max((len(c) for c in listed if isinstance(c, str)), default=0)
     widest = max(PLAIN_ROW, 16 * longest)
     if classes.dtype.kind == "U" and classes.dtype.itemsize > widest:
-        required = f"text whose dtype is not far wider than its {longest} characters"
-        cure = "convert it with y.astype(object).astype(str)"
+        required = f"text whose dtype has at most {widest} bytes"
+        cure = "pass y.astype(object).astype(str)"
         raise invalid("y", required, classes.dtype.str, cure)
     return listed
 
@@ -331,7 +332,7 @@ def _classes(read: LabelMessage, in_order: bool) -> np.ndarray:
     raise ValueError(
         "A message must list its distinct classes, in order, as labels.classes, got "
         f"{len(listed)} classes for {n_samples} labels, {cut_short(listed)} of dtype "
-        f"{dtype[:SHOWN]!r}; encode the labels again"
+        f"{dtype[:SHOWN]!r}; call encode_labels(switcher, X, y) again"
     )
 
 

@@ -34,7 +34,7 @@ def split_columns(y: object) -> list[np.ndarray]:
     labels = check_array(target, **options, input_name="y")
     if labels.ndim != 2:
         required = "of shape (n_samples, n_outputs)"
-        cure = "for one label per row use MDLReadoutSwitcher"
+        cure = "for one label per row, use MDLReadoutSwitcher()"
         raise invalid("y", required, labels.shape, cure)
     # A table that contains both text and numbers has dtype object.
     return [np.array(c.tolist()) if c.dtype == object else c for c in labels.T]
@@ -63,7 +63,7 @@ def check_several(classes: np.ndarray) -> None:
     if len(classes) < 2:
         raise ValueError(
             "each column needs labels of at least two classes, got only one class, "
-            f"{classes.tolist()!r}; drop the column, or pass classes= to partial_fit"
+            f"{classes.tolist()!r}; drop the column: np.delete(y, j, axis=1)"
         )
 
 
@@ -77,7 +77,7 @@ def classes_of_columns(
         classes = [np.asarray(classes)]
     if len(classes) != n_outputs or any(np.ndim(known) != 1 for known in classes):
         required = f"a list of {n_outputs} lists of classes, one for each column"
-        cure = f"for 0 and 1 in all columns pass [[0, 1]] * {n_outputs}"
+        cure = f"for classes 0 and 1 in all columns, pass [[0, 1]] * {n_outputs}"
         raise invalid("classes", required, classes, cure)
     return [np.unique(known) for known in classes]
 
@@ -88,12 +88,12 @@ def check_first(columns: list[np.ndarray], classes: list[np.ndarray | None]) -> 
         if known is None:
             raise ValueError(
                 "classes must be passed on the first call to partial_fit, got None; "
-                "list the classes of each column, as in [[0, 1], [0, 1]]"
+                "pass a list per column, for example classes=[[0, 1], [0, 1]]"
             )
         with in_column(j):
             check_several(known)
             unknown = np.setdiff1d(column, known)
             if len(unknown):
                 required = f"among the classes {known.tolist()!r}"
-                cure = "pass all classes on the first call"
+                cure = f"add {unknown.tolist()!r} to classes[{j}]"
                 raise invalid("labels", required, unknown.tolist(), cure)

@@ -68,7 +68,7 @@ class FittedSwitcher(OnlineEstimator):
 
     @property
     def settings_(self) -> ResolvedSettings:
-        """The settings that "auto" and None stood for; ``print`` shows one per line."""
+        """Settings with "auto" and None resolved; ``print`` shows one per line."""
         settings: ResolvedSettings = self._run.origin
         return settings
 
@@ -89,7 +89,7 @@ class FittedSwitcher(OnlineEstimator):
 
     @property
     def switching_codelengths_(self) -> np.ndarray:
-        """Codelength of every example by switching only, in nats (n_samples_seen_,)."""
+        """Codelength of every example without the pool, in nats, (n_samples_seen_,)."""
         return self._run.trace.codes[:, 1]
 
     @property
@@ -155,7 +155,7 @@ class FittedSwitcher(OnlineEstimator):
 
     @property
     def diverged_at_(self) -> np.ndarray:
-        """First row for which each readout had no finite prediction, or -1 if none."""
+        """Row of each readout's first prediction that was not finite, or -1 if none."""
         return self._run.threads.diverged_at
 
     @property
@@ -165,16 +165,15 @@ class FittedSwitcher(OnlineEstimator):
 
     def _warn_of_edges(self) -> None:
         """Warn if the best readout is at the edge of the grid."""
-        edges = [
-            f"{name}={value:g} is the {side}"
-            for name, (value, side) in self.grid_edges_.items()
-        ]
+        edges, signs = self.grid_edges_.items(), {"lowest": "<", "highest": ">"}
         if edges:
+            tried = [f"{name}={value:g} is the {side}" for name, (value, side) in edges]
+            wider = [f"{name} {signs[side]} {value:g}" for name, (value, side) in edges]
             best = self.readout_names_[int(np.argmin(self.readout_codelengths_))]
             warn_caller(
                 f"The best readout should lie inside the grid, but for {best!r} "
-                f"{' and '.join(edges)} value tried; add more "
-                "extreme values to readout_grid(...)"
+                f"{' and '.join(tried)} value tried; add readouts with "
+                f"{' and '.join(wider)}"
             )
 
     @property
@@ -242,7 +241,7 @@ class FittedSwitcher(OnlineEstimator):
         pooling : LogLinearPool
             Its ``kinds`` are ignored in favour of the kinds of the run.
         kinds : sequence of names, default=None
-            Names in ``pool_kinds_`` to pool. None pools all.
+            Names in ``pool_kinds_`` to pool. If None, all kinds are pooled.
 
         Returns
         -------
@@ -346,8 +345,9 @@ class FittedSwitcher(OnlineEstimator):
         ----------
         ends : int, array-like or "posterior", default=8
             An int is a number of equal segments. An array holds, for each segment, the
-            row after its last row or, with `times`, its last timestamp. "posterior"
-            ends a segment wherever the most probable readout given all labels changes.
+            row after its last row or, with `times`, its last timestamp. With
+            "posterior", each segment is a stretch of one readout in the most probable
+            sequence of readouts given all labels.
         times : array-like of shape (n_samples_seen_,), optional
             Timestamps of the rows, sorted.
         restart : bool, default=True
@@ -420,8 +420,8 @@ class FittedSwitcher(OnlineEstimator):
     ) -> PermutationTest:
         """Test by permutation whether features are informative about labels.
 
-        Only the kernel readouts in the list code the original and the permuted labels,
-        since a single factorisation of a kernel serves all permutations. A fixed share
+        Both the original and the permuted labels are coded with the kernel readouts
+        only, since one factorisation of a kernel serves all permutations. A fixed share
         with rate ``1 / t`` mixes these readouts.
 
         Parameters
@@ -435,8 +435,9 @@ class FittedSwitcher(OnlineEstimator):
         Returns
         -------
         test : PermutationTest
-            ``codelength`` and ``null_codelengths`` in nats, and the ``p_value``, which
-            is ``(1 + nulls not longer) / (1 + n_permutations)``.
+            ``codelength`` and ``null_codelengths`` in nats, and ``p_value``:
+            ``(1 + k) / (1 + n_permutations)`` if ``k`` null codelengths are at most
+            ``codelength``.
 
         Raises
         ------

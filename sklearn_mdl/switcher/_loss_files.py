@@ -205,7 +205,7 @@ def load_losses(path: str | Path) -> StoredLosses:
     if not path.is_file():
         raise FileNotFoundError(
             f"A file of losses must exist, got {str(path)!r}, which is not a file; "
-            "check the path"
+            "write it with save_losses(path, losses), or correct the path"
         )
     sidecar = path.with_suffix(".json")
     try:
@@ -221,7 +221,7 @@ def load_losses(path: str | Path) -> StoredLosses:
         raise
     except (*(ValueError, TypeError, EOFError), *DAMAGED_HEADER) as error:
         required = "losses with a matching description"
-        cure = "write both again with save_losses, or remove the wrong one"
+        cure = "call save_losses(path, losses) again, or delete the description"
         raise damaged(path, required, f"got: {error}", cure) from error
 
 
@@ -243,16 +243,16 @@ def check_losses_path(path: str | Path) -> Path:
     if not path.parent.is_dir():
         raise FileNotFoundError(
             f"Losses must be written to a folder that exists, got {str(path)!r}; "
-            "create the folder first"
+            f"call Path({str(path.parent)!r}).mkdir(parents=True)"
         )
     for file in (path, sidecar):
         if file.is_dir():
-            raise invalid("path", "a file", f"the folder {file}", "choose another name")
+            raise invalid("path", "a file, not a folder", str(file), "pass 'new.npy'")
     refuse_foreign(path, lambda _: sidecar.exists())
     if not _is_ours_or_free(sidecar):
         raise ValueError(
             f"{path} needs {sidecar.name} for its description, got a file of another "
-            "kind under that name; choose another name"
+            "kind under that name; pass for example 'other.npy'"
         )
     return path
 

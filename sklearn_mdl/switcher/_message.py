@@ -111,7 +111,7 @@ class LabelMessage:
         if not isinstance(message, bytes | bytearray | memoryview):
             raise TypeError(
                 "A message must be bytes, as encode_labels returns them, got "
-                f"{type(message).__name__}; read the file with Path.read_bytes"
+                f"{type(message).__name__}; pass Path('labels.mdl').read_bytes()"
             )
         message = bytes(message)
         header, payload = _parts(message)
@@ -143,8 +143,8 @@ def _parts(message: bytes) -> tuple[bytes, bytes]:
 
 def _damaged(what: str) -> ValueError:
     return ValueError(
-        f"A message must be complete and unchanged, got {what}; transfer it again or "
-        "encode the labels again"
+        f"A message must be complete and unchanged, got {what}; copy the file "
+        "again, or call encode_labels(switcher, X, y)"
     )
 
 
@@ -227,8 +227,8 @@ def _of_readout(readout: object) -> object:
 
 def _check_seed(name: str, value: object) -> None:
     if not isinstance(value, Integral) or isinstance(value, bool):
-        required = "an integer, since a decoder must draw the same numbers"
-        raise invalid(name, required, value, "pass for example random_state=0")
+        cure = "for a decoder that draws the same numbers, pass random_state=0"
+        raise invalid(name, "an integer", value, cure)
 
 
 def _comparable(value: object, name: str) -> object:
@@ -236,8 +236,8 @@ def _comparable(value: object, name: str) -> object:
         return _flat(as_json(value, name))
     except TypeError as error:
         raise TypeError(
-            f"{name} must consist of numbers, text, lists and estimators, to be "
-            f"written to a message, got {value!r}; replace it with one of these"
+            f"{name} must consist of numbers, text, lists and estimators to be coded, "
+            f"got {value!r}; pass for example readouts=readout_grid()"
         ) from error
 
 

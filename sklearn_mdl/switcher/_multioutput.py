@@ -56,8 +56,8 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     switcher : MDLReadoutSwitcher, LinearReadout or MLPReadout, default=None
-        The estimator to copy for every column. None is the default switcher. All copies
-        use the same seed and, with ``shuffle=True``, the same order. If they write to a
+        The estimator to copy (``MDLReadoutSwitcher()`` if None). All copies use the
+        same seed and, with ``shuffle=True``, the same order. If they write to a
         ``store`` or ``checkpoint``, column ``j`` uses the subfolder ``output-j``.
     n_jobs : int, default=None
         Number of columns to evaluate in parallel, as in joblib. Results do not depend
@@ -72,7 +72,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
     output_codelengths_ : ndarray of shape (n_outputs,)
         Codelength of every column, in nats.
     switching_codelength_ : float
-        Codelength by switching only, as in the paper, in nats. It differs from
+        Codelength without pools, as in the paper, in nats. It differs from
         ``codelength_`` if readouts are pooled.
     switching_codelengths_ : ndarray of shape (n_samples_seen_,)
         Switching codelength of every example, summed over columns, in nats.
@@ -242,8 +242,8 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
 
     def _check_width(self, columns: list[np.ndarray]) -> None:
         if len(columns) != self.n_outputs_:
-            required = f"a table of the {self.n_outputs_} columns that were fitted"
-            raise invalid("y", required, len(columns), "refit with fit(X, y)")
+            required, shape = f"of shape (n, {self.n_outputs_})", columns[0].shape
+            raise invalid("y", required, (*shape, len(columns)), "call fit(X, y)")
 
     def _columns(self, y: Labels) -> list[np.ndarray]:
         """Return the columns of y; raise if their number differs from that in fit."""
@@ -354,7 +354,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         if len(switchers) < self.n_outputs_:
             raise ValueError(
                 "A permutation test needs an MDLReadoutSwitcher for every column, got "
-                f"{self.estimators_[0]!r}; pass MDLReadoutSwitcher([...])"
+                f"{self.estimators_[0]!r}; pass switcher=MDLReadoutSwitcher()"
             )
         permutable = [switcher._permutable(shuffled) for switcher in switchers]
         by_kernels: dict[str, list[int]] = {}
@@ -414,13 +414,13 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
 
     @property
     def switching_codelengths_(self) -> np.ndarray:
-        """Codelength of every example by switching only, in nats (n_samples_seen_,)."""
+        """Codelength of every example without pools, in nats, (n_samples_seen_,)."""
         n_rows = self.n_samples_seen_
         return np.sum([_switching(s)[:n_rows] for s in self.estimators_], axis=0)
 
     @property
     def switching_codelength_(self) -> float:
-        """Codelength of all labels by switching only, as in the paper, in nats."""
+        """Codelength of all labels without pools, as in the paper, in nats."""
         return float(sum(_switching(switcher).sum() for switcher in self.estimators_))
 
     @property
@@ -483,7 +483,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
 
 
 def _switching(switcher: OnlineClassifier) -> np.ndarray:
-    """Return codelengths by switching only; a single readout has no pool."""
+    """Return codelengths without the pool, which a single readout does not have."""
     if isinstance(switcher, MDLReadoutSwitcher):
         return switcher.switching_codelengths_
     return switcher.codelengths_

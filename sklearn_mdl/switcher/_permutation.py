@@ -33,8 +33,9 @@ class PermutationTest(NamedTuple):
     null_codelengths : ndarray of shape (n_permutations,)
         Codelengths of permuted labels, in nats.
     p_value : float
-        ``(1 + nulls not longer) / (1 + n_permutations)``. This estimates the
-        probability of a code at least as short if features and labels are independent.
+        ``(1 + k) / (1 + n_permutations)`` if ``k`` null codelengths are at most
+        ``codelength``. It estimates the probability of a code this short if features
+        and labels were independent.
     """
 
     codelength: float
@@ -45,7 +46,7 @@ class PermutationTest(NamedTuple):
 def check_permutations(n_permutations: object) -> None:
     """Raise unless the number of permutations is a positive integer."""
     if not isinstance(n_permutations, Integral) or n_permutations < 1:
-        required, cure = "a positive integer", "pass 99 to reach p-values of 0.01"
+        required, cure = "a positive integer", "pass 99 for p-values down to 0.01"
         raise invalid("n_permutations", required, n_permutations, cure)
 
 
@@ -66,8 +67,8 @@ def kernels_of(readouts: Sequence[Any]) -> list[Readout]:
     ]
     if not kernels:
         raise ValueError(
-            "A permutation test needs kernel readouts, factorised once for all "
-            'permutations, got none; pass readouts="closed-form" or add a KernelReadout'
+            "A permutation test needs kernel readouts that keep all rows and do not "
+            'whiten by class, got none; pass for example readouts="closed-form"'
         )
     return kernels
 

@@ -73,7 +73,7 @@ class LabelDecoderStream:
         try:
             return int(self._decoder.decode(_model(self._stream, probabilities)))
         except AssertionError as error:
-            raise _foreign("one that no label has under these probabilities") from error
+            raise _foreign("one that matches no label") from error
 
     def finish(self) -> None:
         """Raise ValueError if the payload holds further labels."""
@@ -83,8 +83,8 @@ class LabelDecoderStream:
 
 def _foreign(what: str) -> ValueError:
     return ValueError(
-        f"A payload must be decoded as it was encoded, got {what}; use the features, "
-        "settings and machine of the encoder"
+        f"A payload must be decoded as it was encoded, got {what}; pass the encoder's "
+        "switcher, X and groups, on its machine"
     )
 
 

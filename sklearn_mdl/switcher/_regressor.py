@@ -1,4 +1,4 @@
-"""The meta-estimator for real labels, which mixes regressors under a prior."""
+"""The meta-estimator for real-valued labels, which mixes regressors under a prior."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NAMES = ("closed-form", "nets", "drift")
 
 @dataclass(eq=False, repr=False)
 class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
-    r"""Codelength of real labels given features, by switching between regressors.
+    r"""Codelength of real-valued labels, by switching between regressors on features.
 
     This is the counterpart of :class:`~sklearn_mdl.MDLReadoutSwitcher` for labels that
     are real numbers. All readouts predict every example before its label is seen, and a
@@ -55,7 +55,7 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
     readouts : list, readout, or the name of a list, default=None
         ``LinearReadoutRegressor`` and ``MLPReadoutRegressor`` objects (see
         :func:`~sklearn_mdl.readouts.regressor_grid`) and ``KernelReadoutRegressor``
-        objects. None is a list of networks and Gaussian processes. "nets" contains only
+        objects. If None, networks and Gaussian processes. "nets" contains only
         networks, which depend on the number of features. "closed-form" contains only
         Gaussian processes and needs no seed. "drift" adds Gaussian processes that
         forget old rows, and readouts that ignore features.
@@ -162,7 +162,7 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         Names of readouts whose predictions stopped being finite. These readouts then
         predict from the labels only, and ``fit`` warns about them.
     diverged_at_ : ndarray of shape (n_readouts,)
-        Number of examples after which each readout diverged, or -1 if it has not.
+        Row of each readout's first prediction that was not finite, or -1 if none.
     grid_edges_ : dict of str to (float, {"lowest", "highest"})
         Settings of the best readout that are the lowest or highest of the values tried.
     n_features_in_ : int
@@ -229,7 +229,7 @@ def _listed(name: str | None, n_features: int) -> list[BaseEstimator]:
     if name not in {*NAMES, None}:
         raise ValueError(
             "A list of regressors must be 'closed-form', 'nets', 'drift' or None, got "
-            f"{name!r}; choose one of these"
+            f"{name!r}; pass for example 'closed-form'"
         )
     return named_regressors(name, n_features)
 
@@ -245,9 +245,8 @@ def _checked(readout: object) -> Readout:
     kinds = LinearReadoutRegressor, MLPReadoutRegressor, KernelReadoutRegressor
     if not isinstance(readout, (*kinds, DummyReadoutRegressor, ViewReadoutRegressor)):
         raise TypeError(
-            "readouts must hold LinearReadoutRegressor, MLPReadoutRegressor and "
-            f"KernelReadoutRegressor objects, got {readout!r}; build them with "
-            "regressor_grid(...)"
+            "readouts must hold Linear-, MLP-, Kernel-, Dummy- or ViewReadoutRegressor "
+            f"objects, got {readout!r}; pass for example readouts=regressor_grid()"
         )
     readout._validate_params()
     return readout

@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 
 
 class PooledTrace(NamedTuple):
-    """Codelength of labels by switching and a pool.
+    """Codelength of labels under a switching mixture and a pool.
 
     Attributes
     ----------
@@ -50,8 +50,8 @@ class KindMixtures(NamedTuple):
     ----------
     names : list of G names
     mixtures : ndarray of shape (N, G, Q)
-        For classes, their ``Q = C`` probabilities. For real labels, the mean, variance
-        and degrees of freedom. NaN once a kind is asleep.
+        For classes, their ``Q = C`` probabilities. For real-valued labels, the mean,
+        variance and degrees of freedom. NaN once a kind is asleep.
     labels : ndarray of shape (N,)
         Classes as integers, or real numbers.
     """
@@ -96,7 +96,7 @@ class KindMixtures(NamedTuple):
         unknown = [name for name in kinds if name not in self.names]
         if unknown or len(set(kinds)) < max(2, len(kinds)):
             required = f"two or more of {self.names}, each once"
-            raise invalid("kinds", required, list(kinds), "leave it out to pool all")
+            raise invalid("kinds", required, list(kinds), "pass kinds=None for all")
         return [self.names.index(name) for name in kinds]
 
 

@@ -1,4 +1,4 @@
-"""Settings that "auto" and None stand for in the parameters of a switcher."""
+"""Settings to which "auto" and None resolve in the parameters of a switcher."""
 
 from __future__ import annotations
 
@@ -168,8 +168,8 @@ def batch_sizes(batch_size: BatchSize, is_by_name: bool) -> tuple[int, int]:
     sizes = batch_size if isinstance(batch_size, tuple) else (batch_size, batch_size)
     whole = len(sizes) == 2 and all(isinstance(size, Integral) for size in sizes)
     if not (whole and 1 <= sizes[0] <= sizes[1]):
-        required = "a positive integer, a pair (first, last) of them, or 'auto'"
-        cure = "pass for example batch_size=(8, 32), with first <= last"
+        required = "'auto', an integer >= 1, or a pair with 1 <= first <= last"
+        cure = "pass for example batch_size=(8, 32)"
         raise invalid("batch_size", required, batch_size, cure)
     first, last = sizes
     return int(first), int(last)
@@ -202,7 +202,7 @@ def readout_weights(
     if given is not None and not isinstance(given, str):
         array, shape = np.asarray(given, dtype=np.float64), (len(readouts),)
         if array.shape != shape:
-            cure = "give one weight for each readout"
+            cure = f"pass for example np.ones({len(readouts)})"
             raise invalid("readout_weights", f"of shape {shape}", array.shape, cure)
         return array
     names = [readout.view for readout in readouts]

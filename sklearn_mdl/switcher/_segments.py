@@ -117,7 +117,7 @@ def segment_ends(
     if isinstance(ends, Integral) and not isinstance(ends, bool):
         if not 1 <= ends <= n_rows:
             required = f"between 1 and the {n_rows} examples seen if it is an integer"
-            raise invalid("ends", required, ends, f"pass at most {n_rows}")
+            raise invalid("ends", required, ends, f"pass ends={min(8, n_rows)}")
         return np.linspace(0, n_rows, int(ends) + 1).round().astype(np.intp)[1:]
     stops = np.atleast_1d(np.asarray(ends))
     if times is not None:
@@ -125,7 +125,7 @@ def segment_ends(
     is_rows = stops.ndim == 1 and stops.dtype.kind in "iu"
     if not is_rows or ((stops < 0) | (stops > n_rows)).any():
         required = f'a number of segments, "posterior", or row numbers up to {n_rows}'
-        raise invalid("ends", required, ends, "pass times if `ends` are timestamps")
+        raise invalid("ends", required, ends, "pass times= if `ends` are timestamps")
     return np.unique(np.append(stops[stops > 0], n_rows)).astype(np.intp)
 
 
@@ -133,7 +133,7 @@ def _checked_times(times: ArrayLike, n_rows: int) -> NDArray[Any]:
     stamps = np.asarray(times)
     if stamps.shape != (n_rows,) or (stamps[1:] < stamps[:-1]).any():
         required = f"{n_rows} sorted numbers, one for each example seen"
-        raise invalid("times", required, stamps, "pass times in stream order")
+        raise invalid("times", required, stamps, "sort rows by np.argsort(times)")
     return stamps
 
 

@@ -33,8 +33,8 @@ class Common(NamedTuple):
     readouts : list of Readout
         All ``K`` readouts of the pass.
     settings : PassSettings
-        Settings of the pass. Each part uses a fresh copy of their outcome. `device`
-        overrides the device in these settings.
+        Settings of the pass. Each part uses a fresh copy of ``settings.outcome``, and
+        `device` overrides ``settings.device``.
     device : str
         Device of the parts.
     folder : str
@@ -124,14 +124,14 @@ def parts_of(common: Common, n_jobs: int, memory: int | None = None) -> list[lis
     """Split the readouts into parts, each given as a list of columns.
 
     Readouts that share computations stay together. At first, each architecture is one
-    part. The largest part is then halved until there are at least as many parts as
-    jobs, and every part fits into the memory of a device.
+    part. While there are fewer parts than jobs, the largest part is halved. After that,
+    parts that do not fit into the `memory` of a device are halved.
     """
-    atoms = _atoms(common)
+    groups = _groups(common)
     by_architecture: dict[Hashable, list[list[int]]] = {}
-    for atom in atoms:
-        architecture = common.readouts[atom[0]].architecture
-        by_architecture.setdefault(architecture, []).append(atom)
+    for group in groups:
+        architecture = common.readouts[group[0]].architecture
+        by_architecture.setdefault(architecture, []).append(group)
     parts = list(by_architecture.values())
 
     def too_large(part: list[list[int]]) -> bool:
@@ -146,7 +146,7 @@ def parts_of(common: Common, n_jobs: int, memory: int | None = None) -> list[lis
         half = len(part) // 2
         parts.remove(part)
         parts += [part[:half], part[half:]]
-    columns = [sorted(column for atom in part for column in atom) for part in parts]
+    columns = [sorted(column for group in part for column in group) for part in parts]
     return sorted(columns, key=lambda part: -state_of(common, [part]))
 
 
@@ -156,17 +156,17 @@ def state_of(common: Common, part: Sequence[Sequence[int]]) -> int:
     width, n_outputs = settings.n_features, settings.outcome.n_numbers
     return sum(
         state_bytes(common.readouts[column], width, n_outputs)
-        for atom in part
-        for column in atom
+        for group in part
+        for column in group
     )
 
 
-def _atoms(common: Common) -> list[list[int]]:
+def _groups(common: Common) -> list[list[int]]:
     """Return groups of columns whose readouts must stay together."""
-    atom = list(range(common.n_readouts))  # the first column of each group
+    group = list(range(common.n_readouts))  # the first column of each group
     first: dict[Hashable, int] = {}
     for column, readout in enumerate(common.readouts):
         key = shared_work(readout, common.settings.seed)
-        low, high = sorted((atom[first.setdefault(key, column)], atom[column]))
-        atom = [low if a == high else a for a in atom]
-    return [[k for k, a in enumerate(atom) if a == low] for low in sorted(set(atom))]
+        low, high = sorted((group[first.setdefault(key, column)], group[column]))
+        group = [low if a == high else a for a in group]
+    return [[k for k, a in enumerate(group) if a == low] for low in sorted(set(group))]

@@ -77,7 +77,7 @@ def check_workers(workers: Sequence[Worker], folder: Path, token: str) -> None:
     if names:
         raise ValueError(
             f"Workers must share the folder of a split pass, but {', '.join(names)} "
-            f"cannot read {folder}; pass checkpoint=PATH on a disk that they all mount"
+            f"cannot read {folder}; pass checkpoint=PATH on a disk that all mount"
         )
     for worker in workers:
         difference = first_difference(workers[0].environment, worker.environment)
@@ -86,7 +86,7 @@ def check_workers(workers: Sequence[Worker], folder: Path, token: str) -> None:
             warn_caller(
                 f"Workers should compute the same numbers, but have different {name}: "
                 f"{first!r} on {workers[0].name} and {own!r} on {worker.name}, so the "
-                "last digits may differ; use machines of one kind"
+                f"last digits may differ; use machines with equal {name}"
             )
             return
 
@@ -97,12 +97,12 @@ def check_disk(folder: Path, n_bytes: int) -> None:
     Raises
     ------
     OSError
-        If it has too little.
+        If there is too little space.
     """
     free = shutil.disk_usage(folder).free
     if n_bytes > free:
         raise OSError(
             f"A split pass needs {n_bytes / 1e9:.3g} GB for rows, a round and the "
-            f"states of readouts, but {free / 1e9:.3g} GB are free in {folder}; pass "
+            f"states of readouts, but {folder} has {free / 1e9:.3g} GB free; pass "
             "checkpoint=PATH on another disk"
         )

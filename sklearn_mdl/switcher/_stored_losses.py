@@ -95,7 +95,7 @@ class StoredLosses:
         if losses.ndim != 2 or losses.shape[1] == 0 or losses.dtype.kind != "f":
             required = "a floating array of shape (n_samples, n_readouts)"
             kind = (*losses.shape, losses.dtype.name)
-            cure = "give a row per example and a column per readout"
+            cure = "pass for example np.asarray(losses, float).reshape(n_samples, -1)"
             raise invalid("losses", required, kind, cure)
         n_readouts = losses.shape[1]
         fields: dict[str, object] = {"losses": losses}
@@ -156,7 +156,7 @@ class StoredLosses:
         if self.architectures is None:
             raise ValueError(
                 "Grouping readouts needs the architecture of each, but these losses "
-                "have none; pass architectures=... to StoredLosses and save it again"
+                "have none; pass StoredLosses(losses, architectures=['linear', ...])"
             )
         return list(self.architectures)
 
@@ -266,7 +266,7 @@ class StoredLosses:
             Prior of the switching mixture of all readouts.
         pooling : LogLinearPool
         kinds : sequence of names, default=None
-            Names in ``mixtures.names`` to pool. None pools all.
+            Names in ``mixtures.names`` to pool. If None, all kinds are pooled.
 
         Raises
         ------
@@ -307,17 +307,17 @@ def _checked_known(known: ArrayLike, n_samples: int) -> np.ndarray:
         or (np.diff(counts) < 0).any()
     ):
         required = f"{n_samples} integers that neither decrease nor exceed their row"
-        raise invalid("known", required, counts, "leave it out if labels had no delay")
+        raise invalid("known", required, counts, "pass None for no delay")
     return counts.astype(np.intp)
 
 
 def _checked_names(field: str, names: Sequence[str], n_readouts: int) -> list[str]:
     if isinstance(names, str) or not all(isinstance(name, str) for name in names):
         raise TypeError(
-            f"{field} must be a sequence of strings, got {names!r}; name each readout"
+            f"{field} must be a sequence of strings, got {names!r}; pass ['mlp', ...]"
         )
     if len(names) != n_readouts:
-        required, cure = f"{n_readouts} names", "name every column of losses"
+        required, cure = f"{n_readouts} names", f"pass {field}=[...], a name per column"
         raise invalid(field, required, names, cure)
     return [str(name) for name in names]
 
@@ -325,5 +325,5 @@ def _checked_names(field: str, names: Sequence[str], n_readouts: int) -> list[st
 def _positive(name: str, value: object) -> int:
     if not isinstance(value, Integral) or value < 1:
         required = "a positive integer or None"
-        raise invalid(name, required, value, "give a number of at least 1")
+        raise invalid(name, required, value, f"pass for example {name}=10")
     return int(value)

@@ -26,5 +26,5 @@ def check_integer(name: str, value: object, least: int, cure: str) -> None:
 
 def check_max_steps(max_steps: object) -> None:
     """Raise ValueError unless ``max_steps`` is a non-negative integer."""
-    cure = "pass the longest stream for which O(K N^2) time is acceptable"
+    cure = "pass for example max_steps=5000"
     check_integer("max_steps", max_steps, 0, cure)

@@ -102,7 +102,8 @@ class RunLength(MarkovPrior):
     Notes
     -----
     Under the exact model the codelength exceeds the loss of any sequence of ``b``
-    blocks by at most ``b (log K + 2 log(N / b + 1))`` nats.
+    blocks by at most ``b (log K + 2 log(N / b + 1))`` nats. So each block costs
+    ``log K`` and about twice the log of the mean block length.
 
     References
     ----------
@@ -152,7 +153,7 @@ class RunLength(MarkovPrior):
             raise ValueError(
                 "RunLength(n_rates=None) takes O(K N^2) time and at most "
                 f"max_steps={self.max_steps} steps, got {n_steps}; use RunLength(), "
-                "whose cost per step is constant, or raise max_steps."
+                f"whose cost per step is constant, or pass max_steps={n_steps}."
             )
 
     def rows(self) -> Floats:

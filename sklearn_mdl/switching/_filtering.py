@@ -1,12 +1,12 @@
 """Filters that keep the state of a forward pass, one for each kind of prior.
 
 States are probabilities, not logs. So a step takes only one product, one sum and one
-division, which is several times faster than adding in logs. Likelihoods are divided by
-the largest of the step, and sharing raises every weight again. So no relevant weight
-underflows. Without sharing, a weight could only fall until it was zero, and would never
-recover. Priors that never share therefore use cumulative sums of logs. Priors that
-share only at some steps use logs from the step at which a weight becomes too small. If
-the rows of a state count draws, each row is normalised separately.
+division, which is several times faster than adding in log space. Likelihoods are
+divided by the largest of the step, and sharing raises every weight again. So no weight
+that matters underflows. Without sharing, a weight could only fall until it was zero,
+and would never recover. Priors that never share therefore use cumulative sums of logs.
+Priors that share only at some steps use logs from the step at which a weight becomes
+too small. If the rows of a state count draws, each row is normalised separately.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from sklearn_mdl.switching._prior import (
 Floats = NDArray[np.float64]
 Steps = NDArray[np.intp]
 
-# A step whose probability is below `TINY` is recomputed in logs. So a weight of at
-# least `LOW` times the prior weight keeps all its digits.
+# A step whose probability is below `TINY` is recomputed in log space. So a weight of
+# at least `LOW` times the prior weight keeps all its digits.
 TINY = 1e-100
 LOW = 1e-200
 LEAST = float(np.finfo(np.float64).min)
@@ -186,7 +186,7 @@ class MarkovFilter:
         self.state, self.t = state, t
 
     def _step(self, loss: Floats, codelength: Floats, posterior: Floats) -> Floats:
-        """Process one row, in logs if a weight is or would become too small."""
+        """Process one row, in log space if a weight is or would become too small."""
         posterior[0] = self.weights
         if self.scores is None:
             before = self.state
@@ -338,7 +338,7 @@ class CumulativeFilter:
         self.scores = scores[-1].copy()
 
     def _impossible_rows(self, losses: Floats) -> list[int]:
-        """Return the rows whose label is impossible under all experts with weight."""
+        """Return the rows whose label no expert with positive weight allows."""
         alive = self.scores > -math.inf
         dead = np.isinf(losses)
         impossible = []

@@ -126,8 +126,8 @@ class ForwardPass:
 
         An ndarray of shape (K,). It equals the first row of the posterior that the next
         call of `extend` returns, since the transition into that step has already been
-        applied. The probabilities of the experts awake sum to one. Those of experts
-        asleep are zero.
+        applied. Retired experts have probability zero. The probabilities of all other
+        experts sum to one.
         """
         if len(self._pending):
             return self._awake(self._filter.ahead(len(self._pending)), self._asleep)
@@ -137,7 +137,7 @@ class ForwardPass:
 
     @staticmethod
     def _awake(weights: Floats, asleep: NDArray[np.bool_]) -> Floats:
-        """Return the probabilities (K,) renormalised over the experts awake."""
+        """Return the probabilities (K,) renormalised over the awake experts."""
         if not asleep.any():
             return weights
         shares = np.where(asleep, 0.0, weights)
@@ -151,7 +151,7 @@ class ForwardPass:
             self._pending = self._pending[n_new:]
 
     def retire(self, experts: ArrayLike) -> None:
-        """Retire some experts, which stay asleep from the next step on.
+        """Retire some experts: they are asleep at all later steps, the others awake.
 
         Parameters
         ----------
@@ -171,12 +171,12 @@ class ForwardPass:
     def _check_left(self, asleep: NDArray[np.bool_]) -> None:
         if not (self._possible & ~asleep).any():
             message = "An expert with prior weight must stay awake, but all retire"
-            raise ValueError(f"{message}; keep at least one of them")
+            raise ValueError(f"{message}; keep column {np.argmax(self._possible)}")
 
     def _log_shares(self, asleep: NDArray[np.bool_]) -> Floats:
-        """Return log probabilities (K,), renormalised over the experts awake."""
+        """Return log probabilities (K,), renormalised over the awake experts."""
         scores = np.where(asleep, -np.inf, self._filter.log_weights)
-        # Impossible labels may have left the experts awake without any weight.
+        # Impossible labels may have left the awake experts without any weight.
         return scores - max(float(log_sums(scores)), np.finfo(float).min)
 
     def check_length(self, n_steps: int) -> None:
@@ -204,8 +204,8 @@ class ForwardPass:
         losses : array-like of shape (n, K)
             Minus log probability of each observed label under each expert, in nats.
             Plus infinity means that the label was impossible for that expert. NaN from
-            some step on means that the expert has retired. Losses are read in chunks,
-            so they may be memory-mapped. They are converted to float64.
+            some step onwards means that the expert has retired. Losses are read in
+            chunks, so they may be memory-mapped. They are converted to float64.
         known : ndarray of shape (n + 1,), optional
             Entry ``i`` is the number of steps of the stream whose labels are known when
             step ``i`` of the block is coded. The last entry is for the step after the
@@ -231,9 +231,9 @@ class ForwardPass:
         probability zero. The state is not conditioned on such a label, as if it had not
         been observed.
 
-        A retired expert is asleep (Freund et al., 1997). It is treated as if it
-        predicted like the mixture of the experts awake, so labels do not change its
-        weight relative to the total.
+        Retired experts are asleep, and the others awake (Freund et al., 1997). An
+        expert asleep is treated as if it predicted like the mixture of those awake, so
+        labels do not change its weight relative to the total.
         """
         array = checked_losses(losses, self._n_experts, self._asleep)
         self._check_left(np.array(np.isnan(array[-1:]).any(axis=0)))
@@ -260,7 +260,7 @@ class ForwardPass:
         codelengths: Floats,
         posterior: Floats,
     ) -> None:
-        """Code all steps, in runs as long as the arrival of labels allows."""
+        """Code all steps, as many together as the arrival of labels allows."""
         start = 0
         while start < len(losses):
             self.reveal(int(known[start]))
@@ -339,7 +339,7 @@ class ForwardPass:
     def _observe(self, losses: Floats, shares: Floats | None = None) -> float:
         """Condition on the losses (K,) of a step; return the cost of the mixture.
 
-        If the log shares of the experts awake are already known, pass them as `shares`.
+        If the log shares of the awake experts are already known, pass them as `shares`.
         """
         asleep = np.isnan(losses)
         shares = self._log_shares(asleep) if shares is None else shares
@@ -369,9 +369,10 @@ def forward(
         The switching prior, its name, or None for `LearnedShare`.
     losses : array-like of shape (N, K), or iterator of array-like of shape (n, K)
         Minus log probability of each observed label under each expert, in nats. Plus
-        infinity is allowed (see `ForwardPass.extend`). NaN from some step on means that
-        the expert has retired. Only experts that have not retired are mixed (Freund et
-        al., 1997). Memory-mapped arrays and iterators are read block by block.
+        infinity is allowed (see `ForwardPass.extend`). NaN from some step onwards means
+        that the expert has retired. Only experts that have not retired are mixed
+        (Freund et al., 1997). Memory-mapped arrays and iterators are read block by
+        block.
     weights : array-like of shape (K,), optional
         Prior weights of the experts (uniform if not given), non-negative with a
         positive sum. They are normalised here. See `kind_weights` for another choice.
@@ -461,12 +462,12 @@ def mixture_losses(shares: Floats, losses: Floats) -> Floats:
 def filled_losses(
     losses: ArrayLike, prior: PriorLike = None, weights: ArrayLike | None = None
 ) -> NDArray[np.floating]:
-    """Replace NaN in losses (N, K) by the cost of the mixture of experts awake.
+    """Replace NaN in losses (N, K) by the cost of the mixture of awake experts.
 
     Losses are returned unchanged if no expert has retired.
     """
     array = np.asanyarray(losses)
-    if not np.isnan(array[-1:]).any():  # experts awake at the end never slept
+    if not np.isnan(array[-1:]).any():  # no expert has retired
         return array
     codelengths = forward(prior, array, weights, max_rows=0).codelengths
     return np.where(np.isnan(array), codelengths[:, np.newaxis], array)

@@ -17,7 +17,7 @@ Number = TypeVar("Number", bound=np.generic)
 
 # Numbers in a block: its float64 copy and temporary arrays should fit in the cache.
 _BLOCK = 2**19
-WRONG = "look for the expert whose probabilities are wrong"
+WRONG = "find the wrong rows by np.argwhere(~(losses > -np.inf))"
 
 
 def loss_blocks(losses: ArrayLike | Iterator[ArrayLike]) -> Iterator[Losses]:
@@ -66,8 +66,8 @@ def loss_array(losses: ArrayLike) -> Losses:
     """Return losses as an array (N, K) that can be read twice; values are unchecked."""
     if isinstance(losses, Iterator):
         raise TypeError(
-            "`losses` must be an array, since they are read more than once, got an "
-            "iterator; pass an array or a memory map."
+            "`losses` must be an array that can be read more than once, got an "
+            "iterator; pass np.concatenate(list(losses))."
         )
     return _as_table(losses)
 
@@ -102,7 +102,7 @@ def _check_asleep(asleep: NDArray[np.bool_]) -> None:
         column = int(woken.any(axis=0).argmax())
         raise ValueError(
             "`losses` must stay NaN after an expert has retired, got a number after "
-            f"NaN in column {column}; {WRONG}."
+            f"NaN in column {column}; set all its later losses to np.nan."
         )
     if asleep[1:].all(axis=1).any():
         required = "numbers in nats for at least one expert at every step"
@@ -114,7 +114,7 @@ def _as_table(losses: ArrayLike, n_experts: int | None = None) -> Losses:
     array = np.asanyarray(losses)
     if array.ndim != 2 or not array.shape[1] or n_experts not in (None, array.shape[1]):
         required = f"of shape (n_steps, {n_experts or 'n_experts'})"
-        raise invalid("losses", required, array.shape, "give a column per expert")
+        raise invalid("losses", required, array.shape, "pass np.stack(columns, 1)")
     return array
 
 
@@ -157,15 +157,15 @@ def normalised_weights(
     weights: ArrayLike | None, n_experts: int, name: str = "weights"
 ) -> Floats:
     """Return prior weights that sum to one (uniform if none are given)."""
-    check_integer("n_experts", n_experts, 1, "give a column of losses per expert")
+    check_integer("n_experts", n_experts, 1, "pass losses.shape[1]")
     if weights is None:
         return np.full(n_experts, 1.0 / n_experts)
     w = np.asarray(weights, dtype=np.float64)
     if w.shape != (n_experts,):
-        raise invalid(name, f"of shape ({n_experts},)", w.shape, "give one per expert")
+        raise invalid(name, f"of shape ({n_experts},)", w.shape, "pass None (uniform)")
     if not np.isfinite(w).all() or w.min() < 0 or w.max() <= 0:
         required = "finite and non-negative with a positive sum"
-        raise invalid(name, required, w.tolist(), "give some expert a positive weight")
+        raise invalid(name, required, w.tolist(), "pass None for equal weights")
     if w.max() > np.finfo(np.float64).max / n_experts:  # the sum would overflow
         w = w / w.max()
     normalised: Floats = w / w.sum()

@@ -200,7 +200,7 @@ class Transition(NamedTuple):
         Probability, for each row, that the expert is redrawn from the prior weights.
     enter : ndarray of shape (n_new_rows,) or None
         Probabilities of the rows that a redrawn expert enters, whatever its previous
-        row. By default it enters the first row. With None it enters the next row, which
+        row. By default it enters the first row. If None, it enters the next row, which
         adds a row to the state.
     ageing : bool
         If True, a kept expert enters the next row, which adds a row to the state.

@@ -21,18 +21,18 @@ class Race(BaseEstimator):
 
     After `min_samples` examples, and whenever their number has doubled, losses over the
     last half of the examples are compared. An expert stays if its loss exceeds the
-    lowest loss by at most `slack` nats plus a share of the lowest loss or, if that is
-    less, of the nats that the lowest loss saves over a uniform code. The share is
+    lowest loss by at most `slack` nats plus a share of a reference. The reference is
+    the lowest loss or, if less, its saving relative to a uniform code. The share is
     ``tolerance * sqrt(min_samples / n)`` after ``n`` examples. It decreases because
     noise decreases too. A learning curve that is still this far behind rarely catches
     up.
 
     With a pool, the best expert of a kind also stays if dropping the kind would
-    lengthen the pool's code of all labels so far by more than `pool_slack` nats. From
-    ``4 * min_samples`` labels on, this limit grows in proportion to their number.
-    The increase is estimated to second order, with the other weights adapted.
+    lengthen the pool's code of all labels so far by more than `pool_slack` nats. After
+    ``4 * min_samples`` labels, this limit grows in proportion to their number. The
+    increase is estimated to second order, with the other weights adapted.
 
-    From ``2 * min_samples`` examples on, a closed-form expert of a pool, such as a
+    After ``2 * min_samples`` examples, a closed-form expert of a pool, such as a
     kernel, stays only if its kind is needed or if its loss is the lowest. Unlike a
     network, it rarely catches up late.
 
@@ -45,7 +45,7 @@ class Race(BaseEstimator):
     ----------
     tolerance : float, default=0.075
         Share of the lowest loss, or of its saving, by which a loss may exceed it at
-        `min_samples` examples. Losses of real labels have no natural zero, so
+        `min_samples` examples. Losses of real-valued labels have no natural zero, so
         `tolerance` is then a share of 0.2 nats per example.
     slack : float, default=10.0
         Nats by which a loss may exceed the lowest loss in addition to this share.
@@ -96,8 +96,8 @@ class Race(BaseEstimator):
             check_integer(name, getattr(self, name), 1, cure)
         if n_experts < self.min_readouts:
             raise ValueError(
-                f"A race must begin with the min_readouts={self.min_readouts} readouts "
-                f"that it keeps, got {n_experts}; pass more readouts or race=None"
+                f"A race needs at least min_readouts={self.min_readouts} readouts, "
+                f"got {n_experts}; pass race=None or Race(min_readouts={n_experts})"
             )
 
     def next_count(self, n_steps: int, batch_size: int) -> int:
@@ -138,13 +138,12 @@ class Race(BaseEstimator):
         kinds : sequence of ndarray of int
             Experts of each kind that the pool needs.
         unit : float or None
-            Cost in nats of which `tolerance` is a share. None means the lowest loss.
+            Cost in nats of which `tolerance` is a share (the lowest loss if None).
         n_samples : int or None
-            Number of examples so far, from which the tolerance follows. None means
-            `min_samples`.
+            Number of examples so far, from which the tolerance follows (`min_samples`
+            if None).
         closed_form : ndarray of shape (K,), bool, or None
-            Mask of the experts that learn in closed form. None means that no expert
-            does.
+            Mask of the experts that learn in closed form (no expert if None).
 
         Returns
         -------

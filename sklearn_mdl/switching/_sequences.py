@@ -77,11 +77,11 @@ def best_sequence(
     Returns
     -------
     sequence : ExpertSequence
-        For priors with one row (the Bayesian and elementwise mixtures and fixed share)
-        no sequence has a shorter `codelength`. Other priors have hidden variables, such
-        as the rate of a run length. The result then contains the experts of the most
-        probable sequence of experts *and* hidden variables. Its `prior_cost` sums over
-        all hidden variables for these experts.
+        Under a prior with one row (Bayesian mixture, elementwise mixture or fixed
+        share), no sequence has a shorter `codelength`. Other priors have hidden
+        variables, such as the rate of a run length. Experts and hidden variables are
+        then chosen together, as the most probable combination. Only the experts are
+        returned, and `prior_cost` is summed over the hidden variables.
 
     Raises
     ------
@@ -180,7 +180,7 @@ def best_segments(
     """
     array = _awake_only(losses)
     components = checked_components(prior, len(array), array.shape[1], weights)
-    cure = "pass the number of switches plus one"
+    cure = "pass for example n_blocks=2, for one switch"
     check_integer("n_blocks", n_blocks, 1, cure)
     return _with_cost(_best_blocks(array, int(n_blocks)), array, components)
 
@@ -224,7 +224,8 @@ def sequence_cost(
 
     Examples
     --------
-    The paper's bound for two blocks, ``2 log K + log N``, is 8.3 nats here:
+    This cost exceeds the paper's bound for two blocks, ``2 log K + log N``, which is
+    8.3 nats here and does not hold for every sequence (see `FixedShare`):
 
     >>> sequence_cost("fixed-share", [0] * 500 + [1] * 500, n_experts=2)
     10.93...
@@ -233,20 +234,20 @@ def sequence_cost(
     if xi.ndim != 1 or (xi.size and not np.issubdtype(xi.dtype, np.integer)):
         raise ValueError(
             "`experts` must be a vector of integers, got shape "
-            f"{xi.shape} of {xi.dtype}; pass the expert of every step."
+            f"{xi.shape} of {xi.dtype}; pass for example experts=[0, 0, 1]."
         )
     components = checked_components(prior, len(xi), n_experts, weights)
     if xi.size and not (xi.min() >= 0 and xi.max() < n_experts):
         extremes = [int(xi.min()), int(xi.max())]
-        required, cure = f"between 0 and {n_experts - 1}", "count from zero"
-        raise invalid("experts", required, extremes, cure)
+        cure = "pass experts - 1 if they count from 1"
+        raise invalid("experts", f"between 0 and {n_experts - 1}", extremes, cure)
     return _path_cost(components, xi.astype(np.intp))
 
 
 def _awake_only(losses: ArrayLike) -> NDArray[np.floating]:
     """Return losses (N, K) that rule out sequences with retired experts."""
     array = loss_array(losses)
-    if not np.isnan(array[-1:]).any():  # experts awake at the end never slept
+    if not np.isnan(array[-1:]).any():  # no expert has retired
         return array
     checked_losses(array, array.shape[1], np.zeros(array.shape[1], dtype=bool))
     return np.where(np.isnan(array), np.inf, array)
@@ -264,10 +265,11 @@ def _with_cost(
 
 
 def _path_cost(components: list[Component], experts: Integers) -> float:
-    """Return the codelength of labels that are possible only under one sequence.
+    """Return the cost of a sequence of experts, in nats.
 
-    Unused experts are merged into one with the sum of their weights, so the time does
-    not depend on the number of unused experts.
+    It is the codelength of labels that are possible only under this sequence. Unused
+    experts are merged into one with the sum of their weights, so the time does not
+    depend on the number of unused experts.
     """
     used, path = np.unique(experts, return_inverse=True)
     merged = [

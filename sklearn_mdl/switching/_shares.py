@@ -25,7 +25,7 @@ class GroupedShare:
     starts : ndarray of shape (G,)
         First expert of every group.
     rate : float or None, default=None
-        Rate at which experts are redrawn. None is ``1 / t``.
+        Rate at which experts are redrawn (``1 / t`` if None).
 
     Attributes
     ----------
@@ -65,14 +65,14 @@ class GroupedShare:
     def observe(self, losses: Floats) -> Floats:
         """Update the weights with the losses (K,) of a step, in nats.
 
-        NaN marks an expert asleep. Its loss is that of the mixture of the awake experts
-        in its group.
+        NaN means that an expert is asleep. It is given the loss of its group's mixture
+        of awake experts.
 
         Returns
         -------
         codelengths : ndarray of shape (G,)
             Cost of the step under each group's mixture, in nats. If the label is
-            impossible for all experts awake, the cost is infinite and the weights do
+            impossible for all awake experts, the cost is infinite and the weights do
             not change.
         """
         asleep = np.isnan(losses)
@@ -121,7 +121,7 @@ class LearnedGroupedShare:
     """Fixed share with an unknown constant rate within each of several groups.
 
     Each group has its own Bayesian mixture over rates. An expert asleep is treated as
-    if it predicted like the mixture of the experts awake over all rates.
+    if it predicted like the mixture of its group's awake experts over all rates.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """Steps at which some experts are asleep, for mixtures of simple priors.
 
-An expert asleep has the loss of the mixture of the experts awake. This loss depends on
-all parts of the mixture of priors. So steps are processed one by one, with all parts
-together.
+An expert asleep (retired) is given the loss of the mixture of the awake experts. This
+loss depends on all parts of the mixture of priors. So steps are processed one by one,
+with all parts together.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def advance_awake(
     """Process rows at which the same experts (K,) are awake, if the parts are simple.
 
     The result is the same as if rows were processed one by one and experts asleep had
-    the loss of the mixture of the experts awake. Computing all parts together is
+    the loss of the mixture of the awake experts. Computing all parts together is
     faster.
 
     Returns

@@ -47,9 +47,10 @@ def smoothed_posterior(
         The switching prior, its name, or None for `LearnedShare`.
     losses : array-like of shape (N, K)
         Minus log probability of each observed label under each expert, in nats. Plus
-        infinity is allowed. A memory map is read twice, in blocks. NaN marks a retired
-        expert, which is treated as if it predicted like the mixture of the experts
-        awake. So later labels do not change its probability, which may stay positive.
+        infinity is allowed. A memory map is read twice, in blocks. NaN means that an
+        expert has retired. It is then treated as if it predicted like the mixture of
+        the others. So later labels are no evidence for or against it, and its
+        probability may stay positive.
     weights : array-like of shape (K,), optional
         Prior weights of the experts (uniform if not given).
     kinds : sequence of length K, optional
@@ -73,8 +74,8 @@ def smoothed_posterior(
     -----
     The algorithm is the forward-backward recursion. States are stored at checkpoints
     and recomputed between them. Apart from checkpoints, losses and the result, memory
-    use does not grow with ``N``. A label that is impossible for every expert is
-    ignored, as in `forward`.
+    use does not grow with ``N``. As in `forward`, probabilities are not conditioned on
+    a label that is impossible for every expert.
 
     References
     ----------
@@ -133,7 +134,7 @@ def _backward(
 def _smooth(
     part: MarkovFilter, losses: Floats, message: Floats | None
 ) -> tuple[Floats, Floats | None]:
-    """Smooth a block of steps in logs, to avoid underflow.
+    """Smooth a block of steps in log space, to avoid underflow.
 
     Parameters
     ----------

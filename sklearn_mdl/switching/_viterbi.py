@@ -61,7 +61,7 @@ class _Search:
     begins : ndarray of shape (n_rows, K)
         First step and source of the last block.
     sources : list of ndarray of shape (n_places, 2)
-        For every step from the second on, each state that a new block may follow, as
+        For every step after the first, each state that a new block may follow, as
         its expert and where its own block began.
     """
 

@@ -24,7 +24,7 @@ N_ENCODED = "n_encoded"
 
 
 class EncodingLearner(Learner):
-    """Learner of readouts on one encoder: a pass over features in a pass over images.
+    """Learner of readouts on one encoder, with its own pass over features.
 
     Images are encoded when their labels are predicted, in whole blocks with zeros in
     place of unknown rows. Once learned, features are kept, scaled and replayed as in a

@@ -45,15 +45,15 @@ class FineTunedReadout(NetworkReadout):
         Encoder that determines layers, pooling and preprocessing. Its network is copied
         and never changed. For a cached encoder, the inner encoder is used.
     image_shape : (int, int, int) or (int, int), default=None
-        Height, width and channels of the images whose pixels are the rows of X. None
-        assumes square images with one or three channels.
+        Height, width and channels of the images whose pixels are the rows of X. If
+        None, images are taken to be square, with one or three channels.
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     device : str, default="auto"
         Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
         Seed of initial weights and of all random numbers in training. Torch's global
-        generators do not change. None uses the switcher's seed.
+        generators do not change. If None, the switcher's seed is used.
     optimizer : {"sgd", "adamw"}, default="sgd"
         "sgd" is gradient descent with Nesterov's momentum, which the paper uses on
         VTAB. "adamw" is AdamW, which the paper uses on ImageNet.
@@ -169,15 +169,15 @@ class ScratchReadout(NetworkReadout):
         vectors (n, width). Its weights are drawn during the call, with ``random_state``
         as the seed.
     image_shape : (int, int, int) or (int, int), default=None
-        Height, width and channels of the images whose pixels are the rows of X. None
-        assumes square images with one or three channels.
+        Height, width and channels of the images whose pixels are the rows of X. If
+        None, images are taken to be square, with one or three channels.
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     device : str, default="auto"
         Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
         Seed of initial weights and of all random numbers in training. Torch's global
-        generators do not change. None uses the switcher's seed.
+        generators do not change. If None, the switcher's seed is used.
     optimizer : {"sgd", "adamw"}, default="sgd"
         "sgd" is gradient descent with Nesterov's momentum, which the paper uses on
         VTAB. "adamw" is AdamW, which the paper uses on ImageNet.
@@ -219,8 +219,9 @@ class ScratchReadout(NetworkReadout):
     model_options : mapping, default=None
         Arguments of ``timm.create_model``, or of the callable.
     input_size : int, default=None
-        Size to which the central square of each image is resized. None neither crops
-        nor resizes. Pixels are always scaled to the range from -1 to 1.
+        Size to which the central square of each image is resized. If None, images
+        are neither cropped nor resized. Pixels are always scaled to the range from -1
+        to 1.
 
     Attributes
     ----------

@@ -64,8 +64,8 @@ def augmented(images: Tensor, augment: Augment) -> Tensor:
         if _described(result) != _described(image):
             raise ValueError(
                 "An augmentation must keep the type and shape of images, but it "
-                f"returned {_described(result)} for {_described(image)}; convert and "
-                "resize its result"
+                f"returned {_described(result)} for {_described(image)}; end it with "
+                f"Resize({[*image.shape[1:]]}) and ConvertImageDtype(torch.uint8)"
             )
     return torch.stack(changed).permute(0, 2, 3, 1)
 
@@ -125,8 +125,8 @@ class PixelTrunk(nn.Module):
     module : torch.nn.Module
         Maps (n, C, H, W) to vectors (n, width).
     input_size : int or None
-        Size to which the central square of each image is resized. None neither crops
-        nor resizes.
+        Size to which the central square of each image is resized. If None, images
+        are neither cropped nor resized.
     """
 
     def __init__(self, module: nn.Module, input_size: int | None) -> None:
@@ -180,7 +180,7 @@ def module_of(
         if not isinstance(module, nn.Module):
             raise TypeError(
                 "model must return a torch.nn.Module, but it returned "
-                f"{type(module).__name__}; return the module"
+                f"{type(module).__name__}; pass for example model='resnet50'"
             )
         return copy.deepcopy(module)  # a callable may return the same module every time
     timm = needed("timm", "ScratchReadout", "images")
@@ -255,8 +255,8 @@ def width_of(trunk: Trunk, shape: Shape, device: torch.device) -> int:
         is_tensor = isinstance(output, Tensor)
         got = tuple(output.shape) if is_tensor else type(output).__name__
         raise ValueError(
-            f"The network must return vectors (n, width), but it returned {got}; pool "
-            "its last layer"
+            f"The network must return vectors (n, width), but it returned {got}; end "
+            "it with nn.AdaptiveAvgPool2d(1) and nn.Flatten()"
         )
     return int(output.shape[1])
 

@@ -42,8 +42,8 @@ class FrozenReadout(ImageReadout):
     readout : readout
         Any readout for a switcher, except readouts of images.
     image_shape : (int, int, int) or (int, int), default=None
-        Height, width and channels of the images whose pixels are the rows of X. None
-        assumes square images with one or three channels.
+        Height, width and channels of the images whose pixels are the rows of X. If
+        None, images are taken to be square, with one or three channels.
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     device : str, default="auto"
@@ -94,7 +94,7 @@ class FrozenReadout(ImageReadout):
         if isinstance(self.readout, ImageReadout):
             raise TypeError(
                 "readout must be a readout of features, not of images, got "
-                f"{self.readout!r}; pass it to the switcher without an encoder"
+                f"{self.readout!r}; pass readouts=[readout], without an encoder"
             )
         check_readout(self.readout)
         if self.readout.view is not None:

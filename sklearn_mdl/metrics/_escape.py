@@ -13,7 +13,7 @@ from sklearn_mdl.metrics._references import Floats, encoded
 
 
 class EscapeCode:
-    """Code that tells for each row of a stream whether it introduces a new class.
+    """Code of whether each row of a stream introduces a new class.
 
     Classes are integers. Named classes come first, and new classes follow in order of
     appearance. :func:`escape_codelengths` defines the probabilities.

@@ -116,7 +116,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
 
         An array of shape (n_samples_seen_,), computed by
         :func:`~sklearn_mdl.metrics.gaussian_codelengths`. The first minibatch is coded
-        with the same fixed density as by the readouts.
+        with the same fixed density that the readouts use.
         """
         targets = cast(RealTargets, self._run.outcome)
         density = {"location": targets.location, "scale": targets.scale}

@@ -110,8 +110,8 @@ def density_losses(values: Tensor, labels: Tensor) -> Tensor:
     location, log_scale, dof = values.unbind(-1)
     z = (labels - location) * in_lanes(torch.exp, -log_scale)
     z = z.clamp(-FARTHEST, FARTHEST)
-    # A readout has one number unless its predictions have failed. Check only on a CPU,
-    # since a GPU would stall.
+    # A readout has the same number in all rows unless its predictions have failed.
+    # Check only on a CPU, since a GPU would stall.
     if not dof.is_cuda and (dof == dof[:, :1]).all():
         dof = dof[:, :1]
     return student_t_loss(z, log_scale, dof)

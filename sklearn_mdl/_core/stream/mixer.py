@@ -161,7 +161,7 @@ class GroupMixer(NoMixer):
         ----------
         values : sequence of K Tensors of shape (n, P)
         losses : ndarray of shape (n, K)
-            Cost of the labels under all readouts, in nats. NaN for readouts asleep.
+            Cost of the labels under all readouts, in nats. NaN for retired readouts.
         known : ndarray of shape (n + 1,)
             Number of rows with known labels at each row, and after the last row.
 

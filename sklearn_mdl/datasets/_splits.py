@@ -130,7 +130,7 @@ def _check_parts(train: Part, test: Part) -> tuple[int, int]:
     lengths = [[num_samples(values) for values in part] for part in (train, test)]
     for name, sizes in zip(("train", "test"), lengths, strict=True):
         if len(set(sizes)) > 1:
-            raise invalid(f"Lengths in {name}", "equal", sizes, "pass X[:n] and y[:n]")
+            raise invalid(f"Lengths in {name}", "equal", sizes, "pass an entry per row")
     return lengths[0][0], lengths[1][0]
 
 

@@ -40,10 +40,10 @@ class Groups:
         if np.ndim(groups) != 1 or len(labels) != n_readouts:
             raise ValueError(
                 f"Groups of a pool must be {n_readouts} labels, one for each readout, "
-                f"got shape {np.shape(groups)}; pass one per readout, or pass None"
+                f"got shape {np.shape(groups)}; pass pooling='auto' to group by kind"
             )
         if any(label != label for label in labels):
-            cure = "name the group of each readout"
+            cure = "replace NaN by a name, for example 'other'"
             raise invalid("Groups of a pool", "names, none of them NaN", labels, cure)
         kept = [k for k in range(n_readouts) if weights is None or weights[k] > 0]
         names = tuple(dict.fromkeys(labels[k] for k in kept))

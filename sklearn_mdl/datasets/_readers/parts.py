@@ -300,7 +300,7 @@ def _check_part(part: Part) -> None:
     if len(lengths) > 1:
         raise ValueError(
             f"Every embedding must have a label, got {len(part.features)} embeddings "
-            f"and {len(part.labels)} labels in {_named(part)}; save y[:len(X)]"
+            f"and {len(part.labels)} labels in {_named(part)}; save y of len(X)"
         )
 
 
@@ -319,7 +319,7 @@ def _aligned(parts: list[Part], missing: str, notes: list[str]) -> list[Part]:
     ):
         raise ValueError(
             f"Without unique ids all encoders must have the same rows, but rows of "
-            f"{_named(first)} and {_named(unlike[0])} differ; save ids as id"
+            f"{_named(first)} and {_named(unlike[0])} differ; add unique ids as id"
         )
     ids = [np.asarray(part.ids).tolist() for part in parts]
     places = [{name: row for row, name in enumerate(names)} for names in ids]

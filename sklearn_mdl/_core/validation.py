@@ -201,8 +201,8 @@ def as_labels(y: Any) -> Any:
     if not all(whole):
         if labels.dtype.kind == "f" and any(abs(v) > LARGE for v in large):
             raise ValueError(
-                f"Labels beyond {LARGE} must all be whole numbers, got floats and "
-                f"{max(large, key=abs)}; pass [int(label) for label in y]"
+                f"Labels beyond {LARGE} must all be whole numbers, got "
+                f"{max(large, key=abs)} and floats; pass [int(label) for label in y]"
             )
         return y
     for kind in (np.int64, np.uint64):

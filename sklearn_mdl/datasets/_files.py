@@ -176,7 +176,7 @@ def load_encoders(folder: Path, n_labels: int | None = None) -> dict[str, np.nda
     """
     if not folder.is_dir():
         raise FileNotFoundError(
-            f"{folder} is not a directory; pass one that holds ENCODER.npy"
+            f"{folder} must be a directory, but is not; pass one that holds ENCODER.npy"
         )
     files = _files_by_stem(folder)
     apart = (_LABELS_STEM, _GROUPS_STEM)

@@ -59,8 +59,8 @@ class EscapeCode:
     def coded(self, proba: Floats, start: int) -> Floats:
         """Return probabilities (n, C + 1) of known classes and of an escape.
 
-        The given probabilities are for rows from number ``start`` on. Observe all rows
-        first.
+        The given probabilities are for rows that begin at number ``start``. Observe all
+        these rows first.
         """
         escapes = np.array(self.probabilities[start : start + len(proba)])[:, None]
         return np.hstack([proba * (1.0 - escapes), escapes])

@@ -122,7 +122,7 @@ class ReducedRidge:
         The chosen landmarks, and the root of their kernel.
     alphas : Tensor of shape (A,)
     covariance : Tensor of shape (A, m, m)
-        A symmetric matrix, of which only the lower triangle is kept up to date.
+        Symmetric matrices. Only their lower triangles are kept up to date.
     weights : Tensor of shape (A, m, P)
     n_rows : int
         Number of rows evaluated so far.

@@ -44,7 +44,7 @@ class Groups:
             )
         if any(label != label for label in labels):
             cure = "replace NaN by a name, for example 'other'"
-            raise invalid("Groups of a pool", "names, none of them NaN", labels, cure)
+            raise invalid("Groups of a pool", "names without NaN", labels, cure)
         kept = [k for k in range(n_readouts) if weights is None or weights[k] > 0]
         names = tuple(dict.fromkeys(labels[k] for k in kept))
         members = [[k for k in kept if labels[k] == name] for name in names]

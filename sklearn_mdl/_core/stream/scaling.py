@@ -358,7 +358,7 @@ class ScaledRows:
             start, end = self.part(end)
 
     def reveal(self, start: int, labels: Tensor) -> None:
-        """Write labels from row ``start`` on; all learners write the same ones."""
+        """Write labels, beginning at row ``start``. All learners write the same."""
         self.labels[start : start + len(labels)] = labels
 
     def extend(self, stop: int) -> None:

@@ -61,7 +61,7 @@ class Schedule:
             )
 
     def append(self, start: int, keys: Keys) -> None:
-        """Add the group keys (n,) of rows from ``start`` on; raise if invalid."""
+        """Add the group keys (n,) of rows that begin at ``start``; raise if invalid."""
         self.check(keys)
         places = _beginnings(keys)
         names = keys[places].tolist()
@@ -110,7 +110,7 @@ class Schedule:
         return n_known
 
     def groups(self, start: int, stop: int) -> NDArray[np.intp]:
-        """Return a number for each row from ``start`` on, equal within a group."""
+        """Return a number for each row of a range, equal within a group."""
         numbers = np.arange(start, stop)
         place = bisect_right(self.ends, start)
         for first, end in zip(self.starts[place:], self.ends[place:], strict=True):

@@ -52,7 +52,7 @@ def test_rows_without_a_group_are_refused(groups):
 
 @pytest.mark.parametrize("pooling", [[np.nan, 1.0], [np.nan, np.nan]])
 def test_groups_of_a_pool_need_names(pooling):
-    with pytest.raises(ValueError, match=r"must be names, none of them NaN, got \[nan"):
+    with pytest.raises(ValueError, match=r"must be names without NaN, got \[nan"):
         switcher(pooling=pooling).fit(*data())
 
 

@@ -206,7 +206,7 @@ class ImageEncoder(ViewEncoder):
             digest = weights_fingerprint(frozen.module)
             if digest != self.weights_sha256_:
                 required = f"{self.weights_sha256_[:12]!r}, as in the pickle"
-                cure = "restore these weights, or call fit(X) again"
+                cure = "restore the pickled weights, or call fit(X) again"
                 raise invalid("SHA-256 of the weights", required, digest[:12], cure)
             self._frozen = frozen
 

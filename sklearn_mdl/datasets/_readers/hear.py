@@ -103,7 +103,7 @@ def _read_block(folder: Path, split: str) -> np.ndarray:
 def _read_labels(folder: Path, split: str) -> list[object]:
     """Read one label per row from a pickle that cannot run code."""
     path = folder / f"{split}.target-labels.pkl"
-    required, cure = "only lists, text and numbers", "pickle lists, as others run code"
+    required, cure = "only lists, text and numbers", "call pickle.dump(list(y), file)"
     # An unpickler raises these for invalid sequences of instructions.
     errors = pickle.UnpicklingError, EOFError, ValueError, MemoryError, TypeError
     others = AttributeError, LookupError, OverflowError, RecursionError

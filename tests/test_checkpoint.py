@@ -290,7 +290,7 @@ def test_a_checkpoint_in_the_folder_of_another_run_is_refused(tmp_path, name):
     other = pool(checkpoint=tmp_path).set_params(**options).fit(*change(*data(48)))
     (first / "progress.safetensors").replace(other.store_ / "progress.safetensors")
     before = {file: (other.store_ / file).read_bytes() for file in files_in(first)[:-1]}
-    with pytest.raises(ValueError, match=rf"{name}.* was .* name another folder"):
+    with pytest.raises(ValueError, match=rf"{name}.* was .* pass another folder"):
         other.fit(*change(*data(48)))
     assert {f: (other.store_ / f).read_bytes() for f in before} == before
     assert other.readout_losses_.sum() > 0
@@ -355,7 +355,7 @@ def test_stacks_take_over_nothing_from_other_readouts():
 def test_a_readout_that_cannot_write_its_state_is_named(monkeypatch):
     fitted = pool().fit(*data(48))
     monkeypatch.setattr(NetStack, "state_dict", Learner.state_dict)
-    with pytest.raises(TypeError, match="but ReadoutStack is not; pickle the est"):
+    with pytest.raises(TypeError, match=r"but ReadoutStack cannot; call pickle\.dump"):
         progress_of(fitted._run)
 
 

@@ -91,13 +91,13 @@ def test_unknown_suffix_is_refused(tmp_path, load):
 @pytest.mark.parametrize("load", [load_features, load_labels])
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_missing_file_is_named(tmp_path, load, suffix):
-    with pytest.raises(FileNotFoundError, match=f"nowhere{suffix}'; check the path"):
+    with pytest.raises(FileNotFoundError, match=f"nowhere{suffix}'; call np.save"):
         load(tmp_path / f"nowhere{suffix}")
 
 
 def test_directory_is_no_file(tmp_path):
     (tmp_path / "a.npy").mkdir()
-    with pytest.raises(FileNotFoundError, match="check the path"):
+    with pytest.raises(FileNotFoundError, match=r"call np\.save"):
         load_features(tmp_path / "a.npy")
 
 
@@ -105,14 +105,14 @@ def test_directory_is_no_file(tmp_path):
 @pytest.mark.parametrize("shape", [(), (4,), (2, 2, 1)])
 def test_features_must_be_two_dimensional(tmp_path, suffix, shape):
     path = store(tmp_path / f"a{suffix}", np.zeros(shape))
-    with pytest.raises(ValueError, match=r"a row of real numbers .* shape \("):
+    with pytest.raises(ValueError, match=r"real numbers \(n, d\), .* shape \("):
         load_features(path)
 
 
 @pytest.mark.parametrize("dtype", [np.complex128, "U1", "M8[s]"])
 def test_features_must_be_numeric(tmp_path, dtype):
     path = store(tmp_path / "a.npy", np.zeros((2, 2)).astype(dtype))
-    with pytest.raises(ValueError, match=r"a row of real numbers .* dtype "):
+    with pytest.raises(ValueError, match=r"real numbers \(n, d\), .* dtype "):
         load_features(path)
 
 
@@ -205,7 +205,7 @@ def test_directory_ignores_what_is_not_meant(tmp_path):
 @pytest.mark.parametrize("name", ["nowhere", "file"])
 def test_missing_directory_is_named(tmp_path, name):
     (tmp_path / "file").write_text("")
-    with pytest.raises(FileNotFoundError, match=f"{name} must be .* check the path"):
+    with pytest.raises(FileNotFoundError, match=f"{name} is not a directory; pass"):
         load_feature_directory(tmp_path / name)
 
 

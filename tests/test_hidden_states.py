@@ -163,8 +163,8 @@ def test_a_ranking_takes_texts(model, tmp_path):
     [
         ({"layers": [3]}, "layers must be among 3 hidden states"),
         ({"layers": [0, -3]}, "layers must be distinct"),
-        ({"layers": [0, "embed"]}, "layers must be distinct numbers or"),
-        ({"layers": []}, "layers must be distinct"),
+        ({"layers": [0, "embed"]}, "layers must be None, distinct numbers or"),
+        ({"layers": []}, "layers must be None, distinct"),
         ({"layers": ["layers.2"]}, "name of a module inside the model"),
         ({"layers": ["layers.0.norm1", ""]}, "layer"),
         ({"positions": "cls"}, "positions must be"),
@@ -207,7 +207,7 @@ def test_outputs_that_are_no_states_of_tokens_are_named():
     encoder = HiddenStatesEncoder(Pooled(), layers=["pool"])
     with pytest.raises(ValueError, match="output of layer 'pool' must be one tensor"):
         encoder.fit([[1, 2, 3]])
-    with pytest.raises(ValueError, match="pass names of modules"):
+    with pytest.raises(ValueError, match="pass names, for example layers="):
         HiddenStatesEncoder(Silent()).fit([[1, 2, 3]])
 
 

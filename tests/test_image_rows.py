@@ -86,11 +86,11 @@ def test_rows_in_a_file_are_complete_and_mapped(size, tmp_path):
     ("images", "options", "words"),
     [
         (pixels(2), {"mode": "CMYK"}, "mode must be 'RGB' or 'L', got 'CMYK'"),
-        (pixels(2), {"size": 0}, "size must be one or two positive integers, got 0"),
+        (pixels(2), {"size": 0}, "a positive integer or a pair of them, got 0"),
         (
             pixels(2),
             {"size": 2.5},
-            "size must be one or two positive integers, got 2.5",
+            "size must be None, a positive integer or a pair of them, got 2.5",
         ),
         (pixels(2), {"size": (3, 4, 3)}, r"got \(3, 4, 3\); pass for example size=224"),
         (pixels(2), {"path": "rows.bin"}, "path must be a .npy file, got 'rows.bin'"),
@@ -120,9 +120,7 @@ def test_shapes_given_must_have_the_pixels_of_a_row():
     assert image_shape_of(24, (2, 4, 3)) == (2, 4, 3)
     assert image_shape_of(24, [4, 6]) == (4, 6, 1)
     for shape in [(2, 4), (2, 4, 3, 1), (24,), (-2, -12), (math.nan, 24), (2.0, 12)]:
-        with pytest.raises(
-            ValueError, match=r"must be \(H, W, C\) whose product is 24"
-        ):
+        with pytest.raises(ValueError, match=r"must be .*\(H, W, C\) with product 24"):
             image_shape_of(24, shape)
 
 

@@ -135,7 +135,7 @@ def test_large_whole_numbers_are_labels_of_their_own(kind):
 
 @for_each("y", [[2**70, 2**70 + 1], [2**63, -1], [2**53 + 1, 0.5]])
 def test_whole_numbers_that_would_be_rounded_are_refused(y):
-    with pytest.raises(ValueError, match=r"Labels must (all )?be whole numbers"):
+    with pytest.raises(ValueError, match=r"Labels .*be whole numbers"):
         switcher().fit(X[:60], y * 30)
 
 
@@ -191,7 +191,7 @@ def test_no_block_is_refused_and_nothing_forgotten(expected):
         found.fit_stream(iter([]), CLASSES)
     with pytest.raises(ValueError, match=r"among the classes \[0, 1\]"):
         found.fit_stream(blocks(120), [0, 1])
-    with pytest.raises(TypeError, match="block 0 is ndarray; yield both"):
+    with pytest.raises(TypeError, match="block 0 is ndarray; write yield"):
         found.fit_stream([X, Y], CLASSES)
     np.testing.assert_array_equal(found.codelengths_, expected.codelengths_)
 
@@ -201,7 +201,7 @@ def test_blocks_before_one_that_is_refused_stay_scored(expected):
     with pytest.raises(ValueError, match="9 features"):
         found.fit_stream([*blocks(40, 30), (X[70:, :9], Y[70:])], CLASSES)
     assert found.n_samples_seen_ == 70
-    with pytest.raises(TypeError, match="block 2 is ndarray; yield both"):
+    with pytest.raises(TypeError, match="block 2 is ndarray; write yield"):
         found.fit_stream([*blocks(40, 30), X[70:]], CLASSES)
     assert found.n_samples_seen_ == 70
     found.partial_fit(X[70:], Y[70:])
@@ -228,7 +228,7 @@ if HAS_TEXT:
 def test_a_label_that_is_missing_is_named_by_its_row(name):
     y = MISSING[name](pytest.importorskip("pandas"))
     named = re.escape("" if name == "nan" else name)
-    words = f".*{named}.* in row 3; drop rows without"
+    words = f".*{named}.* in row 3; pass only rows where"
     with pytest.raises(ValueError, match=f"Input y contains {words}"):
         switcher().fit(X[:40], y)
     with pytest.raises(ValueError, match=f"Input y contains {words}"):

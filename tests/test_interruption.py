@@ -64,7 +64,7 @@ def test_a_copy_that_writes_to_the_same_files_is_refused(tmp_path):
     switcher = MDLReadoutSwitcher(POOL, store=tmp_path, random_state=0).fit(X, y)
     other = copy.deepcopy(switcher)
     other.partial_fit(X[:3], y[:3])
-    with pytest.raises(ValueError, match="another store"):
+    with pytest.raises(ValueError, match="another stream has written"):
         switcher.partial_fit(X[:3], y[:3])
 
 

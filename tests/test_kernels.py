@@ -819,7 +819,7 @@ def test_a_kernel_that_raises_fails_alone_from_that_row_on(kind, row):
         (
             lambda a, b: None,
             ValueError,
-            "kernel must be a callable that .*; write it like",
+            "kernel must be a callable that .*; pass for example rbf_kernel",
         ),
         (lambda a, b: 1 / 0, ZeroDivisionError, "division by zero"),
     ],

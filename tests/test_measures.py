@@ -176,7 +176,7 @@ def test_calibrated_predictions_have_a_small_error():
 @pytest.mark.parametrize(
     ("sure", "hits", "n_bins", "message"),
     [
-        ([], [], 15, r"not empty, got \(0,\)"),
+        ([], [], 15, r"non-empty shape \(n,\), got \(0,\)"),
         ([0.5], [1, 0], 15, r"got \(1,\) and \(2,\)"),
         ([[0.5]], [[1]], 15, r"got \(1, 1\)"),
         ([1.5], [1], 15, "between 0 and 1, got 1.5 to 1.5"),

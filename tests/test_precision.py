@@ -186,7 +186,7 @@ def test_regressors_and_the_command_line_have_it(tmp_path, capsys):
 
 
 def test_what_the_device_lacks_is_refused(monkeypatch):
-    with pytest.raises(ValueError, match=r"'tf32' needs a GPU .*, got cpu, which"):
+    with pytest.raises(ValueError, match=r"'tf32' needs a GPU .*, but cpu does not"):
         switcher(precision="tf32").fit(X, Y)
     monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)
     with pytest.raises(ValueError, match=r"'bfloat16' needs a CPU with AVX-512 BF16"):

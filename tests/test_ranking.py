@@ -72,11 +72,11 @@ class TestAverageRanks:
         ("scores", "message"),
         [
             ([0.1, 0.2], r"^`scores` must have shape .* got \(2,\)"),
-            (np.ones((3, 2, 4)), r"got \(3, 2, 4\); .* average over orders first"),
+            (np.ones((3, 2, 4)), r"got \(3, 2, 4\); .* several orders"),
             (np.empty((0, 3)), r"not be empty, got \(0, 3\)"),
             ([[0.1, math.nan]], "got nan in row 0, column 1"),
             ([[0.1, 0.2], [math.inf, 0.1]], "got inf in row 1, column 0"),
-            ([["a", "b"]], r"^`scores` must be numbers.* got \[\['a', 'b'\]\]; leave"),
+            ([["a", "b"]], r"^`scores` must be numbers.* got \[\['a', 'b'\]\]; pass"),
             ([[1.0, 2.0], [3.0]], r"must be numbers, in rows of equal length, got"),
         ],
     )
@@ -124,7 +124,7 @@ class TestCriticalDifference:
             ((6.0, 19), "`n_encoders`"),
             (
                 (6, 0),
-                "integer of at least 1, got n_datasets=0; pass the table's number",
+                "integer of at least 1, got n_datasets=0; .*n_datasets=table.shape",
             ),
             ((6, 19, 0), "got alpha=0; for example, pass alpha=0.1"),
             ((6, 19, 1.0), "got alpha=1.0"),

@@ -129,7 +129,7 @@ class TestInvariants:
             ([[0.1, 0.2]], {}, "^Resampling of datasets .* encoders, got 1 and 2"),
             ([[0.1], [0.2]], {}, "at least 2 datasets and 2 encoders, got 2 and 1"),
             ([[0.1, math.nan], [1, 2]], {}, "got nan in row 0, column 1"),
-            (np.ones((3, 2, 4)), {}, r"got \(3, 2, 4\); .* average over orders first"),
+            (np.ones((3, 2, 4)), {}, r"got \(3, 2, 4\); .* several orders"),
             (SCORES, {"level": 90}, "`level` must be .* got level=90"),
             (SCORES, {"level": 1.0}, "got level=1.0; for example, pass"),
             (SCORES, {"n_resamples": 0}, "n_resamples=0; pass n_resamples=1000"),

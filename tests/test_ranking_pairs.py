@@ -71,7 +71,7 @@ class TestChoiceOfPairs:
     def test_large_pools_need_a_choice(self, compare):
         scores = np.random.default_rng(0).uniform(1, 2, size=(5, 41))
         with pytest.raises(
-            ValueError, match="at most 40 encoders, got 41; pass `pairs`"
+            ValueError, match="at most 40 encoders, got 41; pass pairs="
         ):
             compare(scores)
         assert len(compare(scores, top_k=4).pairs) == 6
@@ -108,10 +108,10 @@ def test_choices_that_are_none_are_refused(choice, message):
     ("codelengths", "message"),
     [
         ([[1, 2], [1, math.nan]], "must be finite, got nan in row 1, column 1"),
-        ([[1, 2], [1, 0]], "must be positive, .* got 0.0 in row 1, column 1"),
+        ([[1, 2], [1, 0]], "must be positive, got 0.0 in row 1, column 1"),
         ([[1, -2]], "got -2.0 in row 0, column 1"),
         ([1, 2], r"`codelengths` must have shape .* got \(2,\)"),
-        (np.ones((2, 2, 2)), "average over orders first"),
+        (np.ones((2, 2, 2)), "if there are several orders"),
     ],
 )
 def test_tables_without_logarithms_are_refused(codelengths, message):

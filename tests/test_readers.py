@@ -350,7 +350,7 @@ def ragged(root, write):
 @pytest.mark.parametrize("write", [parquet_file, hdf5, eva])
 def test_embeddings_of_unequal_length_are_refused(tmp_path, write):
     text = message(ragged(tmp_path, write))
-    assert "average over" in text
+    assert ".mean(0)" in text
 
 
 @pytest.mark.parametrize(
@@ -400,7 +400,7 @@ LARGE = pa.array(["up", "down" * 10**6] * 3)
 
 @pytest.mark.parametrize(
     ("labels", "words"),
-    [(NO_TEXTS, "UTF8"), (LARGE, "bytes in")],
+    [(NO_TEXTS, "UTF8"), (LARGE, "bytes cannot expand")],
     ids=["none", "large"],
 )
 def test_texts_that_are_none_or_larger_than_their_file_are_refused(
@@ -495,19 +495,19 @@ def test_tensors_are_read_from_an_archive_as_torch_writes_it(tmp_path):
     path = eva(tmp_path) / "deep" / "study" / "0.pt"
     plain = path.read_bytes()
     path.write_bytes(b"before" + plain)
-    assert "not stored as torch does" in message(tmp_path / "embeddings")
+    assert "not stored as by torch.save" in message(tmp_path / "embeddings")
     with (
         zipfile.ZipFile(io.BytesIO(plain)) as old,
         zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as new,
     ):
         for name in old.namelist():
             new.writestr(name, old.read(name))
-    assert "not stored as torch does" in message(tmp_path / "embeddings")
+    assert "not stored as by torch.save" in message(tmp_path / "embeddings")
     torch.save(bytearray(8), path)
-    assert "bytearray in a pickle of a tensor" in message(tmp_path / "embeddings")
+    assert "its pickle names __builtin__ bytearray" in message(tmp_path / "embeddings")
     plain = path.read_bytes()
     path.write_bytes(plain.replace(b"data.pkl", b"DATA.PKL"))  # torch reads it, too
-    assert "bytearray in a pickle of a tensor" in message(tmp_path / "embeddings")
+    assert "its pickle names __builtin__ bytearray" in message(tmp_path / "embeddings")
 
 
 def test_rows_of_arrow_without_any_byte_are_refused(tmp_path):
@@ -521,14 +521,14 @@ def test_rows_of_arrow_without_any_byte_are_refused(tmp_path):
         writer.write_table(table)
     state = {"_data_files": [{"filename": "data.arrow"}]}
     (tmp_path / "state.json").write_text(json.dumps(state))
-    assert f"{n} rows in " in message(tmp_path)
+    assert f"cannot hold {n} rows" in message(tmp_path)
 
 
 def test_an_array_of_values_without_any_byte_is_refused(tmp_path):
     about = {"descr": "<U0", "fortran_order": False, "shape": (10**8,)}
     with (tmp_path / "labels.npy").open("wb") as file:
         np.lib.format.write_array_header_1_0(file, about)
-    with pytest.raises(ValueError, match="values of 0 bytes"):
+    with pytest.raises(ValueError, match="values take 0 bytes"):
         load_labels(tmp_path / "labels.npy")
 
 
@@ -550,7 +550,7 @@ def test_values_without_any_byte_are_refused(tmp_path):
         archive.open("id.npy", "w") as file,
     ):
         np.lib.format.write_array_header_1_0(file, about)
-    assert "bytes of an array of" in message(path)
+    assert "bytes instead of" in message(path)
 
 
 def test_escape_sequences_of_names_are_shown(tmp_path):
@@ -796,15 +796,19 @@ def test_shards_are_laid_out_in_order_in_one_map(kind, tmp_path):
 @pytest.mark.parametrize(
     ("names", "options", "sentence"),
     [
-        ([], {}, "shards must be at least one file"),
+        ([], {}, "shards must be non-empty"),
         (["a.csv"], {}, r"shards must be a \.parquet, .* got .*a\.csv"),
         (["damaged.parquet"], {}, r"damaged\.parquet must hold a table of parquet"),
         (["damaged.safetensors"], {}, "must hold safetensors, .* write it again"),
-        (["deep.parquet"], {"features": "x"}, r"must be one of \['rows'\], got 'x'"),
+        (
+            ["deep.parquet"],
+            {"features": "x"},
+            r"must be one of \['rows'\] in .*, got 'x'",
+        ),
         (["gaps.parquet"], {}, "must hold a label in each row, but 1 rows lack one"),
         (["deep.parquet", "flat.safetensors"], {}, "must be all of width 3, got 2"),
         (["long.safetensors"], {}, "must hold 40 labels, but it holds 3"),
-        (["half.safetensors"], {}, "must hold types F64, .* I16; save it with one"),
+        (["half.safetensors"], {}, "must hold types F64, .* I16; save array.astype"),
         (["empty.parquet"], {}, "must hold rows"),
     ],
 )

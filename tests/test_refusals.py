@@ -52,7 +52,7 @@ def test_rows_without_a_group_are_refused(groups):
 
 @pytest.mark.parametrize("pooling", [[np.nan, 1.0], [np.nan, np.nan]])
 def test_groups_of_a_pool_need_names(pooling):
-    with pytest.raises(ValueError, match=r"must be names, none of them NaN, got \[nan"):
+    with pytest.raises(ValueError, match=r"must be names without NaN, got \[nan"):
         switcher(pooling=pooling).fit(*data())
 
 
@@ -79,7 +79,7 @@ def test_settings_that_no_machine_could_compute_are_refused(readout, name):
 @pytest.mark.parametrize("name", ["checkpoint", "store"])
 def test_a_folder_that_cannot_be_made_is_named_with_the_cure(name):
     match = (
-        r"must be folders that can be written .* name another folder: '/proc/nowhere/"
+        r"must be folders that can be written .* pass another folder: '/proc/nowhere/"
     )
     with pytest.raises(OSError, match=match):
         switcher(**{name: "/proc/nowhere"}).fit(*data())
@@ -100,5 +100,7 @@ def small_files():
 @pytest.mark.skipif(sys.platform != "linux", reason="needs limits of file sizes")
 @pytest.mark.parametrize("name", ["checkpoint", "store"])
 def test_a_file_that_the_disk_does_not_take_is_named(name, tmp_path, small_files):
-    with pytest.raises(OSError, match=rf"make room or .* again: '{tmp_path}/.*\.npy'"):
+    with pytest.raises(
+        OSError, match=rf"free disk space or .* again: '{tmp_path}/.*\.npy'"
+    ):
         switcher(**{name: tmp_path}).fit(*data(400, 40))

@@ -240,7 +240,8 @@ def test_a_writable_map_that_is_filled_again_is_refused(tmp_path):
         switcher.partial_fit(block, y[start : start + 40], classes=range(3))
         if not start:
             with pytest.raises(
-                ValueError, match="place as earlier rows of this stream, from row 0 on"
+                ValueError,
+                match="place as earlier rows of this stream, starting at row 0",
             ):
                 switcher.partial_fit(buffer, y[:40])
             X = np.concatenate([X[40:80], X[40:]])  # that is in the buffer from now on

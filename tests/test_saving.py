@@ -244,7 +244,7 @@ def test_a_file_of_another_class_is_refused(tmp_path):
 
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(
-        FileNotFoundError, match=r"b\.safetensors must .* check the path"
+        FileNotFoundError, match=r"b\.safetensors must .* save it first"
     ):
         MDLReadoutSwitcher.load(tmp_path / "b.safetensors")
 

@@ -455,7 +455,7 @@ def test_rows_of_the_table_are_few_and_each_is_refused():
         check_pair(row)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sklearn_mdl._core.numerics._multiplies", lambda *given: True)
-        with pytest.raises(ValueError, match="torch has one such setting"):
+        with pytest.raises(ValueError, match="torch has one precision"):
             check_precision("tf32", None, 2)
     block = ViewReadout(FineTunedReadout("resnet18"), columns=[0])
     with pytest.raises(TypeError, match="columns of an image are not features"):

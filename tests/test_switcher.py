@@ -788,7 +788,7 @@ WRONG_CALLS = {
         lambda X: X,
         lambda y: y,
         {"classes": range(9)},
-        "classes must be .*fit a new estimator",
+        "classes must be .*fit clone",
     ),
     "NaN": (lambda X: X * np.nan, lambda y: y, {}, "Input X contains NaN"),
     "lengths": (lambda X: X, lambda y: y[1:], {}, "inconsistent numbers of samples"),

@@ -235,7 +235,7 @@ def test_a_file_that_lacks_a_weight_is_refused(checkpoint, tmp_path):
     (tmp_path / "text.pth").write_text("no weights")
     with pytest.raises(ValueError, match=r"text\.pth must hold weights"):
         TimmEncoder("test_vit", checkpoint_path=tmp_path / "text.pth").fit(IMAGES)
-    with pytest.raises(FileNotFoundError, match="path of an existing file"):
+    with pytest.raises(FileNotFoundError, match="must be a file of weights"):
         TimmEncoder("test_vit", checkpoint_path=tmp_path / "none").fit(IMAGES)
 
 
@@ -304,7 +304,7 @@ def test_weights_are_unpickled_once_and_without_code(checkpoint, monkeypatch, op
 )
 def test_timm_reads_no_file_by_an_option(name, value):
     options = {"model_options": {name: value}}
-    words = f"model_options must not contain {name}"
+    words = f"model_options must not .* contains {name}"
     with pytest.raises(ValueError, match=words):
         TimmEncoder("test_vit", pretrained=False, **options).fit(IMAGES)
     with pytest.raises(ValueError, match=words):
@@ -321,7 +321,7 @@ def test_pickles_hold_no_weights_but_know_them(checkpoint):
     state = timm.models.load_state_dict(path)
     state["norm.bias"] += 1
     save_file(state, path)
-    with pytest.raises(ValueError, match="must be the pickled weights"):
+    with pytest.raises(ValueError, match=r"SHA-256 of the weights .* in the pickle"):
         pickle.loads(content).transform(IMAGES)
 
 
@@ -350,7 +350,7 @@ def test_a_model_of_a_hub_is_left_to_the_hub():
     ("name", "match"),
     [
         ("resnot18", r"pass one of \['resnet18'"),
-        ("resnet18.none", r"weights in timm .* choose from \['resnet18.a1_in1k'"),
+        ("resnet18.none", r"weights in timm .* pass one of \['resnet18.a1_in1k'"),
     ],
 )
 def test_names_that_timm_does_not_know_are_refused(name, match):
@@ -361,7 +361,7 @@ def test_names_that_timm_does_not_know_are_refused(name, match):
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"layer": "blocks.6"}, r"similar names are \['blocks.5'"),
+        ({"layer": "blocks.6"}, r"pass one of \['blocks.5'"),
         ({"layer": "blocks.1", "pool": "model"}, "must be 'last'"),
         ({"data_options": {"size": 3}}, r"data_options must be among \['input_size'"),
         (

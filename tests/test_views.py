@@ -100,7 +100,7 @@ def test_a_file_of_views_is_whole_or_not_there(states, tmp_path, monkeypatch):
         views_of(states, path=tmp_path / "views.npy")
     assert list(tmp_path.iterdir()) == []
     gone = tmp_path / "gone" / "views.npy"
-    with pytest.raises(FileNotFoundError, match=rf"another place, .*: '{gone}'"):
+    with pytest.raises(FileNotFoundError, match=rf"another path, .*: '{gone}'"):
         views_of(states[:2], path=gone)
 
 
@@ -127,10 +127,10 @@ def test_axes_may_be_missing(states):
         ({"positions": []}, "positions must be"),
         ({"positions": ["last", "last"]}, "positions must be"),
         ({"positions": S}, "Example 0 must have at least 6 tokens for position 5"),
-        ({"layers": [L]}, "layers must be distinct numbers of the 3"),
+        ({"layers": [L]}, "layers must be None or distinct numbers of the 3"),
         ({"layers": [0, -L]}, "layers must be"),
         ({"layers": []}, "layers must be"),
-        ({"axes": ("example", "layer")}, "axes must be names among"),
+        ({"axes": ("example", "layer")}, "axes must be distinct names among"),
         (
             {"axes": ("example", "feature")},
             "activations must be an array of real numbers with",
@@ -143,9 +143,9 @@ def test_what_does_not_fit_is_refused(states, settings, words):
 
 
 def test_examples_that_do_not_fit_are_named(states):
-    with pytest.raises(ValueError, match="activations must be at least one example"):
+    with pytest.raises(ValueError, match="activations must be one example or more"):
         views_of([])
-    with pytest.raises(ValueError, match="Example 1 of activations must be like the"):
+    with pytest.raises(ValueError, match="Example 1 of activations must be of sizes"):
         views_of([states[0], states[1, :2]])
     with pytest.raises(ValueError, match=r"must be an array of real .* 'complex64'"):
         views_of(states.astype("c8"))

@@ -330,7 +330,7 @@ def test_patches_without_labels_are_reported(write, tmp_path):
     write("PatchCamelyon")
     stem = tmp_path / "pcam" / "camelyonpatch_level_2_split"
     shutil.copy(f"{stem}_train_x.h5", f"{stem}_test_x.h5")
-    with pytest.raises(ValueError, match=r"as many images as labels, got \(8, 7\)"):
+    with pytest.raises(ValueError, match=r"counts must be equal, got \(8, 7\)"):
         load_vtab("PatchCamelyon", tmp_path)
 
 

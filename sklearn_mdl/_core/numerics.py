@@ -19,9 +19,9 @@ from torch import Tensor
 
 from sklearn_mdl._core.unsupported import unsupported
 
-# By default, MKL may sum in an order that depends on memory addresses, as on processors
-# of other makers. Then a readout in a stack would differ from the same readout without
-# the stack. MKL reads this setting at the first product of a process. It costs no time.
+# By default, MKL may sum in an order that depends on memory addresses, as on non-Intel
+# processors. Then a readout in a stack would differ from the same readout without the
+# stack. MKL reads this setting at the first product of a process. It costs no time.
 os.environ.setdefault("MKL_CBWR", "AUTO")
 
 
@@ -44,8 +44,8 @@ def one_thread() -> Iterator[None]:
         return
     with _ONE_AT_A_TIME:
         torch.set_num_threads(1)
-        # Torch sets the number of this thread and that of threads that start later.
-        # Setting it in another thread restores the second one.
+        # Torch sets the number for this thread and the default for later threads.
+        # Setting it in another thread restores the default.
         other = threading.Thread(target=torch.set_num_threads, args=(n_threads,))
         other.start()
         other.join()
@@ -247,14 +247,14 @@ def resolve_device(device: str) -> torch.device:
         chosen = torch.device(device)
     except RuntimeError as error:
         raise ValueError(
-            f"device must be 'auto' or the name of a torch device, got {device!r}; try "
-            "'cpu' or 'cuda'"
+            "device must be 'auto' or the name of a torch device, "
+            f"got {device!r}; pass device='cpu' or device='cuda'"
         ) from error
     n_gpus = torch.cuda.device_count()
     if chosen.type == "cuda" and (chosen.index or 0) >= n_gpus:
         raise ValueError(
             f"device must be 'auto', 'cpu' or one of the {n_gpus} GPUs that torch "
-            f"finds, got {device!r}; try 'auto'"
+            f"finds, got {device!r}; pass device='auto'"
         )
     return chosen
 
@@ -266,7 +266,7 @@ def check_precision(precision: str, device: torch.device, n_jobs: int) -> None:
         needed = f"a CPU with AVX-512 BF16, or {gpu}"
         raise ValueError(
             f"precision={precision!r} needs {gpu if precision == 'tf32' else needed}, "
-            f"got {device}, which does not support such products; pass 'float32'"
+            f"but {device} does not support it; pass precision='float32'"
         )
     if precision == "tf32" and n_jobs > 1:
         raise unsupported('precision="tf32"', "n_jobs", "pass n_jobs=None")

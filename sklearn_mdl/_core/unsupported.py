@@ -16,15 +16,15 @@ UNSUPPORTED: dict[tuple[str, str], str] = {
     (ESCAPE, GROUPS): "a new class must be known by the next row",
     (ESCAPE, DELAY): "a new class must be known by the next row",
     (ESCAPE, "stored mixtures"): "their files have one column per class",
-    (ESCAPE, PERMUTATIONS): "permuted classes first appear at other rows",
+    (ESCAPE, PERMUTATIONS): "permuting labels changes where classes appear first",
     (ESCAPE, "a comparison of streams"): "all streams must code the same classes",
-    (PERMUTATIONS, GROUPS): "labels are permuted one by one, across groups",
+    (PERMUTATIONS, GROUPS): "labels are permuted across groups",
     (PERMUTATIONS, DELAY): "it needs labels that are known immediately",
     (WRAPPED, 'n_jobs="processes"'): "files of parts hold only numbers, not code",
     (WRAPPED, "files"): "a file of an estimator holds only numbers, not code",
     (GROUPS, "held-out scorers"): "scikit-learn's scorers are given no groups",
     ("real labels", "messages"): "a real number has a density, but no probability",
-    ('precision="tf32"', "n_jobs"): "torch has one such setting for all threads",
+    ('precision="tf32"', "n_jobs"): "torch has one precision for all threads",
     ("images", "views"): "columns of an image are not features",
 }
 

@@ -110,7 +110,7 @@ def check_finite(X: np.ndarray, names: Sequence[str] | None) -> None:
             where += f" ({names[column]!r})"
         raise ValueError(
             f"X must hold finite float32 numbers, but Input X contains {what} in "
-            f"{where}; drop such rows, or impute with SimpleImputer()"
+            f"{where}; pass X[np.isfinite(X).all(1)], or impute with SimpleImputer()"
         )
 
 
@@ -201,8 +201,8 @@ def as_labels(y: Any) -> Any:
     if not all(whole):
         if labels.dtype.kind == "f" and any(abs(v) > LARGE for v in large):
             raise ValueError(
-                f"Labels must all be whole numbers, got {max(large, key=abs)} and real "
-                "numbers, which would round it; pass only whole numbers"
+                f"Labels beyond {LARGE} must all be whole numbers, got "
+                f"{max(large, key=abs)} and floats; pass [int(label) for label in y]"
             )
         return y
     for kind in (np.int64, np.uint64):
@@ -242,7 +242,7 @@ def check_class_labels(y: np.ndarray) -> None:
             raise
         raise ValueError(
             "Unknown label type: continuous, but labels must be classes; for real "
-            "numbers use MDLReadoutSwitcherRegressor(), or bin them into classes"
+            "numbers use MDLReadoutSwitcherRegressor(), or pass np.digitize(y, bins)"
         ) from error
 
 
@@ -265,7 +265,7 @@ def refuse_missing(y: object) -> object:
         what = "NaN" if isinstance(label, float | np.floating) else repr(label)
         raise ValueError(
             "y must hold a label for every row, but Input y contains "
-            f"{what} in row {row}; drop rows without a label"
+            f"{what} in row {row}; pass only rows where pandas.notna(y)"
         )
     # NumPy's text type is unknown to scikit-learn.
     return labels.astype(object) if labels.dtype.kind == "T" else y
@@ -284,7 +284,7 @@ def named_groups(groups: Any, title: str = "groups") -> np.ndarray:
         row = np.argwhere(missing)[0][0]
         raise ValueError(
             f"{title} must name the group of every row, but row {row} has no group; "
-            "drop such rows, or give each its own group"
+            f"drop the row, or write for example {title}[{row}] = 'row {row}'"
         )
     return np.asarray(groups)
 

@@ -60,7 +60,7 @@ def load_features(path: str | Path) -> np.ndarray:
     features = _load_array(Path(path), _FEATURE_NAMES)
     if features.ndim != 2 or features.dtype.kind not in "biuf":
         fault = f"it has shape {features.shape} and dtype {features.dtype}"
-        raise damaged(path, "a row of real numbers per sample", fault, "save such rows")
+        raise damaged(path, "real numbers (n, d)", fault, "save X.reshape(len(X), -1)")
     return features
 
 
@@ -123,7 +123,7 @@ def load_feature_directory(directory: str | Path) -> dict[str, tuple[Any, ...]]:
     directory = Path(directory)
     if not directory.is_dir():
         raise FileNotFoundError(
-            f"{directory} must be a directory of datasets, but is not; check the path"
+            f"{directory} is not a directory; pass one that holds DATASET/ENCODER.npy"
         )
     if is_dataset(directory):
         return {directory.resolve().name: _load_dataset(directory)}
@@ -145,7 +145,7 @@ def _load_dataset(folder: Path) -> tuple[Any, ...]:
     if labels_file is None:
         raise FileNotFoundError(
             f"{folder} must hold the labels, but there is no {_named(_LABELS_STEM)}; "
-            "save the labels there"
+            f"call np.save({str(folder / 'labels.npy')!r}, y)"
         )
     labels = load_labels(labels_file)
     features = load_encoders(folder, len(labels))
@@ -161,7 +161,7 @@ def load_encoders(folder: Path, n_labels: int | None = None) -> dict[str, np.nda
     ----------
     folder : Path
     n_labels : int or None
-        Required number of rows. None requires as many rows as the first encoder has.
+        Required number of rows. If None, as many as the first encoder has.
 
     Returns
     -------
@@ -176,7 +176,7 @@ def load_encoders(folder: Path, n_labels: int | None = None) -> dict[str, np.nda
     """
     if not folder.is_dir():
         raise FileNotFoundError(
-            f"{folder} must be a directory of features, but is not; check the path"
+            f"{folder} must be a directory, but is not; pass one that holds ENCODER.npy"
         )
     files = _files_by_stem(folder)
     apart = (_LABELS_STEM, _GROUPS_STEM)
@@ -190,7 +190,7 @@ def load_encoders(folder: Path, n_labels: int | None = None) -> dict[str, np.nda
         if len(array) != n_rows:
             fault = f"encoder {encoder!r} has {len(array)} rows"
             required = f"features of the {n_rows} {wanted} rows"
-            raise damaged(folder, required, fault, "extract both from the same samples")
+            raise damaged(folder, required, fault, "save features of the same rows")
     return features
 
 
@@ -220,7 +220,7 @@ def _load_vector(path: str | Path, names: Sequence[str]) -> np.ndarray:
     values = _load_array(Path(path), names)
     if values.ndim != 1:
         fault = f"it has shape {values.shape}"
-        raise damaged(path, f"{names[0]}, one per sample", fault, "save a vector")
+        raise damaged(path, f"{names[0]}, one per sample", fault, "save y.ravel()")
     return values
 
 
@@ -256,10 +256,10 @@ def _load_array(path: Path, names: Collection[str]) -> np.ndarray:
         raise invalid("path", required, str(path), "save the array with numpy.save")
     if not path.is_file():
         raise FileNotFoundError(
-            f"path must be a file of arrays, got {str(path)!r}; check the path"
+            f"path must be an existing file, got {str(path)!r}; call np.save(path, X)"
         )
     required = f"a plain array called {' or '.join(map(repr, names))}, or a single one"
-    cure = "save it again, and labels of text as y.astype(str)"
+    cure = "save it again with np.save, and text as y.astype(str)"
     with readable(path, required, cure, *UNREADABLE):
         return _READERS[path.suffix](path, names)
 
@@ -267,7 +267,7 @@ def _load_array(path: Path, names: Collection[str]) -> np.ndarray:
 def _read_npy(path: Path, names: Collection[str]) -> np.ndarray:
     array = np.lib.format.open_memmap(path, mode="r")
     if not array.dtype.itemsize:
-        raise ValueError(f"{array.size} values of 0 bytes")
+        raise ValueError(f"its {array.size} values take 0 bytes")
     return array
 
 
@@ -279,7 +279,7 @@ def _read_npz(path: Path, names: Collection[str]) -> np.ndarray:
             array: np.ndarray = archive[name]
     except OSError as error:
         if error.errno == errno.EINVAL:  # the archive names an offset before byte 0
-            raise ValueError("its parts are missing") from error
+            raise ValueError("parts of the archive are missing") from error
         raise
     return array
 
@@ -289,7 +289,7 @@ def check_member(archive: zipfile.ZipFile, name: str) -> None:
     member = name if name in archive.namelist() else f"{name}.npy"
     info = archive.getinfo(member)
     if info.file_size > MOST_TO_ONE * info.compress_size:
-        raise ValueError(f"{info.file_size} bytes in {info.compress_size} of {member}")
+        raise ValueError(f"{member} cannot expand to {info.file_size} bytes")
     with archive.open(member) as file:
         npy = np.lib.format
         is_first = npy.read_magic(file) == (1, 0)
@@ -297,7 +297,7 @@ def check_member(archive: zipfile.ZipFile, name: str) -> None:
         shape, _, dtype = read(file)
         promised = file.tell() + math.prod(shape) * dtype.itemsize
     if not dtype.itemsize or not (dtype.hasobject or promised == info.file_size):
-        raise ValueError(f"{info.file_size} bytes of an array of {promised}")
+        raise ValueError(f"{member} has {info.file_size} bytes instead of {promised}")
 
 
 def _read_safetensors(path: Path, names: Collection[str]) -> np.ndarray:

@@ -53,8 +53,8 @@ class TrainTestShift:
         Student-t prediction intervals, with probability ``1 - level``, for the test
         accuracy on another reshuffled split.
     p_value : float
-        Probability that the largest difference over readouts is at least as large as
-        observed if the train and test parts have the same distribution.
+        If the train and test parts had the same distribution, the probability that the
+        largest difference over readouts would be at least as large as observed.
     level : float
         Largest ``p_value`` that counts as a shift.
     n_train, n_test : int
@@ -130,7 +130,7 @@ def train_test_shift(
     train, test : (X, y)
         Features of shape (n, d) and labels of shape (n,).
     readouts : mapping of str to classifier, default=None
-        None uses a logistic regression and a multilayer perceptron, both on
+        By default, a logistic regression and a multilayer perceptron, both on
         standardised features. The perceptron has a hidden layer of 256 units and is
         trained for 30 epochs. The paper instead chose readouts from a grid on held-out
         rows.
@@ -262,7 +262,7 @@ def _accuracies(
 
 
 def _p_value(accuracies: np.ndarray) -> float:
-    """Return the share of splits that are at least as far out as the first split."""
+    """Return the share of splits whose distance is at least that of the first split."""
     distances = _distances(accuracies)
     return float(np.mean(distances >= distances[0] * (1 - 1e-9)))
 

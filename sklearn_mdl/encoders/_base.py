@@ -205,9 +205,9 @@ class ImageEncoder(ViewEncoder):
                 frozen = self._load()
             digest = weights_fingerprint(frozen.module)
             if digest != self.weights_sha256_:
-                kept, required = self.weights_sha256_[:12], "the pickled weights"
-                cure = f"restore the weights with SHA-256 {kept}, or call fit(X) again"
-                raise invalid("Weights", required, digest[:12], cure)
+                required = f"{self.weights_sha256_[:12]!r}, as in the pickle"
+                cure = "restore the pickled weights, or call fit(X) again"
+                raise invalid("SHA-256 of the weights", required, digest[:12], cure)
             self._frozen = frozen
 
     def _weights_sha256(self) -> str:
@@ -249,8 +249,8 @@ def _check_finite(features: dict[str, np.ndarray], images: Images, start: int) -
         known = isinstance(items, list | tuple | np.ndarray)
         where = located(row, items[row] if known else None)
         raise ValueError(
-            f"Features must be finite, but view {name!r} of {where} is not; check the "
-            "weights and try amp=False"
+            f"Features must be finite, but view {name!r} of {where} is not; pass "
+            "amp=False, or load other weights"
         )
 
 

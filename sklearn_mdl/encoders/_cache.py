@@ -40,7 +40,8 @@ IMAGE_LIBRARIES = ("sklearn_mdl", "torch", "torchvision", "timm", "pillow", "num
 def encode(encoder: object, X: object) -> np.ndarray:
     """Fit a copy of a transformer on X without labels, and return the features of X.
 
-    A frozen transformer is not fitted again. None and "passthrough" return X unchanged.
+    A frozen transformer is not fitted again. With None or "passthrough", X is returned
+    unchanged.
     """
     if keeps_data(encoder):
         return np.asarray(dense(X))
@@ -198,7 +199,7 @@ def _key(encoder: BaseEstimator, X: object, name: Sequence[str]) -> dict[str, ob
         where = f" of {' and '.join(map(repr, name))}" if name else ""
         raise TypeError(
             f"{encoder!r} and its data must be picklable to cache features{where}; "
-            "save the features with numpy.save and pass them, or omit the cache"
+            "pass the features, encoder.fit_transform(X), or omit the cache"
         ) from error
     versions = {name: version_of(name) for name in LIBRARIES}
     return {"encoder": kind, "content": digest, "versions": versions}

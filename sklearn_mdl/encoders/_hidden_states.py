@@ -54,7 +54,7 @@ class HiddenStatesEncoder(ViewEncoder):
     layers : sequence of int or str, default=None
         Numbers refer to the hidden states of a Hugging Face model: 0 is the embeddings
         and -1 is the last layer. Names refer to inner modules whose output is a tensor
-        (B, tokens, width) or a tuple that begins with one. None uses all hidden states.
+        (B, tokens, width) or a tuple that begins with one. If None, all hidden states.
     positions : str, int or sequence of them, default=("last", "mean")
         As for :func:`~sklearn_mdl.encoders.views_of`.
     batch_size : int, default=16
@@ -139,7 +139,7 @@ class HiddenStatesEncoder(ViewEncoder):
         if self.layers is not None:
             kinds = {isinstance(layer, str) for layer in self.layers}
             if len(kinds) != 1 or len(set(self.layers)) < len(self.layers):
-                required = "distinct numbers or distinct names of modules"
+                required = "None, distinct numbers or distinct names of modules"
                 cure = "pass layers=None for all"
                 raise invalid("layers", required, self.layers, cure)
             if kinds == {True}:
@@ -153,11 +153,11 @@ class HiddenStatesEncoder(ViewEncoder):
     def _items(self, X: object) -> list[Any]:
         """Return rows as a list."""
         if isinstance(X, str | bytes | Mapping) or not hasattr(X, "__len__"):
-            cure = "pass a list, even for a single row"
+            cure = "pass [X] for a single row"
             raise invalid("X", "a sequence of rows, such as texts", X, cure)
         rows = list(cast(Sequence[Any], X))
         if not rows:
-            raise invalid("X", "at least one row", 0, "pass a non-empty list")
+            raise invalid("X", "at least one row", rows, "pass for example X[:100]")
         return rows
 
     def _content(self, items: list[Any]) -> object:
@@ -251,7 +251,7 @@ class HiddenStatesEncoder(ViewEncoder):
             if not isinstance(out, Tensor) or out.ndim != 3 or out.shape[:2] != shape:
                 given = tuple(getattr(out, "shape", ())) or type(out).__name__
                 required = f"one tensor of shape {(*shape, 'width')}"
-                cure = "choose a module that returns one vector per token"
+                cure = "pass names of modules with such outputs as layers"
                 raise invalid(f"The output of layer {name!r}", required, given, cure)
         mask = moved.get(MASK)
         real = torch.ones(shape, dtype=torch.bool) if mask is None else mask.bool()
@@ -262,12 +262,12 @@ class HiddenStatesEncoder(ViewEncoder):
         states = getattr(output, "hidden_states", None)
         if states is None:
             required, given = "an object with `hidden_states`", type(output).__name__
-            cure = "pass names of modules as `layers`"
+            cure = "pass names, for example layers=['encoder.layer.0']"
             raise invalid("The output of the module", required, given, cure)
         n = len(states)
         numbers = range(n) if self.layers is None else self.layers
         if not all(isinstance(i, Integral) and -n <= i < n for i in numbers):
-            cure = "count from 0 or from the end"
+            cure = f"pass numbers from {-n} to {n - 1}"
             raise invalid("layers", f"among {n} hidden states", self.layers, cure)
         places = [int(i) % n for i in numbers]
         if len(set(places)) < len(places):
@@ -281,7 +281,7 @@ def _padded(rows: list[Any]) -> Inputs:
     ids = [np.asarray(row) for row in rows]
     for row, values in zip(rows, ids, strict=True):
         if values.ndim != 1 or values.dtype.kind not in "iu":
-            required, cure = "lists of token ids", "pass a tokenizer for text"
+            required, cure = "lists of token ids", "pass tokenizer=... for text"
             raise invalid("Rows of X without a tokenizer", required, row, cure)
     longest = max(map(len, ids))
     tokens = np.zeros((len(ids), longest), np.int64)

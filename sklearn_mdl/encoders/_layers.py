@@ -47,8 +47,8 @@ def views_by_name(layers: list[str], pools: list[str]) -> list[View]:
     """
     views = [_view(layer, pool) for layer in layers for pool in pools]
     if not views or len(set(views)) < len(views):
-        names = [view.name for view in views]
-        raise invalid("layer and pool", "distinct names", names, "name each once")
+        names, cure = [view.name for view in views], "pass layer='last', pool='avg'"
+        raise invalid("layer and pool", "distinct names", names, cure)
     return views
 
 
@@ -110,7 +110,7 @@ def check_layers(module: nn.Module, layers: list[str]) -> None:
         if layer not in names:
             near = get_close_matches(layer, names, n=3, cutoff=0.0) or names[:3]
             required = "'last' or the name of a module inside the model"
-            raise invalid("layer", required, layer, f"similar names are {near}")
+            raise invalid("layer", required, layer, f"pass one of {near}")
 
 
 @contextmanager
@@ -132,7 +132,7 @@ def pooled_outputs(
     def pool(layer: str, output: object) -> None:
         if not isinstance(output, Tensor):
             name, kind = f"The output of {layer!r}", type(output).__name__
-            raise invalid(name, "one tensor", kind, "choose a layer inside it")
+            raise invalid(name, "one tensor", kind, f"pass '{layer}.NAME' inside it")
         inside = [view for view in views if view.layer == layer]
         vectors.update({view.name: pooled(output, view, layout) for view in inside})
 
@@ -156,7 +156,7 @@ def watched_layers(
     def hook_of(name: str) -> Callable[[nn.Module, object, object], None]:
         def hook(_: nn.Module, __: object, output: object) -> None:
             if name in ran:
-                raise ValueError(f"Layer {name!r} must run only once; choose another")
+                raise ValueError(f"Layer {name!r} must run only once; pass another")
             ran.add(name)
             watch(name, output)
 

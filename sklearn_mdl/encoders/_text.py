@@ -114,13 +114,13 @@ class TextEncoder(ImageOrTextTransformer):
 
 def _texts(X: object) -> list[str]:
     if isinstance(X, str) or not hasattr(X, "__len__"):
-        raise invalid("X", "a sequence of texts", X, "pass a list of texts")
+        raise invalid("X", "a sequence of texts", X, "pass for example ['a text']")
     texts = list(cast(Sequence[str], X))
     wrong = [number for number, text in enumerate(texts) if not isinstance(text, str)]
     if not texts or wrong:
         given = texts[wrong[0]] if wrong else texts
         where = f"X[{wrong[0]}]" if wrong else "X"
-        raise invalid(where, "text", given, "drop or fill in missing texts")
+        raise invalid(where, "text", given, "pass pandas.Series(X).fillna('')")
     return texts
 
 

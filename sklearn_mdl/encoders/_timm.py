@@ -43,8 +43,8 @@ def check_options(options: Mapping[str, object] | None) -> None:
     """Raise ValueError for options that would make timm read files or URLs."""
     for name in sorted(READ & set(options or {})):
         raise ValueError(
-            f"model_options must not contain {name}, since timm would then load files "
-            "unsafely; pass TimmEncoder(..., checkpoint_path=PATH)"
+            f"model_options must not name files or folders, but contains {name}; omit "
+            "it, or pass TimmEncoder(..., checkpoint_path=PATH)"
         )
 
 
@@ -60,7 +60,7 @@ def check_name(timm: ModuleType, name: str) -> None:
     known = timm.list_pretrained(f"{architecture}.*")
     if tag and name not in known:
         required = f"the name of weights in timm {timm.__version__}"
-        raise invalid("model_name", required, name, f"choose from {known[:5]}")
+        raise invalid("model_name", required, name, f"pass one of {known[:5]}")
 
 
 def source_of(timm: ModuleType, name: str) -> str:
@@ -135,7 +135,7 @@ def from_file(
     if not path.is_file():
         raise FileNotFoundError(
             f"checkpoint_path must be a file of weights, got {str(path)!r}; "
-            "pass the path of an existing file"
+            "pass for example checkpoint_path='model.safetensors'"
         )
     model: nn.Module = timm.create_model(name, pretrained=False, **options)
     if path.suffix in NUMPY_FILES:
@@ -245,8 +245,8 @@ class TimmEncoder(ImageEncoder):
     verbose : int, default=0
         Show a progress bar.
     pretrained : bool, default=True
-        Use timm's weights, which are downloaded if necessary. False uses random
-        weights, unless ``checkpoint_path`` is given.
+        Use timm's weights, which are downloaded if necessary. If False, weights are
+        random unless ``checkpoint_path`` is given.
     checkpoint_path : path-like, default=None
         A file of weights to use instead of a download: ``.safetensors``, ``.pth``, or
         ``.npz`` for models that can read it. It must contain all weights of the model

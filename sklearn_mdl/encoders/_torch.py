@@ -34,8 +34,8 @@ class TorchEncoder(ImageEncoder):
         Module that takes tensors (B, C, H, W). ``fit`` copies the module and leaves the
         original unchanged.
     preprocess : callable, default=None
-        Maps a PIL image to a tensor (C, H, W) of constant shape. None only scales
-        pixels to between 0 and 1.
+        Maps a PIL image to a tensor (C, H, W) of constant shape. If None, pixels are
+        only scaled to between 0 and 1.
     layer : str or list of str, default="last"
         "last", for the output of the module, or names of inner modules. One pass
         collects the outputs of all layers.
@@ -130,7 +130,7 @@ class TorchEncoder(ImageEncoder):
     def _last(self, frozen: Frozen, batch: Tensor, views: list[View]) -> Vectors:
         output = frozen.module(batch)
         if not isinstance(output, Tensor) and views:
-            kind, cure = type(output).__name__, "pass an inner module's name as layer"
+            kind, cure = type(output).__name__, "pass layer='NAME' of an inner module"
             raise invalid("The output of the module", "one tensor", kind, cure)
         unpooled = any(view.pool == "model" for view in views)
         if unpooled and output.ndim != 2:

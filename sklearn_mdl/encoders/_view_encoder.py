@@ -52,7 +52,7 @@ class ViewEncoder(ImageOrTextTransformer):
 
     @abstractmethod
     def _encode(self, items: Any, start: int) -> Iterator[np.ndarray]:
-        """Yield float32 features (B, width) of minibatches, from row `start` on."""
+        """Yield float32 features (B, width) of minibatches, starting at row `start`."""
 
     @abstractmethod
     def fingerprint(self) -> dict[str, object]:

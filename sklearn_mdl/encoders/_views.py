@@ -67,9 +67,9 @@ def views_of(
         missing. In a list, each array has these axes except "example".
     mask : array-like of shape (n_examples, n_positions), default=None
         True or 1 for real tokens, like the attention mask of a tokenizer. Padding may
-        be on either side. None uses all tokens.
+        be on either side. If None, all tokens are real.
     layers : sequence of int, default=None
-        Layers to use, counted from 0, or from the end if negative. None uses all.
+        Layers to use, counted from 0, or from the end if negative. If None, all layers.
     positions : str, int or sequence of them, default=("last", "mean")
         "first", "last", "mean" and "max" refer to the real tokens of an example. An
         integer is the index of a real token, counted from the end if it is negative.
@@ -196,8 +196,8 @@ def pooled_positions(
             row = int((counts < needed).nonzero()[0])
             raise ValueError(
                 f"Example {start + row} must have at least {needed} tokens for "
-                f"position {position!r}, got {int(counts[row])}; leave the example "
-                "out, or check the mask"
+                f"position {position!r}, got {int(counts[row])}; omit the example, or "
+                "pass positions='mean'"
             )
         if not isinstance(number, str):
             places = number if number >= 0 else counts + number
@@ -219,8 +219,8 @@ def check_views(rows: Tensor, columns: dict[str, slice], start: int) -> None:
     name = next(k for k, view in columns.items() if view.start <= place < view.stop)
     raise ValueError(
         f"Activations must be finite, got {rows[row, place].item()} in example "
-        f"{start + row}, view {name!r}; run the model in float32 or bfloat16, or "
-        "leave the view out"
+        f"{start + row}, view {name!r}; run model.float() or model.bfloat16(), or omit "
+        "the view"
     )
 
 
@@ -228,8 +228,8 @@ def _checked_axes(axes: Sequence[str]) -> list[str]:
     names = list(axes)
     known = set(names) <= set(AXES) and len(set(names)) == len(names)
     if not known or not {"example", "feature"} <= set(names):
-        required = f"names among {AXES}, including 'example' and 'feature'"
-        raise invalid("axes", required, axes, "name each axis of the array once")
+        required = f"distinct names among {AXES}, including 'example' and 'feature'"
+        raise invalid("axes", required, axes, "pass axes=('example', 'feature')")
     return names
 
 
@@ -242,8 +242,8 @@ def _checked_layers(
     fits = named and all(_is_whole(n) and -n_layers <= n < n_layers for n in given)
     numbers = [int(layer) % n_layers for layer in given] if fits else []
     if not numbers or len(set(numbers)) < len(given):
-        required = f"distinct numbers of the {n_layers} layers in the activations"
-        raise invalid("layers", required, layers, "for example, pass [0, -1]")
+        required = f"None or distinct numbers of the {n_layers} layers in activations"
+        raise invalid("layers", required, layers, "pass for example layers=[-1]")
     return numbers
 
 
@@ -255,7 +255,7 @@ def _sizes(activations: Any, names: list[str]) -> dict[str, int]:
     """Return the length of each axis (1 if missing) of the array or a list's first."""
     is_list = isinstance(activations, list | tuple)
     if is_list and not activations:
-        raise invalid("activations", "at least one example", 0, "add an example")
+        raise invalid("activations", "one example or more", activations, "pass [array]")
     axes = [name for name in names if not (is_list and name == "example")]
     shape = _shape(activations[0] if is_list else activations, axes, "activations")
     return {
@@ -272,7 +272,7 @@ def _parts(
     n = sizes["example"]
     if isinstance(activations, list | tuple):
         if mask is not None:
-            cure = "pass each example without padding"
+            cure = "pass mask=None and each example without padding"
             raise invalid("mask", "None for a list of examples", "a mask", cure)
         axes = [name for name in names if name != "example"]
         fixed = [name for name in axes if name != "position"]
@@ -280,8 +280,8 @@ def _parts(
             what = f"Example {number} of activations"
             lengths = dict(zip(axes, _shape(example, axes, what), strict=True))
             if any(lengths[name] != sizes[name] for name in fixed):
-                required = f"like the first, with {[(k, sizes[k]) for k in fixed]}"
-                raise invalid(what, required, lengths, "leave the example out")
+                required = f"of sizes {[(k, sizes[k]) for k in fixed]}, like the first"
+                raise invalid(what, required, lengths, f"omit activations[{number}]")
             states = _in_order(example, axes)[None]
             yield states, torch.ones(1, states.shape[2], dtype=torch.bool)
         return
@@ -299,9 +299,9 @@ def _checked_mask(mask: ArrayLike | None, shape: tuple[int, int]) -> Tensor:
     real = np.asarray(mask)
     required = f"of shape {shape}, 1 for real tokens and 0 for padding"
     if real.shape != shape:
-        raise invalid("mask", required, real.shape, "pass the attention mask")
+        raise invalid("mask", required, real.shape, "pass inputs.attention_mask")
     if not (known := np.isin(real, (0, 1))).all():
-        raise invalid("mask", required, real[~known][0], "pass the attention mask")
+        raise invalid("mask", required, real[~known][0], "pass inputs.attention_mask")
     return torch.as_tensor(real.astype(bool))
 
 
@@ -310,7 +310,7 @@ def _shape(array: Any, names: Sequence[str], what: str) -> tuple[int, ...]:
     kind = str(getattr(array, "dtype", ""))
     if len(shape) != len(names) or 0 in shape or "complex" in kind:
         required = f"an array of real numbers with the non-empty axes {tuple(names)}"
-        raise invalid(what, required, (*shape, kind), "name its axes in `axes`")
+        raise invalid(what, required, (*shape, kind), "pass axes=('example', ...)")
     return shape
 
 

@@ -116,7 +116,7 @@ def positive_probabilities(
     if len(classes) != 2 or pos_label not in classes:
         raise ValueError(
             f"labels must have two classes, one of them {pos_label!r}, got "
-            f"{classes.tolist()}; pass the positive class as pos_label"
+            f"{classes.tolist()}; pass pos_label=CLASS, and only rows of two classes"
         )
     proba = np.exp(-nats)
     return np.where(y == pos_label, proba, 1 - proba)
@@ -172,7 +172,7 @@ def detection_measures(
     if y.ndim != 1 or y.shape != s.shape or not np.isfinite(s).all():
         raise ValueError(
             "is_positive and finite scores must have the same shape (N,), got "
-            f"{y.shape} and {s.shape}; pass both for each example"
+            f"{y.shape} and {s.shape}; pass only rows where np.isfinite(scores)"
         )
     for name, value in {"max_fpr": max_fpr, "level": level}.items():
         if not 0 < value < 1:

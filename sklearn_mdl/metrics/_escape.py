@@ -13,7 +13,7 @@ from sklearn_mdl.metrics._references import Floats, encoded
 
 
 class EscapeCode:
-    """Code that tells for each row of a stream whether it introduces a new class.
+    """Code of whether each row of a stream introduces a new class.
 
     Classes are integers. Named classes come first, and new classes follow in order of
     appearance. :func:`escape_codelengths` defines the probabilities.
@@ -59,8 +59,8 @@ class EscapeCode:
     def coded(self, proba: Floats, start: int) -> Floats:
         """Return probabilities (n, C + 1) of known classes and of an escape.
 
-        The given probabilities are for rows from number ``start`` on. Observe all rows
-        first.
+        The given probabilities are for rows that begin at number ``start``. Observe all
+        these rows first.
         """
         escapes = np.array(self.probabilities[start : start + len(proba)])[:, None]
         return np.hstack([proba * (1.0 - escapes), escapes])

@@ -1,6 +1,6 @@
 """Codelengths extrapolated by many laws of the loss, weighted by their fit.
 
-A law says that the expected loss after ``t`` of ``N`` labels is a level times ``f + (1
+Under a law, the expected loss after ``t`` of ``N`` labels is a level times ``f + (1
 - f) g(t / N)``. The floor ``f`` is between 0 and 1, and with ``f = 1`` the curve is
 flat. ``g`` is an exponential, or a power law that starts to fall at a knee,
 ``(1 + (t / knee)^k)^(-power / k)``. The parameters of the laws form a grid. The
@@ -69,7 +69,7 @@ class Extrapolation(NamedTuple):
     lower, upper : ndarray of shape (n_curves,)
         Bounds of the prediction intervals.
     level : float
-        Level of each interval.
+        Coverage of each interval.
     draws : ndarray of shape (n_draws, n_curves)
         Draws of the codelengths. The curves share each draw's noise, so you can
         subtract columns.
@@ -110,7 +110,7 @@ def extrapolate(curves: ArrayLike, n: int, *, level: float = 0.9) -> Extrapolati
     n : int
         Total number of labels to predict for, larger than N.
     level : float, default=0.9
-        Level of the intervals, between 0 and 1 exclusive.
+        Coverage of each interval, between 0 and 1 exclusive.
 
     Returns
     -------
@@ -137,7 +137,7 @@ def extrapolate(curves: ArrayLike, n: int, *, level: float = 0.9) -> Extrapolati
         raise ValueError(
             "`curves` must have shape (n_labels,), (n_curves, n_labels) or (n_curves, "
             f"n_orders, n_labels) with at least {LEAST_LABELS} labels, got "
-            f"{costs.shape}; pass one cost per label."
+            f"{costs.shape}; pass codelengths_ of a longer run."
         )
     check_losses("curves", costs)
     if costs.ndim < 3:

@@ -122,7 +122,7 @@ def decayed_frequency_codelengths(
     """
     if not isinstance(half_life, Real) or not half_life > 0:
         required = "a positive number of labels"
-        raise invalid("half_life", required, half_life, "for example, pass 100")
+        raise invalid("half_life", required, half_life, "pass half_life=100")
     labels, n_classes = encoded(y, n_classes)
     return costs_of(labels, LabelCounts(n_classes, float(half_life)))
 

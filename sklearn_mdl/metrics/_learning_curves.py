@@ -167,7 +167,7 @@ def excess_description_length(
     losses : array-like of shape (N,) or (n_orders, N)
         Cost of each label of a run, in nats.
     final_loss : float, default=None
-        Loss of the final predictor in nats per label. None uses the mean loss at the
+        Loss of the final predictor in nats per label. By default, the mean loss at the
         end of the run.
     tail : float, default=0.1
         Share of the run that counts as its end.
@@ -198,7 +198,7 @@ def excess_description_length(
     costs = checked_costs("losses", losses)
     if not 0 < tail <= 1:
         required = "a share above 0 and at most 1"
-        raise invalid("tail", required, tail, "pass 0.1 for the last tenth of the run")
+        raise invalid("tail", required, tail, "pass tail=0.1 for the last tenth")
     if final_loss is None:
         final_loss = float(costs[-max(1, round(tail * len(costs))) :].mean())
     checked = _checked_loss(final_loss, "final_loss")
@@ -263,7 +263,7 @@ def _measured(losses: ArrayLike, sizes: ArrayLike) -> tuple[Floats, Integers]:
     whole = at.dtype.kind in "iu" and at.ndim == 1 and at.size > 1
     if not whole or at.min() < 0 or (at[1:] <= at[:-1]).any():
         required = "two or more increasing integers of at least 0"
-        cure = "pass the number of labels learned before each loss"
+        cure = "pass for example sizes=[0, 10, 100]"
         raise invalid("sizes", required, sizes, cure)
     if measured.shape != at.shape:
         required = f"of the shape of `sizes`, {at.shape}"
@@ -277,7 +277,7 @@ def checked_costs(name: str, losses: ArrayLike) -> Floats:
     costs = np.asarray(losses, dtype=np.float64)
     if costs.ndim not in (1, 2) or not costs.size:
         required = "of shape (n_samples,) or (n_orders, n_samples)"
-        raise invalid(name, required, costs.shape, "pass one cost per label")
+        raise invalid(name, required, costs.shape, "pass codelengths_ of a run")
     costs = costs if costs.ndim == 1 else costs.mean(axis=0)
     check_losses(name, costs)
     return costs
@@ -286,7 +286,7 @@ def checked_costs(name: str, losses: ArrayLike) -> Floats:
 def check_losses(name: str, losses: Floats) -> None:
     """Raise ValueError if a loss is NaN, or negative by more than a rounding error."""
     if np.isnan(losses).any() or losses.min() < -1e-9:
-        cure = "pass minus log-probabilities, in nats"
+        cure = "pass -np.log(probabilities)"
         raise invalid(name, "at least 0 and not NaN", float(losses.min()), cure)
 
 

@@ -45,7 +45,7 @@ def summarise(proba: Floats) -> Floats:
 
 
 class PrequentialMeasures(NamedTuple):
-    """Measures of a prequential run, where each prediction is made before its label.
+    """Measures of a prequential run, whose predictions precede their labels.
 
     Attributes
     ----------
@@ -156,7 +156,7 @@ def measure(
 
 
 class RegressionMeasures(NamedTuple):
-    """Measures of a regression run, where each prediction is made before its label.
+    """Measures of a regression run, whose predictions precede their labels.
 
     Errors are differences between labels and the mixture's means. They leave out the
     first minibatch, which a fixed density predicts, and are NaN if no other examples
@@ -268,8 +268,8 @@ def expected_calibration_error(
     sure, hits = np.asarray(confidence, np.float64), np.asarray(correct, np.float64)
     if sure.ndim != 1 or sure.shape != hits.shape or not len(sure):
         raise ValueError(
-            "`confidence` and `correct` must have the same shape (n_samples,), not "
-            f"empty, got {sure.shape} and {hits.shape}; pass both for each sample"
+            "`confidence` and `correct` must have the same non-empty shape (n,), got "
+            f"{sure.shape} and {hits.shape}; pass proba.max(1), proba.argmax(1) == y"
         )
     # Rounding errors may make a sum of probabilities exceed 1.
     if not (np.all(sure >= 0) and np.all(sure <= 1 + 1e-9)):

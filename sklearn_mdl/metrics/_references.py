@@ -180,7 +180,7 @@ def regret(codelengths: ArrayLike, reference: ArrayLike) -> Floats:
     if np.isnan(nats).any() or np.isneginf(nats).any() or not np.isfinite(base).all():
         raise ValueError(
             "`codelengths` must be finite or plus infinity and `reference` finite, got "
-            "other values; pass codelengths_ of a run without NaN."
+            "NaN or another infinity; pass codelengths_ of a run without NaN."
         )
     return np.cumsum(nats - base)
 

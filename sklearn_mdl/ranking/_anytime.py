@@ -199,7 +199,7 @@ class LossRace:
         Shape of the losses at a label. The last axis is the encoders, and each index of
         the other axes is a separate race.
     n_classes : int or None
-        None for real labels, which only the asymptotic process accepts.
+        None for real-valued labels, for which only the asymptotic process works.
     alpha : float
         Largest error probability of the race.
     within : float or None
@@ -460,7 +460,8 @@ def combined_e_values(e_values: ArrayLike, claim: str) -> Floats:
     -------
     combined : ndarray
         Combined e-values. If the claim is false, the probability that such a value ever
-        reaches ``1 / alpha`` is at most ``alpha``.
+        reaches ``1 / alpha`` is at most ``alpha``. So if you make claims only at values
+        of 20 or more, each false claim has a probability of at most 5 %.
 
     Raises
     ------

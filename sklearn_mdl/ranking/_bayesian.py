@@ -116,7 +116,7 @@ def bayesian_signed_rank(
     -----
     With few datasets the result depends on the prior, which is weak by default. A
     single dataset on which the first code is shorter by more than twice the region of
-    equivalence already gives `p_first` of 0.84.
+    equivalence already gives a `p_first` of 0.84.
 
     The test takes O(n_draws n_pairs n^2) operations, in one matrix product per draw.
 

@@ -106,7 +106,7 @@ def checked_pairs(table: Floats, pairs: ArrayLike | None, top_k: int | None) -> 
     if n_encoders > MOST_ENCODERS:
         raise ValueError(
             f"Without `pairs` there must be at most {MOST_ENCODERS} encoders, got "
-            f"{n_encoders}; pass `pairs`, or pass top_k={MOST_ENCODERS}."
+            f"{n_encoders}; pass pairs=[(0, 1), ...] or top_k={MOST_ENCODERS}."
         )
     return _all_of(np.arange(n_encoders))
 
@@ -137,13 +137,13 @@ def _checked(pairs: ArrayLike, n_encoders: int) -> Pairs:
     if array.min() < 0 or array.max() >= n_encoders:
         raise ValueError(
             f"`pairs` must name columns from 0 to {n_encoders - 1}, got "
-            f"{array.min()} to {array.max()}; count the columns of the table from 0."
+            f"{array.min()} to {array.max()}; pass for example pairs=[(0, 1)]."
         )
     distinct = np.unique(np.sort(array, axis=1), axis=0)
     if len(distinct) < len(array) or (array[:, 0] == array[:, 1]).any():
         raise ValueError(
             "`pairs` must be distinct pairs of two encoders each, got "
-            f"{array.tolist()!r}; leave out repeated pairs."
+            f"{array.tolist()!r}; omit `pairs` to compare all pairs."
         )
     return array
 
@@ -160,7 +160,7 @@ def as_floats(name: str, values: ArrayLike) -> Floats:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
         required = f"`{name}` must be numbers, in rows of equal length"
-        cure = "leave out names and incomplete rows"
+        cure = "pass for example frame.dropna().to_numpy(float)"
         raise ValueError(f"{required}, got {shortened(values)}; {cure}.") from error
 
 
@@ -170,10 +170,10 @@ def checked_scores(scores: ArrayLike, name: str = "scores") -> Floats:
     if table.ndim != 2 or table.size == 0:
         raise ValueError(
             f"`{name}` must have shape (n_datasets, n_encoders) and not be empty, got "
-            f"{table.shape}; pass a row per dataset, and average over orders first."
+            f"{table.shape}; pass scores.mean(axis=-1) if there are several orders."
         )
     if not np.isfinite(table).all():
-        cure = "leave out datasets or encoders without a score"
+        cure = "pass table[np.isfinite(table).all(axis=1)]"
         raise _misplaced(name, "finite", table, ~np.isfinite(table), cure)
     return table
 
@@ -182,9 +182,8 @@ def checked_codelengths(codelengths: ArrayLike) -> Floats:
     """Return a table of positive codelengths."""
     table = checked_scores(codelengths, "codelengths")
     if not (table > 0).all():
-        required = "positive, since their ratios are compared"
-        cure = "pass codelengths in nats that are not rounded to zero"
-        raise _misplaced("codelengths", required, table, table <= 0, cure)
+        cure = "pass unrounded codelengths in nats, since their ratios are compared"
+        raise _misplaced("codelengths", "positive", table, table <= 0, cure)
     return table
 
 

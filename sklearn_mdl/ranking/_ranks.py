@@ -14,7 +14,7 @@ from scipy.stats import chi2, f, rankdata, studentized_range
 from sklearn_mdl.ranking import _pairs
 from sklearn_mdl.ranking._results import NamedResult
 
-_COUNT = "pass the table's number of columns (encoders) or rows (datasets)"
+_COUNT = "pass n_encoders=table.shape[1] and n_datasets=table.shape[0]"
 
 
 def nemenyi_critical_difference(
@@ -103,7 +103,7 @@ def nemenyi_p_values(
     scale = _scale(n_encoders, n_datasets)
     sizes = np.abs(_pairs.as_floats("differences", differences))
     if not np.isfinite(sizes).all():
-        cure = "compute the average ranks from scores without NaN"
+        cure = "pass differences of average_ranks(scores)"
         raise _pairs.invalid("differences", "finite", differences, cure)
     p_values: _pairs.Floats = studentized_range.sf(sizes / scale, n_encoders, np.inf)
     return p_values
@@ -147,7 +147,7 @@ def rank_groups(
     given = _pairs.as_floats("average_ranks", average_ranks)
     if given.ndim != 1 or given.size == 0 or not np.isfinite(given).all():
         required = "finite and of shape (n_encoders,), n_encoders > 0"
-        cure = "pass one rank per encoder"
+        cure = "pass average_ranks(scores)"
         raise _pairs.invalid("average_ranks", required, given.tolist(), cure)
     if not critical_difference > 0:
         cure = "pass nemenyi_critical_difference(n_encoders, n_datasets)"
@@ -339,7 +339,7 @@ def rank_intervals(
         One finite score per dataset and encoder, averaged over orders. Lower is better.
         At least 2 datasets and 2 encoders are required.
     level : float, default=0.9
-        Level of the intervals, between 0 and 1 exclusive.
+        Share of the resamples between the bounds, between 0 and 1 exclusive.
     n_resamples : int, default=1000
         Number of resamples.
     random_state : int, Generator or None, default=0

@@ -197,7 +197,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         named = self.classes_ if escape is None else self.classes_[: escape.n_named]
         if given is not None and not np.array_equal(given, named):
             required = f"{named.tolist()!r} as in the first call"
-            cure = "fit a new estimator for other classes"
+            cure = "omit classes, or fit clone(estimator) for other classes"
             raise invalid("classes", required, given.tolist(), cure)
 
     def _checked(
@@ -258,8 +258,8 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         unknown = self.classes_[labels] != y
         if np.any(unknown):
             required = f"labels among the classes {self.classes_.tolist()!r}"
-            given, cure = np.unique(y[unknown]).tolist(), "name all in the first call"
-            raise invalid("y", required, given, cure)
+            given = np.unique(y[unknown]).tolist()
+            raise invalid("y", required, given, "pass all as classes in the first call")
         return labels
 
     def _forget_classes(self) -> None:

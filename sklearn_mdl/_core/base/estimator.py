@@ -102,7 +102,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
 
     @abstractmethod
     def _encoded(self, y: np.ndarray, order: np.ndarray | None = None) -> np.ndarray:
-        """Encode labels for a run; ``order`` is the order in which it takes rows."""
+        """Encode labels for a run, which takes the rows in the given ``order``."""
 
     @abstractmethod
     def _decoded(self, labels: np.ndarray) -> np.ndarray:
@@ -435,7 +435,7 @@ def pairs_of(blocks: Iterable[object]) -> Iterator[tuple[Any, Any]]:
         if not isinstance(block, (tuple, list)) or len(block) != 2:
             raise TypeError(
                 "blocks must yield pairs (X, y), of features and their labels, but "
-                f"block {number} is {type(block).__name__}; yield both together"
+                f"block {number} is {type(block).__name__}; write yield X, y"
             )
         yield block[0], block[1]
     if number < 0:

@@ -117,7 +117,8 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
         An array of shape (n_samples_seen_,), computed by
         :func:`~sklearn_mdl.metrics.gaussian_codelengths`. It learns from the first
         labels as early as the readouts do: with kernels after two labels, and otherwise
-        after the first minibatch. Until then, it uses the same fixed density.
+        after the first minibatch. Until then, it uses the same fixed density as
+        the readouts.
         """
         targets = cast(RealTargets, self._run.outcome)
         density = {"location": targets.location, "scale": targets.scale}
@@ -168,7 +169,7 @@ def _as_numbers(labels: np.ndarray) -> np.ndarray:
     with suppress(TypeError, ValueError):
         if labels.dtype.kind not in "mM":  # dates would become counts of nanoseconds
             return np.array(labels, dtype=np.float64)
-    cure = "use a classifier for classes, or pass days since a fixed date"
+    cure = "use MDLReadoutSwitcher for classes, or (y - y[0]) / np.timedelta64(1, 'D')"
     raise invalid("y", "real numbers", labels.dtype.name, cure)
 
 

@@ -255,7 +255,7 @@ def _check_classes(settings: object, known: Container[str]) -> None:
         case {"class": str(name), "params": dict()} if name not in known:
             raise TypeError(
                 f"A file may only hold settings of this package's estimators, got "
-                f"{name}; use pickle to save it"
+                f"{name}; use pickle.dump to save it"
             )
         case dict():
             parts = list(settings.values())
@@ -300,7 +300,7 @@ def load_estimator(
     except Exception as error:  # invalid parameters may raise anything
         required, cure = (
             "an estimator that this version can create",
-            f"use {_writer(about)}",
+            f"install {_writer(about)}",
         )
         raise damaged(path, required, _reason(error), cure) from error
     if not isinstance(estimator, kind):
@@ -316,7 +316,7 @@ def load_estimator(
         estimator.set_params(store=_placed(estimator.store, store))
     elif store != "memory":
         required = f"'memory' for a {type(estimator).__name__}, which keeps no files"
-        raise invalid("store", required, str(store), "leave it out, or use a switcher")
+        raise invalid("store", required, str(store), "omit store")
     try:
         granted = SPARE_BYTES + 2 * path.stat().st_size
         with granted_memory(granted):
@@ -361,7 +361,7 @@ def _restore(
     estimator.n_features_in_ = n_features
     if names is not None:
         if np.shape(names) != (n_features,):
-            raise ValueError(f"it names {np.shape(names)} features of {n_features}")
+            raise ValueError(f"names of {n_features} features have another shape")
         estimator.feature_names_in_ = names
     _go_to(arrays, estimator, n_features, classes, about["seed"])
     if "order" in arrays:
@@ -376,7 +376,7 @@ def _check_params(estimator: BaseEstimator, granted: int) -> None:
             part._validate_params()
         n_streams += Replay.requested(getattr(part, "n_replay_streams", 0)).n_streams
     if STREAM_BYTES * n_streams > granted:
-        raise ValueError(f"it requests {n_streams} replay streams")
+        raise ValueError(f"it requests {n_streams} replay streams, which is too many")
 
 
 def _check_arrays(arrays: Mapping[str, np.ndarray], n_features: int) -> None:

@@ -46,7 +46,7 @@ class LazyImages(Sequence[Any]):
     items : sequence
         Paths, file parts or arrays, one per image.
     decode : callable, default=None
-        Maps an item to a PIL image. None opens the item.
+        Maps an item to a PIL image. If None, the item is opened.
     about : str, default=""
         Name of the processing in ``decode``, which is part of fingerprints.
     """
@@ -75,8 +75,8 @@ class LazyImages(Sequence[Any]):
     def __add__(self, other: LazyImages) -> LazyImages:
         """Return the images of both sequences in order."""
         if (self.decode, self.about) != (other.decode, other.about):
-            kinds = [self.about, other.about]
-            raise invalid("Joined images", "decoded alike", kinds, "encode them apart")
+            kinds, cure = [self.about, other.about], "call transform on each of them"
+            raise invalid("Joined images", "decoded alike", kinds, cure)
         both = chained([self.items, other.items])
         return LazyImages(both, self.decode, self.about)
 
@@ -131,7 +131,7 @@ def _stack(tensors: Iterable[Tensor], batch: range) -> Tensor:
     for row, tensor in zip(batch, images, strict=True):
         if tensor.shape != images[0].shape:
             shapes = {batch[0]: tuple(images[0].shape), row: tuple(tensor.shape)}
-            cure = "add torchvision.transforms.Resize and CenterCrop"
+            cure = "add torchvision.transforms.Resize((224, 224))"
             raise invalid("Transformed images", "of one shape", shapes, cure)
     return torch.stack(images)
 

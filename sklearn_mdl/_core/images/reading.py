@@ -84,7 +84,7 @@ def as_images(X: object) -> Images:
     no_rows = isinstance(X, torch.utils.data.IterableDataset) or hasattr(X, "keys")
     has_rows = (by_row and not no_rows) or hasattr(X, "to_numpy")
     if isinstance(X, str | bytes | Path) or not has_rows:
-        raise TypeError(f"Images must be {KINDS}, got {type(X).__name__}; pass a list")
+        raise TypeError(f"Images must be {KINDS}, got {type(X).__name__}; pass [image]")
     if hasattr(X, "to_numpy"):  # a column of a data frame
         X = X.to_numpy()
     if isinstance(X, np.ndarray):
@@ -94,7 +94,7 @@ def as_images(X: object) -> Images:
             raise invalid("Images", KINDS, [X.shape, X.dtype], cure)
     images = cast(Images, X)
     if not len(images):
-        raise ValueError("X must hold at least one image, got none; pass one")
+        raise ValueError("X must hold at least one image, got none; pass [image]")
     return images
 
 
@@ -138,8 +138,8 @@ def decode(item: object, where: str, mode: str) -> Image:
     """Return an 8-bit PIL image from a path, bytes, an array, a tensor or an image."""
     image = _opened(item, where)
     if image.mode.startswith(DEEP):
-        required, cure = "of 8 bits per channel", "scale its values to 0 to 255 first"
-        raise invalid(f"The image of {where}", required, image.mode, cure)
+        cure = "pass for example (np.asarray(image) / 256).astype('uint8')"
+        raise invalid(f"Mode of {where}", "of 8 bits per channel", image.mode, cure)
     if image.mode == "P" and "transparency" in image.info:
         image = image.convert("RGBA")
     return image if image.mode == mode else image.convert(mode)
@@ -154,7 +154,7 @@ def _opened(item: object, where: str) -> Image:
         if item.ndim == 3:
             if item.shape[0] not in (1, 3, 4):
                 name, shape = f"The tensor of {where}", tuple(item.shape)
-                required = "of shape (C, H, W) with 1, 3 or 4 channels"
+                required = "of shape (H, W) or (C, H, W) with 1, 3 or 4 channels"
                 raise invalid(name, required, shape, "pass tensor.permute(2, 0, 1)")
             item = item.permute(1, 2, 0)
         item = np.asarray(item.numpy())
@@ -162,7 +162,7 @@ def _opened(item: object, where: str) -> Image:
         return cast("Image", pil.fromarray(_eight_bits(item, where)))
     if not isinstance(item, str | Path | FilePart | bytes):
         kind = type(item).__name__
-        raise TypeError(f"Images must be {KINDS}, but {where} is {kind}; convert it")
+        raise TypeError(f"Images must be {KINDS}, but {where} is {kind}; pass a path")
     try:
         content = item.read_bytes() if isinstance(item, FilePart) else item
         with pil.open(
@@ -176,7 +176,7 @@ def _opened(item: object, where: str) -> Image:
 
 def unreadable(where: str, error: Exception) -> ValueError:
     """Return the error for an image that cannot be read."""
-    return ValueError(f"The image of {where} cannot be read ({error}); leave it out")
+    return ValueError(f"The image of {where} cannot be read ({error}); omit this row")
 
 
 def _eight_bits(array: np.ndarray, where: str) -> np.ndarray:
@@ -184,8 +184,8 @@ def _eight_bits(array: np.ndarray, where: str) -> np.ndarray:
         array = array[:, :, 0]
     fits = array.ndim == 2 or (array.ndim == 3 and array.shape[2] in (3, 4))
     if not fits or not array.size:
-        required = "of shape (H, W) or (H, W, C) with 1, 3 or 4 channels"
-        raise invalid(f"The image of {where}", required, array.shape, "convert it")
+        required = "(H, W) or (H, W, C) with 1, 3 or 4 channels"
+        raise invalid(f"Shape of {where}", required, array.shape, "pass image[..., :3]")
     if array.dtype == np.uint8:
         return array
     if array.dtype == bool:

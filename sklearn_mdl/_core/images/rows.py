@@ -43,7 +43,7 @@ def image_rows(
         length.
     size : int or (int, int), default=None
         Height and width. Images are cropped at the centre to this aspect ratio and
-        resized (bicubic, with Pillow). None requires images of the same size.
+        resized (bicubic, with Pillow). If None, all images must have the same size.
     mode : {"RGB", "L"}, default="RGB"
         Colour with three numbers per pixel, or grey with one.
     path : path-like, default=None
@@ -87,7 +87,7 @@ def image_rows(
             pixels = _pixels(images, row, mode, target)
             if pixels.shape != first.shape:
                 where = located(row, images[row])
-                required = f"of shape {first.shape}, like the first"
+                required = f"of shape {first.shape}, like the first image"
                 raise invalid(
                     where, required, pixels.shape, "pass for example size=224"
                 )
@@ -98,7 +98,7 @@ def image_rows(
         return fill(np.empty(shape, np.uint8))
     path = Path(path)
     if path.suffix != ".npy":
-        raise invalid("path", "a .npy file", str(path), f"name it {path.stem}.npy")
+        raise invalid("path", "a .npy file", str(path), f"pass '{path.stem}.npy'")
     refuse_foreign(path)
     with replaced(path) as aside:
         mapped = np.lib.format.open_memmap(aside, "w+", np.uint8, shape)
@@ -113,7 +113,7 @@ def _height_and_width(size: object) -> tuple[int, int] | None:
         return None
     pair = tuple(size) if isinstance(size, Iterable) else (size, size)
     if len(pair) != 2 or not all(map(_is_count, pair)):
-        required = "one or two positive integers"
+        required = "None, a positive integer or a pair of them"
         raise invalid("size", required, size, "pass for example size=224")
     return int(pair[0]), int(pair[1])
 
@@ -148,7 +148,8 @@ def image_shape_of(n_features: int, image_shape: Sequence[int] | None) -> Shape:
     ----------
     n_features : int
     image_shape : (H, W, C), (H, W) or None
-        None assumes squares with one or three channels, whose lengths always differ.
+        If None, images must be squares with one or three channels. No length of rows
+        fits both.
 
     Raises
     ------
@@ -160,13 +161,13 @@ def image_shape_of(n_features: int, image_shape: Sequence[int] | None) -> Shape:
             side = math.isqrt(n_features // n_channels)
             if side and side * side * n_channels == n_features:
                 return side, side, n_channels
-        required, cure = "H * W * C of a square image", "pass image_shape"
+        required, cure = "H * H or 3 * H * H", "pass image_shape=(H, W, C)"
         raise invalid("The length of rows", required, n_features, cure)
     shape = (*image_shape, 1) if len(image_shape) == 2 else tuple(image_shape)
     whole = all(map(_is_count, shape))
     if len(shape) != 3 or not whole or math.prod(shape) != n_features:
-        required = f"(H, W, C) whose product is {n_features}, the length of rows"
-        raise invalid("image_shape", required, image_shape, "pass such a shape")
+        required = f"(H, W) or (H, W, C) with product {n_features}, the length of rows"
+        raise invalid("image_shape", required, image_shape, f"pass (1, {n_features})")
     return int(shape[0]), int(shape[1]), int(shape[2])
 
 
@@ -182,7 +183,7 @@ def check_pixels(X: np.ndarray) -> None:
             row, column = np.argwhere(refused)[0]
             place = f"The pixel in row {start + row}, column {column}"
             given, required = float(rows[row, column]), "a whole number from 0 to 255"
-            raise invalid(place, required, given, "make rows with image_rows")
+            raise invalid(place, required, given, "pass image_rows(images)")
 
 
 def pixels_of(rows: Tensor, shape: Shape) -> Tensor:

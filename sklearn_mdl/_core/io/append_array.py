@@ -31,7 +31,7 @@ class GrowingArray:
     width : int, tuple of int or None
         Number of values in a row, or its shape, or None for a plain vector.
     path : Path or None
-        A ``.npy`` file for the rows. None keeps them in memory.
+        A ``.npy`` file for the rows. If None, they are kept in memory.
     dtype : str, default="<f8"
         NumPy's name of the dtype.
     folder : StreamFolder or None
@@ -127,7 +127,7 @@ class GrowingArray:
         if path.stat().st_size != end:
             raise ValueError(
                 f"{path} must only hold the {self.n_rows} rows of this stream, but "
-                "another stream has written to it; use another store for each stream"
+                "another stream has written to it; pass a different store= to each"
             )
         try:
             with naming(path), path.open("r+b") as file:

@@ -108,8 +108,8 @@ def as_json(value: object, name: str) -> object:
         given = {k: as_json(v, f"{name}.{k}") for k, v in params.items()}
         return {"class": class_name(type(value)), "params": given}
     raise TypeError(
-        f"{name} must consist of numbers, text, lists and estimators, got {value!r}; "
-        "use pickle to save it"
+        f"{name} must consist of None, numbers, text, lists, tuples, slices, arrays, "
+        f"dicts and estimators, got {value!r}; use pickle.dump to save it"
     )
 
 

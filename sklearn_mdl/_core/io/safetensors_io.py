@@ -134,7 +134,7 @@ def read_archive(path: Path, kind: str) -> tuple[dict[str, np.ndarray], Json]:
         If the file is of another kind or program, or is damaged.
     """
     if not path.is_file():
-        raise FileNotFoundError(f"{path} must exist, but does not; check the path")
+        raise FileNotFoundError(f"{path} must exist, but does not; save it first")
     required = "what sklearn_mdl saved"
     with readable(path, required, "save it again", *_UNREADABLE):
         metadata, entries, start = read_head(path)
@@ -142,7 +142,7 @@ def read_archive(path: Path, kind: str) -> tuple[dict[str, np.ndarray], Json]:
         if unknown:
             raise ValueError(f"unknown types {', '.join(sorted(unknown))}")
     if not {KEY, ABOUT, DIGEST} <= metadata.keys():
-        raise damaged(path, required, "it holds other tensors", "name another file")
+        raise damaged(path, required, "it holds other tensors", "pass another path")
     check_format(path, kind, metadata)
     if _digest_of(metadata) == metadata[DIGEST]:
         with readable(path, required, "save it again", *_UNREADABLE):

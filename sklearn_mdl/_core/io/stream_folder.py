@@ -64,10 +64,10 @@ class StreamFolder:
         """
         content = self._read()
         if content is None or content["stream"] != stream:
-            held = "another one" if content else "none"
+            held = "another trace" if content else "no trace"
             raise ValueError(
                 f"{self.path} must hold the trace that the checkpoint continues, but "
-                f"holds {held}; pass that folder as store=, or delete the "
+                f"holds {held}; pass the folder of the trace as store=, or delete the "
                 "checkpoint to begin again"
             )
         self.stream, self._writer = stream, content["writer"]
@@ -88,7 +88,7 @@ class StreamFolder:
             if strangers:
                 raise ValueError(
                     f"{self.path} must only hold files of sklearn_mdl, but also holds "
-                    f"{min(strangers)}; name another folder"
+                    f"{min(strangers)}; pass another folder as store="
                 )
         if self._is_writer:
             return

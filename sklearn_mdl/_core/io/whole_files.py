@@ -54,7 +54,7 @@ def replaced(path: Path) -> Iterator[Path]:
 
 
 def _part_in(folder: Path, name: str) -> Path:
-    """Name a partial file or folder; once, sweep those that killed processes left."""
+    """Return a new name for a partial file; first sweep those of killed processes."""
     process = os.getpid()  # a forked process sweeps again
     _swept(folder.absolute(), process)
     return folder / f".{name}.{secrets.token_hex(4)}.mdl-part"
@@ -81,7 +81,7 @@ def naming(path: Path) -> Iterator[None]:
         named = Path(str(error.filename or "")).name
         if error.errno is None or (named and not _PART.fullmatch(named)):
             raise
-        text = f"{error.strerror}; make room or name another place, and try again"
+        text = f"{error.strerror}; free disk space or pass another path, then try again"
         raise OSError(error.errno, text, str(path)) from error
 
 
@@ -108,7 +108,7 @@ def refuse_foreign(path: Path, is_ours: Callable[[Path], object] | None = None) 
     ----------
     path : Path
     is_ours : callable or None
-        Returns True if this package wrote an existing file. None refuses any file.
+        Returns True if this package wrote an existing file. If None, any file raises.
 
     Raises
     ------
@@ -119,7 +119,7 @@ def refuse_foreign(path: Path, is_ours: Callable[[Path], object] | None = None) 
         what = "sklearn_mdl wrote" if is_ours else "does not exist yet"
         raise ValueError(
             f"The file to write must be one that {what}, but {path} exists; move it, "
-            "or choose another name"
+            "or pass another path"
         )
 
 
@@ -213,11 +213,11 @@ def exclusive(folder: Path, *, wait: bool = True) -> Iterator[None]:
     except (FileExistsError, NotADirectoryError) as error:
         file = next(path for path in (folder, *folder.parents) if path.exists())
         raise ValueError(
-            f"store and checkpoint must be folders, but {file} is a file; name a folder"
+            f"store and checkpoint must be folders, but {file} is a file; pass 'runs'"
         ) from error
     except OSError as error:
         required = "store and checkpoint must be folders that can be written to"
-        text = f"{required} ({error.strerror}); name another folder"
+        text = f"{required} ({error.strerror}); pass another folder"
         raise OSError(error.errno, text, str(folder)) from error
     lock = FileLock(folder / LOCK)
     try:
@@ -226,7 +226,7 @@ def exclusive(folder: Path, *, wait: bool = True) -> Iterator[None]:
         if not wait:
             raise ValueError(
                 f"{folder} must have one writer, but another call writes to it; wait "
-                "until it has ended, or name another folder"
+                "until it has ended, or pass another folder"
             ) from error
         warn_caller(f"waiting for another call that writes to {folder}")
         lock.acquire()

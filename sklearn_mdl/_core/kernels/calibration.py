@@ -10,7 +10,7 @@ have variances, let :math:`v_t` be the variance in units of the noise. Then
 
 where :math:`q_c = s_c + (1 - \sum_k s_k) / C` is the score as a share. ``(b, v, u, a)``
 take one online Newton step on the log-loss after each row is coded, or after each block
-of rows that are predicted together. ``v`` and ``u`` are learned only from label 64 on,
+of rows that are predicted together. ``v`` and ``u`` are learned only after 64 labels,
 and are left out without variances. Then ``p`` is mixed with a small share of the
 uniform distribution.
 """
@@ -49,7 +49,7 @@ class ForwardSoftmax:
         True for predictions of one-hot labels, possibly minus a constant. False for
         other scores, which are not shares and have no variances.
     curvature : sequence of float or None
-        Diagonal of the Hessian before the first row. None uses the default.
+        Diagonal of the Hessian before the first row. If None, the default.
     first : int
         Number of labels after which ``v`` and ``u`` are learned.
     n_sets : int or None

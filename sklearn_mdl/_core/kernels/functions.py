@@ -33,8 +33,8 @@ class Kernel(NamedTuple):
     width : float
         Width of "rbf", in units of the median squared distance.
     gamma : float or None
-        Factor of squared distances ("rbf") or of inner products ("polynomial"). None
-        uses the width, or 1.
+        Factor of squared distances ("rbf") or of inner products ("polynomial"). If
+        None, ``1 / (width * median)`` or 1, respectively.
     degree, coef0 : float
         Degree and constant of "polynomial".
     """
@@ -105,7 +105,7 @@ def _matrix(result: Any, n: int, m: int) -> Tensor:
     if values.shape != (n, m):
         got = values.shape if values.size else type(result).__name__
         required = f"a callable that returns shape ({n}, {m}) for {n} and {m} rows"
-        raise invalid("kernel", required, got, "write it like rbf_kernel(X, Y)")
+        raise invalid("kernel", required, got, "pass for example rbf_kernel")
     return torch.as_tensor(values)
 
 

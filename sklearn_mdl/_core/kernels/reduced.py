@@ -122,7 +122,7 @@ class ReducedRidge:
         The chosen landmarks, and the root of their kernel.
     alphas : Tensor of shape (A,)
     covariance : Tensor of shape (A, m, m)
-        A symmetric matrix, of which only the lower triangle is kept up to date.
+        Symmetric matrices. Only their lower triangles are kept up to date.
     weights : Tensor of shape (A, m, P)
     n_rows : int
         Number of rows evaluated so far.
@@ -190,7 +190,7 @@ class ReducedRidge:
         return pending.completed(means, variances, near)
 
     def add_outputs(self, n: int) -> None:
-        """Add columns of targets that were zero so far."""
+        """Add columns of targets, which are zero in all rows so far."""
         self.weights = torch.nn.functional.pad(self.weights, (0, n))
 
     def retire(self, kept: Sequence[int]) -> None:
@@ -309,8 +309,8 @@ def landmark_root(
     Returns
     -------
     root : Tensor of shape (M, M)
-        NaN from some row on if there is no factor, even after adding a small multiple
-        of the identity.
+        Rows are NaN from the first one that cannot be computed, even after adding a
+        small multiple of the identity.
     """
     for jitter in JITTERS:
         factor = ForwardRidge([jitter * scale], 0, device)

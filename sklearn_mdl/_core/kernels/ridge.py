@@ -228,7 +228,7 @@ class ForwardRidge:
         self._panels = panels
 
     def add_outputs(self, n: int) -> None:
-        """Add columns of targets that were zero so far."""
+        """Add columns of targets, which are zero in all rows so far."""
         self.n_outputs += n
         self._panels = [
             panel._replace(errors=torch.nn.functional.pad(panel.errors, (0, n)))

@@ -163,7 +163,7 @@ class SettledRidge:
         return self._means(cross), self.variances[:, None].expand(-1, len(own))
 
     def add_outputs(self, n: int) -> None:
-        """Add columns of targets that were zero so far."""
+        """Add columns of targets, which are zero in all rows so far."""
         self.known = torch.nn.functional.pad(self.known, (0, n))
         self.weights = torch.nn.functional.pad(self.weights, (0, n))
 

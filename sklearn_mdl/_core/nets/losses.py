@@ -31,8 +31,8 @@ class StackedCrossEntropy(nn.Module):
         distinct = sorted(set(label_smoothing))
         shares = torch.tensor(label_smoothing if len(distinct) > 1 else distinct)
         shares = shares.view(-1, 1, 1)
-        # Keep the target of the label and that of any other class. A table by label
-        # would have C x C numbers.
+        # Keep two targets: of the label's class and of any other class. A table of
+        # targets by label would have C x C numbers.
         self.register_buffer("evenly", shares / n_classes)
         self.register_buffer("label", 1 - shares + shares / n_classes)
 
@@ -65,8 +65,8 @@ def log_softmax(logits: Tensor) -> Tensor:
 # Residual, in scales, beyond which gradients of a Gaussian are constant. Otherwise one
 # outlier would dominate AdamW's second moment for a thousand steps.
 MAX_RESIDUAL = 5.0
-# The smallest log scale relative to that of the labels. Equal labels would lead to ever
-# smaller scales, and the scale of an outlier could underflow.
+# The smallest log scale, relative to the labels' scale. Without it, equal labels would
+# make the scale shrink without end, and the scale of an outlier could underflow.
 LEAST_LOG_SCALE = -28.0
 FARTHEST = 1e150  # largest residual, in scales, whose square does not overflow
 
@@ -110,8 +110,8 @@ def density_losses(values: Tensor, labels: Tensor) -> Tensor:
     location, log_scale, dof = values.unbind(-1)
     z = (labels - location) * in_lanes(torch.exp, -log_scale)
     z = z.clamp(-FARTHEST, FARTHEST)
-    # A readout has one number unless its predictions have failed. Check only on a CPU,
-    # since a GPU would stall.
+    # A readout has the same number in all rows unless its predictions have failed.
+    # Check only on a CPU, since a GPU would stall.
     if not dof.is_cuda and (dof == dof[:, :1]).all():
         dof = dof[:, :1]
     return student_t_loss(z, log_scale, dof)

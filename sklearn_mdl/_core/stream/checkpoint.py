@@ -99,7 +99,7 @@ def restore(threads: Threads, arrays: Mapping[str, np.ndarray]) -> None:
     if n_rows > n_given:
         raise ValueError(
             f"The stream must hold the {n_rows} rows that were evaluated, got "
-            f"{n_given}; give them all, in the same order"
+            f"{n_given}; pass them all in the same order"
         )
     rows.schedule.load_state_dict(arrays, n_rows)
     with threads.arithmetic():
@@ -262,7 +262,7 @@ class Checkpoint(Event):
             raise ValueError(
                 "A run must be resumed with the settings and data it began with, but "
                 f"{name} was {cut_short(then)} in {self.file}, and is "
-                f"{cut_short(here)}; name another folder, or delete this one to begin "
+                f"{cut_short(here)}; pass another folder, or delete this one to begin "
                 "again"
             )
         here = self.about[ENVIRONMENT]

@@ -27,7 +27,7 @@ class FeatureView(NamedTuple):
     Attributes
     ----------
     columns : tuple of int or None
-        Columns of X to use. None uses all.
+        Columns of X to use. If None, all are used.
     scalings : sequence of {"standard", "whiten", None}
         Scalings of the rows, equal for all learners of a run that see the same columns.
     """
@@ -50,7 +50,7 @@ class Replay(NamedTuple):
     recency : float
         Recency of the streams.
     n_last : int or None
-        Smallest number of replay streams, for long streams. None keeps all of them.
+        Smallest number of replay streams, for long streams. If None, all are kept.
     """
 
     n_streams: int = 0
@@ -71,7 +71,7 @@ class Replay(NamedTuple):
                 return cls(constant, float(recency))
             case [int(first), int(last)] if 0 <= last <= first <= MOST_STREAMS:
                 return cls(first, float(recency), last)
-        required = "an integer, or a pair (first, last) with last <= first"
+        required = f"an integer or (first, last), 0 <= last <= first <= {MOST_STREAMS}"
         cure = "pass for example n_replay_streams=(30, 3)"
         raise invalid("n_replay_streams", required, n_streams, cure)
 
@@ -266,7 +266,7 @@ class Learner(ABC):
         """
         raise TypeError(
             f"Readouts must be able to learn unnamed classes, but "
-            f"{type(self).__name__} is not; name all classes, or leave this readout out"
+            f"{type(self).__name__} cannot; omit it, or omit new_classes='escape'"
         )
 
     def state_dict(self) -> dict[int, dict[str, Tensor]]:
@@ -280,13 +280,13 @@ class Learner(ABC):
             If the state cannot be written.
         """
         raise TypeError(
-            f"Readouts must be able to write their state, but {type(self).__name__} is "
-            "not; pickle the estimator instead"
+            f"Readouts must be able to write their state, but {type(self).__name__} "
+            "cannot; call pickle.dump(estimator, file) instead"
         )
 
     def load_state_dict(self, learned: Learned) -> None:
         """Load the learned state of learners with the same settings."""
         raise TypeError(
-            f"Readouts must be able to load a state, but {type(self).__name__} is not; "
-            "unpickle the estimator instead"
+            f"Readouts must be able to load a state, but {type(self).__name__} cannot; "
+            "call pickle.load(file) instead"
         )

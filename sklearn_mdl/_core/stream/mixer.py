@@ -40,11 +40,11 @@ class Groups:
         if np.ndim(groups) != 1 or len(labels) != n_readouts:
             raise ValueError(
                 f"Groups of a pool must be {n_readouts} labels, one for each readout, "
-                f"got shape {np.shape(groups)}; pass one per readout, or pass None"
+                f"got shape {np.shape(groups)}; pass pooling='auto' to group by kind"
             )
         if any(label != label for label in labels):
-            cure = "name the group of each readout"
-            raise invalid("Groups of a pool", "names, none of them NaN", labels, cure)
+            cure = "replace NaN by a name, for example 'other'"
+            raise invalid("Groups of a pool", "names without NaN", labels, cure)
         kept = [k for k in range(n_readouts) if weights is None or weights[k] > 0]
         names = tuple(dict.fromkeys(labels[k] for k in kept))
         members = [[k for k in kept if labels[k] == name] for name in names]
@@ -161,7 +161,7 @@ class GroupMixer(NoMixer):
         ----------
         values : sequence of K Tensors of shape (n, P)
         losses : ndarray of shape (n, K)
-            Cost of the labels under all readouts, in nats. NaN for readouts asleep.
+            Cost of the labels under all readouts, in nats. NaN for retired readouts.
         known : ndarray of shape (n + 1,)
             Number of rows with known labels at each row, and after the last row.
 

@@ -286,7 +286,7 @@ class OpenClassLabels(ClassLabels):
         ValueError
             Always.
         """
-        raise unsupported(ESCAPE, schedule, "name all classes, or leave the other out")
+        raise unsupported(ESCAPE, schedule, f"omit {schedule} or {ESCAPE}")
 
     def check_stored(self) -> None:
         """Raise, since the size of predictions may grow.
@@ -296,7 +296,7 @@ class OpenClassLabels(ClassLabels):
         ValueError
             Always.
         """
-        cure = 'name all classes, or leave "mixtures" out of store'
+        cure = f'omit {ESCAPE}, or pass store without "mixtures"'
         raise unsupported(ESCAPE, "stored mixtures", cure)
 
     def new_rows(self, labels: np.ndarray) -> list[int]:
@@ -434,7 +434,8 @@ class RealTargets(Outcome):
     def mix(self, values: Iterable[Tensor], weights: Tensor) -> np.ndarray:
         """Return mean and standard deviation of the mixture, (n, 2).
 
-        The mean is that of the locations. An undefined deviation is infinite.
+        The mean is the weighted mean of the locations. If the standard deviation is
+        undefined, it is infinite.
         """
         moments = mixture_moments(torch.stack(list(values)), weights)
         return torch.stack(moments, -1).cpu().numpy()

@@ -64,11 +64,11 @@ class Mixing(NamedTuple):
     weights : ndarray of shape (K,) or None
         Prior weights of the readouts (uniform if None).
     groups : Groups or None
-        Groups to pool. None does not pool.
+        Groups to pool. If None, there is no pool.
     pool : LogLinearPool or None
         Pool of the groups.
     race : Race or None
-        Rule by which readouts retire. None keeps all readouts.
+        Rule by which readouts retire. If None, all readouts are kept.
     """
 
     prior: SwitchingPrior
@@ -103,8 +103,8 @@ class PrequentialRun:
     mixing : Mixing
     settings : PassSettings
     folder : StreamFolder or None
-        Folder of the trace and of rows that are not memory-mapped. None keeps them in
-        memory.
+        Folder of the trace and of rows that are not memory-mapped. If None, they are
+        kept in memory.
     label_delay : int
         Number of rows by which each label arrives late.
     store_mixtures : bool
@@ -274,7 +274,7 @@ class PrequentialRun:
         events : sequence of Event
             Events of this call, such as a checkpoint. They act after the run's events.
         evaluator : Evaluator or None
-            Evaluator of the readouts. None uses the threads of this process.
+            Evaluator of the readouts. If None, the threads of this process.
 
         Raises
         ------

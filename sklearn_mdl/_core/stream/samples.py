@@ -34,7 +34,7 @@ class SampleStore:
     n_features : int
         Width ``d`` of a row.
     path : Path or None
-        A ``.npy`` file for copied rows. None keeps them in memory.
+        A ``.npy`` file for copied rows. If None, they are kept in memory.
     folder : StreamFolder or None
         Folder of the stream, to which the path is then relative.
     """
@@ -74,8 +74,8 @@ class SampleStore:
                 raise ValueError(
                     "A memory map must keep the rows that it held, but new rows are in "
                     "a writable map at the same place as earlier rows of this stream, "
-                    f"from row {start} on; pass a copy of each block, or open the map "
-                    "with mode='r'"
+                    f"starting at row {start}; pass X.copy(), or open the map with "
+                    "mode='r'"
                 )
 
     def append(self, X: np.ndarray, order: np.ndarray | None = None) -> None:
@@ -86,7 +86,7 @@ class SampleStore:
         X : ndarray of shape (n, n_features)
             A memory map must keep its content from now on.
         order : ndarray of shape (n,) or None
-            Order in which to add the rows of X. None keeps their order.
+            Order in which to add the rows of X. If None, their own order.
         """
         if is_mapped(X):
             self._parts.append(_Mapped(X, order))

@@ -200,7 +200,7 @@ def check_width(scaling: str | None, n_features: int) -> None:
     if scaling == "whiten" and n_features > MAX_WHITENED_FEATURES:
         raise ValueError(
             f"scaling='whiten' needs at most {MAX_WHITENED_FEATURES} features, got "
-            f"{n_features}; use scaling='standard' or reduce the width first"
+            f"{n_features}; pass scaling='standard', or reduce X with PCA(256)"
         )
 
 
@@ -228,15 +228,15 @@ class ScaledRows:
     store : SampleStore
         The raw rows.
     scalings : sequence of {"standard", "whiten", None}
-        Every minibatch is available in each scaling. None does not scale.
+        Every minibatch is available in each scaling. None means unscaled rows.
     batch_size : int
     device : torch.device
     reach : float
         Distance from the mean at which scaled features are clipped.
     label_dtype : torch.dtype
     first : int or None
-        Number of rows in the first part of a minibatch (see :meth:`part`). None learns
-        whole minibatches.
+        Number of rows in the first part of a minibatch (see :meth:`part`). If None,
+        parts are whole minibatches.
 
     Attributes
     ----------
@@ -358,7 +358,7 @@ class ScaledRows:
             start, end = self.part(end)
 
     def reveal(self, start: int, labels: Tensor) -> None:
-        """Write labels from row ``start`` on; all learners write the same ones."""
+        """Write labels, beginning at row ``start``. All learners write the same."""
         self.labels[start : start + len(labels)] = labels
 
     def extend(self, stop: int) -> None:
@@ -402,8 +402,8 @@ class ScaledRows:
         """Return the first row and the end of the minibatch part that contains a row.
 
         A part has ``f`` rows up to row ``32 f``, ``2 f`` rows up to row ``64 f``, and
-        so on, until parts are whole minibatches. So from row ``16 f`` on, a part has at
-        most a sixteenth as many rows as precede it.
+        so on, until parts are whole minibatches. So after the first ``16 f`` rows, a
+        part has at most a sixteenth as many rows as precede it.
         """
         begin = row - row % self.batch_size
         doublings = (begin // (GROWTH * self.first)).bit_length()

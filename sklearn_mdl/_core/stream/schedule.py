@@ -57,11 +57,11 @@ class Schedule:
             raise ValueError(
                 "Rows of a group must be adjacent and passed in one call, but a group "
                 "occurs again after another group, or in a later call; sort rows by "
-                "group, or fit all rows with shuffle=True"
+                "np.argsort(groups), or fit all rows with shuffle=True"
             )
 
     def append(self, start: int, keys: Keys) -> None:
-        """Add the group keys (n,) of rows from ``start`` on; raise if invalid."""
+        """Add the group keys (n,) of rows that begin at ``start``; raise if invalid."""
         self.check(keys)
         places = _beginnings(keys)
         names = keys[places].tolist()
@@ -110,7 +110,7 @@ class Schedule:
         return n_known
 
     def groups(self, start: int, stop: int) -> NDArray[np.intp]:
-        """Return a number for each row from ``start`` on, equal within a group."""
+        """Return a number for each row of a range, equal within a group."""
         numbers = np.arange(start, stop)
         place = bisect_right(self.ends, start)
         for first, end in zip(self.starts[place:], self.ends[place:], strict=True):
@@ -140,9 +140,9 @@ class Schedule:
         starts, ends = np.reshape(columns, (2, -1))
         follow = (starts[1:] >= ends[:-1]).all() and (starts[:1] >= 0).all()
         if len(keys) != len(starts) or not (follow and (starts < ends).all()):
-            raise ValueError("row_groups must be first rows and ends, in order")
+            raise ValueError("row_groups must be ascending row ranges; call fit again")
         if ends[-1] > n_rows:
-            raise ValueError(f"row_groups must end by row {n_rows}")
+            raise ValueError(f"row_groups must end by row {n_rows}; call fit again")
         self.starts, self.ends = starts.tolist(), ends.tolist()
         self.keys = np.asarray(keys, dtype=np.int64).tolist()
         self._names = set(self.keys)
@@ -172,7 +172,7 @@ def keys_of(groups: ArrayLike | None, n_rows: int) -> Keys | None:
     if names.shape != (n_rows,):
         raise ValueError(
             f"groups must name the group of each of the {n_rows} rows, got shape "
-            f"{names.shape}; give one name per row"
+            f"{names.shape}; pass groups of shape ({n_rows},)"
         )
     distinct, places = np.unique(names.astype(str), return_inverse=True)
     hashed = [hashlib.sha256(name.encode()).digest()[:8] for name in distinct.tolist()]

@@ -245,7 +245,8 @@ def prequential_steps(
     results are bitwise identical, however you divide the rows into calls.
 
     If a readout has no prediction for a row, the outcome's fallback (for classes, the
-    uniform distribution) replaces it from that row on, whatever the row's label.
+    uniform distribution) replaces it in that row and all later rows, whatever the
+    labels.
 
     All rows of a group are predicted, block by block, before the learner observes any
     of their labels. Delayed labels are observed only when they arrive.

@@ -49,8 +49,8 @@ class PassSettings(NamedTuple):
         Seed of the replay streams, the same for all readouts.
     device : torch.device
     first_batch_size : int or None
-        Number of rows in the first parts of minibatches. None learns whole minibatches
-        from the start.
+        Number of rows in the first parts of minibatches. If None, whole minibatches are
+        learned from the start.
     n_jobs : int or None
         Number of learners evaluated in parallel.
     """

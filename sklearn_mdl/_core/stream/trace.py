@@ -45,7 +45,7 @@ class PrequentialTrace:
     ----------
     shape : TraceShape
     folder : StreamFolder or None
-        Folder of the files, such as ``losses.npy``. None keeps them in memory.
+        Folder of the files, such as ``losses.npy``. If None, rows stay in memory.
 
     Attributes
     ----------
@@ -198,8 +198,8 @@ class PrequentialTrace:
         """
         if missing := sorted(self._files.keys() - record.keys()):
             raise ValueError(
-                f"A checkpoint must hold the {missing[0]} of earlier rows for a trace "
-                'to continue, but it does not; leave "mixtures" out of store, or name '
+                f"A checkpoint must hold the {missing[0]} of earlier rows to continue "
+                'their trace, but it does not; omit "mixtures" from store, or pass '
                 "another folder"
             )
         if self.folder is not None:

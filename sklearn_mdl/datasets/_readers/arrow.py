@@ -55,7 +55,7 @@ def _read_arrow(folder: Path) -> Any:
         named = [str(entry["filename"]) for entry in state["_data_files"]]
         names = [parts.named_in(folder, name) for name in named]
     if has_indices:
-        cure = "save dataset.flatten_indices()"
+        cure = "call dataset.flatten_indices().save_to_disk(path)"
         raise damaged(folder, "its rows in order", "it holds indices into them", cure)
     with _written(folder):
         table = pa.concat_tables(
@@ -63,7 +63,7 @@ def _read_arrow(folder: Path) -> Any:
         )
         n_bytes = sum(name.stat().st_size for name in names)
         if table.num_rows > MOST_TO_ONE * n_bytes:  # some columns take no bytes
-            raise ValueError(f"{table.num_rows} rows in {n_bytes} bytes")
+            raise ValueError(f"{n_bytes} bytes cannot hold {table.num_rows} rows")
         table.validate(full=True)  # else pyarrow may read beyond the ends of buffers
     return table
 
@@ -130,7 +130,7 @@ def check_size(file: Any, path: Path) -> None:
         for column in map(group.column, range(group.num_columns))
     )
     if n_bytes > MOST_TO_ONE * path.stat().st_size:
-        raise ValueError(f"{n_bytes} bytes in {path.stat().st_size}")
+        raise ValueError(f"{path.stat().st_size} bytes cannot expand to {n_bytes}")
 
 
 # Contents of tables
@@ -147,7 +147,7 @@ def _parts(
         if not encoders:
             types = {field.name: str(field.type) for field in schema}
             required, fault = "a column of lists of numbers", f"it holds {types}"
-            raise damaged(place, required, fault, "store one list per row")
+            raise damaged(place, required, fault, "store X.tolist() as a column")
         scalars = [f.name for f in schema if not pa.types.is_nested(f.type)]
         key, column = parts.id_and_label(scalars, wanted, place)
         columns = {

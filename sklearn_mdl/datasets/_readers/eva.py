@@ -51,7 +51,7 @@ def read_manifest(folder: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
     origins = Counter(table["origin"])
     if len(origins) < len(rows):
         fault = f"{origins.most_common(1)[0][0]!r} occurs twice"
-        raise damaged(path, "each origin once", fault, "keep one row for each origin")
+        raise damaged(path, "each origin once", fault, "save drop_duplicates('origin')")
     labels, known = parts.labels_of(parts.parsed(table[column]))
     files = [parts.named_in(folder, file) for file in table["embeddings"]]
     features = _read_vectors(files)
@@ -84,7 +84,7 @@ def _check_archive(path: Path) -> None:
         n_bytes = sum(entry.file_size for entry in entries)
         is_plain = kinds <= {zipfile.ZIP_STORED} and n_bytes <= path.stat().st_size
         if not is_plain or min(entry.header_offset for entry in entries):
-            raise ValueError(f"{n_bytes} bytes, not stored as torch does")
+            raise ValueError(f"its {n_bytes} bytes are not stored as by torch.save")
         for name in archive.namelist():
             if name.lower().endswith("data.pkl"):  # torch ignores the case
                 _check_pickle(archive.read(name))
@@ -96,7 +96,7 @@ def _check_pickle(content: bytes) -> None:
         if opcode.name in ("GLOBAL", "INST", "STACK_GLOBAL"):
             module, _, name = str(argument).partition(" ")
             if module not in _MODULES or name == "_rebuild_wrapper_subclass":
-                raise ValueError(f"{argument or 'an object'} in a pickle of a tensor")
+                raise ValueError(f"its pickle names {argument or 'another object'}")
 
 
 def _read_vector(path: Path) -> np.ndarray:
@@ -105,9 +105,9 @@ def _read_vector(path: Path) -> np.ndarray:
         raise FileNotFoundError(
             f"{path} must exist, since manifest.csv names it; copy the .pt files there"
         )
-    required = "only tensors, since a pickle of anything else could run code"
+    cure = "call torch.save(tensor, path), since other pickles could run code"
     with (
-        readable(path, required, "save the tensor itself", *_UNREADABLE),
+        readable(path, "only tensors", cure, *_UNREADABLE),
         warnings.catch_warnings(),
     ):
         _check_archive(path)
@@ -116,15 +116,15 @@ def _read_vector(path: Path) -> np.ndarray:
     tensors = content if isinstance(content, list) else [content]
     if len(tensors) != 1 or not isinstance(tensors[0], torch.Tensor):
         fault = f"it holds {sorted({type(tensor).__name__ for tensor in tensors})}"
-        raise damaged(path, "one tensor", fault, "average over the patches of a slide")
+        raise damaged(path, "one tensor", fault, "save torch.stack(tensors).mean(0)")
     with readable(path, "a plain tensor", "save tensor.contiguous()", *_UNREADABLE):
         tensor = tensors[0].detach()
         if tensor.numel() * tensor.element_size() > path.stat().st_size:
-            raise ValueError(f"{tensor.numel()} numbers in a smaller file")
+            raise ValueError(f"it is too small for {tensor.numel()} numbers")
         tensor = tensor.float() if tensor.dtype == torch.bfloat16 else tensor
         array: np.ndarray = tensor.numpy()
     array = array[0] if array.ndim == 2 and len(array) == 1 else array
     if array.ndim != 1:
         fault = f"its shape is {array.shape}"
-        raise damaged(path, "one vector", fault, "average over patches first")
+        raise damaged(path, "one vector", fault, "save tensor.mean(0)")
     return array

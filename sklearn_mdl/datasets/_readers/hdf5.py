@@ -134,7 +134,7 @@ def _labels_file(path: Path, folder: Path) -> Path:
     if not tables or (len(tables) > 1 and tables[0] not in named):
         raise FileNotFoundError(
             f"{folder} must hold {named[0].name} or labels.csv, with columns id and "
-            f"label, but holds {[file.name for file in tables]}; save such a table"
+            f"label, but holds {[file.name for file in tables]}; save labels.csv"
         )
     return tables[0]
 
@@ -227,7 +227,7 @@ def encoders_of(
     if not arrays:
         fault = f"it holds {skipped or 'none'}"
         required = "dense arrays (n_cells, width)"
-        raise damaged(place, required, fault, "add one array for each encoder")
+        raise damaged(place, required, fault, "set adata.obsm[encoder_name] = X")
     note = f"labels are obs[{column!r}]"
     if skipped:
         note += f"; skipped, since they are not dense tables: {skipped}"

@@ -55,7 +55,7 @@ def read_task(folder: Path, wanted: ReadRequest) -> list[Part]:
     metadata = _read_json(folder / METADATA)
     kind = metadata.get("embedding_type") if isinstance(metadata, dict) else None
     if kind != "scene":
-        cure = "average over time and save .npy files"
+        cure = "save X.mean(1) in DATASET/ENCODER.npy"
         fault = f"its embeddings are of type {kind!r}"
         raise damaged(folder, "one embedding per sound ('scene')", fault, cure)
     files = folder.glob("*" + _EMBEDDINGS)
@@ -103,12 +103,12 @@ def _read_block(folder: Path, split: str) -> np.ndarray:
 def _read_labels(folder: Path, split: str) -> list[object]:
     """Read one label per row from a pickle that cannot run code."""
     path = folder / f"{split}.target-labels.pkl"
-    required = "only lists, text and numbers, since other pickles could run code"
+    required, cure = "only lists, text and numbers", "call pickle.dump(list(y), file)"
     # An unpickler raises these for invalid sequences of instructions.
     errors = pickle.UnpicklingError, EOFError, ValueError, MemoryError, TypeError
     others = AttributeError, LookupError, OverflowError, RecursionError
     content = path.read_bytes()
-    with readable(path, required, "store the labels as lists", *errors, *others):
+    with readable(path, required, cure, *errors, *others):
         _check_places(content)
         rows = _PlainUnpickler(io.BytesIO(content)).load()
     if not isinstance(rows, list):

@@ -164,7 +164,7 @@ def load_representations(
             parts = [part for place in places for part in reader.read(place, wanted)]
             return joined(reader.kind, parts, missing)
     if path.is_file():
-        required = "an .h5ad, .parquet, .npz, .h5 or .hdf5 file"
+        required = "a directory or an .h5ad, .parquet, .npz, .h5 or .hdf5 file"
         cure = "save DATASET/ENCODER.npy and DATASET/labels.npy"
         raise invalid("source", required, str(path), cure)
     if groups is not None:

@@ -14,8 +14,8 @@ from sklearn_mdl.datasets._readers import parts
 
 def read_npz(path: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
     """Read arrays with two axes as encoders and an array with one axis as labels."""
-    required = "plain arrays, since a pickle could run code"
-    cure = "save labels of text as y.astype(str)"
+    required = "plain arrays"
+    cure = "save labels of text as y.astype(str), since a pickle could run code"
     with (
         readable(path, required, cure, *UNREADABLE, OSError),
         np.load(path, allow_pickle=False) as archive,
@@ -28,7 +28,7 @@ def read_npz(path: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
     if not encoders:
         shapes = {name: array.shape for name, array in arrays.items()}
         required = "an array (n_samples, width) for each encoder"
-        raise damaged(path, required, f"it holds {shapes}", "add such an array")
+        raise damaged(path, required, f"it holds {shapes}", "call np.savez(path, X=X)")
     key, column = parts.id_and_label(list(rows), wanted, path)
     ids = None if key is None else rows[key].astype(str)
     groups = parts.groups_in({n: r.tolist() for n, r in rows.items()}, wanted, path)

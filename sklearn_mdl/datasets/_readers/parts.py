@@ -19,7 +19,7 @@ LONGEST = 4096  # characters of a label, an id or a group, like a path
 class ReadRequest(NamedTuple):
     """The requested columns and splits.
 
-    None requests the default label column, all splits, or no groups.
+    None means the default label column, all splits or no groups, respectively.
     """
 
     label: str | None = None
@@ -132,7 +132,7 @@ def label_column(columns: Iterable[str], wanted: ReadRequest, place: object) -> 
     """
     names = list(columns)
     if wanted.groups is not None and wanted.groups not in names:
-        raise invalid("groups", f"one of {names} in {place}", wanted.groups, "pass one")
+        raise invalid("groups", f"one of {names} in {place}", wanted.groups, "omit it")
     names = [name for name in names if name != wanted.groups]
     if wanted.label in names:
         return str(wanted.label)
@@ -191,7 +191,7 @@ def chosen_splits(
         return list(names)
     unknown = [name for name in wanted.splits if name not in names]
     if unknown:
-        cure = f"pass only splits in {place} (--splits)"
+        cure = f"pass splits={list(names)}, or fewer, for {place} (--splits)"
         raise invalid("splits", f"among {list(names)}", unknown[0], cure)
     return [name for name in names if name in wanted.splits]
 
@@ -213,7 +213,7 @@ def labels_of(values: Sequence[object]) -> tuple[np.ndarray, np.ndarray]:
     if len(kinds) > 1 or not all(issubclass(t, str | int | float) for t in types):
         required = "all numbers, all text or all bool"
         given = sorted(kind.__name__ for kind in types)
-        raise invalid("labels", required, given, "convert all labels to one type")
+        raise invalid("labels", required, given, "save str(label) for each")
     if not present:
         return np.zeros(len(values), dtype=np.int64), known
     labels = iter(present)
@@ -233,7 +233,7 @@ def texts_of(values: Sequence[object], what: str) -> np.ndarray:
     longest = max(map(len, texts), default=0)
     if longest > LONGEST:
         required = f"at most {LONGEST} characters long"
-        raise invalid(what, required, longest, "choose another column, or shorten them")
+        raise invalid(what, required, longest, "pass another column, or save text[:99]")
     return np.array(texts, dtype=str)
 
 
@@ -294,7 +294,7 @@ def _check_part(part: Part) -> None:
     X = part.features
     if X.ndim != 2 or X.dtype.kind not in "biuf" or not X.size:
         fault = f"it holds {X.dtype} in shape {X.shape}"
-        raise damaged(_named(part), "rows of real numbers", fault, "save such rows")
+        raise damaged(_named(part), "real numbers (n, d)", fault, "save X as (n, d)")
     lengths = {len(part.features), len(part.labels)}
     lengths |= {len(v) for v in (part.ids, part.groups) if v is not None}
     if len(lengths) > 1:
@@ -319,7 +319,7 @@ def _aligned(parts: list[Part], missing: str, notes: list[str]) -> list[Part]:
     ):
         raise ValueError(
             f"Without unique ids all encoders must have the same rows, but rows of "
-            f"{_named(first)} and {_named(unlike[0])} differ; add unique ids"
+            f"{_named(first)} and {_named(unlike[0])} differ; add unique ids as id"
         )
     ids = [np.asarray(part.ids).tolist() for part in parts]
     places = [{name: row for row, name in enumerate(names)} for names in ids]
@@ -360,7 +360,7 @@ def _check_same_labels(first: Part, part: Part) -> None:
         if required is not given and not np.array_equal(required, given):
             raise ValueError(
                 f"All encoders must have the same {name}, but those of {_named(first)} "
-                f"and {_named(part)} differ; extract both from the same samples"
+                f"and {_named(part)} differ; save the same {name} with both"
             )
 
 
@@ -386,5 +386,5 @@ def check_vector(vector: np.ndarray, width: int, what: str, place: Path) -> None
     if vector.shape != (width,):
         raise ValueError(
             f"Embeddings in {place} must be vectors of length {width}, like the first, "
-            f"but {what} has shape {vector.shape}; average over its parts first"
+            f"but {what} has shape {vector.shape}; save vectors.mean(0)"
         )

@@ -47,7 +47,7 @@ def stage_rows(
         is replaced only if ``.sklearn_mdl`` in the folder lists it as written by this
         package.
     features, label : str, default=None
-        Names of columns or tensors. None uses the only candidate, or a label column
+        Names of columns or tensors. By default, the only candidate, or a label column
         with a common name.
 
     Returns
@@ -82,7 +82,7 @@ def stage_rows(
     """
     paths, place = [Path(shard) for shard in shards], Path(folder) / ROWS
     if not paths:
-        raise invalid("shards", "at least one file", paths, "pass files in order")
+        raise invalid("shards", "non-empty", paths, "pass sorted(path.glob('*'))")
     refuse_foreign_in(place.parent, [ROWS])
     wanted, labels = (features, label), list[np.ndarray]()
     blocks = (
@@ -100,7 +100,7 @@ def stage_rows(
                 raise invalid("shards", required, X.shape[1], cure)
             if labels and _kind(y) != _kind(labels[0]):
                 required = f"files with labels of type {labels[0].dtype}"
-                raise invalid("shards", required, y.dtype.name, "save all as text")
+                raise invalid("shards", required, y.dtype.name, "save y.astype(str)")
             labels.append(y)
             yield X
 
@@ -130,7 +130,7 @@ def _blocks_of(path: Path, features: str | None, label: str | None) -> Iterator[
         return _tensors(path, features, label)
     if path.suffix in (".parquet", ".arrow"):
         return _tables(path, features, label)
-    required, cure = "a .parquet, .arrow or .safetensors file", "convert the file"
+    required, cure = "a .parquet, .arrow or .safetensors file", "call df.to_parquet"
     raise invalid("shards", required, str(path), cure)
 
 
@@ -146,7 +146,7 @@ def _tensors(path: Path, features: str | None, label: str | None) -> Iterator[Bl
     kinds = [entries[name]["dtype"] for name in (rows, labels)]
     if unknown := [kind for kind in kinds if kind not in TYPES]:
         required, reason = f"types {', '.join(TYPES)}", f"it holds {unknown[0]}"
-        raise damaged(path, required, reason, "save it with one of these types")
+        raise damaged(path, required, reason, "save array.astype('float32')")
     X, y = (mapped(path, entries[name], start) for name in (rows, labels))
     if len(X) != len(y):
         raise damaged(path, f"{len(X)} labels", f"it holds {len(y)}", "write it again")
@@ -199,4 +199,4 @@ def _named(names: Sequence[str], wanted: str | None, what: str, path: Path) -> s
         return str(wanted)
     if wanted is None and len(names) == 1:
         return names[0]
-    raise invalid(f"{what} of {path}", f"one of {list(names)}", wanted, "pass one")
+    raise invalid(what, f"one of {list(names)} in {path}", wanted, f"pass {what}=NAME")

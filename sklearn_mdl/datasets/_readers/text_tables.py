@@ -31,7 +31,7 @@ def read_csv(path: Path) -> dict[str, list[str]]:
     rows = [row for row in rows if row]
     wrong = [i for i, row in enumerate(rows, 2) if len(row) != len(header)]
     if wrong or not rows:
-        fault = f"row {wrong[0]} has another number" if wrong else "it has no row"
+        fault = f"row {wrong[0]} has another length" if wrong else "it has no row"
         required = f"rows of {len(header)} cells, as in its header"
-        raise damaged(path, required, fault, "save it again")
+        raise damaged(path, required, fault, "save it with table.to_csv")
     return {name: [row[i] for row in rows] for i, name in enumerate(header)}

@@ -117,7 +117,7 @@ def _read_bits(path: Path) -> _Bits:
         np.lib.format.read_magic(file)
         shape, by_column, dtype = np.lib.format.read_array_header_1_0(file)
         if dtype != np.uint8 or len(shape) != 3 or by_column:
-            raise ValueError(f"images of shape {shape} and dtype {dtype} in {path}")
+            raise ValueError(f"{path} holds images of shape {shape} and dtype {dtype}")
         n, height, width = shape
         packed = np.empty((n, -(-height * width // 8)), np.uint8)
         for start in range(0, n, READ_AT_ONCE):

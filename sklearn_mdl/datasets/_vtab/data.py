@@ -51,7 +51,7 @@ class VtabData:
         """Check labels against the task."""
         counts = len(self.images), len(self.y)
         if len(set(counts)) > 1 or not len(self.y):
-            raise invalid("data", "as many images as labels", counts, "download again")
+            raise invalid("Image and label counts", "equal", counts, "download again")
         limits, most = [int(self.y.min()), int(self.y.max())], self.task.n_classes - 1
         if limits[0] < 0 or limits[1] > most:
             raise invalid("y", f"labels from 0 to {most}", limits, "download again")
@@ -101,7 +101,7 @@ class VtabData:
         random_state : int, RandomState instance or None, default=None
             Seed of the permutation.
         n_train : int, default=None
-            Number of rows of the train part. None uses the task's ``n_examples``.
+            Number of rows of the train part. If None, the task's ``n_examples``.
 
         Returns
         -------
@@ -117,12 +117,12 @@ class VtabData:
         if n_train is None and n != whole:
             raise ValueError(
                 f"{self.task.name} must have all its {whole} images to be split as "
-                f"in VTAB, got {n}; download the others or pass n_train"
+                f"in VTAB, got {n}; download the others, or pass n_train={n // 2}"
             )
         cut = self.task.n_examples if n_train is None else n_train
         if not 0 < cut < n:
             required = f"between 1 and {n - 1}"
-            raise invalid("n_train", required, n_train, "leave images for testing")
+            raise invalid("n_train", required, n_train, f"pass n_train={n // 2}")
         rows = check_random_state(random_state).permutation(n)
         return self.take(rows[:cut]), self.take(rows[cut:])
 

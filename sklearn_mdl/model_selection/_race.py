@@ -92,8 +92,9 @@ class EncoderRace(BaseEstimator):
 
     A :class:`~sklearn_mdl.MDLReadoutSwitcher` for every encoder predicts each label
     before it is seen. You may look at the results after every label and stop whenever
-    you like. The probability that the race is ever wrong is at most `alpha`. An encoder
-    that is clearly behind another one is out, which means that it no longer runs.
+    you like. The probability that the race is ever wrong is at most `alpha` with
+    ``method="exact"``, and about `alpha` otherwise. An encoder that is clearly behind
+    another one is out, which means that it no longer runs.
 
     A race shows that an encoder has predicted the labels of this stream worse than
     another one, on average over all labels after the first `start`. It does not compare
@@ -118,7 +119,8 @@ class EncoderRace(BaseEstimator):
     method : {"asymptotic", "exact"}, default="asymptotic"
         "exact" is valid for any number of labels. It clips losses and takes about twice
         as many labels. "asymptotic" uses a normal approximation after 30 compared
-        labels. Once the race stops, `certified_` shows if "exact" would also stop it.
+        labels, ten of which are outside the most common class. Once the race stops,
+        `certified_` shows if "exact" would also stop it.
     start : int, default=32
         Number of initial labels that are learned but not compared.
     switcher : MDLReadoutSwitcher or MDLReadoutSwitcherRegressor, default=None

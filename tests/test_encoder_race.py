@@ -460,3 +460,39 @@ def test_images_are_encoded_as_they_come_and_bad_ones_lose_nothing(tmp_path):
     for rows in (slice(5), slice(5, 12)):
         by_name.update({n: F[rows] for n, F in features.items()}, labels[rows])
     np.testing.assert_allclose(again.losses_, by_name.losses_, rtol=1e-4, atol=1e-5)
+
+
+def test_a_race_waits_for_ten_labels_of_rare_classes():
+    rng = np.random.default_rng(0)
+    y = np.zeros(150, dtype=int)
+    y[::10] = 1  # ten of them after the first 5 labels and up to label 101
+    features = {
+        "a": rng.normal(size=(150, 2)) + y[:, None],
+        "b": rng.normal(size=(150, 2)),
+    }
+    race = EncoderRace(list(features), n_classes=2, start=5, switcher=SWITCHER)
+    for end in (100, 101):
+        start = race.resume().n_labels_
+        race.update({name: X[start:end] for name, X in features.items()}, y[start:end])
+        has_evidence = race.e_values_.max() > 0
+        assert has_evidence == (end == 101)
+        assert np.isfinite(race.bounds_[race.bounds_.any(1)]).all() == has_evidence
+    assert race.history().log_e_values[99].max() == -np.inf
+    exact = EncoderRace(
+        list(features), n_classes=2, start=5, switcher=SWITCHER, method="exact"
+    )
+    exact.update({name: X[:50] for name, X in features.items()}, y[:50])
+    assert exact.e_values_.max() > 0
+
+
+@pytest.mark.slow
+def test_rare_classes_do_not_drop_the_better_encoder():
+    n_dropped = 0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        y = (rng.random(300) < 0.02).astype(int)
+        noise = rng.normal(size=(2, 300, 2))
+        features = {"informed": noise[0] + 1.5 * y[:, None], "noise": noise[1]}
+        race = EncoderRace(list(features), n_classes=2).update(features, y)
+        n_dropped += "informed" in race.eliminated_at_
+    assert n_dropped <= 4  # without a wait, a quarter

@@ -130,8 +130,8 @@ def zeros_npz(n_bytes, promised):
 @pytest.mark.parametrize(
     ("n_bytes", "promised", "message"),
     [
-        (2**20, 8 * 10**12, "bytes of an array of 8000000000"),
-        (2**20, 0, "bytes of an array of 128"),
+        (2**20, 8 * 10**12, "bytes instead of 8000000000"),
+        (2**20, 0, "bytes instead of 128"),
         (2**27, 2**27, "Unable to allocate 128. MiB"),
     ],
 )

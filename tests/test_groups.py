@@ -188,6 +188,18 @@ def test_groups_that_cannot_be_kept_apart_are_refused():
     assert model.n_samples_seen_ == 3
 
 
+def test_a_search_without_routing_refuses_groups_that_no_fit_would_get():
+    X, y = stream()
+    search = GridSearchCV(
+        MDLReadoutSwitcher([KernelReadout()]),
+        {"switching": ["bayes"]},
+        scoring=codelength_scorer,
+        cv=PrequentialSplit(),
+    )
+    with pytest.raises(ValueError, match="groups must reach fit, but without metadata"):
+        search.fit(X, y, groups=GROUPS)
+
+
 def test_a_search_hands_groups_to_the_fit_and_scores_that_stream():
     X, y = stream()
     with sklearn.config_context(enable_metadata_routing=True):

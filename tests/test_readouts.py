@@ -630,7 +630,7 @@ def test_whitening_too_many_features_is_refused_in_a_sentence():
     wide = LinearReadout(scaling="whiten")
     stacks_of([wide], MAX_WHITENED_FEATURES)
     X, y = np.zeros((4, MAX_WHITENED_FEATURES + 1)), [0, 1, 0, 1]
-    words = "scaling='whiten' needs at most 2048 features, got 2049; use scaling="
+    words = "scaling='whiten' needs at most 2048 features, got 2049; pass scaling="
     for estimator in (wide, MDLReadoutSwitcher([wide])):
         with pytest.raises(ValueError, match=words):
             estimator.fit(X, y)

@@ -667,3 +667,33 @@ def test_scorers_refuse_features_that_were_chosen_by_the_labels_they_code():
     chosen = make_pipeline(SelectKBest(f_regression, k=2), pool()).fit(X, y)
     with pytest.raises(ValueError, match="SelectKBest"):
         codelength_scorer(chosen, X, y)
+
+
+KERNELS = {"readouts": "closed-form", "shuffle": True, "random_state": 0}
+
+
+def saved(X, y, **options):
+    fit = MDLReadoutSwitcherRegressor(**KERNELS, **options).fit(X, y)
+    return fit.measures().savings_over_reference
+
+
+def test_what_kernels_save_hardly_depends_on_units_and_prior():
+    X, y = load_diabetes(return_X_y=True)
+    good = {"prior_location": 150, "prior_scale": 75}
+    nats = [saved(X, y, **good), saved(X, y), saved(X, 1000 * y)]
+    assert np.ptp(nats) < 10
+    noise = np.random.default_rng(0).normal(size=(100, 10))
+    for options in (good, {}):
+        assert saved(noise, y[:100], **options) < 0
+
+
+def test_an_outlier_costs_kernels_little_and_leaves_the_winner():
+    X, y = load_diabetes(return_X_y=True)
+    wild = y.copy()
+    wild[50] = 9999
+    codes = {}
+    for name, F in {"all": X, "two": X[:, :2]}.items():
+        one, other = (MDLReadoutSwitcherRegressor(**KERNELS) for _ in range(2))
+        codes[name] = other.fit(F, wild).codelength_
+        assert 0 < codes[name] - one.fit(F, y).codelength_ < 250
+    assert codes["two"] - codes["all"] > 100

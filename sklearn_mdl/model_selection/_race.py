@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
@@ -19,7 +18,7 @@ from sklearn_mdl._core.sklearn_compat import Constraints, Interval, Seed, StrOpt
 from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.encoders import keeps_data
 from sklearn_mdl.model_selection._encoding import check_features, protected
-from sklearn_mdl.model_selection._race_folder import RaceFolder, Step
+from sklearn_mdl.model_selection._race_folder import RaceFolder, Step, compared
 from sklearn_mdl.model_selection._race_html import html_of_race
 from sklearn_mdl.model_selection._race_input import (
     LEARN_NOTHING,
@@ -35,7 +34,7 @@ from sklearn_mdl.model_selection._tasks import (
     on_equal_terms,
     settings_of_cells,
 )
-from sklearn_mdl.ranking import RARE, LossRace, count_rare, forecast_interval
+from sklearn_mdl.ranking import RARE, LossRace, forecast_interval
 from sklearn_mdl.switcher import MDLReadoutSwitcher, MDLReadoutSwitcherRegressor
 
 LARGEST_LOG = 700.0  # the exponential of a larger log would overflow
@@ -113,9 +112,8 @@ class EncoderRace(BaseEstimator):
         With `within`, it is also an error if the race stops while the leader is behind
         another encoder by more than `within`.
     within : float, default=None
-        A difference in nats per label that you consider negligible. The race also stops
-        once the leader is behind no other encoder by more than this. If None, it only
-        stops when one encoder is left.
+        Negligible difference in nats per label. The race also stops once no encoder can
+        be ahead of the leader by more. If None, it only stops when one is left.
     method : {"asymptotic", "exact"}, default="asymptotic"
         "exact" is valid for any number of labels. It clips losses and takes about twice
         as many labels. "asymptotic" uses a normal approximation after 30 compared
@@ -230,8 +228,8 @@ class EncoderRace(BaseEstimator):
         folder = None
         if self.folder is not None:
             folder = RaceFolder(Path(self.folder), self._about(base, encoders))
-            steps = list(folder.steps())
-            classes = steps[-1].classes if steps else classes
+            for step in folder.steps():
+                steps, classes = [*steps, step], step.classes
             for losses, n_rare in zip(*self._compared(steps), strict=True):
                 race.add(losses, enough=n_rare >= RARE)
         self._race, self._folder, self._base = race, folder, base
@@ -277,8 +275,7 @@ class EncoderRace(BaseEstimator):
         for name, rows in features.items():
             check_features(rows, labels, f"encoder {name!r}")
             self._check_width(name, rows)
-        no_losses = np.empty((0, len(self.encoder_names_)))
-        step = Step(labels, no_losses, features, classes)
+        step = Step(labels, np.empty((0, len(self.encoder_names_))), features, classes)
         self._steps.append(step)
         n_before = self._race.n_labels
         try:
@@ -336,10 +333,8 @@ class EncoderRace(BaseEstimator):
         if self.should_stop_:
             return RaceForecast(0.0, 0.0, 0.0, max_labels)
         losses, (*_, n_rare) = self._compared(self._steps)
-        wait = math.ceil((RARE - n_rare) * n_compared / max(n_rare, 1))
-        ends = forecast_interval(self._race, losses, most=max_labels, wait=max(wait, 0))
-        low, median, high = ends
-        return RaceForecast(median, low, high, max_labels)
+        ends = forecast_interval(self._race, losses, most=max_labels, n_rare=n_rare)
+        return RaceForecast(ends[1], ends[0], ends[2], max_labels)
 
     def verdict(self) -> str:
         """Say whether you can stop, which encoder leads and whether it is certified."""
@@ -353,15 +348,14 @@ class EncoderRace(BaseEstimator):
                 f"Stopped; {certified}. {self.leader_!r} leads after {n} labels."
             )
         else:
-            lines.append(
-                f"Not stopped. After {n} labels, {len(alive) + 1} encoders are left."
-            )
+            left = len(alive) + 1
+            lines.append(f"Not stopped. After {n} labels, {left} encoders are left.")
             if n > self.start:
                 lines.append(f"{self.leader_!r} leads.")
         if alive and n > self.start:
             worst = max(-self.bounds_[self.encoder_names_.index(e), 0] for e in alive)
             others = ", ".join(map(repr, alive))
-            behind = f"up to {max(worst, 0):.3g} nats per label"
+            behind = f"up to {max(0.0, worst):.3g} nats per label"
             behind = "an unknown amount" if np.isinf(worst) else behind
             lines.append(f"It may be behind {others} by {behind}.")
         if out:
@@ -374,12 +368,11 @@ class EncoderRace(BaseEstimator):
                 f"{also} would take more labels."
             )
         share = f"most {100 * self.alpha:g} % of races err, whenever you look"
-        exact = self.method == "exact"
-        lines.append(
-            f"{'At' if exact else 'By a normal approximation, at'} {share}. A race "
-            "compares predictions of these labels, not accuracies on new rows."
+        how = "At" if self.method == "exact" else "By a normal approximation, at"
+        last = (
+            "A race compares predictions of these labels, not accuracies on new rows."
         )
-        return "\n".join(lines)
+        return "\n".join([*lines, f"{how} {share}. {last}"])
 
     def history(self) -> RaceHistory:
         """Return e-values and bounds after each label, as shown in figures."""
@@ -400,13 +393,7 @@ class EncoderRace(BaseEstimator):
         return html_of_race(self) if has_begun else str(super()._html_repr())
 
     def _compared(self, steps: Sequence[Step]) -> tuple[np.ndarray, np.ndarray]:
-        """Return all losses, and how many labels of rare classes were compared."""
-        empty = np.empty((0, len(self.encoders)))
-        losses = np.concatenate([empty, *(step.losses for step in steps)])
-        labels = np.concatenate([np.empty(0), *(step.labels for step in steps)])
-        if self.n_classes is None:
-            return losses, np.full(len(labels), RARE)
-        return losses, count_rare(labels, self.start)
+        return compared(steps, len(self.encoders), self.n_classes, self.start)
 
     def _new_race(self) -> LossRace:
         return LossRace(

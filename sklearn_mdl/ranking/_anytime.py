@@ -376,7 +376,7 @@ def forecast_stop(
     losses: Floats,
     *,
     most: int,
-    wait: int = 0,
+    n_rare: int = RARE,
     n_draws: int = 64,
     random_state: int = 0,
 ) -> Floats:
@@ -393,8 +393,9 @@ def forecast_stop(
         Losses so far, in nats.
     most : int
         Number of labels to look ahead.
-    wait : int, default=0
-        Number of labels before the asymptotic process gives evidence.
+    n_rare : int, default=RARE
+        Number of rare labels so far (:func:`count_rare`). It is assumed to keep growing
+        at the same rate.
     n_draws : int
     random_state : int
 
@@ -403,6 +404,7 @@ def forecast_stop(
     labels : ndarray of shape (n_draws,)
         Numbers of labels in ascending order, infinite where `most` do not suffice.
     """
+    rate = max(n_rare, 1) / max(len(losses) - race.start, 1)
     copies, rng = race.repeated(n_draws), np.random.default_rng(random_state)
     recent = losses[(race.start + len(losses)) // 2 :, race.alive]
     chosen = rng.integers(len(recent), size=(n_draws, len(recent)))
@@ -411,13 +413,13 @@ def forecast_stop(
             break
         column = rng.integers(len(recent), size=n_draws)
         rows = chosen[np.arange(n_draws), column]
-        copies.add(recent[rows], enough=step >= wait)
+        copies.add(recent[rows], enough=n_rare + step * rate >= RARE)
     labels = np.where(copies.stopped_at > 0, copies.stopped_at - race.n_labels, np.inf)
     return np.sort(labels)
 
 
 def forecast_interval(
-    race: LossRace, losses: Floats, *, most: int, wait: int = 0
+    race: LossRace, losses: Floats, *, most: int, n_rare: int = RARE
 ) -> tuple[float, float, float]:
     """Forecast how many more labels a race takes, as an 80 % interval and a median.
 
@@ -426,7 +428,7 @@ def forecast_interval(
 
     Parameters
     ----------
-    race, losses, most, wait
+    race, losses, most, n_rare
         As for :func:`forecast_stop`.
 
     Returns
@@ -434,7 +436,7 @@ def forecast_interval(
     low, median, high : float
         Numbers of labels. Values above `most` are replaced by infinity.
     """
-    drawn = forecast_stop(race, losses, most=most, wait=wait)
+    drawn = forecast_stop(race, losses, most=most, n_rare=n_rare)
     ends = np.quantile(drawn, (0.1, 0.5, 0.9), method="inverted_cdf")
     ends = ends * (1.0, SLOWER, SLOWER)
     low, median, high = np.where(ends > most, np.inf, ends).tolist()

@@ -379,3 +379,11 @@ def test_e_values_of_datasets_combine_by_claim():
             combined_e_values(bad, "on every one")
     with pytest.raises(ValueError, match="claim must be one of"):
         combined_e_values(values, "on some")
+
+
+@for_each("gap", [0.0, 0.1])
+def test_a_constant_difference_bounds_nothing_unless_it_is_zero(gap):
+    race = race_of((2,), within=0.5)
+    for _ in range(100):
+        race.add([0.0, gap])
+    assert np.isfinite(race.half_widths()[0, 1]) == (gap == 0)

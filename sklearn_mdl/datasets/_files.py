@@ -326,6 +326,7 @@ _READERS: dict[str, Callable[[Path, Collection[str]], np.ndarray]] = {
 UNREADABLE = (
     MemoryError,  # an array that fits on disk but not into memory
     RuntimeError,  # an encrypted or newer .npz
+    AttributeError,  # numbers of 8 bits in a .safetensors file
     *DAMAGED_HEADER,
     *(ValueError, TypeError, EOFError),
     *(zipfile.BadZipFile, zlib.error, SafetensorError),

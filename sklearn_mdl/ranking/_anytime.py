@@ -29,6 +29,7 @@ TUNED_FOR, LEAST = 200, 30
 # The same holds before RARE labels of other classes than the most common one, since
 # losses may have varied much less than they will.
 RARE = 10
+EQUAL = 1e-24  # a smaller variance, relative to the squared mean, is a rounding error
 # Encoders become more similar as they learn, so a race on real features needs SLOWER
 # times as many labels as a simulation from past losses.
 SLOWER = 2.0
@@ -181,8 +182,9 @@ class PairSums:
 
     @property
     def variances(self) -> Floats:
-        """Variances of differences (zero if there are none)."""
-        return np.maximum(self.moments, 0.0) / np.maximum(self.n, 1)
+        """Variances of differences (zero if there are none or all are equal)."""
+        variances = self.moments / np.maximum(self.n, 1)
+        return np.where(variances > EQUAL * self.means**2, variances, 0.0)
 
 
 class LossRace:
@@ -297,8 +299,9 @@ class LossRace:
         """Return the half-widths of all pairs' bounds, in nats per label."""
         sums, scale = self._of(method)
         if scale is None:
-            n = sums.n * self.enough
-            return asymptotic_half_widths(n, sums.variances, self.level)
+            # A constant difference shows nothing about later ones.
+            enough = self.enough & ((sums.variances > 0) | (sums.totals == 0))
+            return asymptotic_half_widths(sums.n * enough, sums.variances, self.level)
         totals = exact_half_widths(sums.squares / scale**2, self.level) * scale
         with np.errstate(divide="ignore"):
             widths: Floats = totals / sums.n

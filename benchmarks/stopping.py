@@ -28,7 +28,7 @@ from sklearn_mdl import MDLReadoutSwitcher
 from sklearn_mdl.datasets import load_feature_directory
 from sklearn_mdl.display import RaceDisplay
 from sklearn_mdl.model_selection import EncoderRace, on_equal_terms
-from sklearn_mdl.ranking import LossRace, forecast_interval
+from sklearn_mdl.ranking import RARE, LossRace, count_rare, forecast_interval
 
 START, LEAST = 32, 30  # labels that are not compared, and labels that a test needs
 N_NULLS = 2000
@@ -88,6 +88,12 @@ class _Streams:
         """Return losses (n_orders, n_labels, n_encoders)."""
         return np.stack(self.losses[dataset])
 
+    def n_rare(self, dataset):
+        """Return the numbers of rare labels so far, (n_orders, n_labels)."""
+        y = np.asarray(self.data[dataset][1])
+        rows = [stream(y, order) for order in range(self.orders)]
+        return np.stack([count_rare(y[chosen], START) for chosen in rows])
+
     def n_classes(self, dataset):
         return len(np.unique(self.data[dataset][1]))
 
@@ -114,7 +120,8 @@ class Races(_Streams):
 
     def setup(self, dataset, method):
         streams, n_classes = self.races(dataset), self.n_classes(dataset)
-        self.race = raced(streams, n_classes, method)
+        n_rare = self.n_rare(dataset)
+        self.race = raced(streams, n_classes, method, n_rare=n_rare)
         means = streams.mean(0)[START:].cumsum(0)  # expected losses so far
         rng = np.random.default_rng(0)
         self.lost, self.behind, n_encoders = [], [], streams.shape[-1]
@@ -126,7 +133,7 @@ class Races(_Streams):
             drawn = np.stack(
                 [streams[o][:, c] for o, c in zip(orders, subsets, strict=True)]
             )
-            race = raced(drawn, n_classes, method)
+            race = raced(drawn, n_classes, method, n_rare=n_rare[orders])
             best = drawn[:, START:].mean(1).argmin(-1)
             out_at = race.out_at[np.arange(REPEATS), best]
             self.lost += list(out_at > 0)
@@ -296,7 +303,7 @@ class TTest(LossRace):
         return np.where(self.sums.n >= LEAST, -student.logsf(t, n - 1), -np.inf)
 
 
-def raced(streams, n_classes, method, *, alpha=0.05, within=None):
+def raced(streams, n_classes, method, *, alpha=0.05, within=None, n_rare=None):
     """Run races in parallel on streams of shape (n_races, n_labels, n_encoders)."""
     shape = len(streams), streams.shape[-1]
     options = {"alpha": alpha, "within": within, "start": START}
@@ -304,8 +311,10 @@ def raced(streams, n_classes, method, *, alpha=0.05, within=None):
         race = TTest(shape, None, method="asymptotic", **options)
     else:
         race = LossRace(shape, n_classes, method=method, **options)
-    for losses in streams.transpose(1, 0, 2):
-        race.add(losses)
+    if n_rare is None:
+        n_rare = np.full(streams.shape[:2], RARE)
+    for losses, so_far in zip(streams.transpose(1, 0, 2), n_rare.T, strict=True):
+        race.add(losses, enough=(so_far >= RARE)[:, None, None])
     return race
 
 
@@ -328,9 +337,10 @@ class Rivals(_Streams):
     def _rules(self, dataset, features, y, streams):
         """Yield each rule, with the labels and the chosen encoder for each order."""
         orders = np.arange(len(streams))
+        given = {"n_classes": self.n_classes(dataset), "n_rare": self.n_rare(dataset)}
         for method in ("asymptotic", "exact"):
             for within in WITHIN:
-                race = raced(streams, self.n_classes(dataset), method, within=within)
+                race = raced(streams, method=method, within=within, **given)
                 has = race.stopped_at > 0
                 labels = np.where(has, race.stopped_at, streams.shape[1])
                 chosen = np.where(has, race.leader_at_stop, race.leader)

@@ -257,7 +257,7 @@ def _checked_datasets(X: object, y: ArrayLike | None) -> Datasets:
             raise invalid("y", "labels", y, "pass y, or X={name: (X, y)}")
         return {"": (X, y)}
     if y is not None:
-        raise invalid("y", "None where X maps names to (X, y)", y, "pass y=None")
+        raise invalid("y", "None if X maps names to (X, y)", y, "pass y=None")
     return checked_datasets(X)
 
 
@@ -321,7 +321,7 @@ def _encode(
 def _check_rows(name: str, data: object, labels: Array, encoder: str) -> None:
     if data is None:
         required = f"the data for encoder {encoder!r}"
-        raise invalid("X", required, data, "pass X, or features in place of encoders")
+        raise invalid("X", required, data, f"pass X, or {{{encoder!r}: features}}")
     if not isinstance(data, Mapping) and num_samples(data) != len(labels):
         lengths = [num_samples(data), len(labels)]
         given = f"X and y of {_called(name)}"

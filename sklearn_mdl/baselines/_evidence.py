@@ -33,7 +33,7 @@ from sklearn_mdl.baselines._base import Floats, checked_pair
 ALL_ZERO = "X must not be all zero, but is; pass encoder.transform(X)"
 ROUNDING = 1e-7  # the RankMe article's constant for float32
 
-# Logs of the ratio ``l``, relative to the largest squared singular value. Beyond these
+# Logs of the ratio ``l``, relative to the largest squared singular value. Outside these
 # bounds the evidence of a finite sample hardly changes.
 GRID = np.linspace(np.log(1e-10), np.log(1e6), 60)
 

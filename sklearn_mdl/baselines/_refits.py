@@ -169,7 +169,7 @@ class Refits:
         if self.failure:
             warn_caller(
                 f"The last fit of {self.estimator!r} failed ({self.failure}), so an "
-                "earlier fit or class frequencies were used; change its settings"
+                "earlier fit or class frequencies were used; debug estimator.fit(X, y)"
             )
 
     def _proba(self, X: Array) -> Floats:

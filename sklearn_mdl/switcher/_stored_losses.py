@@ -276,8 +276,8 @@ class StoredLosses:
         """
         if self.mixtures is None:
             raise ValueError(
-                "Another pool needs stored predictions of each kind of readout, but "
-                "there are none; fit with pooling and store=('memory', 'mixtures')"
+                "Another pool needs stored predictions of each kind, but there are "
+                "none; fit with pooling=LogLinearPool(), store=('memory', 'mixtures')"
             )
         coder, places = self.mixtures.coder(
             switching, self.n_readouts, self.weights, pooling, kinds
@@ -306,7 +306,7 @@ def _checked_known(known: ArrayLike, n_samples: int) -> np.ndarray:
         or ((counts < 0) | (counts > rows)).any()
         or (np.diff(counts) < 0).any()
     ):
-        required = f"{n_samples} integers that neither decrease nor exceed their row"
+        required = f"{n_samples} non-decreasing integers with 0 <= known[t] <= t"
         raise invalid("known", required, counts, "pass None for no delay")
     return counts.astype(np.intp)
 

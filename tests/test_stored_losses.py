@@ -340,9 +340,9 @@ def test_files_of_other_kinds_are_not_overwritten(tmp_path):
 
 LOSSES = losses_of(4, 2)
 WRONG = [
-    (LOSSES[0], {}, ValueError, r"must be a floating array .* got \(2,"),
-    (LOSSES[:, :0], {}, ValueError, r"floating array .* got \(4, 0,"),
-    (LOSSES.astype(int), {}, ValueError, "floating array .*int64'.*; pass for"),
+    (LOSSES[0], {}, ValueError, r"a floating array .* got float64 of shape \(2,\)"),
+    (LOSSES[:, :0], {}, ValueError, r"floating array .* got .* \(4, 0\)"),
+    (LOSSES.astype(int), {}, ValueError, "floating array .*int64 of.*; pass for"),
     ([["a"]], {}, ValueError, "floating array"),
     (
         LOSSES,

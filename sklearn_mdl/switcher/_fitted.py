@@ -473,12 +473,12 @@ class FittedSwitcher(OnlineEstimator):
                 "pass shuffled=True if you have shuffled them"
             )
         run = self._run
-        for feature, is_used in (
-            (GROUPS, run.schedule.ends),
-            (DELAY, run.schedule.delay),
+        for feature, is_used, cure in (
+            (GROUPS, run.schedule.ends, "call fit(X, y) without groups"),
+            (DELAY, run.schedule.delay, "pass label_delay=0"),
         ):
             if is_used:
-                raise unsupported(PERMUTATIONS, feature, f"fit again without {feature}")
+                raise unsupported(PERMUTATIONS, feature, cure)
         if run.outcome.escape is not None:
             raise unsupported(ESCAPE, PERMUTATIONS, 'pass new_classes="refuse"')
         return run, kernels_of(self.readouts_), self._seed

@@ -120,8 +120,8 @@ def compare_protocols(  # noqa: PLR0913, named options of one public call
     Parameters
     ----------
     encoders : mapping of str to transformer or array
-        Arrays of shape (n_samples, width) are features. None or "passthrough" keeps X.
-        Pass None if X maps datasets to features.
+        Arrays of shape (n_samples, width) are features. If None or "passthrough",
+        X itself is used. Pass None if X maps datasets to features.
     X : array-like of shape (n_samples, ...), mapping, or None
         Rows to encode, or None if all encoders are arrays. For several datasets pass
         ``{name: (X, y)}``, or ``{name: ({encoder: features}, y)}`` with
@@ -354,7 +354,7 @@ def _split(
     if len(counts) < 2:
         raise ValueError(
             f"The {n_train} train rows of {_called(name)} must have at least two "
-            f"classes, got {len(counts)}; pass more rows or a smaller test_size"
+            f"classes, got {len(counts)}; pass more rows or for example test_size=0.1"
         )
     of_rows = None if types is None else np.asarray(types)
     if of_rows is not None and of_rows.shape != y.shape:

@@ -1,7 +1,7 @@
 r"""Measures of features based on their singular values: LogME and RankMe.
 
 LogME is the evidence of a linear model for one-hot labels. The model is ``y = X w + e``
-with ``w ~ N(0, I / alpha)`` and ``e ~ N(0, I / beta)``, so that ``y ~ N(0, X X' / alpha
+with ``w ~ N(0, I / alpha)`` and ``e ~ N(0, I / beta)``. So ``y ~ N(0, X X' / alpha
 + I / beta)``. With the ``r`` singular values ``s_i`` of ``X``, the projections
 ``z = U' y`` and the ratio ``l = alpha / beta``,
 

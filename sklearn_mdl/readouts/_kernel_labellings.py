@@ -94,7 +94,7 @@ class LabellingsLearner(KernelLearner):
         yield from self._reduced_stretches(exact, n_rows, known)
 
     def _stretch(self, start: int, targets: Tensor) -> Stretch:
-        """Predict the rows of the views from ``start`` on."""
+        """Predict the rows of the views, beginning at ``start``."""
         ahead = self.rows_ahead
         parts = [group.stretch(start, targets, ahead) for group in self.groups]
         return Stretch.joined(parts)

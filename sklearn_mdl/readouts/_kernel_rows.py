@@ -169,7 +169,7 @@ def whole(n_rows: int) -> int:
 
 
 class LaterRows:
-    """The rows of a stream from a given row on, as a separate stream.
+    """The rows of a stream, beginning at a given row, as a separate stream.
 
     Parameters
     ----------

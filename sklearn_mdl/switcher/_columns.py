@@ -26,7 +26,7 @@ def split_columns(y: object) -> list[np.ndarray]:
     if y is None:
         raise ValueError(
             "MultiOutputSwitcher requires y to be passed, but the target y is None; "
-            "pass labels of shape (n_samples, n_outputs)"
+            "pass y of shape (n_samples, n_outputs)"
         )
     dense = cast(spmatrix, y).toarray() if issparse(y) else as_array(y)
     target = as_labels(refuse_missing(dense))

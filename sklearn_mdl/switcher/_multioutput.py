@@ -145,8 +145,8 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If y has one dimension or a column with a single class, or for the reasons
-            given in :meth:`MDLReadoutSwitcher.fit`.
+            If y is one-dimensional or has a column with a single class, or for the
+            reasons given in :meth:`MDLReadoutSwitcher.fit`.
         """
         columns = split_columns(y)
         check_labels(columns)
@@ -190,7 +190,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         ValueError
             If ``classes`` is missing at the first call, is not a list of the classes of
             each column, or differs later. Also if y contains other labels or has
-            another number of columns, or for the reasons given in :meth:`fit`.
+            a different number of columns, or for the reasons given in :meth:`fit`.
         """
         columns = split_columns(y)
         known = classes_of_columns(classes, len(columns))
@@ -297,7 +297,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If y has another number of columns.
+            If y has a different number of columns.
         """
         pairs = zip(self.estimators_, self._columns(y), strict=True)
         right = [switcher.predict(X) == column for switcher, column in pairs]
@@ -319,7 +319,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If y has another number of columns, or for the reasons given in
+            If y has a different number of columns, or for the reasons given in
             :meth:`MDLReadoutSwitcher.heldout_codelengths`.
         """
         pairs = zip(self.estimators_, self._columns(y), strict=True)

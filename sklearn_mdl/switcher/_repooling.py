@@ -81,7 +81,7 @@ class KindMixtures(NamedTuple):
         if not isinstance(pooling, LogLinearPool):
             raise TypeError(
                 f"`pooling` must be a LogLinearPool, got {pooling!r}; pass for example "
-                "LogLinearPool(prior_precision=100)"
+                "pooling=LogLinearPool()"
             )
         places = self._places(kinds)
         pool_pass: GroupPass

@@ -86,7 +86,7 @@ def check_workers(workers: Sequence[Worker], folder: Path, token: str) -> None:
             warn_caller(
                 f"Workers should compute the same numbers, but have different {name}: "
                 f"{first!r} on {workers[0].name} and {own!r} on {worker.name}, so the "
-                f"last digits may differ; use machines with equal {name}"
+                f"last digits may differ; use machines with the same {name}"
             )
             return
 

@@ -308,14 +308,14 @@ def _checked_known(known: ArrayLike, n_samples: int) -> np.ndarray:
         or (np.diff(counts) < 0).any()
     ):
         required = f"{n_samples} non-decreasing integers with 0 <= known[t] <= t"
-        raise invalid("known", required, counts, "pass None for no delay")
+        raise invalid("known", required, counts, "pass known=None for no delay")
     return counts.astype(np.intp)
 
 
 def _checked_names(field: str, names: Sequence[str], n_readouts: int) -> list[str]:
     if isinstance(names, str) or not all(isinstance(name, str) for name in names):
         raise TypeError(
-            f"{field} must be a sequence of strings, got {names!r}; pass ['mlp', ...]"
+            f"{field} must be a sequence of strings, got {names!r}; pass {field}=['a']"
         )
     if len(names) != n_readouts:
         required, cure = f"{n_readouts} names", f"pass {field}=[...], a name per column"

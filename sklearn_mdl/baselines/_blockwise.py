@@ -43,7 +43,7 @@ class BlockwiseCode(LabelledEstimator):
     ----------
     estimator : classifier, default=None
         A classifier with ``fit`` and ``predict_proba``, which is copied and not
-        modified. If None, ``LogisticRegression(max_iter=1000)``.
+        modified. If None, ``LogisticRegression(max_iter=1000)`` is used.
     schedule : {"fractions", "doubling"} or array-like, default="fractions"
         Where blocks end. "fractions" ends them at 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.25,
         12.5, 25, 50 and 100 per cent of the rows (Voita and Titov). "doubling" ends

@@ -165,7 +165,7 @@ def compare_protocols(  # noqa: PLR0913, named options of one public call
     test_size : float, default=0.2
         Share of the rows on which accuracy is measured.
     epsilon : float, default=None
-        Target loss, in nats per label. If None, half the entropy of the labels.
+        Target loss, in nats per label. If None, half the entropy of the labels is used.
     results : path-like, default=None
         A directory in which features of transformers are cached as float32, as in
         :class:`~sklearn_mdl.RepresentationScorer`.

@@ -291,7 +291,7 @@ def _of_losses(
         switcher = clone(estimator)
         if switcher.random_state is None:
             switcher.set_params(random_state=split.seed)
-        # Otherwise all encoders would write to the same folder.
+        # With a store, all encoders would write to the same folder.
         switcher.set_params(store="memory", checkpoint=None)
         switcher.fit(*train)
         losses, sizes = np.maximum(0.0, switcher.codelengths_), None

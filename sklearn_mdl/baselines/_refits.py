@@ -249,8 +249,8 @@ def subsampled_losses(
         Features of shape (n, d) and labels of shape (n,). Subsamples are drawn from the
         train part without replacement, and are nested within a repeat.
     sizes : array-like of int of shape (M,), default=None
-        Increasing sizes. If None, 12 sizes in geometric progression, from 1 to all
-        train rows.
+        Increasing sizes. If None, use 12 sizes in geometric progression, from 1 to
+        all train rows.
     n_repeats : int, default=5
         Number of times to draw the subsamples.
     random_state : int, RandomState instance or None, default=None

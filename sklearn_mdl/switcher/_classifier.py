@@ -49,7 +49,7 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         ``RefitReadout``. If rows are images (see
         :func:`~sklearn_mdl.encoders.image_rows`), you can also use
         ``FineTunedReadout``, ``ScratchReadout`` and pairs ``(encoder, readout)``. If
-        None, six networks are added to "closed-form". "closed-form" contains kernels,
+        None, "closed-form" and six networks are used. "closed-form" contains kernels,
         discriminants, class means and class frequencies. It needs no seed. "linear"
         contains four linear kernels, which rank encoders best when there are few
         labels. "nets" contains only networks, which depend on the numbers of features

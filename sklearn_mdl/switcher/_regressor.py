@@ -55,7 +55,7 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
     readouts : list, readout, or the name of a list, default=None
         ``LinearReadoutRegressor`` and ``MLPReadoutRegressor`` objects (see
         :func:`~sklearn_mdl.readouts.regressor_grid`) and ``KernelReadoutRegressor``
-        objects. If None, networks and Gaussian processes. "nets" contains only
+        objects. If None, networks and Gaussian processes are used. "nets" contains only
         networks, which depend on the number of features. "closed-form" contains only
         Gaussian processes and needs no seed. "drift" adds Gaussian processes that
         forget old rows, and readouts that ignore features.

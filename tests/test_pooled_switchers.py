@@ -262,7 +262,7 @@ def test_what_was_not_kept_is_refused(tmp_path):
         pooled().fit(X, y),
         kept("classes", tmp_path, pooling=None).fit(X, y),
     ):
-        with pytest.raises(ValueError, match="fit with pooling and store="):
+        with pytest.raises(ValueError, match="fit with pooling=LogLinearPool"):
             found.repool(None, LogLinearPool())
     checkpoint = {"checkpoint": tmp_path / "run"}
     pooled(**checkpoint).fit(X, y)

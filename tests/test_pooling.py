@@ -332,8 +332,11 @@ def test_it_is_a_scikit_learn_object():
         ({"prior_precision": math.nan}, "`prior_precision` must be a positive"),
         ({"floor": 1.0}, r"`floor` must be a number in \[0, 1\), got 1.0"),
         ({"half_life": 0}, "`half_life` must be positive or None, got 0"),
-        ({"rates": []}, r"`rates` must be numbers in \[0, 1\], or None, got \[\]"),
-        ({"rates": [0.1, 2]}, r"`rates` must be numbers in \[0, 1\]"),
+        (
+            {"rates": []},
+            r"`rates` must be a list of numbers in \[0, 1\], or None, got \[\]",
+        ),
+        ({"rates": [0.1, 2]}, r"`rates` must be a list of numbers in \[0, 1\]"),
         ({"labels": [0, 1]}, "must be 4 integers"),
         ({"labels": [0.0, 1.0, 2.0, 1.0]}, "must be 4 integers"),
         ({"labels": [0, 1, 3, 1]}, r"must be in \[0, 3\), got \[0, 3\]"),

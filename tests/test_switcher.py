@@ -499,7 +499,7 @@ def test_losses_are_not_saved_over_a_store(tmp_path, name):
     with pytest.raises(ValueError, match="outside the store of the run"):
         switcher.save_losses(switcher.store_ / name)
     other = small().fit(*digits())
-    with pytest.raises(ValueError, match=r"losses\.json for its description"):
+    with pytest.raises(ValueError, match=r"losses\.json must be free for"):
         other.save_losses(switcher.store_ / "losses.npy")
     switcher.save_losses(switcher.store_ / "new" / "losses.npy")
     assert_same_run(switcher, small().fit(*digits()))

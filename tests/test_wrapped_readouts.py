@@ -888,7 +888,9 @@ def test_the_warning_of_a_readout_that_crashes_gives_the_reason():
             raise RuntimeError("no such layer")
 
     X, y = digits()
-    said = r"those of 'Broken' from row 32 on \(RuntimeError: no such layer \(first"
+    said = (
+        r"those of 'Broken' from row 32 onwards \(RuntimeError: no such layer \(first"
+    )
     with pytest.warns(UserWarning, match=said):
         scored(X, y, [IncrementalReadout(Broken()), KNeighborsReadout()])
 

@@ -43,7 +43,7 @@ class BlockwiseCode(LabelledEstimator):
     ----------
     estimator : classifier, default=None
         A classifier with ``fit`` and ``predict_proba``, which is copied and not
-        modified. If None, ``LogisticRegression(max_iter=1000)``.
+        modified. If None, ``LogisticRegression(max_iter=1000)`` is used.
     schedule : {"fractions", "doubling"} or array-like, default="fractions"
         Where blocks end. "fractions" ends them at 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.25,
         12.5, 25, 50 and 100 per cent of the rows (Voita and Titov). "doubling" ends
@@ -67,7 +67,7 @@ class BlockwiseCode(LabelledEstimator):
     codelength_ : float
         Codelength of all labels, in nats.
     codelengths_ : ndarray of shape (n_samples,)
-        Codelength of each example in nats, in ``order_``.
+        Codelength of each example in nats, in the order of ``order_``.
     block_ends_ : ndarray of shape (n_blocks,)
         Number of rows up to the end of each block.
     block_codelengths_ : ndarray of shape (n_blocks,)
@@ -83,7 +83,9 @@ class BlockwiseCode(LabelledEstimator):
     classes_ : ndarray of shape (n_classes,)
     n_features_in_ : int
 
-    Notes ----- No label has probability zero. Classes that a fit has not seen get the
+    Notes
+    -----
+    No label has probability zero. Classes that a fit has not seen get the
     Krichevsky-Trofimov estimate, a smoothed class frequency. It is mixed into all
     probabilities with weight ``1 / (n + 2)`` after ``n`` labels, as in
     :class:`~sklearn_mdl.RefitReadout`. If blocks double, this costs at most about a nat

@@ -120,8 +120,8 @@ def compare_protocols(  # noqa: PLR0913, named options of one public call
     Parameters
     ----------
     encoders : mapping of str to transformer or array
-        Arrays of shape (n_samples, width) are features. None or "passthrough" keeps X.
-        Pass None if X maps datasets to features.
+        Arrays of shape (n_samples, width) are features. If None or "passthrough",
+        X itself is used. Pass None if X maps datasets to features.
     X : array-like of shape (n_samples, ...), mapping, or None
         Rows to encode, or None if all encoders are arrays. For several datasets pass
         ``{name: (X, y)}``, or ``{name: ({encoder: features}, y)}`` with
@@ -165,7 +165,7 @@ def compare_protocols(  # noqa: PLR0913, named options of one public call
     test_size : float, default=0.2
         Share of the rows on which accuracy is measured.
     epsilon : float, default=None
-        Target loss, in nats per label. If None, half the entropy of the labels.
+        Target loss, in nats per label. If None, half the entropy of the labels is used.
     results : path-like, default=None
         A directory in which features of transformers are cached as float32, as in
         :class:`~sklearn_mdl.RepresentationScorer`.
@@ -257,7 +257,7 @@ def _checked_datasets(X: object, y: ArrayLike | None) -> Datasets:
             raise invalid("y", "labels", y, "pass y, or X={name: (X, y)}")
         return {"": (X, y)}
     if y is not None:
-        raise invalid("y", "None where X maps names to (X, y)", y, "pass y=None")
+        raise invalid("y", "None if X maps names to (X, y)", y, "pass y=None")
     return checked_datasets(X)
 
 
@@ -321,7 +321,7 @@ def _encode(
 def _check_rows(name: str, data: object, labels: Array, encoder: str) -> None:
     if data is None:
         required = f"the data for encoder {encoder!r}"
-        raise invalid("X", required, data, "pass X, or features in place of encoders")
+        raise invalid("X", required, data, f"pass X, or {{{encoder!r}: features}}")
     if not isinstance(data, Mapping) and num_samples(data) != len(labels):
         lengths = [num_samples(data), len(labels)]
         given = f"X and y of {_called(name)}"
@@ -354,7 +354,7 @@ def _split(
     if len(counts) < 2:
         raise ValueError(
             f"The {n_train} train rows of {_called(name)} must have at least two "
-            f"classes, got {len(counts)}; pass more rows or a smaller test_size"
+            f"classes, got {len(counts)}; pass more rows or for example test_size=0.1"
         )
     of_rows = None if types is None else np.asarray(types)
     if of_rows is not None and of_rows.shape != y.shape:

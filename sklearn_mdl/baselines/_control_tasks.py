@@ -99,7 +99,7 @@ def cluster_types(X: ArrayLike, n_types: int, *, random_state: Seed = None) -> A
     X : array-like of shape (n_samples, n_features)
         The data before encoding, so that all encoders have the same control task.
     n_types : int
-        Number of clusters: many more than classes, and far fewer than rows.
+        Number of clusters. Choose many more than classes, but far fewer than rows.
     random_state : int, RandomState instance or None, default=None
 
     Returns

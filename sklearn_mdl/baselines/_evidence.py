@@ -1,7 +1,7 @@
 r"""Measures of features based on their singular values: LogME and RankMe.
 
 LogME is the evidence of a linear model for one-hot labels. The model is ``y = X w + e``
-with ``w ~ N(0, I / alpha)`` and ``e ~ N(0, I / beta)``, so that ``y ~ N(0, X X' / alpha
+with ``w ~ N(0, I / alpha)`` and ``e ~ N(0, I / beta)``. So ``y ~ N(0, X X' / alpha
 + I / beta)``. With the ``r`` singular values ``s_i`` of ``X``, the projections
 ``z = U' y`` and the ratio ``l = alpha / beta``,
 
@@ -33,7 +33,7 @@ from sklearn_mdl.baselines._base import Floats, checked_pair
 ALL_ZERO = "X must not be all zero, but is; pass encoder.transform(X)"
 ROUNDING = 1e-7  # the RankMe article's constant for float32
 
-# Logs of the ratio ``l``, relative to the largest squared singular value. Beyond these
+# Logs of the ratio ``l``, relative to the largest squared singular value. Outside these
 # bounds the evidence of a finite sample hardly changes.
 GRID = np.linspace(np.log(1e-10), np.log(1e6), 60)
 

@@ -206,7 +206,7 @@ def list_estimators(
 
 def _check_protocol(name: object, estimator: object) -> None:
     if not isinstance(name, str) or (name not in PROTOCOLS and estimator is None):
-        cure = "for the accuracy of a classifier, pass {name: classifier}"
+        cure = f"for accuracy, pass {{{name!r}: LogisticRegression()}}"
         raise invalid("protocols", f"among {sorted(PROTOCOLS)}", name, cure)
     can_fit = hasattr(estimator, "fit") and not isinstance(estimator, type)
     if estimator is not None and not can_fit:
@@ -291,7 +291,7 @@ def _of_losses(
         switcher = clone(estimator)
         if switcher.random_state is None:
             switcher.set_params(random_state=split.seed)
-        # Otherwise all encoders would write to the same folder.
+        # With a store, all encoders would write to the same folder.
         switcher.set_params(store="memory", checkpoint=None)
         switcher.fit(*train)
         losses, sizes = np.maximum(0.0, switcher.codelengths_), None

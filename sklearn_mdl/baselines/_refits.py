@@ -169,7 +169,7 @@ class Refits:
         if self.failure:
             warn_caller(
                 f"The last fit of {self.estimator!r} failed ({self.failure}), so an "
-                "earlier fit or class frequencies were used; change its settings"
+                "earlier fit or class frequencies were used; debug estimator.fit(X, y)"
             )
 
     def _proba(self, X: Array) -> Floats:
@@ -249,8 +249,8 @@ def subsampled_losses(
         Features of shape (n, d) and labels of shape (n,). Subsamples are drawn from the
         train part without replacement, and are nested within a repeat.
     sizes : array-like of int of shape (M,), default=None
-        Increasing sizes. If None, 12 sizes in geometric progression, from 1 to all
-        train rows.
+        Increasing sizes. If None, use 12 sizes in geometric progression, from 1 to
+        all train rows.
     n_repeats : int, default=5
         Number of times to draw the subsamples.
     random_state : int, RandomState instance or None, default=None

@@ -53,7 +53,7 @@ def usable_information(
         Every test label must be among the train labels.
     estimator : classifier, default=None
         Fits the best predictor of the family. If None, logistic regression on
-        standardised features (the linear family).
+        standardised features (the linear family) is used.
 
     Returns
     -------

@@ -90,8 +90,8 @@ class VariationalCode(LabelledEstimator):
     standard_error_ : float
         Standard error of ``labels_codelength_``, in nats.
     prior_scales_ : list of (float, float) or None
-        Scales of weights and biases of each layer under a Gaussian prior, otherwise
-        None.
+        Scales of weights and biases of each layer under a Gaussian prior, or None under
+        the other prior.
     uniform_codelength_ : float
         ``N log C`` nats.
     compression_ : float

@@ -134,7 +134,7 @@ class LogLinearPool(BaseEstimator):
             return
         if not len(rates) or not all(is_number_in(rate, 0, 1) for rate in rates):
             cure = "for example, pass rates=[1 / 16, 1 / 64]"
-            raise invalid("rates", "numbers in [0, 1], or None", rates, cure)
+            raise invalid("rates", "a list of numbers in [0, 1], or None", rates, cure)
 
     def __call__(self, log_proba: ArrayLike, labels: ArrayLike) -> PoolTrace:
         """Pool the predictions of kinds in one online pass over labels.

@@ -19,7 +19,7 @@ from sklearn_mdl.readouts._stack import Member, NetStack, Shape
 
 # Largest state of a stack on a CPU, in bytes. Only a stack with a single training may
 # exceed it. The first limit is a third of the cache, which also holds averages and
-# activations. Beyond the second limit, larger stacks are no faster (measured by python
+# activations. Above the second limit, larger stacks are no faster (measured by python
 # -m benchmarks stacks cache).
 CACHE = min((last_level_cache() or 2**25) // 3, 50_000_000)
 # Smallest state of a part, in bytes, when a stack is split to balance jobs. Calls of
@@ -121,10 +121,10 @@ def check_memory(
     shape = max(needed, key=lambda s: needed[s])
     raise MemoryError(
         f"The readouts need {total / 1e9:.3g} GB for weights, gradients, moments and "
-        f"averages, but {device} has {available / 1e9:.3g} GB; leave some of the "
-        f"{len(groups[shape])} with hidden_layer_sizes={shape.hidden_layer_sizes} out, "
-        f"which together need {needed[shape] / 1e9:.3g} GB, and "
-        f"{sizes[shape].bytes / 1e9:.3g} GB for training one of them"
+        f"averages, but {device} has {available / 1e9:.3g} GB; leave out some of the "
+        f"{len(groups[shape])} with hidden_layer_sizes={shape.hidden_layer_sizes}, "
+        f"which need {needed[shape] / 1e9:.3g} GB together and "
+        f"{sizes[shape].bytes / 1e9:.3g} GB for one training"
     )
 
 
@@ -211,7 +211,7 @@ def hidden_widths(sizes: object) -> tuple[int, ...]:
     ):
         raise ValueError(
             "hidden_layer_sizes must be positive integers, one for each hidden layer, "
-            f"got {sizes!r}; pass for example (512,)"
+            f"got {sizes!r}; pass for example hidden_layer_sizes=(512,)"
         )
     return tuple(int(width) for width in widths)
 

@@ -22,8 +22,8 @@ def grid_edges(
     For each numeric setting with at least three values, the best readout is compared
     with the other readouts of its architecture. Its value is an edge only if the best
     readout is strictly better than all readouts with other values. A value at the end
-    of the valid range, such as no weight decay, is not an edge: there is nothing to try
-    beyond it.
+    of the valid range, such as no weight decay, is not an edge: there is nothing
+    further to try.
 
     Parameters
     ----------

@@ -244,7 +244,7 @@ class KernelGroup:
         return ridge
 
     def stretch(self, start: int, targets: Tensor, ahead: RowsAhead) -> Stretch:
-        """Predict the rows of the view from ``start`` on with the current kernel."""
+        """Predict the view's rows, beginning at ``start``, with the current kernel."""
         ridge = self.refitted(targets)
         known = torch.from_numpy(ahead.known(0, ridge.n_rows))
         means, variances = ridge.predicted(targets[: ridge.n_rows], known)

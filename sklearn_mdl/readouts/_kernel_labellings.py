@@ -94,7 +94,7 @@ class LabellingsLearner(KernelLearner):
         yield from self._reduced_stretches(exact, n_rows, known)
 
     def _stretch(self, start: int, targets: Tensor) -> Stretch:
-        """Predict the rows of the views from ``start`` on."""
+        """Predict the rows of the views, beginning at ``start``."""
         ahead = self.rows_ahead
         parts = [group.stretch(start, targets, ahead) for group in self.groups]
         return Stretch.joined(parts)
@@ -102,7 +102,7 @@ class LabellingsLearner(KernelLearner):
     def _reduced_stretches(
         self, start: int, n_rows: int, targets: Tensor
     ) -> Iterator[Stretch]:
-        """Predict the rows beyond the landmarks, block by block."""
+        """Predict the rows after the landmarks, block by block."""
         while start < n_rows:
             _, end = self._ends(start)
             yield self._reduced_stretch(start, targets[start:end])
@@ -114,7 +114,7 @@ class LabellingsLearner(KernelLearner):
             start = end
 
     def _reduced_stretch(self, start: int, targets: Tensor) -> Stretch:
-        """Predict and learn the rows of a block beyond the landmarks."""
+        """Predict and learn the rows of a block after the landmarks."""
         stretches, n_own = [], len(targets)
         known = torch.from_numpy(self.rows_ahead.known(start, start + n_own) - start)
         block = self._opened(start, self.groups)

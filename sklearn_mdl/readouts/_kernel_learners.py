@@ -3,8 +3,8 @@
 Blocks of rows begin at rows 0, 8, 16, 32 and then every 32 rows, or every 128 rows once
 a posterior has replaced the factor. Each block is added to the factor as a whole, with
 zeros in place of unknown rows. So results are bitwise the same, however you split a
-stream into calls. Within a block, targets are added row by row. In long streams, all
-rows that were predicted together are added together. At fixed positions, a learner with
+stream into calls. Within a block, targets are added row by row or, in long streams,
+together for all rows that were predicted together. At fixed positions, a learner with
 a window restarts from the second half of its window, and counts blocks from there.
 """
 
@@ -68,8 +68,8 @@ class KernelLearner(RowLearner):
     Attributes
     ----------
     n_landmarks, n_condensed, n_settled : int
-        Rows at which all earlier rows become landmarks, a posterior replaces the
-        factor, and occasional fits replace the posterior.
+        Numbers of rows after which, in turn, these rows become landmarks, a posterior
+        replaces the factor, and occasional fits replace the posterior.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class KernelLearner(RowLearner):
 
     @property
     def reports(self) -> dict[int, Report]:  # type: ignore[override]
-        """Exceptions of users' kernels, keyed by column."""
+        """First exception of each user-defined kernel, keyed by column."""
         return {
             column: Report([group.note])
             for group, places in places_of(self.groups)
@@ -327,19 +327,19 @@ class KernelLearner(RowLearner):
 
     @abstractmethod
     def _keep(self, kept: list[int]) -> None:
-        """Drop the state, besides the factors, of all but the ``kept`` readouts."""
+        """Keep only the ``kept`` readouts' state, which does not include factors."""
 
     @abstractmethod
     def _learned(self) -> list[dict[str, Tensor]]:
-        """Return each readout's state besides the factors."""
+        """Return each readout's state except the factors."""
 
     @abstractmethod
     def _learn_again(self) -> None:
-        """Relearn the state besides the factors, from only the known rows."""
+        """Relearn the state, except the factors, from only the known rows."""
 
     @abstractmethod
     def _take_over(self, learned: Sequence[State], labels: Tensor) -> None:
-        """Load the state besides the factors, given labels (n,)."""
+        """Load the state, except the factors, given labels (n,)."""
 
     def state_dict(self) -> dict[int, dict[str, Tensor]]:
         """Return the number of rows, the calibration, and the posteriors or fits.
@@ -404,7 +404,7 @@ class KernelLearner(RowLearner):
             self._take_in(1 << power)
 
     def _restore_errors(self, learned: list[State]) -> None:
-        """Load the errors, whose last bits depend on the former number of columns."""
+        """Load stored errors, since recomputing them might change their last bits."""
         for group, places in places_of(self.groups):
             errors = torch.stack([state["errors"] for state in learned[places]])
             assert isinstance(group.ridge, ForwardRidge)
@@ -424,7 +424,7 @@ class KernelLearner(RowLearner):
             self._replay(summed, complete, self.groups)
 
     def _fill_views(self, refreshed: int, n_rows: int) -> None:
-        """Fill views with ``n_rows`` rows, scaled as after ``refreshed`` rows."""
+        """Fill views with ``n_rows`` rows; ``refreshed`` rows determine the scaling."""
         for view in self.views.values():
             self._fill(view, refreshed)
         if refreshed:

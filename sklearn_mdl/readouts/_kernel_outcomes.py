@@ -124,7 +124,7 @@ class KernelClassifierLearner(CalibratedLearner, LabellingsLearner):
         calibration: ForwardSoftmax,
         losses: np.ndarray,
     ) -> None:
-        """Write losses (N, S, K) of rows from ``start`` on, and calibrate.
+        """Write losses (N, S, K) of rows, beginning at ``start``, and calibrate.
 
         Means (K, n, S C) are the scores, and ratios (K, n) are the variances in units
         of the noise.

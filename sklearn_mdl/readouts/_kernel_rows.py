@@ -25,7 +25,7 @@ MANY = 8  # rows per landmark after which the weights of features have settled
 SHARE = 16  # a fit is due when a sixteenth of the rows are new
 MOST_NEW = 8_192  # new rows after which a fit is due in any case
 MOST_KEPT = 2_048  # rows whose kernels are kept until their features are summed
-SPARSER = 16  # the share of learned blocks halves when rows grow by this factor
+SPARSER = 16  # factor of growth in rows that halves the share of learned blocks
 NEVER = sys.maxsize  # a row that no stream reaches
 REACH = 6.0  # deviations at which standardised features are clipped
 OFFSET = 0.3  # value of the constant feature
@@ -169,7 +169,7 @@ def whole(n_rows: int) -> int:
 
 
 class LaterRows:
-    """The rows of a stream from a given row on, as a separate stream.
+    """The rows of a stream, beginning at a given row, as a separate stream.
 
     Parameters
     ----------

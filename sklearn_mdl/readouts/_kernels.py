@@ -275,7 +275,7 @@ class KernelReadout(KernelSettings, BaseReadout):
         Raises
         ------
         ValueError
-            If labels have another shape, or if rows are whitened within classes.
+            If labels have the wrong shape, or if rows are whitened within classes.
         """
         check_is_fitted(self)
         if self.reads_labels:

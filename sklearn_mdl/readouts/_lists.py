@@ -123,7 +123,7 @@ REAL_PARTS = {
     None: ("few nets", "kernels", "straight"),
     "drift": ("nets", "kernels", "forgetful", "labels"),
 }
-# Ways in which kernels of the list "drift" forget. A full window forgets half its rows.
+# How kernels in the list "drift" forget. A full window forgets half its rows.
 # So from 64 to 2,048 rows after a change, one window holds at least a quarter of the
 # rows since the change, and no earlier rows. One of the restarted readouts restarts
 # within 16 rows of the change.

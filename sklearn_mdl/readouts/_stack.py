@@ -277,7 +277,7 @@ class NetStack(Learner):
         Raises
         ------
         ValueError
-            If a tensor is missing or has another shape.
+            If a tensor is missing or has the wrong shape.
         """
         for column, tensors in self._parts().items():
             copy_learned(column, tensors, learned.get(column, {}))

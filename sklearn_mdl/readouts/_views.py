@@ -130,7 +130,7 @@ class ViewSettings(Readout):
         if not fit:
             name = f"columns of view {self.view!r}"
             required = f"one or more distinct columns of X, which has {n_features}"
-            cure = f"pass for example slice(0, {n_features})"
+            cure = f"pass for example columns=slice(0, {n_features})"
             raise invalid(name, required, columns, cure)
         return tuple(places)
 

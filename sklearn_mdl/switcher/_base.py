@@ -267,7 +267,7 @@ class BaseSwitcher(FittedSwitcher):
             notes = self._run.threads.notes
             causes = {k: f" ({notes[k][-1]})" for k in new if k in notes}
             shown = [
-                f"those of {names[k]!r} from row {rows[k]} on{causes.get(k, '')}"
+                f"those of {names[k]!r} from row {rows[k]} onwards{causes.get(k, '')}"
                 for k in new[:SHOWN]
             ]
             more = [f"those of {len(new) - SHOWN} more"] if len(new) > SHOWN else []

@@ -49,7 +49,7 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         ``RefitReadout``. If rows are images (see
         :func:`~sklearn_mdl.encoders.image_rows`), you can also use
         ``FineTunedReadout``, ``ScratchReadout`` and pairs ``(encoder, readout)``. If
-        None, the "closed-form" list plus six networks. "closed-form" contains kernels,
+        None, "closed-form" and six networks are used. "closed-form" contains kernels,
         discriminants, class means and class frequencies. It needs no seed. "linear"
         contains four linear kernels, which rank encoders best when there are few
         labels. "nets" contains only networks, which depend on the numbers of features
@@ -76,7 +76,7 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         (n_readouts,) names the kind of each readout. Otherwise, two readouts are of the
         same kind if they agree in architecture, scaling, averaging and kernel noise.
         If None, or with fewer than two kinds, readouts are only switched, as in the
-        paper. Kinds without prior weight are left out.
+        paper. Kinds with zero prior weight are left out.
     race : "auto", None or Race, default="auto"
         The rule by which hopeless readouts retire
         (:class:`~sklearn_mdl.switching.Race`). It is applied each time the number of

@@ -203,7 +203,7 @@ def decode_labels(
                     "A message must be decoded with the features, settings and "
                     f"environment of its encoder, but {name} is {cut_short(own)} here "
                     f"and {cut_short(encoded)} in the message; pass the encoder's "
-                    "switcher, X and groups, on its machine"
+                    "switcher, X and groups, on the same machine"
                 )
         named = NONE_NAMED if estimator.new_classes == "escape" else classes
         estimator._begin(rows.shape[1], named, n_rows=len(rows), keys=keys)

@@ -26,7 +26,7 @@ def split_columns(y: object) -> list[np.ndarray]:
     if y is None:
         raise ValueError(
             "MultiOutputSwitcher requires y to be passed, but the target y is None; "
-            "pass labels of shape (n_samples, n_outputs)"
+            "pass y of shape (n_samples, n_outputs)"
         )
     dense = cast(spmatrix, y).toarray() if issparse(y) else as_array(y)
     target = as_labels(refuse_missing(dense))
@@ -77,7 +77,7 @@ def classes_of_columns(
         classes = [np.asarray(classes)]
     if len(classes) != n_outputs or any(np.ndim(known) != 1 for known in classes):
         required = f"a list of {n_outputs} lists of classes, one for each column"
-        cure = f"for classes 0 and 1 in all columns, pass [[0, 1]] * {n_outputs}"
+        cure = f"pass for example classes=[[0, 1]] * {n_outputs}"
         raise invalid("classes", required, classes, cure)
     return [np.unique(known) for known in classes]
 

@@ -89,7 +89,7 @@ class FittedSwitcher(OnlineEstimator):
 
     @property
     def switching_codelengths_(self) -> np.ndarray:
-        """Codelength of every example without the pool, in nats, (n_samples_seen_,)."""
+        """Codelengths under the switching mixture, in nats, (n_samples_seen_,)."""
         return self._run.trace.codes[:, 1]
 
     @property
@@ -288,10 +288,7 @@ class FittedSwitcher(OnlineEstimator):
         """
         folder = self._run.trace.folder
         if folder is not None and Path(path).resolve().parent == folder.path.resolve():
-            required, cure = (
-                "outside the store of the run",
-                "pass for example 'losses.npy'",
-            )
+            required, cure = "outside the store of the run", "pass 'losses.npy'"
             raise invalid("path", required, str(path), cure)
         return save_losses(Path(path), self._stored(), dtype=dtype)
 
@@ -476,12 +473,12 @@ class FittedSwitcher(OnlineEstimator):
                 "pass shuffled=True if you have shuffled them"
             )
         run = self._run
-        for feature, is_used in (
-            (GROUPS, run.schedule.ends),
-            (DELAY, run.schedule.delay),
+        for feature, is_used, cure in (
+            (GROUPS, run.schedule.ends, "call fit(X, y) without groups"),
+            (DELAY, run.schedule.delay, "pass label_delay=0"),
         ):
             if is_used:
-                raise unsupported(PERMUTATIONS, feature, f"fit again without {feature}")
+                raise unsupported(PERMUTATIONS, feature, cure)
         if run.outcome.escape is not None:
-            raise unsupported(ESCAPE, PERMUTATIONS, f"fit again without {ESCAPE}")
+            raise unsupported(ESCAPE, PERMUTATIONS, 'pass new_classes="refuse"')
         return run, kernels_of(self.readouts_), self._seed

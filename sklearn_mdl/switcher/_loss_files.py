@@ -43,7 +43,7 @@ def description(stored: StoredLosses, dtype: str, *, growing: bool = False) -> J
     dtype : {"float64", "float32"}
         The stored type.
     growing : bool, default=False
-        True while a run is still appending rows, so that their number is unknown.
+        True while a run is still appending rows. Their number is then unknown.
 
     Returns
     -------
@@ -124,9 +124,9 @@ def save_losses(
     FileNotFoundError
         If the folder is missing.
     ValueError
-        If the path does not end in ``.npy``, or if a file of another kind has this path
-        or that of the description. Also if ``dtype`` is invalid, or if bare losses are
-        not a valid array for :class:`~sklearn_mdl.switcher.StoredLosses`.
+        If the path does not end in ``.npy``, or if it or the path of the description is
+        a file of another kind. Also if ``dtype`` is invalid, or if bare losses are not
+        a valid array for :class:`~sklearn_mdl.switcher.StoredLosses`.
 
     Notes
     -----
@@ -186,8 +186,8 @@ def load_losses(path: str | Path) -> StoredLosses:
     FileNotFoundError
         If there is no such file.
     ValueError
-        If the file is unreadable or of another kind, or if its description belongs to
-        other losses or a later version.
+        If the file is unreadable, of another kind or replaced while it is read, or if
+        its description belongs to other losses or a later version.
 
     Examples
     --------
@@ -204,8 +204,8 @@ def load_losses(path: str | Path) -> StoredLosses:
     path = _checked_suffix(path)
     if not path.is_file():
         raise FileNotFoundError(
-            f"A file of losses must exist, got {str(path)!r}, which is not a file; "
-            "write it with save_losses(path, losses), or correct the path"
+            f"path must be an existing file of losses, got {str(path)!r}; to write it, "
+            "call save_losses(path, losses)"
         )
     sidecar = path.with_suffix(".json")
     try:
@@ -214,15 +214,16 @@ def load_losses(path: str | Path) -> StoredLosses:
             check_format(sidecar, "losses", json.loads(text))
         losses = np.lib.format.open_memmap(path, mode="r")
         fields = _beside(path, text, len(losses))
-        if _text(sidecar) != text:
-            raise ValueError("losses that were being replaced by others")
-        return replace(described(losses, text), **fields)
+        if _text(sidecar) == text:
+            return replace(described(losses, text), **fields)
     except NewerFormat:
         raise
     except (*(ValueError, TypeError, EOFError), *DAMAGED_HEADER) as error:
         required = "losses with a matching description"
-        cure = "call save_losses(path, losses) again, or delete the description"
+        cure = f"call save_losses(path, losses) again, or delete {sidecar.name}"
         raise damaged(path, required, f"got: {error}", cure) from error
+    required, cure = "the same losses while read", "call load_losses(path) again"
+    raise damaged(path, required, "another process replaced them", cure)
 
 
 def _beside(path: Path, text: str | None, n_rows: int) -> dict[str, Any]:
@@ -251,8 +252,8 @@ def check_losses_path(path: str | Path) -> Path:
     refuse_foreign(path, lambda _: sidecar.exists())
     if not _is_ours_or_free(sidecar):
         raise ValueError(
-            f"{path} needs {sidecar.name} for its description, got a file of another "
-            "kind under that name; pass for example 'other.npy'"
+            f"{sidecar} must be free for the description of {path.name}, but is a file "
+            "of another kind; pass for example 'other.npy'"
         )
     return path
 
@@ -271,7 +272,7 @@ def _is_ours_or_free(sidecar: Path) -> bool:
     except (ValueError, RecursionError):
         return not sidecar.exists()
     is_losses = kind_of(about)[0] == "losses"
-    return is_losses and "stream" not in about  # a store's losses belong to its stream
+    return is_losses and "stream" not in about  # never replace a store's losses
 
 
 def _text(sidecar: Path) -> str | None:

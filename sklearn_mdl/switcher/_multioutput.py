@@ -72,10 +72,10 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
     output_codelengths_ : ndarray of shape (n_outputs,)
         Codelength of every column, in nats.
     switching_codelength_ : float
-        Codelength without pools, as in the paper, in nats. It differs from
+        Codelength of the switching mixtures, as in the paper, in nats. It differs from
         ``codelength_`` if readouts are pooled.
     switching_codelengths_ : ndarray of shape (n_samples_seen_,)
-        Switching codelength of every example, summed over columns, in nats.
+        Codelengths under the switching mixtures, summed over columns, in nats.
     uniform_codelength_ : float
         Cost of coding all columns uniformly, in nats.
     frequency_codelength_ : float
@@ -145,8 +145,8 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If y has one dimension or a column with a single class, or for the reasons
-            given in :meth:`MDLReadoutSwitcher.fit`.
+            If y is one-dimensional or has a column with a single class, or for the
+            reasons given in :meth:`MDLReadoutSwitcher.fit`.
         """
         columns = split_columns(y)
         check_labels(columns)
@@ -190,7 +190,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         ValueError
             If ``classes`` is missing at the first call, is not a list of the classes of
             each column, or differs later. Also if y contains other labels or has
-            another number of columns, or for the reasons given in :meth:`fit`.
+            a different number of columns, or for the reasons given in :meth:`fit`.
         """
         columns = split_columns(y)
         known = classes_of_columns(classes, len(columns))
@@ -232,7 +232,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         if len(set(n_rows)) > 1:
             raise ValueError(
                 "All columns must have been evaluated on the same rows, but a call was "
-                f"interrupted and they have {n_rows} rows; call fit again"
+                f"interrupted and they have {n_rows} rows; call fit(X, y)"
             )
         pairs = zip(self.estimators_, columns, classes, strict=True)
         for j, (switcher, column, known) in enumerate(pairs):
@@ -297,7 +297,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If y has another number of columns.
+            If y has a different number of columns.
         """
         pairs = zip(self.estimators_, self._columns(y), strict=True)
         right = [switcher.predict(X) == column for switcher, column in pairs]
@@ -319,7 +319,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If y has another number of columns, or for the reasons given in
+            If y has a different number of columns, or for the reasons given in
             :meth:`MDLReadoutSwitcher.heldout_codelengths`.
         """
         pairs = zip(self.estimators_, self._columns(y), strict=True)
@@ -414,13 +414,13 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
 
     @property
     def switching_codelengths_(self) -> np.ndarray:
-        """Codelength of every example without pools, in nats, (n_samples_seen_,)."""
+        """Codelengths under the switching mixtures, in nats, (n_samples_seen_,)."""
         n_rows = self.n_samples_seen_
         return np.sum([_switching(s)[:n_rows] for s in self.estimators_], axis=0)
 
     @property
     def switching_codelength_(self) -> float:
-        """Codelength of all labels without pools, as in the paper, in nats."""
+        """Codelength of the switching mixtures, as in the paper, in nats."""
         return float(sum(_switching(switcher).sum() for switcher in self.estimators_))
 
     @property
@@ -483,7 +483,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
 
 
 def _switching(switcher: OnlineClassifier) -> np.ndarray:
-    """Return codelengths without the pool, which a single readout does not have."""
+    """Return codelengths of the switching mixture, or of a single readout."""
     if isinstance(switcher, MDLReadoutSwitcher):
         return switcher.switching_codelengths_
     return switcher.codelengths_

@@ -84,7 +84,7 @@ class LabelDecoderStream:
 def _foreign(what: str) -> ValueError:
     return ValueError(
         f"A payload must be decoded as it was encoded, got {what}; pass the encoder's "
-        "switcher, X and groups, on its machine"
+        "switcher, X and groups, on the same machine"
     )
 
 

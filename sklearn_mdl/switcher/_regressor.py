@@ -55,7 +55,7 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
     readouts : list, readout, or the name of a list, default=None
         ``LinearReadoutRegressor`` and ``MLPReadoutRegressor`` objects (see
         :func:`~sklearn_mdl.readouts.regressor_grid`) and ``KernelReadoutRegressor``
-        objects. If None, networks and Gaussian processes. "nets" contains only
+        objects. If None, networks and Gaussian processes are used. "nets" contains only
         networks, which depend on the number of features. "closed-form" contains only
         Gaussian processes and needs no seed. "drift" adds Gaussian processes that
         forget old rows, and readouts that ignore features.
@@ -129,7 +129,7 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
     codelengths_ : ndarray of shape (n_samples_seen_,)
         Codelength of every example, in nats.
     switching_codelength_ : float
-        Codelength of the switching mixture of all readouts, without the pool, in nats.
+        Codelength of the switching mixture of all readouts, in nats.
     switching_codelengths_ : ndarray of shape (n_samples_seen_,)
         Codelength of every example under the switching mixture, in nats.
     reference_codelengths_ : ndarray of shape (n_samples_seen_,)
@@ -228,8 +228,8 @@ def _listed(name: str | None, n_features: int) -> list[BaseEstimator]:
     """Return the built-in list with this name; raise if there is none."""
     if name not in {*NAMES, None}:
         raise ValueError(
-            "A list of regressors must be 'closed-form', 'nets', 'drift' or None, got "
-            f"{name!r}; pass for example 'closed-form'"
+            "readouts must be a list, 'closed-form', 'nets', 'drift' or None, got "
+            f"{name!r}; pass for example readouts='closed-form'"
         )
     return named_regressors(name, n_features)
 

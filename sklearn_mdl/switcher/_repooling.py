@@ -30,7 +30,7 @@ class PooledTrace(NamedTuple):
         Codelength of every example, in nats: of both together, of the switching mixture
         only and of the pool only.
     pool_weights : ndarray of shape (N, G)
-        Weights of the kinds before each label (zero where a kind is asleep).
+        Weights of the kinds before each label (zero once a kind has retired).
     pool_posterior : ndarray of shape (N, 2)
         Probabilities of the switching mixture and the pool before each label.
     """
@@ -51,7 +51,7 @@ class KindMixtures(NamedTuple):
     names : list of G names
     mixtures : ndarray of shape (N, G, Q)
         For classes, their ``Q = C`` probabilities. For real-valued labels, the mean,
-        variance and degrees of freedom. NaN once a kind is asleep.
+        variance and degrees of freedom. NaN once a kind has retired.
     labels : ndarray of shape (N,)
         Classes as integers, or real numbers.
     """
@@ -80,7 +80,7 @@ class KindMixtures(NamedTuple):
         if not isinstance(pooling, LogLinearPool):
             raise TypeError(
                 f"`pooling` must be a LogLinearPool, got {pooling!r}; pass for example "
-                "LogLinearPool(prior_precision=100)"
+                "pooling=LogLinearPool()"
             )
         places = self._places(kinds)
         pool_pass: GroupPass

@@ -202,7 +202,7 @@ def readout_weights(
     if given is not None and not isinstance(given, str):
         array, shape = np.asarray(given, dtype=np.float64), (len(readouts),)
         if array.shape != shape:
-            cure = f"pass for example np.ones({len(readouts)})"
+            cure = f"pass for example readout_weights=np.ones({len(readouts)})"
             raise invalid("readout_weights", f"of shape {shape}", array.shape, cure)
         return array
     names = [readout.view for readout in readouts]

@@ -77,7 +77,7 @@ def check_workers(workers: Sequence[Worker], folder: Path, token: str) -> None:
     if names:
         raise ValueError(
             f"Workers must share the folder of a split pass, but {', '.join(names)} "
-            f"cannot read {folder}; pass checkpoint=PATH on a disk that all mount"
+            f"cannot read {folder}; pass checkpoint=PATH on a disk that they share"
         )
     for worker in workers:
         difference = first_difference(workers[0].environment, worker.environment)
@@ -86,7 +86,7 @@ def check_workers(workers: Sequence[Worker], folder: Path, token: str) -> None:
             warn_caller(
                 f"Workers should compute the same numbers, but have different {name}: "
                 f"{first!r} on {workers[0].name} and {own!r} on {worker.name}, so the "
-                f"last digits may differ; use machines with equal {name}"
+                f"last digits may differ; use machines with the same {name}"
             )
             return
 

@@ -48,7 +48,7 @@ class StoredLosses:
         Predictions of each kind of readout, from a store with "mixtures".
     known : ndarray of shape (N,), optional
         Number of labels that were known when each example was predicted, for groups or
-        delayed labels. None if all earlier labels were known.
+        delayed labels. If None, all earlier labels were known.
 
     Raises
     ------
@@ -93,10 +93,11 @@ class StoredLosses:
         """Check the fields and convert them to their documented types."""
         losses = np.asanyarray(self.losses)
         if losses.ndim != 2 or losses.shape[1] == 0 or losses.dtype.kind != "f":
-            required = "a floating array of shape (n_samples, n_readouts)"
-            kind = (*losses.shape, losses.dtype.name)
-            cure = "pass for example np.asarray(losses, float).reshape(n_samples, -1)"
-            raise invalid("losses", required, kind, cure)
+            raise ValueError(
+                "losses must be a floating array of shape (n_samples, n_readouts), got "
+                f"{losses.dtype} of shape {losses.shape}; pass for example "
+                "np.asarray(losses, float).reshape(n_samples, -1)"
+            )
         n_readouts = losses.shape[1]
         fields: dict[str, object] = {"losses": losses}
         names = self.readouts
@@ -113,7 +114,7 @@ class StoredLosses:
         if not isinstance(self.switching, SwitchingPrior | None):
             raise TypeError(
                 f"switching must be a SwitchingPrior or None, got {self.switching!r}; "
-                "pass for example FixedShare(m=2)"
+                "pass for example switching=FixedShare(m=2)"
             )
         if self.known is not None:
             fields["known"] = _checked_known(self.known, len(losses))
@@ -276,8 +277,8 @@ class StoredLosses:
         """
         if self.mixtures is None:
             raise ValueError(
-                "Another pool needs stored predictions of each kind of readout, but "
-                "there are none; fit with pooling and store=('memory', 'mixtures')"
+                "Another pool needs stored predictions of each kind, but there are "
+                "none; fit with pooling=LogLinearPool(), store=('memory', 'mixtures')"
             )
         coder, places = self.mixtures.coder(
             switching, self.n_readouts, self.weights, pooling, kinds
@@ -306,15 +307,15 @@ def _checked_known(known: ArrayLike, n_samples: int) -> np.ndarray:
         or ((counts < 0) | (counts > rows)).any()
         or (np.diff(counts) < 0).any()
     ):
-        required = f"{n_samples} integers that neither decrease nor exceed their row"
-        raise invalid("known", required, counts, "pass None for no delay")
+        required = f"{n_samples} non-decreasing integers with 0 <= known[t] <= t"
+        raise invalid("known", required, counts, "pass known=None for no delay")
     return counts.astype(np.intp)
 
 
 def _checked_names(field: str, names: Sequence[str], n_readouts: int) -> list[str]:
     if isinstance(names, str) or not all(isinstance(name, str) for name in names):
         raise TypeError(
-            f"{field} must be a sequence of strings, got {names!r}; pass ['mlp', ...]"
+            f"{field} must be a sequence of strings, got {names!r}; pass {field}=['a']"
         )
     if len(names) != n_readouts:
         required, cure = f"{n_readouts} names", f"pass {field}=[...], a name per column"

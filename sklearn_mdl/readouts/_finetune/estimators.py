@@ -268,7 +268,7 @@ class ScratchReadout(NetworkReadout):
     }
 
     def _sources(self) -> Sources:
-        """Describe what ``fit`` reads besides images."""
+        """Describe what ``fit`` reads in addition to images."""
         return sources_of_name(self.model) if isinstance(self.model, str) else Sources()
 
     @property

@@ -190,7 +190,7 @@ class NetworkLearner(Learner):
         Raises
         ------
         ValueError
-            If a tensor is missing or has another shape.
+            If a tensor is missing or has the wrong shape.
         """
         (column,) = self.columns
         given = learned.get(column, {})

@@ -275,8 +275,10 @@ def _parts(
     n = sizes["example"]
     if isinstance(activations, list | tuple):
         if mask is not None:
-            cure = "pass mask=None and each example without padding"
-            raise invalid("mask", "None for a list of examples", mask, cure)
+            raise ValueError(
+                "mask must be None for a list of examples, got an array of shape "
+                f"{np.shape(mask)}; pass mask=None and each example without padding"
+            )
         axes = [name for name in names if name != "example"]
         fixed = [name for name in axes if name != "position"]
         for number, example in enumerate(activations):

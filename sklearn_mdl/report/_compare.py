@@ -130,7 +130,7 @@ def _given(encoders: Any, X: Any, y: Any, datasets: Any, groups: Any) -> Given:
         datasets = load_representations(datasets).datasets
     if not isinstance(datasets, Mapping):
         raise TypeError(
-            f"datasets must be a mapping, got {type(datasets).__name__}; "
+            f"datasets must be a mapping or a path, got {type(datasets).__name__}; "
             "write compare(encoders, datasets={'name': (X, y)})"
         )
     return {name: _parts_of(name, part, encoders) for name, part in datasets.items()}
@@ -141,7 +141,8 @@ def _parts_of(name: str, parts: Any, encoders: Any) -> tuple[Any, Any, Any]:
     if not isinstance(parts, tuple | list) or len(parts) not in (2, 3):
         kind = type(parts).__name__
         raise TypeError(
-            f"Dataset {name!r} must be a pair (X, y), got {kind}; write {line}"
+            f"Dataset {name!r} must be (X, y) or (X, y, groups), got {kind}; write "
+            f"{line}"
         )
     if isinstance(parts[0], Mapping) == (encoders is not None):
         arrays = f"compare(datasets={{{name!r}: ({{'encoder': features}}, y)}})"

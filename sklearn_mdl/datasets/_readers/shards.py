@@ -17,12 +17,11 @@ from sklearn_mdl._core.io.safetensors_io import TYPES, mapped, read_head
 from sklearn_mdl._core.io.whole_files import note_ours, refuse_foreign_in
 from sklearn_mdl._core.validation import damaged, invalid
 from sklearn_mdl.datasets._readers.arrow import block_of, check_size, is_vector
-from sklearn_mdl.datasets._readers.parts import ReadRequest, label_column
+from sklearn_mdl.datasets._readers.parts import RECREATE, ReadRequest, label_column
 
 ROWS = "features.npy"
 AT_ONCE = 4096  # rows
 Block = tuple[np.ndarray, np.ndarray]  # features (n, d), labels (n,)
-RECREATE = "recreate the file, for example with df.to_parquet(path)"
 
 
 def stage_rows(

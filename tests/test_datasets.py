@@ -205,7 +205,9 @@ def test_directory_ignores_what_is_not_meant(tmp_path):
 @pytest.mark.parametrize("name", ["nowhere", "file"])
 def test_missing_directory_is_named(tmp_path, name):
     (tmp_path / "file").write_text("")
-    with pytest.raises(FileNotFoundError, match=f"{name} must be a directory with"):
+    with pytest.raises(
+        FileNotFoundError, match=f"{name} must be a directory, but is not; create"
+    ):
         load_feature_directory(tmp_path / name)
 
 

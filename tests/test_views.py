@@ -144,7 +144,7 @@ def test_what_does_not_fit_is_refused(states, settings, words):
 
 def test_layers_of_activations_without_layers_are_refused(states):
     axes = ("example", "position", "feature")
-    with pytest.raises(ValueError, match="layers must be None for axes without"):
+    with pytest.raises(ValueError, match="layers must be None if axes omit"):
         views_of(states[:, 0], axes, layers=[-1])
 
 

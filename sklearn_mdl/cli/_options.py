@@ -222,8 +222,7 @@ def kind_of(options: argparse.Namespace, labels: Mapping[str, np.ndarray]) -> ty
     if 0 < len(real) < len(labels):
         raise ValueError(
             "Labels must be classes on all datasets or real numbers on all, but only "
-            f"some ({real[0]}) are real numbers; pass --targets classes, or --datasets "
-            "NAME with labels of one kind"
+            f"some ({real[0]}) are real numbers; pass --targets classes or --datasets D"
         )
     if real:
         return sklearn_mdl.MDLReadoutSwitcherRegressor

@@ -123,8 +123,7 @@ def load_feature_directory(directory: str | Path) -> dict[str, tuple[Any, ...]]:
     directory = Path(directory)
     if not directory.is_dir():
         raise FileNotFoundError(
-            f"{directory} must be a directory with DATASET/ENCODER.npy, but is not a "
-            "directory; pass the path of one"
+            f"{directory} must be a directory, but is not; create DATASET/ENCODER.npy"
         )
     if is_dataset(directory):
         return {directory.resolve().name: _load_dataset(directory)}
@@ -177,8 +176,7 @@ def load_encoders(folder: Path, n_labels: int | None = None) -> dict[str, np.nda
     """
     if not folder.is_dir():
         raise FileNotFoundError(
-            f"{folder} must be a directory with files ENCODER.npy, but is not a "
-            "directory; pass the path of one"
+            f"{folder} must be a directory, but is not; create it with ENCODER.npy"
         )
     files = _files_by_stem(folder)
     apart = (_LABELS_STEM, _GROUPS_STEM)

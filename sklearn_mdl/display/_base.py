@@ -173,8 +173,7 @@ def vector(values: ArrayLike, name: str) -> Floats:
     if array.ndim != 1 or array.size == 0 or n_missing:
         raise ValueError(
             f"{name} must be of shape (n,), n > 0, and without NaN, got shape "
-            f"{array.shape} with {n_missing} NaN; with x = np.ravel(values), pass "
-            "x[~np.isnan(x)]"
+            f"{array.shape} with {n_missing} NaN; pass x.ravel()[~np.isnan(x.ravel())]"
         )
     return array
 

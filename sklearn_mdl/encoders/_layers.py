@@ -156,10 +156,8 @@ def watched_layers(
     def hook_of(name: str) -> Callable[[nn.Module, object, object], None]:
         def hook(_: nn.Module, __: object, output: object) -> None:
             if name in ran:
-                raise ValueError(
-                    f"Layer {name!r} must run only once per call of the model, but it "
-                    "ran twice; pass the name of another layer"
-                )
+                words = "must run only once, but ran twice; pass another layer"
+                raise ValueError(f"Layer {name!r} {words}")
             ran.add(name)
             watch(name, output)
 

@@ -239,8 +239,7 @@ def _checked_layers(
     if layers is None:
         return list(range(n_layers))
     if not named:
-        cure = "pass layers=None, or add 'layer' to axes"
-        raise invalid("layers", "None for axes without 'layer'", layers, cure)
+        raise invalid("layers", "None if axes omit 'layer'", layers, "pass layers=None")
     given = list(layers)
     fits = all(_is_whole(n) and -n_layers <= n < n_layers for n in given)
     numbers = [int(layer) % n_layers for layer in given] if fits else []
@@ -275,18 +274,16 @@ def _parts(
     n = sizes["example"]
     if isinstance(activations, list | tuple):
         if mask is not None:
-            raise ValueError(
-                "mask must be None for a list of examples, got an array of shape "
-                f"{np.shape(mask)}; pass mask=None and each example without padding"
-            )
+            cure = "pass mask=None and each example without padding"
+            raise invalid("mask", "None for a list of examples", type(mask), cure)
         axes = [name for name in names if name != "example"]
-        fixed = [name for name in axes if name != "position"]
+        fixed = {name: sizes[name] for name in axes if name != "position"}
         for number, example in enumerate(activations):
             what = f"Example {number} of activations"
             lengths = dict(zip(axes, _shape(example, axes, what), strict=True))
-            if any(lengths[name] != sizes[name] for name in fixed):
-                required = f"like the first, { ({k: sizes[k] for k in fixed}) }"
-                raise invalid(what, required, lengths, f"omit activations[{number}]")
+            if any(lengths[name] != size for name, size in fixed.items()):
+                cure = f"omit activations[{number}]"
+                raise invalid(what, f"like the first, {fixed}", lengths, cure)
             states = _in_order(example, axes)[None]
             yield states, torch.ones(1, states.shape[2], dtype=torch.bool)
         return
@@ -315,9 +312,8 @@ def _shape(array: Any, names: Sequence[str], what: str) -> tuple[int, ...]:
     kind = str(getattr(array, "dtype", ""))
     if len(shape) != len(names) or 0 in shape or "complex" in kind:
         required = f"an array of real numbers with the non-empty axes {tuple(names)}"
-        given = f"shape {shape}{kind and f' of {kind}'}"
-        cure = f"pass axes={AXES}, or the subset that it has"
-        raise ValueError(f"{what} must be {required}, got {given}; {cure}")
+        given = f"shape {shape}{kind and f' of {kind}'}; pass axes=('example', ...)"
+        raise ValueError(f"{what} must be {required}, got {given}")
     return shape
 
 

@@ -237,8 +237,7 @@ def order_spread(codelengths: ArrayLike) -> OrderSpread:
     table = np.asarray(codelengths, dtype=np.float64)
     if table.ndim != 3 or table.shape[-1] < 2:
         required = "of shape (n_datasets, n_encoders, n_orders) with at least 2 orders"
-        cure = "use RepresentationScorer(n_orders=3)"
-        raise invalid("codelengths", required, table.shape, cure)
+        raise invalid("codelengths", required, table.shape, "score with n_orders=3")
     return OrderSpread(paired_means(table), _deviations(table), table.shape[-1])
 
 

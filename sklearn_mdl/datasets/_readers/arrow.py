@@ -75,8 +75,7 @@ def _written(path: Path, required: str = "what save_to_disk wrote") -> Iterator[
     errors = ValueError, LookupError, TypeError, AttributeError, OSError, MemoryError
     others = pa.ArrowException, RecursionError, OverflowError
     try:
-        cure = "recreate it with dataset.save_to_disk or dataset.to_parquet"
-        with readable(path, required, cure, *errors, *others):
+        with readable(path, required, "call save_to_disk(path)", *errors, *others):
             yield
     except FileNotFoundError as error:
         raise FileNotFoundError(

@@ -321,9 +321,8 @@ def _aligned(parts: list[Part], missing: str, notes: list[str]) -> list[Part]:
         part.ids is None or len(np.unique(part.ids)) < len(part.ids) for part in parts
     ):
         raise ValueError(
-            f"Without unique ids all encoders must have the same rows, but rows of "
-            f"{_named(first)} and {_named(unlike[0])} differ; add a column id with "
-            "unique values"
+            "Without unique ids all encoders must have the same rows, but rows of "
+            f"{_named(first)} and {_named(unlike[0])} differ; add a unique column id"
         )
     ids = [np.asarray(part.ids).tolist() for part in parts]
     places = [{name: row for row, name in enumerate(names)} for names in ids]

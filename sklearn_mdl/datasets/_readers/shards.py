@@ -94,12 +94,11 @@ def stage_rows(
     def rows() -> Iterator[np.ndarray]:
         for X, y in chain([first], blocks):
             if X.shape[1] != width:
-                required, cure = f"{width}, as in the first", "omit the other encoder"
+                required, cure = f"{width}, as in the first", "pass glob('ENCODER-*')"
                 raise invalid("The width of all shards", required, X.shape[1], cure)
             if labels and _kind(y) != _kind(labels[0]):
-                required = f"of type {labels[0].dtype}, as in the first"
-                cure = "save y.astype(str) in every shard"
-                raise invalid("Labels of all shards", required, y.dtype.name, cure)
+                required, cure = f"{labels[0].dtype} as before", "save y.astype(str)"
+                raise invalid("The type of all labels", required, y.dtype.name, cure)
             labels.append(y)
             yield X
 
@@ -119,16 +118,15 @@ def _checked(path: Path, features: str | None, label: str | None) -> Iterator[Bl
     """Yield a shard's blocks, or raise for non-finite values and missing labels."""
     start = 0  # of the block in the shard
     for X, y in _blocks_of(path, features, label):
-        with np.errstate(over="ignore", invalid="ignore"):
-            fits = np.isfinite(np.asarray(X, np.float32)).all(1)
+        with np.errstate(over="ignore"):
+            ends = np.asarray([X.max(1, initial=0), X.min(1, initial=0)], np.float32)
+        fits = np.isfinite(ends).all(0) & (y == y)  # NaN differs from itself
         if not fits.all():
-            fault = f"row {start + int(np.argmin(fits))} has another value"
-            cure = "save X[k] and y[k] for k = np.isfinite(X.astype('f4')).all(1)"
-            raise damaged(path, "only finite float32 numbers", fault, cure)
-        if y.dtype.kind == "f" and np.isnan(y).any():
-            fault = f"the label of row {start + int(np.argmax(np.isnan(y)))} is NaN"
-            cure = "save X[k] and y[k] for k = ~np.isnan(y)"
-            raise damaged(path, "a label in each row", fault, cure)
+            fault = f"row {start + int(np.argmin(fits))} contains NaN or overflows"
+            cure = (
+                "save X[k], y[k] for k = np.isfinite(np.float32(X)).all(1) & (y == y)"
+            )
+            raise damaged(path, "finite float32 numbers and labels", fault, cure)
         start += len(X)
         yield X, y
 
@@ -139,8 +137,7 @@ def _blocks_of(path: Path, features: str | None, label: str | None) -> Iterator[
     if path.suffix in (".parquet", ".arrow"):
         return _tables(path, features, label)
     required = ".parquet, .arrow or .safetensors files"
-    cure = "save each shard with df.to_parquet('NAME.parquet')"
-    raise invalid("shards", required, str(path), cure)
+    raise invalid("shards", required, str(path), RECREATE)
 
 
 def _tensors(path: Path, features: str | None, label: str | None) -> Iterator[Block]:
@@ -158,8 +155,7 @@ def _tensors(path: Path, features: str | None, label: str | None) -> Iterator[Bl
         raise damaged(path, required, reason, "save array.astype('float32')")
     X, y = (mapped(path, entries[name], start) for name in (rows, labels))
     if len(X) != len(y):
-        reason, cure = f"it holds {len(y)}", "save y with one label per row of X"
-        raise damaged(path, f"{len(X)} labels", reason, cure)
+        raise damaged(path, f"{len(X)} labels", f"it holds {len(y)}", "save all of y")
     for first in range(0, len(X), AT_ONCE):
         part = slice(first, first + AT_ONCE)
         yield X[part], np.array(y[part])

@@ -322,8 +322,8 @@ def check_output(
 
     if not path.parent.is_dir() or path.is_dir():
         raise FileNotFoundError(
-            f"Output must be a file in an existing folder, got {str(path)!r}; create "
-            "the folder first"
+            f"Output must be a file in an existing folder, got {str(path)!r}; run "
+            f"mkdir -p {path.parent}, or add a file name"
         )
     refuse_foreign(path, is_ours)
 

@@ -303,7 +303,7 @@ def _check_part(part: Part) -> None:
     if len(lengths) > 1:
         raise ValueError(
             f"Every embedding must have a label, got {len(part.features)} embeddings "
-            f"and {len(part.labels)} labels in {_named(part)}; save one label for each"
+            f"and {len(part.labels)} labels in {_named(part)}; save len(X) labels"
         )
 
 

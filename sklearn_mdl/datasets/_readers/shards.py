@@ -123,9 +123,7 @@ def _checked(path: Path, features: str | None, label: str | None) -> Iterator[Bl
         fits = np.isfinite(ends).all(0) & (y == y)  # NaN differs from itself
         if not fits.all():
             fault = f"row {start + int(np.argmin(fits))} contains NaN or overflows"
-            cure = (
-                "save X[k], y[k] for k = np.isfinite(np.float32(X)).all(1) & (y == y)"
-            )
+            cure = "save X[k], y[k], k = np.isfinite(np.float32(X)).all(1) & (y == y)"
             raise damaged(path, "finite float32 numbers and labels", fault, cure)
         start += len(X)
         yield X, y

@@ -162,7 +162,7 @@ def test_a_missing_module_is_named_with_its_extra(display, module, method, monke
     ],
 )
 def test_what_is_not_fitted_is_refused(draw, attribute):
-    words = f"SimpleNamespace must have '{attribute}'; call fit"
+    words = f"SimpleNamespace must have '{attribute}', but it has none; call fit"
     with pytest.raises(AttributeError, match=words):
         draw(SimpleNamespace())
     assert plt.get_fignums() == []

@@ -208,7 +208,7 @@ def test_bad_ranks_are_refused(ranks, message):
 
 
 def test_codelengths_without_end_have_no_boxes():
-    with pytest.raises(ValueError, match="codelengths must be a finite table"):
+    with pytest.raises(ValueError, match="codelengths must be finite, 2-D"):
         RankDisplay.from_codelengths([[1.0, np.inf]], ["a", "b"])
 
 

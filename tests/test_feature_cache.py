@@ -332,7 +332,7 @@ def test_a_set_under_the_name_of_another_is_computed_again(tmp_path):
     (other,) = sets(tmp_path)
     path = cache.path(encoder(), IMAGES)
     path.write_bytes(other.read_bytes())
-    with pytest.warns(UserWarning, match="because .* holds different features"):
+    with pytest.warns(UserWarning, match="because .* contains different features"):
         found = cache.features(encoder(), IMAGES)
     np.testing.assert_array_equal(found, encoder().transform(IMAGES))
 

@@ -127,7 +127,9 @@ def test_weights_are_refused_at_once_without_a_network(monkeypatch, tmp_path):
     for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
     start = time.monotonic()
-    with pytest.raises(OSError, match=r"checkpoint_path, or pass pretrained=False"):
+    with pytest.raises(
+        OSError, match=r"checkpoint_path=PATH, or pass pretrained=False"
+    ):
         TimmEncoder("resnet10t.c3_in1k").fit(np.zeros((1, 32, 32, 3), np.uint8))
     assert time.monotonic() - start < 20
 

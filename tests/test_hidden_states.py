@@ -161,16 +161,19 @@ def test_a_ranking_takes_texts(model, tmp_path):
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"layers": [3]}, "layers must be among 3 hidden states"),
+        ({"layers": [3]}, "layers must be integers from -3 to 2"),
         ({"layers": [0, -3]}, "layers must be distinct"),
-        ({"layers": [0, "embed"]}, "layers must be None, distinct numbers or"),
-        ({"layers": []}, "layers must be None, distinct"),
+        ({"layers": [0, "embed"]}, "layers must be None, or different integers"),
+        ({"layers": []}, "layers must be None, or"),
         ({"layers": ["layers.2"]}, "name of a module inside the model"),
         ({"layers": ["layers.0.norm1", ""]}, "layer"),
         ({"positions": "cls"}, "positions must be"),
         ({"positions": -2}, "Example 1 must have at least 2 tokens for position -2"),
         ({"tokenizer": None}, "X without a tokenizer must be lists of token ids"),
-        ({"tokenizer": lambda rows: {"input_ids": rows}}, "one that returns named"),
+        (
+            {"tokenizer": lambda rows: {"input_ids": rows}},
+            "tokenizer must be a dict of",
+        ),
         (
             {"tokenizer": lambda rows: tokenize(rows[:1])},
             "must be 5, one for each row, got",

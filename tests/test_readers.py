@@ -420,7 +420,7 @@ def test_shards_with_offsets_beyond_their_buffers_are_refused(tmp_path):
     content = path.read_bytes()
     ends = np.arange(0, 19, 3, dtype="i4").tobytes()
     path.write_bytes(content.replace(ends, ends[:-4] + b"\0\0\0\x7f"))
-    with pytest.raises(ValueError, match=r"a\.arrow must hold a table of arrow"):
+    with pytest.raises(ValueError, match=r"a\.arrow must hold a \.arrow table"):
         stage_rows([path], tmp_path / "rows")
 
 
@@ -606,9 +606,9 @@ def test_a_label_longer_than_a_name_is_refused(tmp_path):
 @for_each(
     "first, second, words",
     [
-        ([1, 2], ["a", "b"], "files with labels of type"),
-        ([1, 2], [True, False], "files with labels of type"),
-        ([1.0, 2.0], [np.nan, 1.0], "1 labels are NaN"),
+        ([1, 2], ["a", "b"], "type of all labels must be int64"),
+        ([1, 2], [True, False], "type of all labels must be int64"),
+        ([1.0, 2.0], [np.nan, 1.0], "row 0 contains NaN"),
     ],
 )
 def test_shards_with_labels_of_other_types_are_refused(tmp_path, first, second, words):
@@ -624,8 +624,19 @@ def test_shards_with_labels_of_other_types_are_refused(tmp_path, first, second, 
 def test_numbers_that_are_none_as_float32_are_not_staged(tmp_path, number):
     table = pa.table({"x": [[1.0], [number]], "label": [0, 1]})
     parquet.write_table(table, tmp_path / "a.parquet")
-    with pytest.raises(ValueError, match=r"a\.parquet must hold finite rows.*row 1"):
+    with pytest.raises(ValueError, match=r"a\.parquet must hold finite.*row 1"):
         stage_rows([tmp_path / "a.parquet"], tmp_path / "rows")
+
+
+@for_each("column", ["rows", "y"])
+def test_rows_that_cannot_be_staged_are_counted_from_the_start_of_the_shard(
+    tmp_path, column
+):
+    tensors = {"rows": np.ones((5000, 1)), "y": np.ones(5000)}
+    tensors[column][4999] = np.nan
+    save_file(tensors, tmp_path / "a.safetensors")
+    with pytest.raises(ValueError, match="row 4999"):
+        stage_rows([tmp_path / "a.safetensors"], tmp_path / "rows")
 
 
 # What a file may ask for is bounded by its bytes
@@ -797,16 +808,20 @@ def test_shards_are_laid_out_in_order_in_one_map(kind, tmp_path):
     ("names", "options", "sentence"),
     [
         ([], {}, "shards must be non-empty"),
-        (["a.csv"], {}, r"shards must be a \.parquet, .* got .*a\.csv"),
-        (["damaged.parquet"], {}, r"damaged\.parquet must hold a table of parquet"),
-        (["damaged.safetensors"], {}, "must hold safetensors, .* write it again"),
+        (["a.csv"], {}, r"shards must be \.parquet, .* got .*a\.csv"),
+        (["damaged.parquet"], {}, r"damaged\.parquet must hold a \.parquet table"),
+        (["damaged.safetensors"], {}, "must hold tensors, .* call save_file"),
         (
             ["deep.parquet"],
             {"features": "x"},
             r"must be one of \['rows'\] in .*, got 'x'",
         ),
-        (["gaps.parquet"], {}, "must hold a label in each row, but 1 rows lack one"),
-        (["deep.parquet", "flat.safetensors"], {}, "must be all of width 3, got 2"),
+        (["gaps.parquet"], {}, "must hold a label in each row, but some rows lack one"),
+        (
+            ["deep.parquet", "flat.safetensors"],
+            {},
+            "width of all shards must be 3, .*, got 2",
+        ),
         (["long.safetensors"], {}, "must hold 40 labels, but it holds 3"),
         (["half.safetensors"], {}, "must hold types F64, .* I16; save array.astype"),
         (["empty.parquet"], {}, "must hold rows"),

@@ -145,7 +145,7 @@ def test_numbers_of_a_sequence_are_a_table_and_a_figure(fitted):
         (
             {},
             ["one", "same", "other"],
-            "order must be a list that names each of .* once",
+            "order must be None, or a list that names each of .* once",
         ),
         (
             {"flat": (np.zeros((6, D)), np.ones(6))},

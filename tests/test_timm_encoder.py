@@ -334,8 +334,8 @@ def test_weights_that_cannot_be_fetched_are_named(monkeypatch):
     with pytest.raises(
         OSError,
         match=r"Weights of 'resnet18\.a1_in1k' .*; download model\.safetensors from "
-        r"huggingface\.co/timm/resnet18\.a1_in1k on .* pass its path as "
-        r"checkpoint_path, or pass pretrained=False$",
+        r"huggingface\.co/timm/resnet18\.a1_in1k on .* pass "
+        r"checkpoint_path=PATH, or pass pretrained=False$",
     ):
         TimmEncoder("resnet18.a1_in1k").fit(IMAGES)
 

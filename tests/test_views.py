@@ -127,7 +127,7 @@ def test_axes_may_be_missing(states):
         ({"positions": []}, "positions must be"),
         ({"positions": ["last", "last"]}, "positions must be"),
         ({"positions": S}, "Example 0 must have at least 6 tokens for position 5"),
-        ({"layers": [L]}, "layers must be None or distinct numbers of the 3"),
+        ({"layers": [L]}, "layers must be None or distinct integers from -3 to 2"),
         ({"layers": [0, -L]}, "layers must be"),
         ({"layers": []}, "layers must be"),
         ({"axes": ("example", "layer")}, "axes must be distinct names among"),
@@ -142,12 +142,20 @@ def test_what_does_not_fit_is_refused(states, settings, words):
         views_of(states, **settings)
 
 
+def test_layers_of_activations_without_layers_are_refused(states):
+    axes = ("example", "position", "feature")
+    with pytest.raises(ValueError, match="layers must be None if axes omit"):
+        views_of(states[:, 0], axes, layers=[-1])
+
+
 def test_examples_that_do_not_fit_are_named(states):
-    with pytest.raises(ValueError, match="activations must be one example or more"):
+    with pytest.raises(ValueError, match="activations must be non-empty"):
         views_of([])
-    with pytest.raises(ValueError, match="Example 1 of activations must be of sizes"):
+    with pytest.raises(
+        ValueError, match="Example 1 of activations must be like the first"
+    ):
         views_of([states[0], states[1, :2]])
-    with pytest.raises(ValueError, match=r"must be an array of real .* 'complex64'"):
+    with pytest.raises(ValueError, match=r"must be an array of real .* complex64"):
         views_of(states.astype("c8"))
     with pytest.raises(ValueError, match="mask must be None for a list"):
         views_of(list(states), mask=np.ones((N, S)))

@@ -77,7 +77,7 @@ def _sentence(error: Exception) -> str:
     """Return the message of an error as one line."""
     text = " ".join(str(error).split())
     if isinstance(error, RecursionError):
-        return "Input must be nested less deeply; write it again as .npy"
+        return "Input must be nested less deeply; save it with np.save(path, X)"
     if _lacks_memory(error) and "; " not in text:  # otherwise it names a fix
         more = f" ({text})" if text else ""
         return f"More memory is needed than is available{more}; use less data"

@@ -222,7 +222,7 @@ def kind_of(options: argparse.Namespace, labels: Mapping[str, np.ndarray]) -> ty
     if 0 < len(real) < len(labels):
         raise ValueError(
             "Labels must be classes on all datasets or real numbers on all, but only "
-            f"some ({real[0]}) are real numbers; pass --targets classes or --datasets"
+            f"some ({real[0]}) are real numbers; pass --targets classes or --datasets D"
         )
     if real:
         return sklearn_mdl.MDLReadoutSwitcherRegressor
@@ -322,8 +322,8 @@ def check_output(
 
     if not path.parent.is_dir() or path.is_dir():
         raise FileNotFoundError(
-            f"Output must be a file in an existing folder, got {str(path)!r}; create "
-            "the folder first"
+            f"Output must be a file in an existing folder, got {str(path)!r}; run "
+            f"mkdir -p {path.parent}, or add a file name"
         )
     refuse_foreign(path, is_ours)
 

@@ -123,7 +123,7 @@ def load_feature_directory(directory: str | Path) -> dict[str, tuple[Any, ...]]:
     directory = Path(directory)
     if not directory.is_dir():
         raise FileNotFoundError(
-            f"{directory} is not a directory; pass one that holds DATASET/ENCODER.npy"
+            f"{directory} must be a directory, but is not; create DATASET/ENCODER.npy"
         )
     if is_dataset(directory):
         return {directory.resolve().name: _load_dataset(directory)}
@@ -176,7 +176,7 @@ def load_encoders(folder: Path, n_labels: int | None = None) -> dict[str, np.nda
     """
     if not folder.is_dir():
         raise FileNotFoundError(
-            f"{folder} must be a directory, but is not; pass one that holds ENCODER.npy"
+            f"{folder} must be a directory, but is not; create it with ENCODER.npy"
         )
     files = _files_by_stem(folder)
     apart = (_LABELS_STEM, _GROUPS_STEM)
@@ -190,7 +190,7 @@ def load_encoders(folder: Path, n_labels: int | None = None) -> dict[str, np.nda
         if len(array) != n_rows:
             fault = f"encoder {encoder!r} has {len(array)} rows"
             required = f"features of the {n_rows} {wanted} rows"
-            raise damaged(folder, required, fault, "save features of the same rows")
+            raise damaged(folder, required, fault, f"save {n_rows} rows for each")
     return features
 
 
@@ -253,13 +253,13 @@ def _load_array(path: Path, names: Collection[str]) -> np.ndarray:
     """Read the array with one of the names, or a file's only array."""
     if path.suffix not in _READERS:
         required = f"a file ending in {', '.join(_READERS)}"
-        raise invalid("path", required, str(path), "save the array with numpy.save")
+        raise invalid("path", required, str(path), "call np.save('X.npy', X)")
     if not path.is_file():
         raise FileNotFoundError(
             f"path must be an existing file, got {str(path)!r}; call np.save(path, X)"
         )
     required = f"a plain array called {' or '.join(map(repr, names))}, or a single one"
-    cure = "save it again with np.save, and text as y.astype(str)"
+    cure = "call np.save(path, X), or np.save(path, y.astype(str)) for text"
     with readable(path, required, cure, *UNREADABLE):
         return _READERS[path.suffix](path, names)
 

@@ -123,7 +123,7 @@ def train_test_shift(
     standard deviations each split's test accuracy is from the mean of the other splits,
     and takes the maximum over readouts. Then it ranks the original split among all
     splits by this distance. Without a shift, all ranks are equally likely for any
-    classifiers, so the level of the test is exact.
+    classifiers, so the probability of a false alarm is at most `level`.
 
     Parameters
     ----------

@@ -161,8 +161,8 @@ def check_fitted(estimator: object, attribute: str) -> None:
     """Raise for an object without the fitted attribute."""
     if not hasattr(estimator, attribute):
         raise AttributeError(
-            f"{type(estimator).__name__} must have {attribute!r}; call fit, and pass "
-            "the estimator itself, not a pipeline or search that contains it"
+            f"{type(estimator).__name__} must have {attribute!r}, but it has none; "
+            "call fit(X, y), or pass pipeline[-1] or search.best_estimator_"
         )
 
 
@@ -173,7 +173,7 @@ def vector(values: ArrayLike, name: str) -> Floats:
     if array.ndim != 1 or array.size == 0 or n_missing:
         raise ValueError(
             f"{name} must be of shape (n,), n > 0, and without NaN, got shape "
-            f"{array.shape} with {n_missing} NaN; drop NaN and call ravel()"
+            f"{array.shape} with {n_missing} NaN; pass x.ravel()[~np.isnan(x.ravel())]"
         )
     return array
 

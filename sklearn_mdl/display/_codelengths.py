@@ -252,8 +252,8 @@ class CodelengthDisplay(base.Display):
         log_x : bool, default=False
             If True, the x-axis is logarithmic.
         symlog_y : bool, default=False
-            If True, the y-axis is linear from -10 to 10 nats and logarithmic beyond, so
-            one bad curve does not flatten the others.
+            If True, the y-axis is linear from -10 to 10 nats and logarithmic outside
+            this range, so one bad curve does not flatten the others.
         max_points : int, default=2000
             Longer curves are thinned to at most this many points, including the last
             one.
@@ -387,7 +387,7 @@ def _reference_code(reference: Reference, codes: Mapping[str, ArrayLike]) -> bas
     if not isinstance(reference, str):
         return {"reference": reference}
     if reference not in codes:
-        required = f"an array or one of {list(codes)}"
+        required = f"None, an array, a mapping or one of {list(codes)}"
         cure = f"pass {[*codes, None][0]!r}, or n_classes to from_codelengths"
         raise invalid("reference", required, reference, cure)
     return {"reference": codes[reference], "reference_name": reference}

@@ -79,7 +79,8 @@ class RankingHeatmapDisplay(base.Display):
         shape = len(self.encoders), len(self.datasets)
         if self.values.shape != shape or not self.values.size:
             required = f"of shape {shape}, encoders by datasets"
-            raise invalid("values", required, self.values.shape, "pass one per pair")
+            cure = "pass values.T if its rows are datasets"
+            raise invalid("values", required, self.values.shape, cure)
         if kind == "savings":
             if not np.isfinite(self.values).all():
                 given = self.values.tolist()
@@ -184,7 +185,7 @@ class RankingHeatmapDisplay(base.Display):
         return self
 
     def _categorical(self) -> base.Colormap:
-        """Return colours without an order; they repeat beyond thirty."""
+        """Return colours without an order; they repeat after thirty."""
         more = base.plot_extra("matplotlib").colormaps["tab20b"].colors
         n_colours = max(2, len(self.readouts))
         listed = list(islice(cycle([*base.COLOURS, *more]), n_colours))

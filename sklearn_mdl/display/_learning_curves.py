@@ -16,8 +16,8 @@ from sklearn_mdl.display import _base as base
 class LearningCurveDisplay(base.Display):
     """Mean next-step loss against labels observed, over growing intervals.
 
-    Labels must be classes. Codelengths of real-valued labels may be negative, so no
-    target loss applies. Use :class:`CodelengthDisplay` for them.
+    Labels must be classes. For real-valued labels, whose codelengths may be negative,
+    use :class:`CodelengthDisplay`.
 
     With a target loss `epsilon`, each curve has two summaries (Whitney et al., 2020).
     The sample complexity, drawn as a dot, is the number of labels after which the loss
@@ -64,7 +64,7 @@ class LearningCurveDisplay(base.Display):
         for name, curve in self.curves.items():
             least = float(np.min(curve, initial=0.0))
             if least < -1e-9:  # rounding may give values slightly below zero
-                cure = "for real-valued labels, use CodelengthDisplay"
+                cure = "for real-valued labels, use CodelengthDisplay(curves)"
                 raise invalid(f"curve {name!r}", "0 nats or more", least, cure)
         self.epsilon, self.n_intervals = epsilon, n_intervals
         self._means: dict[str, metrics.LossDataCurve] = {
@@ -220,7 +220,7 @@ class LearningCurveDisplay(base.Display):
 def _steps(
     curve: metrics.LossDataCurve, first: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return the corners of the steps, starting from a number of labels."""
+    """Return the corners of the steps, which begin at `first` labels or later."""
     kept = curve.starts >= first if len(curve.starts) > 1 else curve.starts >= 0
     x = np.append(curve.starts[kept], curve.stops[-1])
     losses = curve.losses[kept]

@@ -144,7 +144,7 @@ class RankDisplay(base.Display):
         base.check_choice(kind, "kind", KINDS[:2])
         table = np.asarray(codelengths, dtype=np.float64)
         if table.ndim != 2 or not np.isfinite(table).all():
-            required, cure = "a finite table, datasets by encoders", "drop NaN rows"
+            required, cure = "finite, 2-D", "pass x[np.isfinite(x).all(1)]"
             raise invalid("codelengths", required, table.tolist(), cure)
         return cls(rankdata(table, axis=1), names, kind=kind).plot(**plot_options)
 

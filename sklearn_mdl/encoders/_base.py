@@ -186,7 +186,7 @@ class ImageEncoder(ViewEncoder):
         if missing:
             raise ValueError(
                 f"Layer {missing[0]!r} must run for every image, but it did not run; "
-                "for example, pass layer='last'"
+                "pass layer='last'"
             )
         return {view.name: vectors[view.name].float().cpu().numpy() for view in views}
 

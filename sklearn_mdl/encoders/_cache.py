@@ -247,7 +247,7 @@ def _read(path: Path, key: dict[str, object]) -> tuple[np.ndarray | None, str]:
     except (ValueError, FileNotFoundError) as error:
         return None, str(error)
     if about.get("key") != key or list(arrays) != [FEATURES]:
-        return None, f"{path} holds different features"
+        return None, f"{path} contains different features"
     return arrays[FEATURES], ""
 
 

@@ -49,7 +49,7 @@ class HiddenStatesEncoder(ViewEncoder):
         ``output_hidden_states=True`` if `layers` are numbers.
     tokenizer : callable, default=None
         A tokenizer of transformers, or any function from a list of rows to a mapping of
-        tensors, such as "input_ids" and "attention_mask". With None, rows are sequences
+        tensors, such as "input_ids" and "attention_mask". If None, rows are sequences
         of token ids, which may differ in length.
     layers : sequence of int or str, default=None
         Numbers refer to the hidden states of a Hugging Face model: 0 is the embeddings
@@ -139,7 +139,7 @@ class HiddenStatesEncoder(ViewEncoder):
         if self.layers is not None:
             kinds = {isinstance(layer, str) for layer in self.layers}
             if len(kinds) != 1 or len(set(self.layers)) < len(self.layers):
-                required = "None, distinct numbers or distinct names of modules"
+                required = "None, or different integers, or different module names"
                 cure = "pass layers=None for all"
                 raise invalid("layers", required, self.layers, cure)
             if kinds == {True}:
@@ -157,7 +157,7 @@ class HiddenStatesEncoder(ViewEncoder):
             raise invalid("X", "a sequence of rows, such as texts", X, cure)
         rows = list(cast(Sequence[Any], X))
         if not rows:
-            raise invalid("X", "at least one row", rows, "pass for example X[:100]")
+            raise invalid("X", "non-empty", rows, "pass a list such as [row]")
         return rows
 
     def _content(self, items: list[Any]) -> object:
@@ -219,8 +219,8 @@ class HiddenStatesEncoder(ViewEncoder):
         inputs = dict(self.tokenizer(rows, **options))
         if not inputs or not all(isinstance(v, Tensor) for v in inputs.values()):
             kinds = {name: type(v).__name__ for name, v in inputs.items()}
-            cure = 'add return_tensors="pt", or convert with torch.as_tensor'
-            raise invalid("tokenizer", "one that returns named tensors", kinds, cure)
+            cure = 'pass tokenizer=lambda rows: f(rows, return_tensors="pt")'
+            raise invalid("The output of tokenizer", "a dict of tensors", kinds, cure)
         return inputs
 
     def _states(self, inputs: Inputs) -> tuple[dict[int | str, Tensor], Tensor]:
@@ -251,7 +251,7 @@ class HiddenStatesEncoder(ViewEncoder):
             if not isinstance(out, Tensor) or out.ndim != 3 or out.shape[:2] != shape:
                 given = tuple(getattr(out, "shape", ())) or type(out).__name__
                 required = f"one tensor of shape {(*shape, 'width')}"
-                cure = "pass names of modules with such outputs as layers"
+                cure = "pass the names of other modules, layers=['NAME']"
                 raise invalid(f"The output of layer {name!r}", required, given, cure)
         mask = moved.get(MASK)
         real = torch.ones(shape, dtype=torch.bool) if mask is None else mask.bool()
@@ -267,8 +267,8 @@ class HiddenStatesEncoder(ViewEncoder):
         n = len(states)
         numbers = range(n) if self.layers is None else self.layers
         if not all(isinstance(i, Integral) and -n <= i < n for i in numbers):
-            cure = f"pass numbers from {-n} to {n - 1}"
-            raise invalid("layers", f"among {n} hidden states", self.layers, cure)
+            required, cure = f"integers from {-n} to {n - 1}", "pass layers=None"
+            raise invalid("layers", required, self.layers, cure)
         places = [int(i) % n for i in numbers]
         if len(set(places)) < len(places):
             cure = "pass list(dict.fromkeys(layers))"

@@ -132,7 +132,7 @@ def pooled_outputs(
     def pool(layer: str, output: object) -> None:
         if not isinstance(output, Tensor):
             name, kind = f"The output of {layer!r}", type(output).__name__
-            raise invalid(name, "one tensor", kind, f"pass '{layer}.NAME' inside it")
+            raise invalid(name, "one tensor", kind, f"pass layer='{layer}.NAME'")
         inside = [view for view in views if view.layer == layer]
         vectors.update({view.name: pooled(output, view, layout) for view in inside})
 
@@ -156,7 +156,8 @@ def watched_layers(
     def hook_of(name: str) -> Callable[[nn.Module, object, object], None]:
         def hook(_: nn.Module, __: object, output: object) -> None:
             if name in ran:
-                raise ValueError(f"Layer {name!r} must run only once; pass another")
+                words = "must run only once, but ran twice; pass another layer"
+                raise ValueError(f"Layer {name!r} {words}")
             ran.add(name)
             watch(name, output)
 

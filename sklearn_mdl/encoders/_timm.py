@@ -350,8 +350,8 @@ class TimmEncoder(ImageEncoder):
         except Exception as error:  # the hub's client raises many types of errors
             raise OSError(
                 f"Weights of {name!r} could not be loaded ({type(error).__name__}); "
-                f"download {source_of(timm, name)} on another machine and pass its "
-                "path as checkpoint_path, or pass pretrained=False"
+                f"download {source_of(timm, name)} on another machine and pass "
+                "checkpoint_path=PATH, or pass pretrained=False"
             ) from error
 
     def _last(self, frozen: Frozen, batch: Tensor, views: list[View]) -> Vectors:

@@ -24,7 +24,7 @@ PLAIN = (str, int, float, list, tuple, dict, PathLike, type(None))
 class EncoderTrunk(nn.Module):
     """The network of an image encoder as a trainable module.
 
-    Its outputs are the encoder's features, from the same layers and pools.
+    It outputs the features of the encoder, from the same layers and pools.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def distinct_encoders(
 
 
 def _settings(encoder: AnyEncoder) -> str:
-    """Return the settings as text, where ids stand for objects that are not plain."""
+    """Return the settings as text, with ids in place of objects such as modules."""
     params = encoder.get_params(deep=True)
     words = [
         f"{name}={value!r}" if isinstance(value, PLAIN) else f"{name}@{id(value)}"

@@ -154,8 +154,8 @@ def checked_positions(positions: Positions) -> list[str | int]:
     given = [positions] if isinstance(positions, str | int) else list(positions)
     known = [p in POSITIONS if isinstance(p, str) else _is_whole(p) for p in given]
     if not given or not all(known) or len(set(given)) < len(given):
-        required = f"distinct, among {', '.join(POSITIONS)} and whole numbers"
-        raise invalid("positions", required, positions, "for example, pass 'last'")
+        required = f"one or more different values: {', '.join(POSITIONS)} or integers"
+        raise invalid("positions", required, positions, "pass positions='last'")
     return [p if isinstance(p, str) else int(p) for p in given]
 
 
@@ -171,7 +171,7 @@ def pooled_positions(
         True for real tokens.
     positions : sequence of str or int
     start : int, default=0
-        Number of the first example, used in messages.
+        Index of the first example, used in messages.
 
     Returns
     -------
@@ -238,12 +238,14 @@ def _checked_layers(
 ) -> list[int]:
     if layers is None:
         return list(range(n_layers))
+    if not named:
+        raise invalid("layers", "None if axes omit 'layer'", layers, "pass layers=None")
     given = list(layers)
-    fits = named and all(_is_whole(n) and -n_layers <= n < n_layers for n in given)
+    fits = all(_is_whole(n) and -n_layers <= n < n_layers for n in given)
     numbers = [int(layer) % n_layers for layer in given] if fits else []
     if not numbers or len(set(numbers)) < len(given):
-        required = f"None or distinct numbers of the {n_layers} layers in activations"
-        raise invalid("layers", required, layers, "pass for example layers=[-1]")
+        required = f"None or distinct integers from {-n_layers} to {n_layers - 1}"
+        raise invalid("layers", required, layers, "pass layers=[-1]")
     return numbers
 
 
@@ -252,10 +254,10 @@ def _is_whole(value: object) -> bool:
 
 
 def _sizes(activations: Any, names: list[str]) -> dict[str, int]:
-    """Return the length of each axis (1 if missing) of the array or a list's first."""
+    """Return each axis's length (1 if missing) in an array, or in a list's first."""
     is_list = isinstance(activations, list | tuple)
     if is_list and not activations:
-        raise invalid("activations", "one example or more", activations, "pass [array]")
+        raise invalid("activations", "non-empty", activations, "pass [array]")
     axes = [name for name in names if not (is_list and name == "example")]
     shape = _shape(activations[0] if is_list else activations, axes, "activations")
     return {
@@ -273,15 +275,15 @@ def _parts(
     if isinstance(activations, list | tuple):
         if mask is not None:
             cure = "pass mask=None and each example without padding"
-            raise invalid("mask", "None for a list of examples", "a mask", cure)
+            raise invalid("mask", "None for a list of examples", type(mask), cure)
         axes = [name for name in names if name != "example"]
-        fixed = [name for name in axes if name != "position"]
+        fixed = {name: sizes[name] for name in axes if name != "position"}
         for number, example in enumerate(activations):
             what = f"Example {number} of activations"
             lengths = dict(zip(axes, _shape(example, axes, what), strict=True))
-            if any(lengths[name] != sizes[name] for name in fixed):
-                required = f"of sizes {[(k, sizes[k]) for k in fixed]}, like the first"
-                raise invalid(what, required, lengths, f"omit activations[{number}]")
+            if any(lengths[name] != size for name, size in fixed.items()):
+                cure = f"omit activations[{number}]"
+                raise invalid(what, f"like the first, {fixed}", lengths, cure)
             states = _in_order(example, axes)[None]
             yield states, torch.ones(1, states.shape[2], dtype=torch.bool)
         return
@@ -310,7 +312,8 @@ def _shape(array: Any, names: Sequence[str], what: str) -> tuple[int, ...]:
     kind = str(getattr(array, "dtype", ""))
     if len(shape) != len(names) or 0 in shape or "complex" in kind:
         required = f"an array of real numbers with the non-empty axes {tuple(names)}"
-        raise invalid(what, required, (*shape, kind), "pass axes=('example', ...)")
+        given = f"shape {shape}{kind and f' of {kind}'}; pass axes=('example', ...)"
+        raise ValueError(f"{what} must be {required}, got {given}")
     return shape
 
 

@@ -40,8 +40,7 @@ class Trace(NamedTuple):
         Number of examples seen before each row of the posterior. At most 2,000 rows are
         kept.
     posterior : ndarray of shape (n_rows, n_architectures)
-        Posterior over readouts after each of these numbers of examples, summed by
-        architecture.
+        Posterior over readouts at each of these steps, summed by architecture.
     correct : ndarray of shape (n_samples,), uint8
         1 where a label was predicted correctly before it was observed, else 0. Empty
         for real-valued labels.

@@ -124,7 +124,7 @@ class PreferredReadouts(NamedResult, Sequence[list[str]]):
         }
 
 
-FORESEEABLE = 2  # predictions beyond this multiple of the given labels are guesses
+FORESEEABLE = 2  # predictions for over twice the given labels are guesses
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -237,7 +237,7 @@ def order_spread(codelengths: ArrayLike) -> OrderSpread:
     table = np.asarray(codelengths, dtype=np.float64)
     if table.ndim != 3 or table.shape[-1] < 2:
         required = "of shape (n_datasets, n_encoders, n_orders) with at least 2 orders"
-        raise invalid("codelengths", required, table.shape, "pass n_orders=3")
+        raise invalid("codelengths", required, table.shape, "score with n_orders=3")
     return OrderSpread(paired_means(table), _deviations(table), table.shape[-1])
 
 

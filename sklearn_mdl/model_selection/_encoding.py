@@ -338,14 +338,15 @@ def check_features(X: np.ndarray, labels: np.ndarray, name: str) -> None:
         given = f"shape {np.shape(X)}" if np.ndim(X) else type(X.item()).__name__
         raise ValueError(
             "Features must be dense, of shape (n_samples, n_features), but "
-            f"{name} gives {given} for {len(labels)} labels; give one row per label"
+            f"{name} gives {given} for {len(labels)} labels; pass np.asarray(X) "
+            f"with {len(labels)} rows, or X.toarray() if X is sparse"
         )
     try:
         assert_all_finite(X)
     except ValueError as error:
         raise ValueError(
             f"Features must be finite, but {name} gives NaN or infinity; use "
-            "SimpleImputer(), or drop rows with such values"
+            "SimpleImputer(), or only rows where np.isfinite(X).all(1)"
         ) from error
 
 

@@ -143,8 +143,8 @@ class RaceFolder:
             if (was := settings.get(name)) != value:
                 raise ValueError(
                     f"{name} must be {cut_short(was)}, as when the race in {self.path} "
-                    f"began, got {cut_short(value)}; later changes void the guarantee, "
-                    "so pass the original value or another folder"
+                    f"began, got {cut_short(value)}; pass the value from "
+                    "that time, or folder=OTHER, since changes void the guarantee"
                 )
 
     def _read(self, path: Path, n_before: int) -> Step:

@@ -34,7 +34,7 @@ class PrintedRanking(RankStatistics):
         Raises
         ------
         ImportError
-            If pandas is not installed. The extra ``plot`` includes it.
+            If pandas is missing: run ``pip install "sklearn_mdl[plot]"``.
         """
         return plot_extra("pandas").DataFrame(as_rows(self), columns=columns_of(self))
 

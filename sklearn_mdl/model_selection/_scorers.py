@@ -195,8 +195,8 @@ def _later_codelengths(caller: str, fitted: _Fitted) -> np.ndarray:
 def _is_heldout(fitted: _Fitted) -> bool:
     """Return True if the rows seem to be a held-out fold.
 
-    Pipeline steps that draw random numbers make training rows look new. So after any
-    steps, rows only count as a fold if there are fewer of them than training rows.
+    Pipeline steps that draw random numbers make training rows look new. So in a
+    pipeline, rows only count as a fold if there are fewer of them than training rows.
     """
     is_smaller = len(fitted.X) < fitted.n_rows or not fitted.steps
     return is_smaller and not _count_returning(fitted)

@@ -179,7 +179,7 @@ class CellStore:
         NewerFormat
             If a later version of this package wrote the cell.
         IsADirectoryError
-            If a directory has the name of one of the cell's files, so that the cell
+            If a directory has the name of one of the cell's files, so the cell
             could not be saved.
         """
         identity, path, source = self.entry(task)

@@ -174,7 +174,7 @@ class TaskSequence(BaseEstimator):
         names = _names_of(tasks)
         sequence = names if order is None else [str(name) for name in order]
         if sorted(sequence) != sorted(names):
-            required = f"a list that names each of {names} once"
+            required = f"None, or a list that names each of {names} once"
             raise invalid("order", required, sequence, "pass order=None")
         encoded = self._encoded(tasks)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))

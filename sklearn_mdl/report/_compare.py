@@ -130,25 +130,25 @@ def _given(encoders: Any, X: Any, y: Any, datasets: Any, groups: Any) -> Given:
         datasets = load_representations(datasets).datasets
     if not isinstance(datasets, Mapping):
         raise TypeError(
-            f"datasets must be a mapping, got {type(datasets).__name__}; "
+            f"datasets must be a mapping or a path, got {type(datasets).__name__}; "
             "write compare(encoders, datasets={'name': (X, y)})"
         )
     return {name: _parts_of(name, part, encoders) for name, part in datasets.items()}
 
 
 def _parts_of(name: str, parts: Any, encoders: Any) -> tuple[Any, Any, Any]:
-    line = f"compare(encoders, datasets={{{name!r}: (X, y)}})"
+    line = f"write compare(encoders, datasets={{{name!r}: (X, y)}})"
     if not isinstance(parts, tuple | list) or len(parts) not in (2, 3):
         kind = type(parts).__name__
         raise TypeError(
-            f"Dataset {name!r} must be a pair (X, y), got {kind}; write {line}"
+            f"Dataset {name!r} must be (X, y) or (X, y, groups), got {kind}; {line}"
         )
     if isinstance(parts[0], Mapping) == (encoders is not None):
         arrays = f"compare(datasets={{{name!r}: ({{'encoder': features}}, y)}})"
         given = "none" if encoders is None else "both"
         raise TypeError(
             f"Dataset {name!r} must have either encoders or precomputed features, got "
-            f"{given}; write {line} or {arrays}"
+            f"{given}; {line} or {arrays}"
         )
     return parts[0], parts[1], parts[2] if len(parts) == 3 else None
 

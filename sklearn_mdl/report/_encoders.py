@@ -31,8 +31,8 @@ T = TypeVar("T")
 
 FILES = (".npy", ".npz", ".safetensors")
 KINDS = (
-    "None, an array, a file of features, columns, a transformer, a callable, a torch "
-    "module, the name of a timm model, or a model with `encode`"
+    "None, an array, the path of a feature file, a list of columns, a transformer, a "
+    "function, a torch module, the name of a timm model, or a model with `encode`"
 )
 ROWS = 256  # rows per step of the progress bar
 
@@ -162,10 +162,10 @@ def _encoder_of(encoder: Any, X: Any, name: str, verbose: int) -> Any:
     if hasattr(encoder, "fit"):
         raise TypeError(
             f"Encoder {name!r} must have transform, but {type(encoder).__name__} has "
-            "none; pass a transformer, or pipeline[:-1] to leave out the classifier"
+            "none; pass None to use X itself, or pipeline[:-1] to omit a classifier"
         )
     kind = type(encoder).__name__
-    raise TypeError(f"Encoder {name!r} must be {KINDS}, got {kind}; pass lambda X: ...")
+    raise TypeError(f"Encoder {name!r} must be {KINDS}, got {kind}; pass None for X")
 
 
 def _timm_encoder(name: str) -> TimmEncoder:

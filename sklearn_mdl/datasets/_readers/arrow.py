@@ -75,12 +75,12 @@ def _written(path: Path, required: str = "what save_to_disk wrote") -> Iterator[
     errors = ValueError, LookupError, TypeError, AttributeError, OSError, MemoryError
     others = pa.ArrowException, RecursionError, OverflowError
     try:
-        with readable(path, required, "save it again", *errors, *others):
+        with readable(path, required, "call save_to_disk(path)", *errors, *others):
             yield
     except FileNotFoundError as error:
         raise FileNotFoundError(
             f"{path} must hold all files that it names, but {error.filename or error} "
-            "is missing; save it again"
+            "is missing; call dataset.save_to_disk(path) again"
         ) from error
 
 
@@ -110,7 +110,7 @@ def _read_table(path: Path) -> Any:
     parquet = needed("pyarrow.parquet", *_NEEDS[1:])
     errors = OSError, pa.ArrowException
     with (
-        readable(path, "a parquet table", "write it again", *errors, ValueError),
+        readable(path, "a parquet table", parts.RECREATE, *errors, ValueError),
         parquet.ParquetFile(path, memory_map=True) as file,
     ):
         check_size(file, path)
@@ -191,7 +191,7 @@ def _vectors(tables: dict[str, Any], column: str, place: Path) -> np.ndarray:
     """Return a column of lists as an array, without a copy if it is contiguous."""
     chunks = [c for table in tables.values() for c in table[column].chunks if len(c)]
     if not chunks:
-        raise damaged(place, "rows", "it has none", "write it again")
+        raise damaged(place, "rows", "it has none", "save at least one row")
     width = len(chunks[0][0]) if chunks[0][0].is_valid else 0
     blocks = [block_of(chunk, width, column, place) for chunk in chunks]
     return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)

@@ -51,7 +51,8 @@ def read_manifest(folder: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
     origins = Counter(table["origin"])
     if len(origins) < len(rows):
         fault = f"{origins.most_common(1)[0][0]!r} occurs twice"
-        raise damaged(path, "each origin once", fault, "save drop_duplicates('origin')")
+        cure = "save df.drop_duplicates('origin')"
+        raise damaged(path, "each origin once", fault, cure)
     labels, known = parts.labels_of(parts.parsed(table[column]))
     files = [parts.named_in(folder, file) for file in table["embeddings"]]
     features = _read_vectors(files)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import h5py
 
 SUFFIXES = (".h5", ".hdf5")
+RECREATE = "recreate the file with h5py, or with adata.write_h5ad(path)"
 HEAP = b"GCOL\1\0\0\0"  # signature of a heap, which stores strings
 
 
@@ -36,11 +37,11 @@ def opened(path: Path) -> Iterator[h5py.File]:
     library = needed("h5py", "load_representations", "readers")
     errors = OSError, RuntimeError, LookupError, TypeError, AttributeError
     others = OverflowError, MemoryError, UnicodeError, NotImplementedError
-    with readable(path, "HDF5", "write it again", OSError, ValueError):
+    with readable(path, "HDF5", RECREATE, OSError, ValueError):
         _check_heaps(path)
         file: h5py.File = library.File(path, "r")
     with (
-        readable(path, "plain arrays", "write it again", ValueError, *errors, *others),
+        readable(path, "plain arrays", RECREATE, ValueError, *errors, *others),
         file,
     ):
         _check_links(file, path.parent, [path])
@@ -100,7 +101,7 @@ def _check_size(item: h5py.Dataset) -> None:
     n_bytes = item.size * item.dtype.itemsize
     if n_bytes > MOST_TO_ONE * stored:
         fault = f"{item.name} needs {n_bytes} bytes and has {stored}"
-        raise damaged(home, "the arrays that it names", fault, "write it again")
+        raise damaged(home, "the arrays that it names", fault, RECREATE)
 
 
 # Embeddings by id

@@ -15,7 +15,7 @@ from sklearn_mdl.datasets._readers import parts
 def read_npz(path: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
     """Read arrays with two axes as encoders and an array with one axis as labels."""
     required = "plain arrays"
-    cure = "save labels of text as y.astype(str), since a pickle could run code"
+    cure = "save text labels as y.astype(str), since a pickle could run code"
     with (
         readable(path, required, cure, *UNREADABLE, OSError),
         np.load(path, allow_pickle=False) as archive,

@@ -14,12 +14,13 @@ from sklearn_mdl._core.validation import damaged, invalid, may_be_real
 LABEL_NAMES = ("label", "labels", "target", "targets", "y", "class", "cell_type")
 ID_NAMES = ("id", "ids")
 LONGEST = 4096  # characters of a label, an id or a group, like a path
+RECREATE = "recreate the file, for example with df.to_parquet(path)"
 
 
 class ReadRequest(NamedTuple):
     """The requested columns and splits.
 
-    None means the default label column, all splits or no groups, respectively.
+    If None, the default label column, all splits or no groups are used, respectively.
     """
 
     label: str | None = None
@@ -36,8 +37,8 @@ class Part(NamedTuple):
     features : ndarray of shape (n_samples, n_features)
     labels : ndarray of shape (n_samples,)
     known : ndarray of bool, shape (n_samples,), or None
-        True for rows with a label. Labels of other rows are undefined. None means that
-        all rows have a label.
+        True for rows with a label. Labels of other rows are undefined. If None, all
+        rows have a label.
     ids : ndarray of shape (n_samples,) or None
         Names of rows, used to align encoders.
     note : str
@@ -132,7 +133,8 @@ def label_column(columns: Iterable[str], wanted: ReadRequest, place: object) -> 
     """
     names = list(columns)
     if wanted.groups is not None and wanted.groups not in names:
-        raise invalid("groups", f"one of {names} in {place}", wanted.groups, "omit it")
+        required, cure = f"one of {names} in {place}", "omit groups (--groups)"
+        raise invalid("groups", required, wanted.groups, cure)
     names = [name for name in names if name != wanted.groups]
     if wanted.label in names:
         return str(wanted.label)
@@ -144,8 +146,8 @@ def label_column(columns: Iterable[str], wanted: ReadRequest, place: object) -> 
     if not names:
         cure = "add an array or column named y"
         raise damaged(place, "labels", "it only holds features", cure)
-    cure = f"pass one of these columns of {place} as label (--label)"
-    raise invalid("label", f"one of {names}", wanted.label, cure)
+    cure = f"for example, pass label={names[0]!r} (--label)"
+    raise invalid("label", f"one of {names} in {place}", wanted.label, cure)
 
 
 def id_and_label(
@@ -191,7 +193,7 @@ def chosen_splits(
         return list(names)
     unknown = [name for name in wanted.splits if name not in names]
     if unknown:
-        cure = f"pass splits={list(names)}, or fewer, for {place} (--splits)"
+        cure = f"pass splits=[{names[0]!r}] (--splits) for {place}"
         raise invalid("splits", f"among {list(names)}", unknown[0], cure)
     return [name for name in names if name in wanted.splits]
 
@@ -213,7 +215,7 @@ def labels_of(values: Sequence[object]) -> tuple[np.ndarray, np.ndarray]:
     if len(kinds) > 1 or not all(issubclass(t, str | int | float) for t in types):
         required = "all numbers, all text or all bool"
         given = sorted(kind.__name__ for kind in types)
-        raise invalid("labels", required, given, "save str(label) for each")
+        raise invalid("labels", required, given, "save [str(label) for label in y]")
     if not present:
         return np.zeros(len(values), dtype=np.int64), known
     labels = iter(present)
@@ -294,13 +296,14 @@ def _check_part(part: Part) -> None:
     X = part.features
     if X.ndim != 2 or X.dtype.kind not in "biuf" or not X.size:
         fault = f"it holds {X.dtype} in shape {X.shape}"
-        raise damaged(_named(part), "real numbers (n, d)", fault, "save X as (n, d)")
+        cure = "save X.reshape(len(X), -1)"
+        raise damaged(_named(part), "real numbers (n, d)", fault, cure)
     lengths = {len(part.features), len(part.labels)}
     lengths |= {len(v) for v in (part.ids, part.groups) if v is not None}
     if len(lengths) > 1:
         raise ValueError(
             f"Every embedding must have a label, got {len(part.features)} embeddings "
-            f"and {len(part.labels)} labels in {_named(part)}; save one label for each"
+            f"and {len(part.labels)} labels in {_named(part)}; save len(X) labels"
         )
 
 
@@ -318,8 +321,8 @@ def _aligned(parts: list[Part], missing: str, notes: list[str]) -> list[Part]:
         part.ids is None or len(np.unique(part.ids)) < len(part.ids) for part in parts
     ):
         raise ValueError(
-            f"Without unique ids all encoders must have the same rows, but rows of "
-            f"{_named(first)} and {_named(unlike[0])} differ; add unique ids as id"
+            "Without unique ids all encoders must have the same rows, but rows of "
+            f"{_named(first)} and {_named(unlike[0])} differ; add a unique column id"
         )
     ids = [np.asarray(part.ids).tolist() for part in parts]
     places = [{name: row for row, name in enumerate(names)} for names in ids]
@@ -332,7 +335,7 @@ def _aligned(parts: list[Part], missing: str, notes: list[str]) -> list[Part]:
             f"{n_all} ids on dataset {first.dataset!r} lack one; pass missing='drop'"
         )
     if n_lost:
-        notes.append(f"{first.dataset}: dropped {n_lost} rows that lack an encoder")
+        notes.append(f"{first.dataset}: dropped {n_lost} rows that some encoder lacks")
     return [
         _taken(part, np.array([rows[name] for name in common], dtype=np.intp))
         for part, rows in zip(parts, places, strict=True)

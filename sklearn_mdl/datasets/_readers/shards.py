@@ -1,4 +1,4 @@
-"""Copying of feature shards that exceed memory into one memory-mapped file."""
+"""Copy shards of features that exceed memory into one memory-mapped file."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from sklearn_mdl._core.io.append_array import GrowingArray
 from sklearn_mdl._core.io.reading import readable
 from sklearn_mdl._core.io.safetensors_io import TYPES, mapped, read_head
 from sklearn_mdl._core.io.whole_files import note_ours, refuse_foreign_in
-from sklearn_mdl._core.validation import check_finite, damaged, invalid
+from sklearn_mdl._core.validation import damaged, invalid
 from sklearn_mdl.datasets._readers.arrow import block_of, check_size, is_vector
-from sklearn_mdl.datasets._readers.parts import ReadRequest, label_column
+from sklearn_mdl.datasets._readers.parts import RECREATE, ReadRequest, label_column
 
 ROWS = "features.npy"
 AT_ONCE = 4096  # rows
@@ -84,23 +84,21 @@ def stage_rows(
     if not paths:
         raise invalid("shards", "non-empty", paths, "pass sorted(path.glob('*'))")
     refuse_foreign_in(place.parent, [ROWS])
-    wanted, labels = (features, label), list[np.ndarray]()
-    blocks = (
-        _checked(path, *block) for path in paths for block in _blocks_of(path, *wanted)
-    )
+    labels = list[np.ndarray]()
+    blocks = chain.from_iterable(_checked(path, features, label) for path in paths)
     first = next(blocks, None)
     if first is None:
-        raise damaged(paths[0], "rows", "it has none", "write it again")
+        raise damaged(paths[0], "rows", "no shard has any", RECREATE)
     width = first[0].shape[1]
 
     def rows() -> Iterator[np.ndarray]:
         for X, y in chain([first], blocks):
             if X.shape[1] != width:
-                required, cure = f"all of width {width}", "pass files of one encoder"
-                raise invalid("shards", required, X.shape[1], cure)
+                required, cure = f"{width}, as in the first", "pass glob('ENCODER-*')"
+                raise invalid("The width of all shards", required, X.shape[1], cure)
             if labels and _kind(y) != _kind(labels[0]):
-                required = f"files with labels of type {labels[0].dtype}"
-                raise invalid("shards", required, y.dtype.name, "save y.astype(str)")
+                required, cure = f"{labels[0].dtype} as before", "save y.astype(str)"
+                raise invalid("The type of all labels", required, y.dtype.name, cure)
             labels.append(y)
             yield X
 
@@ -116,13 +114,19 @@ def _kind(labels: np.ndarray) -> str:
     return "number" if kind in "iuf" else "text" if kind in "OUS" else kind
 
 
-def _checked(path: Path, X: np.ndarray, y: np.ndarray) -> Block:
-    """Return rows and labels, or raise for non-finite values and missing labels."""
-    with readable(path, "finite rows, each with a label", "drop the rest", ValueError):
-        check_finite(X, None)
-        if y.dtype.kind == "f" and np.isnan(y).any():
-            raise ValueError(f"{int(np.isnan(y).sum())} labels are NaN")
-    return X, y
+def _checked(path: Path, features: str | None, label: str | None) -> Iterator[Block]:
+    """Yield a shard's blocks, or raise for non-finite values and missing labels."""
+    start = 0  # of the block in the shard
+    for X, y in _blocks_of(path, features, label):
+        with np.errstate(over="ignore"):
+            ends = np.asarray([X.max(1, initial=0), X.min(1, initial=0)], np.float32)
+        fits = np.isfinite(ends).all(0) & (y == y)  # NaN differs from itself
+        if not fits.all():
+            fault = f"row {start + int(np.argmin(fits))} contains NaN or overflows"
+            cure = "save X[k], y[k], k = np.isfinite(np.float32(X)).all(1) & (y == y)"
+            raise damaged(path, "finite float32 numbers and labels", fault, cure)
+        start += len(X)
+        yield X, y
 
 
 def _blocks_of(path: Path, features: str | None, label: str | None) -> Iterator[Block]:
@@ -130,12 +134,12 @@ def _blocks_of(path: Path, features: str | None, label: str | None) -> Iterator[
         return _tensors(path, features, label)
     if path.suffix in (".parquet", ".arrow"):
         return _tables(path, features, label)
-    required, cure = "a .parquet, .arrow or .safetensors file", "call df.to_parquet"
-    raise invalid("shards", required, str(path), cure)
+    required = ".parquet, .arrow or .safetensors files"
+    raise invalid("shards", required, str(path), RECREATE)
 
 
 def _tensors(path: Path, features: str | None, label: str | None) -> Iterator[Block]:
-    with readable(path, "safetensors", "write it again", Exception):
+    with readable(path, "tensors", "call save_file({'X': X, 'y': y}, path)", Exception):
         _, entries, start = read_head(path)
     by_rank = {
         rank: [name for name, entry in entries.items() if len(entry["shape"]) == rank]
@@ -149,7 +153,7 @@ def _tensors(path: Path, features: str | None, label: str | None) -> Iterator[Bl
         raise damaged(path, required, reason, "save array.astype('float32')")
     X, y = (mapped(path, entries[name], start) for name in (rows, labels))
     if len(X) != len(y):
-        raise damaged(path, f"{len(X)} labels", f"it holds {len(y)}", "write it again")
+        raise damaged(path, f"{len(X)} labels", f"it holds {len(y)}", "save all of y")
     for first in range(0, len(X), AT_ONCE):
         part = slice(first, first + AT_ONCE)
         yield X[part], np.array(y[part])
@@ -158,7 +162,7 @@ def _tensors(path: Path, features: str | None, label: str | None) -> Iterator[Bl
 def _tables(path: Path, features: str | None, label: str | None) -> Iterator[Block]:
     pa = needed("pyarrow", "stage_rows", "readers")
     errors = OSError, ValueError, pa.ArrowException
-    with readable(path, f"a table of {path.suffix[1:]}", "write it again", *errors):
+    with readable(path, f"a {path.suffix} table", RECREATE, *errors):
         for batch in _batches(pa, path):
             batch.validate(full=True)  # else pyarrow may read beyond buffers
             if len(batch):
@@ -175,8 +179,8 @@ def _block(
     scalars = [f.name for f in schema if not pa.types.is_nested(f.type)]
     column = batch.column(label_column(scalars, ReadRequest(label), path))
     if column.null_count:
-        reason = f"{column.null_count} rows lack one"
-        raise damaged(path, "a label in each row", reason, "drop these rows")
+        reason, cure = "some rows lack one", "save df[df[label].notna()]"
+        raise damaged(path, "a label in each row", reason, cure)
     lists = batch.column(vector)
     width = len(lists[0]) if lists[0].is_valid else 0
     rows = block_of(lists, width, vector, path)

@@ -18,7 +18,7 @@ def read_csv(path: Path) -> dict[str, list[str]]:
         If the file is not text, names a column twice, has no rows, or has rows whose
         lengths differ from the header's.
     """
-    cure = "save it again as UTF-8"  # a wrong encoding also raises ValueError
+    cure = "call df.to_csv(path)"  # a wrong encoding also raises ValueError
     with (
         readable(path, "a CSV table with a header", cure, ValueError, csv.Error),
         path.open(newline="", encoding="utf-8-sig") as file,
@@ -31,7 +31,7 @@ def read_csv(path: Path) -> dict[str, list[str]]:
     rows = [row for row in rows if row]
     wrong = [i for i, row in enumerate(rows, 2) if len(row) != len(header)]
     if wrong or not rows:
-        fault = f"row {wrong[0]} has another length" if wrong else "it has no row"
+        fault = f"row {wrong[0]} has more or fewer" if wrong else "it has no row"
         required = f"rows of {len(header)} cells, as in its header"
-        raise damaged(path, required, fault, "save it with table.to_csv")
+        raise damaged(path, required, fault, "save it with df.to_csv(path)")
     return {name: [row[i] for row in rows] for i, name in enumerate(header)}

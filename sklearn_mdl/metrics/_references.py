@@ -175,7 +175,7 @@ def regret(codelengths: ArrayLike, reference: ArrayLike) -> Floats:
     if nats.ndim != 1 or nats.shape != base.shape:
         raise ValueError(
             "`codelengths` and `reference` must both have shape (n_samples,), got "
-            f"{nats.shape} and {base.shape}; pass codelengths_ of both codes."
+            f"{nats.shape} and {base.shape}; pass codelengths_ of both runs."
         )
     if np.isnan(nats).any() or np.isneginf(nats).any() or not np.isfinite(base).all():
         raise ValueError(

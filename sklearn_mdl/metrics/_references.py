@@ -6,9 +6,9 @@ the frequency of each class. Only the saving relative to these codes is due to t
 representation. For real labels, the reference is a Gaussian that learns the labels'
 mean and variance. All codelengths are in nats.
 
-A code's regret against another code is the running difference of their codelengths, as
-in the figures of the paper (Li, Bornschein and Hutter, 2023, Evaluating Representations
-with Readout Model Switching, ICLR).
+A code's regret relative to another code is the running difference of their
+codelengths, as in the figures of the paper (Li, Bornschein and Hutter, 2023, Evaluating
+Representations with Readout Model Switching, ICLR).
 """
 
 from __future__ import annotations

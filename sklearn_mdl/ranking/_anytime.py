@@ -204,7 +204,7 @@ class LossRace:
         Largest error probability of the race.
     within : float or None
         The race may stop once the leader is shown to be at most this many nats per
-        label worse than any remaining encoder. With None, it only stops when one
+        label worse than any remaining encoder. If None, it only stops when one
         encoder is left.
     method : {"asymptotic", "exact"}
         The process that removes encoders and stops the race.

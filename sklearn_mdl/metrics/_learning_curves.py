@@ -81,7 +81,7 @@ class CurveReading(NamedTuple):
     ----------
     value : float
     is_bound : bool
-        True if the curve ends too early, so that `value` is only a lower bound.
+        True if the curve ends too early, which makes `value` a lower bound.
     """
 
     value: float

@@ -190,7 +190,7 @@ class LossRace:
 
     Each e-value measures the evidence that an encoder is worse than a rival. An encoder
     is removed once one of its e-values reaches ``(n_encoders - 1) / alpha``. With
-    `within`, this threshold is doubled, so that half of `alpha` remains for the bounds
+    `within`, this threshold is doubled, which leaves half of `alpha` for the bounds
     that stop the race.
 
     Parameters

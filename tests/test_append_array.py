@@ -188,7 +188,9 @@ def test_a_file_that_does_not_hold_the_rows_is_not_adopted(tmp_path, spoiler):
     grown("disk", tmp_path).append(rows_of(5))
     spoil, held = SPOILERS[spoiler]
     spoil(tmp_path / "a.npy")
-    message = rf"a\.npy must still hold the 5 rows .* but it holds {held}; delete its"
+    message = (
+        rf"a\.npy must still contain the 5 rows .* but it contains {held}; delete its"
+    )
     with pytest.raises(ValueError, match=message):
         grown("disk", tmp_path).adopt(5)
 
@@ -259,7 +261,7 @@ def test_rows_that_a_file_begins_with_are_adopted(tmp_path, dtype):
 
 
 def test_memory_has_nothing_to_adopt(tmp_path):
-    with pytest.raises(ValueError, match="must still hold"):
+    with pytest.raises(ValueError, match="must still contain"):
         grown("memory", tmp_path).adopt(1)
 
 

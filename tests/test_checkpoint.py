@@ -378,7 +378,7 @@ def test_a_trace_that_is_damaged_gone_or_cut_is_not_guessed_at(tmp_path, name):
         path.unlink,
     ):
         spoil()
-        with pytest.raises(ValueError, match="must still hold the 48 rows"):
+        with pytest.raises(ValueError, match="must still contain the 48 rows"):
             pool(checkpoint=tmp_path).fit(*data(48))
 
 

@@ -161,7 +161,7 @@ def test_a_folder_of_a_run_with_files_of_others_is_refused(tmp_path):
     np.save(folder / "features.npy", DIGITS)
     before = contents(tmp_path)
     with pytest.raises(
-        ValueError, match=r"of sklearn_mdl, but also holds features\.npy; pass another"
+        ValueError, match=r"of sklearn_mdl, but contains features\.npy; pass another"
     ):
         small(checkpoint=tmp_path).fit(*data())
     assert contents(tmp_path) == before
@@ -195,12 +195,12 @@ def test_a_checkpoint_does_not_go_on_over_the_trace_of_another(tmp_path):
     c, d1, d2 = (tmp_path / name for name in ("c", "d1", "d2"))
     whole = small(store=d1, checkpoint=c).fit(*data())
     small(store=d2).fit(*data(1))
-    with pytest.raises(ValueError, match="but holds no trace; pass the folder"):
+    with pytest.raises(ValueError, match="but contains no trace; pass the folder"):
         small(store=d2, checkpoint=c).fit(*data())
     # Of the same settings and data, but of another stream.
     small(store=d2, checkpoint=tmp_path / "other").fit(*data())
     before = contents(tmp_path)
-    with pytest.raises(ValueError, match="but holds another trace; pass the folder"):
+    with pytest.raises(ValueError, match="but contains another trace; pass the folder"):
         small(store=d2, checkpoint=c).fit(*data())
     assert contents(tmp_path) == before
     assert_same(small(store=d1, checkpoint=c).fit(*data()), whole)
@@ -304,7 +304,7 @@ def test_copies_of_a_stream_go_on_one_by_one(tmp_path, name):
     other.partial_fit(*data(1, 5))
     before = contents(tmp_path)
     for rows in (data(2, 5), data(2, 7)):
-        with pytest.raises(ValueError, match="pass a different store= to each"):
+        with pytest.raises(ValueError, match="pass each stream its own store="):
             first.partial_fit(*rows)
     assert contents(tmp_path) == before
     assert_same(first, stream())

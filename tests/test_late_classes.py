@@ -352,5 +352,5 @@ def test_what_does_not_go_with_new_classes_is_refused_and_changes_nothing():
         scored(MIXED[:4], X, y, store=("memory", "mixtures"), **MIXING)
     with pytest.raises(ValueError, match="code the same classes"):
         RepresentationScorer(switcher(None)).fit({"a": (X, y)})
-    with pytest.raises(TypeError, match="cannot; omit it, or omit new_classes="):
+    with pytest.raises(TypeError, match="cannot; omit this readout or new_classes="):
         Learner.add_classes(found._run.learners[0], 1)

@@ -86,9 +86,9 @@ class TestChoiceOfPairs:
 @pytest.mark.parametrize(
     ("choice", "message"),
     [
-        ({"pairs": [0, 1]}, r"got shape \(2,\)"),
-        ({"pairs": np.empty((0, 2), int)}, r"got shape \(0, 2\)"),
-        ({"pairs": [[0.0, 1.0]]}, "of float64; for example, pass"),
+        ({"pairs": [0, 1]}, r"in shape \(2,\)"),
+        ({"pairs": np.empty((0, 2), int)}, r"in shape \(0, 2\)"),
+        ({"pairs": [[0.0, 1.0]]}, "got float64 in shape"),
         ({"pairs": [[0, 6]]}, "columns from 0 to 5, got 0 to 6"),
         ({"pairs": [[-1, 2]]}, "columns from 0 to 5, got -1 to 2"),
         ({"pairs": [[2, 2]]}, "distinct pairs of two encoders"),

@@ -782,7 +782,7 @@ def test_parameters_are_checked_before_anything_runs(settings):
 
 
 def test_a_seed_is_required_with_the_reason_and_the_code():
-    words = r"resumed calls .* draw the same orders; write random_state=0, or .*None"
+    words = r"at least 0 \(write random_state=0, or .* draw the same orders.*None"
     with pytest.raises(ValueError, match=words):
         compare({"raw": WINE[0]}, y=WINE[1], random_state=None)
     with pytest.raises(ValueError, match=words):

@@ -308,7 +308,7 @@ def refused(what, monkeypatch, tmp_path):
     [
         ("disk", r"A split pass needs .* GB for rows.*pass checkpoint=PATH on"),
         ("blind", r"Workers must share the folder of a split pass, but a cannot read"),
-        ("foreign", r"hold only numbers, not code; leave .* pass n_jobs=None"),
+        ("foreign", r"contain only numbers, not code; leave .* pass n_jobs=None"),
     ],
 )
 def test_what_cannot_be_split_is_refused(what, sentence, monkeypatch, tmp_path):

@@ -209,8 +209,8 @@ def as_array(values: object) -> Any:
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         row = np.argwhere(np.ma.getmaskarray(values))[0][0]
         raise ValueError(
-            f"Arrays must have no masked values, but row {row} has one; drop such "
-            "rows, or fill them in, for example with X.filled(0)"
+            f"Arrays must have no masked values, but row {row} has one; pass for "
+            "example X.filled(0), or drop such rows"
         )
     if not isinstance(values, torch.Tensor):
         return values

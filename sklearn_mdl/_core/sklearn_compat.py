@@ -39,11 +39,11 @@ class Seed(Interval):
     """Constraint of a seed that several calls share."""
 
     def __str__(self) -> str:
-        """Return what is required, why, and what to write."""
+        """Return what is required, what to write, and why."""
         return (
-            "an int of at least 0, so that resumed calls and all calls in a search "
-            "draw the same orders; write random_state=0, or "
-            "random_state=secrets.randbits(31) for new orders each time"
+            "an int of at least 0 (write random_state=0, or "
+            "random_state=secrets.randbits(31) for new orders each time), since "
+            "resumed calls and all calls in a search draw the same orders"
         )
 
 

@@ -24,7 +24,7 @@ from sklearn.utils.validation import validate_data
 
 OWN = ("sklearn_mdl", "sklearn", "joblib")  # packages that are not the caller
 CHECKED_AT_ONCE = 2**24  # numbers checked together
-LARGE = 2**53  # beyond this float64 cannot represent all whole numbers
+LARGE = 2**53  # above this float64 cannot represent all whole numbers
 GROUPED = (
     "y should be in random order, but it is grouped by class or nearly so, which "
     "changes the codelength; pass shuffle=True or permute the rows"
@@ -33,7 +33,7 @@ GROUPED_NATS = 14.0
 STEPS = 1000  # smallest number of float32 steps over the range of a feature
 CONSTANT = 1e-12  # largest range of a constant feature, as a share of its size
 SHOWN = 200  # most characters of a value in a message
-MANY_VALUES = 20  # more distinct whole floats may not be classes
+MANY_VALUES = 20  # with more distinct values, whole floats may be real numbers
 
 
 def invalid(name: str, required: str, given: object, cure: str) -> ValueError:
@@ -102,7 +102,7 @@ def check_finite(X: np.ndarray, names: Sequence[str] | None) -> None:
             rows = X[start : start + step].astype(np.float32, copy=False)
             total = rows.sum(dtype=np.float64)
         if np.isfinite(total):
-            continue  # otherwise the sum would not be finite
+            continue  # NaN or infinity would make the sum non-finite
         row, column = np.argwhere(~np.isfinite(rows))[0]
         what = "NaN" if np.isnan(rows[row, column]) else "infinity or a value too large"
         where = f"row {start + row}, column {column}"
@@ -177,10 +177,10 @@ def warn_if_rounded(X: Any, names: Sequence[str] | None) -> None:
 
 
 def as_labels(y: Any) -> Any:
-    """Return whole numbers as exact integers of any size, and other labels unchanged.
+    """Return whole numbers as exact 64-bit integers, and other labels unchanged.
 
-    Pandas columns and lists of numbers with both signs would become float64, which
-    cannot represent all integers beyond 2^53. Scikit-learn does not treat objects as
+    NumPy would convert some pandas columns and lists to float64, which cannot represent
+    all integers above 2^53, or to objects, which scikit-learn does not treat as
     numbers.
 
     Raises
@@ -201,8 +201,8 @@ def as_labels(y: Any) -> Any:
     if not all(whole):
         if labels.dtype.kind == "f" and any(abs(v) > LARGE for v in large):
             raise ValueError(
-                f"Labels beyond {LARGE} must all be whole numbers, got "
-                f"{max(large, key=abs)} and floats; pass [int(label) for label in y]"
+                f"Labels must all be integers if one exceeds {LARGE}, got "
+                f"{numbers[whole.index(False)]!r}; pass [int(label) for label in y]"
             )
         return y
     for kind in (np.int64, np.uint64):
@@ -379,7 +379,7 @@ def _steps(transformer: BaseEstimator) -> list[BaseEstimator]:
 
 
 def _learns_y(transformer: BaseEstimator) -> bool:
-    """Return True if tags or ``fit`` (as in PLS) require y, or a selector scores y."""
+    """Return True if a transformer requires y, or selects features by y."""
     y = inspect.signature(transformer.fit).parameters.get("y")
     return (
         get_tags(transformer).target_tags.required

@@ -171,7 +171,7 @@ def detection_measures(
     n_resamples = checked_count("n_resamples", n_resamples, 1)
     if y.ndim != 1 or y.shape != s.shape or not np.isfinite(s).all():
         raise ValueError(
-            "is_positive and finite scores must have the same shape (N,), got "
+            "is_positive and scores must be finite and have one shape (N,), got shapes "
             f"{y.shape} and {s.shape}; pass only rows where np.isfinite(scores)"
         )
     for name, value in {"max_fpr": max_fpr, "level": level}.items():

@@ -137,7 +137,7 @@ def extrapolate(curves: ArrayLike, n: int, *, level: float = 0.9) -> Extrapolati
         raise ValueError(
             "`curves` must have shape (n_labels,), (n_curves, n_labels) or (n_curves, "
             f"n_orders, n_labels) with at least {LEAST_LABELS} labels, got "
-            f"{costs.shape}; pass codelengths_ of a longer run."
+            f"{costs.shape}; fit more rows and pass codelengths_."
         )
     check_losses("curves", costs)
     if costs.ndim < 3:

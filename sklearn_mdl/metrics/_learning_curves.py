@@ -81,7 +81,7 @@ class CurveReading(NamedTuple):
     ----------
     value : float
     is_bound : bool
-        True if the curve ends too early, so that `value` is only a lower bound.
+        True if the curve ends too early, which makes `value` a lower bound.
     """
 
     value: float
@@ -277,7 +277,7 @@ def checked_costs(name: str, losses: ArrayLike) -> Floats:
     costs = np.asarray(losses, dtype=np.float64)
     if costs.ndim not in (1, 2) or not costs.size:
         required = "of shape (n_samples,) or (n_orders, n_samples)"
-        raise invalid(name, required, costs.shape, "pass codelengths_ of a run")
+        raise invalid(name, required, costs.shape, "pass switcher.codelengths_")
     costs = costs if costs.ndim == 1 else costs.mean(axis=0)
     check_losses(name, costs)
     return costs

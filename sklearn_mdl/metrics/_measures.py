@@ -94,7 +94,7 @@ class PrequentialMeasures(NamedTuple):
 
     @property
     def savings_over_uniform(self) -> float:
-        """Nats saved relative to the uniform code (negative if it is shorter)."""
+        """Nats saved relative to the uniform code (negative if that is shorter)."""
         return self.uniform_codelength - self.codelength
 
     @property
@@ -127,8 +127,8 @@ def measure(
         Number of bins of the calibration error.
     n_named : int or None
         Number of classes known before the first row, if new classes may appear. "A new
-        class" is then one more class that can be predicted. None means that all classes
-        are known.
+        class" is then one more class that can be predicted. If None, all classes are
+        known.
 
     Returns
     -------

@@ -6,9 +6,9 @@ the frequency of each class. Only the saving relative to these codes is due to t
 representation. For real labels, the reference is a Gaussian that learns the labels'
 mean and variance. All codelengths are in nats.
 
-A code's regret against another code is the running difference of their codelengths, as
-in the figures of the paper (Li, Bornschein and Hutter, 2023, Evaluating Representations
-with Readout Model Switching, ICLR).
+A code's regret relative to another code is the running difference of their
+codelengths, as in the figures of the paper (Li, Bornschein and Hutter, 2023, Evaluating
+Representations with Readout Model Switching, ICLR).
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def regret(codelengths: ArrayLike, reference: ArrayLike) -> Floats:
     if nats.ndim != 1 or nats.shape != base.shape:
         raise ValueError(
             "`codelengths` and `reference` must both have shape (n_samples,), got "
-            f"{nats.shape} and {base.shape}; pass codelengths_ of both codes."
+            f"{nats.shape} and {base.shape}; pass codelengths_ of both runs."
         )
     if np.isnan(nats).any() or np.isneginf(nats).any() or not np.isfinite(base).all():
         raise ValueError(

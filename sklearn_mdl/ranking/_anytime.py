@@ -192,7 +192,7 @@ class LossRace:
 
     Each e-value measures the evidence that an encoder is worse than a rival. An encoder
     is removed once one of its e-values reaches ``(n_encoders - 1) / alpha``. With
-    `within`, this threshold is doubled, so that half of `alpha` remains for the bounds
+    `within`, this threshold is doubled, which leaves half of `alpha` for the bounds
     that stop the race.
 
     Parameters
@@ -206,7 +206,7 @@ class LossRace:
         Largest error probability of the race.
     within : float or None
         The race may stop once the leader is shown to be at most this many nats per
-        label worse than any remaining encoder. With None, it only stops when one
+        label worse than any remaining encoder. If None, it only stops when one
         encoder is left.
     method : {"asymptotic", "exact"}
         The process that removes encoders and stops the race.

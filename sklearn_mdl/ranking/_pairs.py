@@ -130,8 +130,8 @@ def _checked(pairs: ArrayLike, n_encoders: int) -> Pairs:
     shaped = array.ndim == 2 and array.shape[1] == 2 and len(array) > 0
     if not shaped or not np.issubdtype(array.dtype, np.integer):
         raise ValueError(
-            "`pairs` must be integers of shape (n_pairs, 2), n_pairs > 0, got shape "
-            f"{array.shape} of {array.dtype}; for example, pass pairs=[(0, 1)]."
+            "`pairs` must be integers of shape (n_pairs, 2), n_pairs > 0, got "
+            f"{array.dtype} in shape {array.shape}; for example, pass pairs=[(0, 1)]."
         )
     array = array.astype(np.intp)
     if array.min() < 0 or array.max() >= n_encoders:

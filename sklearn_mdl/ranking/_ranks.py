@@ -103,7 +103,7 @@ def nemenyi_p_values(
     scale = _scale(n_encoders, n_datasets)
     sizes = np.abs(_pairs.as_floats("differences", differences))
     if not np.isfinite(sizes).all():
-        cure = "pass differences of average_ranks(scores)"
+        cure = "pass ranks - ranks[0], where ranks = average_ranks(scores)"
         raise _pairs.invalid("differences", "finite", differences, cure)
     p_values: _pairs.Floats = studentized_range.sf(sizes / scale, n_encoders, np.inf)
     return p_values

@@ -66,7 +66,7 @@ class SwitchDistribution(MarkovPrior):
         """
         if not is_number_in(self.theta, 0, 1) or self.theta in (0, 1):
             required = "a number between 0 and 1, both excluded"
-            cure = "use BayesMixture() for 0, FixedShare(m=2) for 1"
+            cure = "pass BayesMixture() for 0, or FixedShare(m=2) for 1"
             raise invalid("theta", required, self.theta, cure)
 
     def rows(self) -> Floats:

@@ -144,14 +144,14 @@ class ForwardPass:
         return shares / max(float(shares.sum()), np.finfo(float).tiny)
 
     def reveal(self, n_known: int) -> None:
-        """Condition on the labels of the first ``n_known`` steps only."""
+        """Condition on the labels of only the first ``n_known`` steps."""
         n_new = n_known - (self.n_steps - len(self._pending))
         if n_new > 0:
             self._observe_all(self._pending[:n_new])
             self._pending = self._pending[n_new:]
 
     def retire(self, experts: ArrayLike) -> None:
-        """Retire some experts: they are asleep at all later steps, the others awake.
+        """Retire some experts, which then sleep at all later steps.
 
         Parameters
         ----------
@@ -161,7 +161,7 @@ class ForwardPass:
         Raises
         ------
         ValueError
-            If no expert with prior weight would be left.
+            If no expert with positive prior weight would be left.
         """
         asleep = self._asleep.copy()
         asleep[np.asarray(experts, dtype=np.intp)] = True
@@ -170,7 +170,7 @@ class ForwardPass:
 
     def _check_left(self, asleep: NDArray[np.bool_]) -> None:
         if not (self._possible & ~asleep).any():
-            message = "An expert with prior weight must stay awake, but all retire"
+            message = "An expert with positive prior weight must stay, but all retire"
             raise ValueError(f"{message}; keep column {np.argmax(self._possible)}")
 
     def _log_shares(self, asleep: NDArray[np.bool_]) -> Floats:
@@ -180,7 +180,7 @@ class ForwardPass:
         return scores - max(float(log_sums(scores)), np.finfo(float).min)
 
     def check_length(self, n_steps: int) -> None:
-        """Check that the prior allows a number of further steps.
+        """Check that the prior allows ``n_steps`` more steps.
 
         Parameters
         ----------
@@ -231,9 +231,9 @@ class ForwardPass:
         probability zero. The state is not conditioned on such a label, as if it had not
         been observed.
 
-        Retired experts are asleep, and the others awake (Freund et al., 1997). An
-        expert asleep is treated as if it predicted like the mixture of those awake, so
-        labels do not change its weight relative to the total.
+        Retired experts sleep, and all others are awake (Freund et al., 1997). A
+        sleeping expert is treated as if it predicted like the mixture of the awake
+        experts, so labels do not change its weight relative to the total.
         """
         array = checked_losses(losses, self._n_experts, self._asleep)
         self._check_left(np.array(np.isnan(array[-1:]).any(axis=0)))
@@ -409,7 +409,7 @@ def forward(
     ----------
     Li, Bornschein and Hutter, 2023, Section 3, Eq. (1) and Algorithm 1.
     Freund, Schapire, Singer and Warmuth, 1997, "Using and combining predictors that
-    specialize", STOC (experts asleep).
+    specialize", STOC (sleeping experts).
 
     Examples
     --------
@@ -447,9 +447,9 @@ def mixture_losses(shares: Floats, losses: Floats) -> Floats:
     Parameters
     ----------
     shares : ndarray of shape (n, K)
-        Probabilities of the experts (zero for experts asleep).
+        Probabilities of the experts (zero for sleeping experts).
     losses : ndarray of shape (n, K)
-        Losses in nats, or NaN for an expert asleep.
+        Losses in nats, or NaN for a sleeping expert.
     """
     possible = (shares > 0) & (losses < np.inf)
     scores = np.where(possible, logs(shares) - losses, -np.inf)

@@ -77,7 +77,7 @@ def checked_losses(
 ) -> Losses:
     """Return losses as a floating array (n, K) without minus infinity.
 
-    NaN raises an error unless a mask (K,) of the experts asleep is given. With a
+    NaN raises an error unless a mask (K,) of the sleeping experts is given. With a
     mask, NaN means that an expert has retired, so its later losses must be NaN too.
     """
     array = np.asarray(_as_table(losses, n_experts))

@@ -103,7 +103,7 @@ class MarkovPrior(SwitchingPrior):
 
     @property
     def shares(self) -> bool:
-        """True if experts are ever redrawn, so that weight flows between them.
+        """True if experts are ever redrawn, which lets weight flow between them.
 
         Without sharing, a weight could only fall, and would underflow to zero and never
         recover. So the forward pass then uses cumulative sums of logs.

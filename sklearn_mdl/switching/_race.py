@@ -101,7 +101,7 @@ class Race(BaseEstimator):
             )
 
     def next_count(self, n_steps: int, batch_size: int) -> int:
-        """Return the next number of examples at which experts may retire."""
+        """Return after how many examples experts may retire next."""
         count = batch_size
         while count < self.min_samples or count <= n_steps:
             count *= 2

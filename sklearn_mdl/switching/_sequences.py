@@ -233,14 +233,14 @@ def sequence_cost(
     xi = np.asarray(experts)
     if xi.ndim != 1 or (xi.size and not np.issubdtype(xi.dtype, np.integer)):
         raise ValueError(
-            "`experts` must be a vector of integers, got shape "
-            f"{xi.shape} of {xi.dtype}; pass for example experts=[0, 0, 1]."
+            f"`experts` must be a vector of integers, got dtype {xi.dtype} and "
+            f"shape {xi.shape}; pass for example experts=[0, 0, 1]."
         )
     components = checked_components(prior, len(xi), n_experts, weights)
     if xi.size and not (xi.min() >= 0 and xi.max() < n_experts):
-        extremes = [int(xi.min()), int(xi.max())]
+        wrong = int(xi.min() if xi.min() < 0 else xi.max())
         cure = "pass experts - 1 if they count from 1"
-        raise invalid("experts", f"between 0 and {n_experts - 1}", extremes, cure)
+        raise invalid("experts", f"between 0 and {n_experts - 1}", wrong, cure)
     return _path_cost(components, xi.astype(np.intp))
 
 

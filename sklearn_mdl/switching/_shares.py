@@ -30,7 +30,7 @@ class GroupedShare:
     Attributes
     ----------
     weights : ndarray of shape (K,)
-        Probability of each expert at the next step, including experts asleep. The
+        Probability of each expert at the next step, including sleeping ones. The
         probabilities sum to one in each group.
     """
 
@@ -120,7 +120,7 @@ class GroupedShare:
 class LearnedGroupedShare:
     """Fixed share with an unknown constant rate within each of several groups.
 
-    Each group has its own Bayesian mixture over rates. An expert asleep is treated as
+    Each group has its own Bayesian mixture over rates. A sleeping expert is treated as
     if it predicted like the mixture of its group's awake experts over all rates.
 
     Parameters

@@ -1,6 +1,6 @@
 """Steps at which some experts are asleep, for mixtures of simple priors.
 
-An expert asleep (retired) is given the loss of the mixture of the awake experts. This
+A sleeping (retired) expert is given the loss of the mixture of the awake experts. This
 loss depends on all parts of the mixture of priors. So steps are processed one by one,
 with all parts together.
 """
@@ -35,7 +35,7 @@ def advance_awake(
 ) -> bool:
     """Process rows at which the same experts (K,) are awake, if the parts are simple.
 
-    The result is the same as if rows were processed one by one and experts asleep had
+    The result is the same as if rows were processed one by one and sleeping experts had
     the loss of the mixture of the awake experts. Computing all parts together is
     faster.
 

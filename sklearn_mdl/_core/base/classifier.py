@@ -259,7 +259,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         if np.any(unknown):
             required = f"labels among the classes {self.classes_.tolist()!r}"
             given = np.unique(y[unknown]).tolist()
-            raise invalid("y", required, given, "pass all as classes in the first call")
+            raise invalid("y", required, given, "pass classes=[...] in the first call")
         return labels
 
     def _forget_classes(self) -> None:
@@ -284,8 +284,8 @@ def joined(classes: np.ndarray, y: np.ndarray) -> np.ndarray:
     classes = classes if len(classes) else y[:0]
     kinds = [part.dtype.kind.replace("u", "i") for part in (classes, y)]
     if kinds[0] != kinds[1]:
-        required, cure = f"{classes.dtype} like the known ones", "pass y.astype(...)"
-        raise invalid("New classes", required, y.dtype.name, cure)
+        known, cure = classes.dtype, f"pass y.astype({str(classes.dtype)!r})"
+        raise invalid("New classes", f"{known} like the known ones", y.dtype.name, cure)
     names, firsts = np.unique(y, return_index=True)
     names = names[np.argsort(firsts)]
     return np.concatenate([classes, names[~np.isin(names, classes)]])

@@ -68,7 +68,7 @@ class UnfittedRun:
             return self
         raise NotFittedError(
             f"This {owner.__name__} must have been evaluated on some rows, but it is "
-            "not fitted yet; call fit first"
+            "not fitted yet; call fit(X, y) first"
         )
 
 
@@ -186,7 +186,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
                 f"{type(self).__name__} should learn before its last label, but all "
                 f"{self.n_samples_seen_} rows were predicted before the first "
                 f"{first} were learned, so the codelength does not depend on the "
-                "features; fit more rows, or set a smaller batch_size or label_delay"
+                "features; fit more rows, or set for example batch_size=8"
             )
         self._after_fit()
         return self

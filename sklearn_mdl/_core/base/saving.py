@@ -177,7 +177,7 @@ class FileMixin:
 
 
 class TrustedSources(NamedTuple):
-    """Sources that estimators in a file may read, besides the file itself."""
+    """Sources that estimators in a file may read, in addition to the file."""
 
     network: bool
     paths: frozenset[str]
@@ -254,7 +254,7 @@ def _check_classes(settings: object, known: Container[str]) -> None:
     match settings:
         case {"class": str(name), "params": dict()} if name not in known:
             raise TypeError(
-                f"A file may only hold settings of this package's estimators, got "
+                f"A file may only contain settings of this package's estimators, got "
                 f"{name}; use pickle.dump to save it"
             )
         case dict():
@@ -326,7 +326,7 @@ def load_estimator(
         raise
     except Exception as error:  # a forged file may contain anything
         required = "settings and numbers that were saved together"
-        cure = f"save it again (it was written by {_writer(about)})"
+        cure = f"call save(path) again with {_writer(about)}, which wrote it"
         raise damaged(path, required, _reason(error), cure) from error
     return estimator
 
@@ -417,7 +417,7 @@ def _check_fields(about: object, path: Path) -> None:
     missing = [k for k, kind in FIELDS.items() if not isinstance(fields.get(k), kind)]
     if missing:
         what = f"it lacks {', '.join(missing)}"
-        raise damaged(path, "a saved estimator", what, "save it again")
+        raise damaged(path, "a saved estimator", what, "call save(path) again")
 
 
 def _known_classes() -> dict[str, type]:

@@ -91,7 +91,7 @@ def as_images(X: object) -> Images:
         is_column = X.dtype.kind in "OU" and X.ndim == 1
         if not is_column and X.ndim not in (3, 4):
             cure = "pass for example X.reshape(-1, H, W)"
-            raise invalid("Images", KINDS, [X.shape, X.dtype], cure)
+            raise invalid("Images", KINDS, X.shape, cure)
     images = cast(Images, X)
     if not len(images):
         raise ValueError("X must hold at least one image, got none; pass [image]")
@@ -194,5 +194,5 @@ def _eight_bits(array: np.ndarray, where: str) -> np.ndarray:
     if is_float and array.min() >= 0 and array.max() <= 1:  # false if any is NaN
         return np.asarray(np.rint(array * 255), dtype=np.uint8)
     given = f"{array.min():g} to {array.max():g}" if is_float else str(array.dtype)
-    cure = "divide by 255, or pass images.astype('uint8')"
+    cure = "pass images / 255, or images.astype('uint8')"
     raise invalid(f"Pixels of {where}", "uint8 or floats from 0 to 1", given, cure)

@@ -69,11 +69,10 @@ class GrowingArray:
         return self._path if self.folder is None else self.folder.path / self._path
 
     def reserve(self, n_rows: int) -> None:
-        """Reserve memory for more rows, so that they are not moved again."""
+        """Reserve memory for more rows, to avoid moving rows later."""
         n_places = self.n_rows + n_rows
         if self._path is None and n_places > len(self._buffer):
-            # Reserve at least twice as much memory, so that rows are only moved a few
-            # times.
+            # At least double the memory, so rows are only moved a few times.
             n_places = max(n_places, 2 * len(self._buffer))
             room = np.empty((n_places, *self._tail), self.dtype)
             room[: self.n_rows] = self._buffer[: self.n_rows]
@@ -126,8 +125,8 @@ class GrowingArray:
         end = len(self._header(0)) + self.n_rows * self.row_bytes
         if path.stat().st_size != end:
             raise ValueError(
-                f"{path} must only hold the {self.n_rows} rows of this stream, but "
-                "another stream has written to it; pass a different store= to each"
+                f"{path} must contain only the {self.n_rows} rows of this stream, but "
+                "another stream has written to it; pass each stream its own store="
             )
         try:
             with naming(path), path.open("r+b") as file:
@@ -162,8 +161,8 @@ class GrowingArray:
     def adopt(self, n_rows: int, digest: str | None = None) -> None:
         """Adopt the first rows of the file and forget the others.
 
-        In the folder of a stream, the file does not change, and added rows go to a new
-        file. Without a folder, the file is cut to the adopted rows.
+        If the array has a `folder`, its file does not change, and rows added later go
+        to a new file. Otherwise the file is cut to the adopted rows.
 
         Parameters
         ----------
@@ -180,8 +179,8 @@ class GrowingArray:
         if n_found is None or n_found < n_rows:
             held = "no such array" if n_found is None else f"{n_found}"
             raise ValueError(
-                f"{self.path} must still hold the {n_rows} rows that were written to "
-                f"it, but it holds {held}; delete its folder to begin again"
+                f"{self.path} must still contain the {n_rows} rows written to it, but "
+                f"it contains {held}; delete its folder to begin again"
             )
         if self.folder is None:
             self._grows_in_place = True
@@ -190,9 +189,9 @@ class GrowingArray:
         self.n_rows = n_rows
         if digest is not None and self.digest() != digest:
             raise ValueError(
-                f"{self.path} must still hold the {n_rows} rows that were written to "
-                "it, but its checksum differs, so it is damaged; delete its folder to "
-                "begin again"
+                f"{self.path} must still contain the {n_rows} rows written to it, but "
+                "it is damaged, since its checksum differs; delete its folder to begin "
+                "again"
             )
 
     def adopt_if_equal(self, blocks: Iterable[np.ndarray]) -> bool:
@@ -220,7 +219,7 @@ class GrowingArray:
         return (rows[i : i + step] for i in range(start, self.n_rows, step))
 
     def count_left(self) -> int | None:
-        """Count the complete rows in the file; return None if it holds other data."""
+        """Count the complete rows in the file; return None for other data."""
         if self._path is None or not self._file.is_file():
             return None
         path = self._file
@@ -234,7 +233,7 @@ class GrowingArray:
         return None
 
     def secure(self) -> None:
-        """Flush the rows to disk, so that they survive a loss of power."""
+        """Flush the rows to disk, so they survive a loss of power."""
         if self._path is not None and self.n_rows:
             with self._file.open("rb") as file:
                 os.fsync(file.fileno())
@@ -281,7 +280,7 @@ class GrowingArray:
                 self.folder.check()
         if len(rows) < self.n_rows:
             raise ValueError(
-                f"{path} must still hold the {self.n_rows} rows that were written to "
-                f"it, but it holds {len(rows)}; call fit again"
+                f"{path} must still contain the {self.n_rows} rows written to it, but "
+                f"it contains {len(rows)}; call fit again"
             )
         return rows

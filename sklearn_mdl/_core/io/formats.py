@@ -80,4 +80,4 @@ def check_format(where: object, kind: str, content: object) -> None:
         cure = "run pip install -U sklearn-mdl, or pass another path"
         raise NewerFormat(str(damaged(where, required, held, cure)))
     if actual != kind or number < 1:
-        raise damaged(where, required, held, "pass another path, or write it again")
+        raise damaged(where, required, held, "pass another path")

@@ -66,9 +66,9 @@ class StreamFolder:
         if content is None or content["stream"] != stream:
             held = "another trace" if content else "no trace"
             raise ValueError(
-                f"{self.path} must hold the trace that the checkpoint continues, but "
-                f"holds {held}; pass the folder of the trace as store=, or delete the "
-                "checkpoint to begin again"
+                f"{self.path} must contain the trace that the checkpoint continues, "
+                f"but contains {held}; pass the folder of the trace as store=, or "
+                "delete the checkpoint to begin again"
             )
         self.stream, self._writer = stream, content["writer"]
 
@@ -87,7 +87,7 @@ class StreamFolder:
             strangers = [p.name for p in self.path.iterdir() if p.name[0] != "."]
             if strangers:
                 raise ValueError(
-                    f"{self.path} must only hold files of sklearn_mdl, but also holds "
+                    f"{self.path} must contain only files of sklearn_mdl, but contains "
                     f"{min(strangers)}; pass another folder as store="
                 )
         if self._is_writer:

@@ -62,7 +62,7 @@ def log_softmax(logits: Tensor) -> Tensor:
     return logits.mT.log_softmax(1).mT
 
 
-# Residual, in scales, beyond which gradients of a Gaussian are constant. Otherwise one
+# Residual, in scales, above which gradients of a Gaussian are constant. Otherwise one
 # outlier would dominate AdamW's second moment for a thousand steps.
 MAX_RESIDUAL = 5.0
 # The smallest log scale, relative to the labels' scale. Without it, equal labels would

@@ -115,7 +115,7 @@ class Coder:
 
     @property
     def weights(self) -> Floats:
-        """Probabilities of the readouts awake for the incoming row, in order."""
+        """Probabilities of the awake readouts for the incoming row, in order."""
         return self._forward.weights[self.awake]
 
     @property
@@ -144,7 +144,7 @@ class Coder:
         Parameters
         ----------
         values : ndarray of shape (K, C)
-            Log-probabilities of the readouts awake.
+            Log-probabilities of the awake readouts.
         mixtures : ndarray of shape (G, C)
             Mixtures of the groups, as in a block.
 
@@ -166,7 +166,7 @@ class Coder:
         ----------
         outcome : Outcome
         values : Tensor of shape (K, n, P)
-            Predictions of the readouts awake.
+            Predictions of the awake readouts.
         mixtures : ndarray of shape (n, G, Q)
 
         Returns
@@ -311,7 +311,7 @@ class PooledCoder(Coder):
         return outcome.mix_with(mixed, coded.pooled, coded.shares)
 
     def needed(self, slack: float) -> list[NDArray[np.intp]]:
-        """Return the columns of the readouts awake in each group that the pool needs.
+        """Return the columns of awake readouts in each group that the pool needs.
 
         The least useful group is dropped as long as it saves at most ``slack`` nats
         over all labels so far. The other weights adapt before the next group is tried.
@@ -331,7 +331,7 @@ class PooledCoder(Coder):
         return [np.sort(columns[self.awake[columns]]) for columns in members]
 
     def retire(self, readouts: Sequence[int]) -> None:
-        """Drop some readouts, and groups without any readout awake."""
+        """Drop some readouts, and groups without an awake readout."""
         super().retire(readouts)
         gone = [not self.awake[columns].any() for columns in self._members]
         self._retire_groups(np.array(gone))

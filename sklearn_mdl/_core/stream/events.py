@@ -40,7 +40,7 @@ class Event:
         """Act after a resumed run has observed its earlier rows again."""
 
     def due(self) -> float:
-        """Return the number of rows at which a segment must end for this event."""
+        """Return after how many rows a segment must end for this event."""
         return math.inf
 
     def act(self, run: PrequentialRun) -> None:
@@ -96,7 +96,7 @@ class Elimination(Event):
         return self._race.next_count(n_known, self._batch_size)
 
     def due(self) -> float:
-        """Return the number of rows at which readouts may retire next."""
+        """Return after how many rows readouts may retire next."""
         return self._schedule.when(self._count)
 
     def observe(self, block: Block) -> None:

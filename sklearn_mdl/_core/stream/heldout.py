@@ -40,7 +40,7 @@ def predictions(run: PrequentialRun, X: np.ndarray) -> Iterator[Prediction]:
     Yields
     ------
     prediction : Prediction
-        Predictions of all readouts awake, (K, b, P), block by block.
+        Predictions of all awake readouts, (K, b, P), block by block.
     """
     for start in range(0, len(X), run.rows.block_size):
         with run.threads.arithmetic():

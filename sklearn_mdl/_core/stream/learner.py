@@ -159,7 +159,7 @@ def copy_learned(
             shape = tuple(given[name].shape) if name in given else "missing"
             raise ValueError(
                 f"Readout {column} needs {name} of shape {tuple(tensor.shape)} to "
-                f"continue, got {shape}; use a state of the same readouts"
+                f"continue, got {shape}; load a state of readouts with these settings"
             )
         tensor.copy_(given[name])
 
@@ -266,7 +266,7 @@ class Learner(ABC):
         """
         raise TypeError(
             f"Readouts must be able to learn unnamed classes, but "
-            f"{type(self).__name__} cannot; omit it, or omit new_classes='escape'"
+            f"{type(self).__name__} cannot; omit this readout or new_classes='escape'"
         )
 
     def state_dict(self) -> dict[int, dict[str, Tensor]]:

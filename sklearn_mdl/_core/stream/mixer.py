@@ -29,7 +29,7 @@ class Groups:
 
     @classmethod
     def of(cls, groups: ArrayLike, n_readouts: int, weights: Floats | None) -> Self:
-        """Group readouts by label, leaving out readouts without prior weight.
+        """Group readouts by label, leaving out readouts with zero prior weight.
 
         Raises
         ------
@@ -60,7 +60,7 @@ class Groups:
 class _Awake(NamedTuple):
     """Groups with at least one readout awake, and the members of each.
 
-    ``places`` are positions of the members among all readouts awake, and ``grouped``
+    ``places`` are positions of the members among all awake readouts, and ``grouped``
     are their positions among all readouts in groups. A group is whole if all its
     members are awake.
     """
@@ -142,7 +142,7 @@ class GroupMixer(NoMixer):
         self._pending: deque[Floats] = deque()  # losses of rows with unknown labels
 
     def predict(self, values: Floats) -> Floats:
-        """Mix predictions (K, n, P) of the readouts awake for the incoming row.
+        """Mix predictions (K, n, P) of the awake readouts for the incoming row.
 
         Returns
         -------
@@ -155,7 +155,7 @@ class GroupMixer(NoMixer):
     def mixtures(
         self, values: Sequence[Tensor], losses: Floats, known: NDArray[np.intp]
     ) -> Floats:
-        """Mix the predictions for n rows of the readouts awake, row by row.
+        """Mix the predictions of the awake readouts for n rows, row by row.
 
         Parameters
         ----------
@@ -181,7 +181,7 @@ class GroupMixer(NoMixer):
         return self._mixed(picked.cpu().numpy(), np.transpose(weights))
 
     def _mixed(self, values: Floats, weights: Floats) -> Floats:
-        """Mix predictions (A, n, P) of members awake, given all weights (M, n)."""
+        """Mix predictions (A, n, P) of awake members, given all weights (M, n)."""
         groups, _, grouped, members, whole = self._awake
         weights = weights[grouped]
         if len(grouped) < len(self._groups.columns):  # some members are asleep

@@ -27,7 +27,7 @@ from sklearn_mdl._core.unsupported import ESCAPE, unsupported
 from sklearn_mdl.metrics import EscapeCode, summarise
 from sklearn_mdl.pooling import DensityPoolPass, GroupPass, LogLinearPool, PoolPass
 
-# Largest cost of a label under a readout, in nats beyond a code without features. The
+# Largest cost of a label under a readout, in nats above a code without features. The
 # resulting floor changes the sum of all probabilities by less than rounding errors.
 MOST_LOST = 40.0
 
@@ -356,7 +356,7 @@ class RealTargets(Outcome):
     variance under Jeffreys' prior, given the labels at the last refresh, with outliers
     winsorised (:class:`TargetScaling`).
 
-    Scaled features are clipped at 50 standard deviations. Beyond these a readout
+    Scaled features are clipped at 50 standard deviations. Farther out, a readout
     extrapolates, and each unit of error in its log scale costs a nat.
 
     Parameters

@@ -100,8 +100,8 @@ class PartFile(Checkpoint):
         same = start == part.start and not (new and threads.n_scored > start)
         if not same and threads.n_scored != part.start:
             raise ValueError(
-                f"{self.file} must hold the round that begins at row {part.start}, but "
-                f"holds row {threads.n_scored} of the round at {start}; delete the file"
+                f"{self.file} must contain the round that begins at row {part.start}, "
+                f"but contains row {threads.n_scored} of round {start}; delete the file"
             )
         if same and threads.n_scored > start:
             self._scores = [scores_in(arrays, slice(None))]

@@ -177,8 +177,8 @@ class PrequentialRun:
         raise TypeError(
             "An estimator must consist of settings and numbers to be written without "
             "pickle, as by skops, but this one holds a wrapped classifier, an encoder, "
-            "an interrupted stream or a trace on disk; pickle it, call its save(path), "
-            "or fit it again in memory, with other readouts"
+            "an interrupted stream or a trace on disk; call pickle.dump or save(path), "
+            "or fit other readouts in memory"
         )
 
     @property

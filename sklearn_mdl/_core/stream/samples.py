@@ -72,7 +72,7 @@ class SampleStore:
         for part, start in zip(self._parts, self._starts, strict=False):
             if isinstance(part, _Mapped) and part.overlaps(X):
                 raise ValueError(
-                    "A memory map must keep the rows that it held, but new rows are in "
+                    "A memory map must keep its earlier rows, but new rows are in "
                     "a writable map at the same place as earlier rows of this stream, "
                     f"starting at row {start}; pass X.copy(), or open the map with "
                     "mode='r'"

@@ -92,7 +92,7 @@ class Schedule:
         return late
 
     def when(self, n_known: int) -> int:
-        """Return the number of predicted rows at which ``n_known`` labels are known."""
+        """Return how many rows are predicted before ``n_known`` labels are known."""
         return max(n_known + self.delay, self.closing(n_known - 1)) if n_known else 0
 
     def known_by_row(self, start: int, stop: int) -> NDArray[np.intp]:

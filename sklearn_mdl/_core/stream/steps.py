@@ -57,7 +57,7 @@ class ReplayStreams:
         return np.random.Generator(bits).random(self.n_streams)
 
     def draw(self, place: int) -> np.ndarray:
-        """Draw positions to replay after a part of the last minibatch, from ``place``.
+        """Draw positions to replay after the part at ``place`` in the last minibatch.
 
         The streams do not move. Relative positions are drawn from their limiting
         distribution, which is Beta(1, c).
@@ -114,7 +114,7 @@ class PassState:
         return cls(streams, rows.device)
 
     def resume(self, rows: ScaledRows, n_scored: int, failed_at: Tensor) -> None:
-        """Resume after ``n_scored`` rows, whose complete parts have been learned."""
+        """Resume after ``n_scored`` rows; their complete parts are already learned."""
         self.n_scored, self.n_known = n_scored, rows.schedule.known(n_scored)
         self.failed_at = failed_at.to(self.failed_at.device)
         self.n_learned, _ = rows.part(self.n_known)
@@ -157,7 +157,7 @@ class PassState:
             learner.update(x, y, replayed)
 
     def next_lesson(self, learner: Learner, rows: ScaledRows) -> int:
-        """Return the number of predicted rows at which the learner learns next."""
+        """Return how many rows are predicted before the learner learns next."""
         end = rows.part(self.n_learned)[1]
         if learner.rows_ahead is not None:
             end = min(end, block_of(learner, rows, self.n_known)[1])
@@ -241,12 +241,11 @@ def prequential_steps(
     """Predict, observe, learn: the prequential coroutine over rows up to ``stop``.
 
     The learner always predicts a whole block (see `Learner.rows_ahead`). Rows of the
-    block that have not arrived are zeros; foreign learners do not see them. Therefore
-    results are bitwise identical, however you divide the rows into calls.
+    block that have not arrived are zero, and user-defined code does not see them. So
+    results are bitwise identical however you divide the rows into calls.
 
-    If a readout has no prediction for a row, the outcome's fallback (for classes, the
-    uniform distribution) replaces it in that row and all later rows, whatever the
-    labels.
+    If a readout has no prediction for a row, it uses the outcome's fallback (for
+    classes, the uniform distribution) for that row and all later rows.
 
     All rows of a group are predicted, block by block, before the learner observes any
     of their labels. Delayed labels are observed only when they arrive.
@@ -329,10 +328,10 @@ def segment_jobs(
 def score_segment(
     steps: Sequence[Generator[Prediction, Tensor, None]], labels: Tensor
 ) -> list[tuple[np.ndarray, Prediction]]:
-    """Drive learners, in turn, over rows whose labels are known.
+    """Evaluate learners in turn on rows whose labels are known.
 
-    Each learner learns a block and predicts its next block before the next learner
-    learns the same block, as in a decoder.
+    As in a decoder, a learner learns a block and predicts its next one. Then it is the
+    next learner's turn.
 
     Parameters
     ----------
@@ -345,11 +344,11 @@ def score_segment(
     Returns
     -------
     scored : list of (ndarray, Prediction)
-        For each learner, the cost of the labels (n, K) under its readouts, in nats, and
-        their predictions of all rows, (K, n, P).
+        For each learner, the costs (n, K) of the labels under its readouts, in nats,
+        and the predictions (K, n, P) of these readouts for all rows.
     """
-    # Set again here, since this may run in another thread. Its first product would
-    # otherwise use all cores and sum in another order.
+    # Set the arithmetic again, since the first product of a new thread would use all
+    # cores and sum in another order.
     with fixed_arithmetic(), flushed_denormals():
         blocks = [next(each) for each in steps]
         predicted = [

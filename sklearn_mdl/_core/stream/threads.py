@@ -72,7 +72,7 @@ class Scores(NamedTuple):
     losses : ndarray of shape (n, K)
         Costs of the labels in nats. NaN where a readout has retired.
     values : list of Tensor of shape (n, P)
-        Predictions of the readouts awake, in their order.
+        Predictions of the awake readouts, in their order.
     labels : ndarray of shape (n,)
     """
 
@@ -147,7 +147,7 @@ class Threads:
 
     @property
     def columns(self) -> list[int]:
-        """Positions of the readouts awake among all readouts, learner by learner."""
+        """Positions of the awake readouts among all readouts, learner by learner."""
         return [column for learner in self.learners for column in learner.columns]
 
     @property

@@ -198,7 +198,7 @@ class PrequentialTrace:
         """
         if missing := sorted(self._files.keys() - record.keys()):
             raise ValueError(
-                f"A checkpoint must hold the {missing[0]} of earlier rows to continue "
+                f"A checkpoint must contain {missing[0]} of earlier rows to continue "
                 'their trace, but it does not; omit "mixtures" from store, or pass '
                 "another folder"
             )

@@ -143,7 +143,7 @@ def test_palettes_and_bits_are_images_too():
     "images, error, match",
     [
         (np.zeros((3, 64)), ValueError, r"got \(3, 64\)"),
-        (np.array([b"GIF", b"PNG"]), ValueError, r"got \[\(2,\)"),
+        (np.array([b"GIF", b"PNG"]), ValueError, r"got \(2,\)"),
         (np.zeros((2, 8, 8, 5)), ValueError, r"Shape of row 0 .* got \(8, 8, 5\)"),
         (np.full((2, 8, 8), 3), ValueError, "uint8 or floats .* got 'int64'"),
         (np.full((2, 8, 8), 3.0), ValueError, "got '3 to 3'"),

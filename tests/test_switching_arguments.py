@@ -217,7 +217,7 @@ REFUSED = {
         ({"redraw": "no"}, "`redraw` must be True or False, got 'no'"),
     ],
     SwitchDistribution: [
-        ({"theta": 0}, "both excluded, got 0; use BayesMixture"),
+        ({"theta": 0}, "both excluded, got 0; pass BayesMixture"),
         ({"theta": 1.0}, r"got 1.0; .* FixedShare\(m=2\)"),
         ({"theta": 1.5}, "`theta` must be a number between 0 and 1"),
         ({"theta": -0.5}, "`theta` must be a number between 0 and 1"),

@@ -266,7 +266,7 @@ def test_what_was_not_kept_is_refused(tmp_path):
             found.repool(None, LogLinearPool())
     checkpoint = {"checkpoint": tmp_path / "run"}
     pooled(**checkpoint).fit(X, y)
-    with pytest.raises(ValueError, match=r"must hold the labels .* from store"):
+    with pytest.raises(ValueError, match=r"must contain labels .* from store"):
         pooled(**checkpoint, store=("memory", "mixtures")).fit(X, y)
 
 

@@ -1105,6 +1105,6 @@ def test_features_under_the_name_of_others_are_made_again(tmp_path):
     one.write_bytes(other.read_bytes())
     for cell in (tmp_path / "cells").iterdir():
         cell.unlink()
-    with pytest.warns(UserWarning, match=r"because .* holds different feat"):
+    with pytest.warns(UserWarning, match=r"because .* contains different feat"):
         small(results=tmp_path).fit(study, encoders)
     assert cells_in(tmp_path) == before

@@ -279,7 +279,7 @@ OWN_NAMES = {
 
 
 REFUSED = (
-    "exists; move it|got a file of another kind"
+    "exists; move it|is a file of another kind"
     "|must hold (what sklearn_mdl saved|the settings of a race), but"
 )
 

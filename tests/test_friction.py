@@ -74,7 +74,9 @@ def test_sparse_features_are_refused_only_where_memory_is_short():
 @pytest.mark.parametrize("estimator", [switcher(), LinearReadout(batch_size=20)])
 def test_a_stream_of_which_nothing_was_learned_warns(estimator):
     n_rows = 20 if isinstance(estimator, LinearReadout) else 32
-    with pytest.warns(UserWarning, match=f"all {n_rows} rows .* batch_size=8") as caught:
+    with pytest.warns(
+        UserWarning, match=f"all {n_rows} rows .* batch_size=8"
+    ) as caught:
         estimator.fit(X[:n_rows], Y[:n_rows])
     assert [warning.filename for warning in caught] == [__file__]
     estimator.fit(X[: n_rows + 1], Y[: n_rows + 1])

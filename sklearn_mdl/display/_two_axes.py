@@ -1,4 +1,4 @@
-"""Codelengths of labels, which embeddings should reveal, and of batches."""
+"""Label codelengths, which should be short, against batch codelengths."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class TwoAxesDisplay(base.Display):
 
     Good embeddings, at the lower right, have a short code for labels and a long code
     for batches. Lines mark reference codes, which use frequencies instead of
-    embeddings. The dotted line uses the batch frequencies within each label, which is
-    the ideal for embeddings that reveal nothing but labels.
+    embeddings. The dotted line uses the batch frequencies within each label. Embeddings
+    that reveal the label and nothing else would lie on it.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ class TwoAxesDisplay(base.Display):
     label_nats, batch_nats : array-like of shape (n_encoders,)
         Nats per row.
     nulls : mapping
-        Nats per row of codes without embeddings: "label", "batch" and "batch given
+        Nats per row without embeddings, keyed by "label", "batch" and "batch given
         label".
 
     Attributes
@@ -55,7 +55,7 @@ class TwoAxesDisplay(base.Display):
         self.label_nats, self.batch_nats = base.vectors(self.names, **nats)
         self.nulls = dict(nulls)
         if set(nulls) != {"label", "batch", "batch given label"}:
-            required = "nats of 'label', 'batch' and 'batch given label'"
+            required = "a dict of 'label', 'batch' and 'batch given label'"
             raise invalid("nulls", required, self.nulls, "pass two_axes(...).nulls")
 
     def plot(self, ax: base.Axes | None = None) -> Self:

@@ -230,7 +230,7 @@ class TimmEncoder(ImageEncoder):
     pool : str or list of str, default="default"
         How each layer becomes one vector. "avg" and "max" pool over pixels or patch
         tokens, "cls" keeps the class token, and "flatten" keeps all values. "model" is
-        only for the last layer and pools it like the model before its classifier.
+        the model's own pooling before its classifier, and only for the last layer.
         "default" is "model" for the last layer and "avg" for others. Every layer is
         combined with every pool.
     device : str, default="auto"

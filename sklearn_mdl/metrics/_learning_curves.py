@@ -111,8 +111,8 @@ def surplus_description_length(
         entropy of the labels given the features.
     sizes : array-like of int of shape (M,), optional
         Increasing numbers of labels learned before each loss, M at least 2. Each loss
-        is used up to the next size. This left Riemann sum is an upper bound if the
-        curve falls.
+        is assumed to hold until the next size, which overestimates the surplus if the
+        curve falls. More sizes give a tighter value.
     n_intervals : int, default=20
         Passed to `loss_data_curve`.
 
@@ -155,12 +155,12 @@ def excess_description_length(
     """Return the part of a codelength that was spent on learning, in nats.
 
     The excess ``sum_t l_t - N l`` is the area between the loss curve and ``l``. If
-    ``l`` is the final predictor's loss on other rows, the excess is the excess
+    ``l`` is the final predictor's loss on other rows, the result is the excess
     description length: the information that training stored in the predictor. If ``l``
-    is the loss at the end of the run, the excess is the prequential estimate of this
-    predictor's epiplexity, not of the best predictor's with the same compute. ``N l``
-    then estimates the time-bounded entropy. Only pass the final predictor's training
-    loss if the predictor has learned from each label once and memorised none.
+    is the loss at the end of the run, the result estimates this predictor's epiplexity,
+    the structure that it has learned. ``N l`` then estimates the time-bounded entropy.
+    Only pass the final predictor's training loss if the predictor has learned from each
+    label once and memorised none.
 
     Parameters
     ----------

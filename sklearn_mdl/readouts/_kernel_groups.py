@@ -1,4 +1,4 @@
-"""Kernels, their rows, and the blocks of rows that are added to their factors."""
+"""Groups of kernel readouts that share rows and factors, and blocks of new rows."""
 
 from __future__ import annotations
 
@@ -117,8 +117,8 @@ class Stretch(NamedTuple):
     means : Tensor of shape (K, n, P)
     variances : Tensor of shape (K, n)
     squares : Tensor of shape (K, P) or None
-        Sums over the rows before ``start`` of squared errors under the current kernel,
-        in units of their variances. None if the kernel has not changed.
+        Squared errors under the current kernel, each divided by its variance and summed
+        over the rows before ``start``. None if the kernel has not changed.
     """
 
     start: int
@@ -262,7 +262,7 @@ class KernelGroup:
         self.ridge = self.ridge.condensed(targets)
 
     def settle(self, rows: Tensor) -> None:
-        """Replace the posterior by occasional fits, given the last rows (n, d')."""
+        """Stop updating the posterior, and refit occasionally, from rows (n, d') on."""
         assert isinstance(self.ridge, ReducedRidge)
         kernels = self.values(self.view.pairs(rows)), self.diagonal(rows)
         self.ridge = SettledRidge.following(self.ridge, *kernels)

@@ -165,7 +165,8 @@ def _encoder_of(encoder: Any, X: Any, name: str, verbose: int) -> Any:
             "none; pass None to use X itself, or pipeline[:-1] to omit a classifier"
         )
     kind = type(encoder).__name__
-    raise TypeError(f"Encoder {name!r} must be {KINDS}, got {kind}; pass None for X")
+    cure = f"to use X itself, pass {{{name!r}: None}}"
+    raise TypeError(f"Encoder {name!r} must be {KINDS}, got {kind}; {cure}")
 
 
 def _timm_encoder(name: str) -> TimmEncoder:

@@ -1,18 +1,18 @@
 r"""Forward calibration, which turns scores of classes into probabilities.
 
 Let :math:`s_c` be scores and :math:`n_c` class counts of earlier rows. If predictions
-have variances, let :math:`v_t` be the variance in units of the noise. Then
+have variances, let :math:`v_t` be the variance divided by that of the noise. Then
 
 .. math::
 
     \log p_c = b\, s_c + v\, s_c \log(v_t / 1.5) + u \log(\max(q_c, 0) + 0.02)
         + a \log(n_c + 1/2) - \mathrm{const},
 
-where :math:`q_c = s_c + (1 - \sum_k s_k) / C` is the score as a share. ``(b, v, u, a)``
-take one online Newton step on the log-loss after each row is coded, or after each block
-of rows that are predicted together. ``v`` and ``u`` are learned only after 64 labels,
-and are left out without variances. Then ``p`` is mixed with a small share of the
-uniform distribution.
+where :math:`q_c = s_c + (1 - \sum_k s_k) / C` are scores that sum to one over the ``C``
+classes. ``(b, v, u, a)`` take one online Newton step on the log-loss after each row is
+coded, or after each block of rows that are predicted together. ``v`` and ``u`` are
+learned only after 64 labels, and omitted if predictions have no variances. Then ``p``
+is mixed with a small share of the uniform distribution.
 """
 
 from __future__ import annotations
@@ -25,15 +25,14 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-# Initial factors of scores, of scores by variance, of shares and of class frequencies,
-# and the initial diagonal of the Hessian.
+# Initial (b, v, u, a), and the initial diagonal of the Hessian in the same order.
 START = (5.0, 0.0, 0.0, 1.0)
 CURVATURE = (1.0, 3.0, 10.0, 10.0)
-# The same for scores that are not shares, which may be much larger.
+# The same of (b, a) for scores that need not sum to one, and may be much larger.
 PLAIN_START = (1.0, 1.0)
 PLAIN_CURVATURE = (0.3, 10.0)
 USUAL = math.log(1.5)  # log of a usual variance, in units of the noise
-LEAST = 0.02  # added to shares
+LEAST = 0.02  # added to q_c
 LOWEST = 0.05  # lowest factor of the scores
 FLOOR = 1e-4  # share of the uniform distribution
 FIRST = 64  # number of labels before variances are used; fewer would add noise
@@ -46,8 +45,8 @@ class ForwardSoftmax:
     ----------
     n_readouts, n_classes : int
     has_variances : bool
-        True for predictions of one-hot labels, possibly minus a constant. False for
-        other scores, which are not shares and have no variances.
+        True if scores predict one-hot labels, perhaps minus a constant. False for other
+        scores, which need not sum to one and have no variances.
     curvature : sequence of float or None
         Diagonal of the Hessian before the first row. If None, the default.
     first : int

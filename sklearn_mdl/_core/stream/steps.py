@@ -347,8 +347,8 @@ def score_segment(
         For each learner, the costs (n, K) of the labels under its readouts, in nats,
         and the predictions (K, n, P) of these readouts for all rows.
     """
-    # Set the arithmetic again, since the first product of a new thread would use all
-    # cores and sum in another order.
+    # Enter these contexts in this thread, too. Otherwise its first matrix product would
+    # use all cores and sum in another order.
     with fixed_arithmetic(), flushed_denormals():
         blocks = [next(each) for each in steps]
         predicted = [

@@ -55,7 +55,7 @@ def kitti(task: data.VtabTask, folder: Path) -> data.VtabData:
 
 
 def vehicle_class(file: Path) -> int:
-    """Return the class of the nearest vehicle's distance in a KITTI label file."""
+    """Read a KITTI label file, and return the class of the nearest vehicle."""
     depths = [NO_VEHICLE]
     for line in file.read_text(encoding="utf-8").splitlines():
         fields = line.split()

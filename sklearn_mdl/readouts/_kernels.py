@@ -88,7 +88,7 @@ class KernelSettings(Readout):
             "polynomial": self.degree,
         }
         value = settings.get(self.kernel, "") if isinstance(self.kernel, str) else ""
-        return f"{self.architecture} {value}, {self.scaling or 'raw'}"
+        return f"{f'{self.architecture} {value}'.strip()}, {self.scaling or 'raw'}"
 
     @property
     def pool_kind(self) -> str:

@@ -439,8 +439,11 @@ def test_weights_are_refused_by_name(method, name):
 @for_each(
     "labels, words",
     [
-        (DIGITS, r"two dimensions.*got \(150,\).*use MDLReadoutSwitcher"),
-        (Y[:, :, None], r"two dimensions.*got \(150, 3, 1\)"),
+        (
+            DIGITS,
+            r"shape \(n_samples, n_outputs\), got \(150,\).*use MDLReadoutSwitcher",
+        ),
+        (Y[:, :, None], r"n_outputs\), got \(150, 3, 1\)"),
         (np.column_stack([Y[:, 0], X[:, 20] / 7]), "In column 1 of y: .*continuous"),
         (np.where(Y == 2, np.nan, Y), "NaN"),
         (Y[:140], "inconsistent numbers of samples"),

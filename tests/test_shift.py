@@ -217,7 +217,7 @@ def files(tmp_path):
 def test_the_command_prints_the_table(files, capsys):
     assert main(["shift", *files, "--seed", "3", "--max-samples", "200"]) == 0
     text = capsys.readouterr().out
-    assert text.startswith("150 train and 50 test examples, 19 reshuffled splits")
+    assert text.startswith("Test accuracy with 150 train and 50 test examples")
     assert re.search(
         r"^  linear +0\.\d{4} +0\.\d{4} +0\.\d{4} - [01]\.\d{4}", text, re.M
     )

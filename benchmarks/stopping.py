@@ -28,7 +28,7 @@ from sklearn_mdl import MDLReadoutSwitcher
 from sklearn_mdl.datasets import load_feature_directory
 from sklearn_mdl.display import RaceDisplay
 from sklearn_mdl.model_selection import EncoderRace, on_equal_terms
-from sklearn_mdl.ranking import RARE, LossRace, count_rare, forecast_interval
+from sklearn_mdl.ranking import LossRace, forecast_interval
 
 START, LEAST = 32, 30  # labels that are not compared, and labels that a test needs
 N_NULLS = 2000
@@ -88,11 +88,10 @@ class _Streams:
         """Return losses (n_orders, n_labels, n_encoders)."""
         return np.stack(self.losses[dataset])
 
-    def n_rare(self, dataset):
-        """Return the numbers of rare labels so far, (n_orders, n_labels)."""
-        y = np.asarray(self.data[dataset][1])
-        rows = [stream(y, order) for order in range(self.orders)]
-        return np.stack([count_rare(y[chosen], START) for chosen in rows])
+    def classes(self, dataset):
+        """Return the classes of all labels, as integers (n_orders, n_labels)."""
+        y = np.unique(self.data[dataset][1], return_inverse=True)[1]
+        return np.stack([y[stream(y, order)] for order in range(self.orders)])
 
     def n_classes(self, dataset):
         return len(np.unique(self.data[dataset][1]))
@@ -120,8 +119,8 @@ class Races(_Streams):
 
     def setup(self, dataset, method):
         streams, n_classes = self.races(dataset), self.n_classes(dataset)
-        n_rare = self.n_rare(dataset)
-        self.race = raced(streams, n_classes, method, n_rare=n_rare)
+        labels = self.classes(dataset)
+        self.race = raced(streams, n_classes, method, labels=labels)
         means = streams.mean(0)[START:].cumsum(0)  # expected losses so far
         rng = np.random.default_rng(0)
         self.lost, self.behind, n_encoders = [], [], streams.shape[-1]
@@ -133,7 +132,7 @@ class Races(_Streams):
             drawn = np.stack(
                 [streams[o][:, c] for o, c in zip(orders, subsets, strict=True)]
             )
-            race = raced(drawn, n_classes, method, n_rare=n_rare[orders])
+            race = raced(drawn, n_classes, method, labels=labels[orders])
             best = drawn[:, START:].mean(1).argmin(-1)
             out_at = race.out_at[np.arange(REPEATS), best]
             self.lost += list(out_at > 0)
@@ -203,23 +202,26 @@ class Forecasts(_Streams):
 
     def setup(self, dataset):
         rng, rows = np.random.default_rng(0), []
-        for losses in self.races(dataset):
+        streams = zip(self.races(dataset), self.classes(dataset), strict=True)
+        for losses, labels in streams:
             for size in (5, 5, 5, 5, losses.shape[1]):
                 own = losses[:, rng.choice(losses.shape[1], size, replace=False)]
                 for within in (0.1, 0.2):
-                    rows += self._forecasts(own, self.n_classes(dataset), within)
+                    n_classes = self.n_classes(dataset)
+                    rows += self._forecasts(own, labels, n_classes, within)
         self.low, self.median, self.high, self.actual = np.reshape(rows, (-1, 4)).T
 
-    def _forecasts(self, losses, n_classes, within):
+    def _forecasts(self, losses, labels, n_classes, within):
         options = {"alpha": 0.05, "method": "asymptotic", "start": START}
         race = LossRace((losses.shape[1],), n_classes, within=within, **options)
         made = []
         for n, row in enumerate(losses, 1):
-            race.add(row)
+            race.add(row, labels[n - 1])
             if race.stopped_at:
                 break
             if n in (64, 100, 200):
-                made.append((n, forecast_interval(race, losses[:n], most=MOST)))
+                given = {"most": MOST, "labels": labels[:n]}
+                made.append((n, forecast_interval(race, losses[:n], **given)))
         end = race.stopped_at or np.inf
         return [(*ends, end - n) for n, ends in made]
 
@@ -303,7 +305,7 @@ class TTest(LossRace):
         return np.where(self.sums.n >= LEAST, -student.logsf(t, n - 1), -np.inf)
 
 
-def raced(streams, n_classes, method, *, alpha=0.05, within=None, n_rare=None):
+def raced(streams, n_classes, method, *, alpha=0.05, within=None, labels=None):
     """Run races in parallel on streams of shape (n_races, n_labels, n_encoders)."""
     shape = len(streams), streams.shape[-1]
     options = {"alpha": alpha, "within": within, "start": START}
@@ -311,10 +313,8 @@ def raced(streams, n_classes, method, *, alpha=0.05, within=None, n_rare=None):
         race = TTest(shape, None, method="asymptotic", **options)
     else:
         race = LossRace(shape, n_classes, method=method, **options)
-    if n_rare is None:
-        n_rare = np.full(streams.shape[:2], RARE)
-    for losses, so_far in zip(streams.transpose(1, 0, 2), n_rare.T, strict=True):
-        race.add(losses, enough=(so_far >= RARE)[:, None, None])
+    for n, losses in enumerate(streams.transpose(1, 0, 2)):
+        race.add(losses, None if labels is None else labels[:, n])
     return race
 
 
@@ -337,7 +337,7 @@ class Rivals(_Streams):
     def _rules(self, dataset, features, y, streams):
         """Yield each rule, with the labels and the chosen encoder for each order."""
         orders = np.arange(len(streams))
-        given = {"n_classes": self.n_classes(dataset), "n_rare": self.n_rare(dataset)}
+        given = {"n_classes": self.n_classes(dataset), "labels": self.classes(dataset)}
         for method in ("asymptotic", "exact"):
             for within in WITHIN:
                 race = raced(streams, method=method, within=within, **given)

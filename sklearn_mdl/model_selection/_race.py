@@ -18,7 +18,7 @@ from sklearn_mdl._core.sklearn_compat import Constraints, Interval, Seed, StrOpt
 from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.encoders import keeps_data
 from sklearn_mdl.model_selection._encoding import check_features, protected
-from sklearn_mdl.model_selection._race_folder import RaceFolder, Step, compared
+from sklearn_mdl.model_selection._race_folder import RaceFolder, Step
 from sklearn_mdl.model_selection._race_html import html_of_race
 from sklearn_mdl.model_selection._race_input import (
     LEARN_NOTHING,
@@ -34,7 +34,7 @@ from sklearn_mdl.model_selection._tasks import (
     on_equal_terms,
     settings_of_cells,
 )
-from sklearn_mdl.ranking import RARE, LossRace, forecast_interval
+from sklearn_mdl.ranking import LossRace, forecast_interval
 from sklearn_mdl.switcher import MDLReadoutSwitcher, MDLReadoutSwitcherRegressor
 
 LARGEST_LOG = 700.0  # the exponential of a larger log would overflow
@@ -229,9 +229,10 @@ class EncoderRace(BaseEstimator):
         if self.folder is not None:
             folder = RaceFolder(Path(self.folder), self._about(base, encoders))
             for step in folder.steps():
-                steps, classes = [*steps, step], step.classes
-            for losses, n_rare in zip(*self._compared(steps), strict=True):
-                race.add(losses, enough=n_rare >= RARE)
+                for losses, label in zip(step.losses, step.labels, strict=True):
+                    race.add(losses, label)
+                steps.append(step)
+                classes = step.classes
         self._race, self._folder, self._base = race, folder, base
         self._began_with = self.get_params(deep=False)
         self._fitted: dict[str, Any] = {}  # fitted copies of LEARN_NOTHING encoders
@@ -275,16 +276,15 @@ class EncoderRace(BaseEstimator):
         for name, rows in features.items():
             check_features(rows, labels, f"encoder {name!r}")
             self._check_width(name, rows)
-        step = Step(labels, np.empty((0, len(self.encoder_names_))), features, classes)
+        step = Step(labels, np.empty(0), features, classes)
         self._steps.append(step)
         n_before = self._race.n_labels
         try:
             losses = self._losses_of(len(labels))
             race = self._race.copy()
-            _, n_rare = self._compared(self._steps)
-            for i, row in enumerate(losses):
-                losses[i, ~race.alive] = np.nan
-                race.add(row, enough=n_rare[n_before + i] >= RARE)
+            for row, label in zip(losses, labels, strict=True):
+                row[~race.alive] = np.nan
+                race.add(row, label)
             self._steps[-1] = step = step._replace(losses=losses)
             if self._folder is not None:
                 self._folder.append(n_before, step)
@@ -332,9 +332,9 @@ class EncoderRace(BaseEstimator):
             raise invalid("The number of labels", required, n_compared, cure)
         if self.should_stop_:
             return RaceForecast(0.0, 0.0, 0.0, max_labels)
-        losses, (*_, n_rare) = self._compared(self._steps)
-        ends = forecast_interval(self._race, losses, most=max_labels, n_rare=n_rare)
-        return RaceForecast(ends[1], ends[0], ends[2], max_labels)
+        given = {"labels": self._labels, "most": max_labels}
+        low, median, high = forecast_interval(self._race, self.losses_, **given)
+        return RaceForecast(median, low, high, max_labels)
 
     def verdict(self) -> str:
         """Say whether you can stop, which encoder leads and whether it is certified."""
@@ -380,8 +380,8 @@ class EncoderRace(BaseEstimator):
         race = self._new_race()
         leader = self.encoder_names_.index(self.leader_)
         states = []
-        for losses, n_rare in zip(*self._compared(self._steps), strict=True):
-            race.add(losses, enough=n_rare >= RARE)
+        for losses, label in zip(self.losses_, self._labels, strict=True):
+            race.add(losses, label)
             with np.errstate(invalid="ignore"):
                 states.append((race.log_values().max(-1), *race.bounds(leader=leader)))
         parts = np.reshape(states, (len(states), 3, len(self.encoder_names_)))
@@ -391,9 +391,6 @@ class EncoderRace(BaseEstimator):
         """Return HTML for notebooks, with results once the race has begun."""
         has_begun = hasattr(self, "_race")
         return html_of_race(self) if has_begun else str(super()._html_repr())
-
-    def _compared(self, steps: Sequence[Step]) -> tuple[np.ndarray, np.ndarray]:
-        return compared(steps, len(self.encoders), self.n_classes, self.start)
 
     def _new_race(self) -> LossRace:
         return LossRace(
@@ -485,10 +482,11 @@ class EncoderRace(BaseEstimator):
             self._switchers.pop(names[i], None)
         self.classes_, self.n_labels_ = classes, race.n_labels
         parts = [step.labels for step in self._steps]
-        labels = np.concatenate(parts) if parts else np.empty(0)
+        self._labels = np.concatenate(parts) if parts else np.empty(0)  # encoded
         is_real = self.n_classes is None or not parts
-        self.labels_ = labels if is_real else classes[labels]
-        self.losses_, _ = self._compared(self._steps)
+        self.labels_ = self._labels if is_real else classes[self._labels]
+        empty = np.empty((0, len(names)))
+        self.losses_ = np.concatenate([empty, *(step.losses for step in self._steps)])
         self.alive_ = [names[i] for i in np.flatnonzero(race.alive)]
         out = sorted(np.flatnonzero(~race.alive), key=lambda i: race.out_at[i])
         self.eliminated_at_ = {names[i]: int(race.out_at[i]) for i in out}

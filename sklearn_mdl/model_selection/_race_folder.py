@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,7 +16,6 @@ from sklearn_mdl._core.io.safetensors_io import read_archive, write_archive
 from sklearn_mdl._core.io.whole_files import exclusive, replaced
 from sklearn_mdl._core.validation import damaged
 from sklearn_mdl.model_selection._tasks import digest_of
-from sklearn_mdl.ranking import RARE, count_rare
 
 NAME = "race.json"
 
@@ -40,21 +39,6 @@ class Step(NamedTuple):
     losses: np.ndarray
     features: Mapping[str, np.ndarray]
     classes: np.ndarray
-
-
-def compared(
-    steps: Sequence[Step], n_encoders: int, n_classes: int | None, start: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the losses (n_labels, n_encoders), and the counts of rare labels so far.
-
-    Real-valued labels have no rare classes to wait for, so their counts are ``RARE``.
-    """
-    empty = np.empty((0, n_encoders))
-    losses = np.concatenate([empty, *(step.losses for step in steps)])
-    labels = np.concatenate([np.empty(0), *(step.labels for step in steps)])
-    if n_classes is None:
-        return losses, np.full(len(labels), RARE)
-    return losses, count_rare(labels, start)
 
 
 class RaceFolder:

@@ -18,10 +18,8 @@ across tasks. Unlike average ranks, these log ratios do not depend on other enco
 """
 
 from sklearn_mdl.ranking._anytime import (
-    RARE as RARE,
     LossRace as LossRace,
     combined_e_values,
-    count_rare as count_rare,
     forecast_interval as forecast_interval,
     forecast_stop as forecast_stop,
 )

@@ -53,22 +53,6 @@ def clipped_losses(losses: Floats, n_classes: int) -> Floats:
     return -np.log((1 - CLIPPING) * np.exp(-losses) + uniform)
 
 
-def count_rare(labels: NDArray[np.generic], start: int) -> NDArray[np.intp]:
-    """Count the compared labels so far that are not of the most common class.
-
-    Parameters
-    ----------
-    labels : ndarray of shape (n_labels,)
-        Classes.
-    start : int
-        Number of labels at the beginning that are not compared.
-    """
-    compared = labels[start:]
-    counts = (compared[:, None] == np.unique(compared)).cumsum(0)
-    n_rare = counts.sum(1) - counts.max(1, initial=0)
-    return np.concatenate([np.zeros(len(labels) - len(compared), np.intp), n_rare])
-
-
 def exact_log_values(totals: Floats, squares: Floats) -> Floats:
     """Return the logs of exact e-values.
 
@@ -245,7 +229,8 @@ class LossRace:
         self.level = (alpha if within is None else alpha / 2) / n_rivals  # of a pair
         self.sums = PairSums(shape)
         self.clipped = None if n_classes is None else PairSums(shape)
-        self.n_labels, self.enough = 0, True
+        self.counts = np.zeros((*shape[:-1], n_classes or 1), dtype=np.intp)
+        self.n_labels = 0
         self.begin(shape)
 
     def begin(self, shape: tuple[int, ...]) -> None:
@@ -256,21 +241,24 @@ class LossRace:
         self.stopped_at = np.zeros(shape[:-1], dtype=np.intp)
         self.leader_at_stop = np.zeros(shape[:-1], dtype=np.intp)
 
-    def add(self, losses: ArrayLike, *, enough: bool = True) -> None:
+    def add(self, losses: ArrayLike, labels: ArrayLike | None = None) -> None:
         """Add the losses at a label, in nats.
 
         Parameters
         ----------
         losses : array-like of shape (*shape,)
             Removed encoders may have NaN.
-        enough : bool, default=True
-            False if the asymptotic process should give no evidence, because fewer than
-            ``RARE`` labels are counted by :func:`count_rare`.
+        labels : array-like of shape shape[:-1], optional
+            The class in each race, as an integer. The asymptotic process then gives no
+            evidence before ``RARE`` labels of other classes than the most common one.
+            Real-valued labels are ignored.
         """
         self.n_labels += 1
-        self.enough = enough
         if self.n_labels <= self.start:
             return
+        if labels is not None and self.n_classes is not None:
+            one_hot = np.asarray(labels)[..., None] == np.arange(self.n_classes)
+            self.counts = self.counts + one_hot
         counted = np.where(self.alive, losses, np.nan)
         self.sums.add(counted)
         threshold = -np.log(self.level)
@@ -291,7 +279,7 @@ class LossRace:
         """Return the logs of e-values (*shape, n_encoders) for encoder and rival."""
         sums, scale = self._of(method)
         if scale is None:
-            n = sums.n * self.enough
+            n = sums.n * self._has_rare
             return asymptotic_log_values(n, sums.totals, sums.variances)
         return exact_log_values(sums.totals / scale, sums.squares / scale**2)
 
@@ -300,12 +288,20 @@ class LossRace:
         sums, scale = self._of(method)
         if scale is None:
             # A constant difference shows nothing about later ones.
-            enough = self.enough & ((sums.variances > 0) | (sums.totals == 0))
-            return asymptotic_half_widths(sums.n * enough, sums.variances, self.level)
+            varies = (sums.variances > 0) | (sums.totals == 0)
+            n = sums.n * (varies & self._has_rare)
+            return asymptotic_half_widths(n, sums.variances, self.level)
         totals = exact_half_widths(sums.squares / scale**2, self.level) * scale
         with np.errstate(divide="ignore"):
             widths: Floats = totals / sums.n
         return widths
+
+    @property
+    def _has_rare(self) -> NDArray[np.bool_]:
+        """True if there were enough labels of rare classes, or no classes."""
+        n_labels = self.counts.sum(-1)
+        n_rare = n_labels - self.counts.max(-1)
+        return np.asarray((n_labels == 0) | (n_rare >= RARE))[..., None, None]
 
     @property
     def leader(self) -> NDArray[np.intp]:
@@ -370,6 +366,7 @@ class LossRace:
             for name, table in ({} if sums is None else vars(sums)).items():
                 square = table[np.ix_(kept, kept)]
                 setattr(sums, name, np.repeat(square[None], n_copies, axis=0))
+        race.counts = np.repeat(self.counts[None], n_copies, axis=0)
         race.begin((n_copies, len(kept)))
         return race
 
@@ -379,7 +376,7 @@ def forecast_stop(
     losses: Floats,
     *,
     most: int,
-    n_rare: int = RARE,
+    labels: NDArray[np.intp] | None = None,
     n_draws: int = 64,
     random_state: int = 0,
 ) -> Floats:
@@ -396,9 +393,8 @@ def forecast_stop(
         Losses so far, in nats.
     most : int
         Number of labels to look ahead.
-    n_rare : int, default=RARE
-        Number of rare labels so far (:func:`count_rare`). It is assumed to keep growing
-        at the same rate.
+    labels : ndarray of shape (n_labels,), optional
+        The classes, if the race was given them.
     n_draws : int
     random_state : int
 
@@ -407,22 +403,26 @@ def forecast_stop(
     labels : ndarray of shape (n_draws,)
         Numbers of labels in ascending order, infinite where `most` do not suffice.
     """
-    rate = max(n_rare, 1) / max(len(losses) - race.start, 1)
     copies, rng = race.repeated(n_draws), np.random.default_rng(random_state)
-    recent = losses[(race.start + len(losses)) // 2 :, race.alive]
+    half = (race.start + len(losses)) // 2
+    recent = losses[half:, race.alive]
     chosen = rng.integers(len(recent), size=(n_draws, len(recent)))
-    for step in range(most):
+    for _ in range(most):
         if copies.stopped_at.all():
             break
         column = rng.integers(len(recent), size=n_draws)
         rows = chosen[np.arange(n_draws), column]
-        copies.add(recent[rows], enough=n_rare + step * rate >= RARE)
+        copies.add(recent[rows], None if labels is None else labels[half:][rows])
     labels = np.where(copies.stopped_at > 0, copies.stopped_at - race.n_labels, np.inf)
     return np.sort(labels)
 
 
 def forecast_interval(
-    race: LossRace, losses: Floats, *, most: int, n_rare: int = RARE
+    race: LossRace,
+    losses: Floats,
+    *,
+    most: int,
+    labels: NDArray[np.intp] | None = None,
 ) -> tuple[float, float, float]:
     """Forecast how many more labels a race takes, as an 80 % interval and a median.
 
@@ -431,7 +431,7 @@ def forecast_interval(
 
     Parameters
     ----------
-    race, losses, most, n_rare
+    race, losses, most, labels
         As for :func:`forecast_stop`.
 
     Returns
@@ -439,7 +439,7 @@ def forecast_interval(
     low, median, high : float
         Numbers of labels. Values above `most` are replaced by infinity.
     """
-    drawn = forecast_stop(race, losses, most=most, n_rare=n_rare)
+    drawn = forecast_stop(race, losses, most=most, labels=labels)
     ends = np.quantile(drawn, (0.1, 0.5, 0.9), method="inverted_cdf")
     ends = ends * (1.0, SLOWER, SLOWER)
     low, median, high = np.where(ends > most, np.inf, ends).tolist()

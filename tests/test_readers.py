@@ -608,7 +608,7 @@ def test_a_label_longer_than_a_name_is_refused(tmp_path):
     [
         ([1, 2], ["a", "b"], "type of all labels must be int64"),
         ([1, 2], [True, False], "type of all labels must be int64"),
-        ([1.0, 2.0], [np.nan, 1.0], "row 0 contains NaN"),
+        ([1.0, 2.0], [np.nan, 1.0], "it contains a NaN label in row 0"),
     ],
 )
 def test_shards_with_labels_of_other_types_are_refused(tmp_path, first, second, words):

@@ -24,6 +24,7 @@ from sklearn.utils.validation import validate_data
 
 OWN = ("sklearn_mdl", "sklearn", "joblib")  # packages that are not the caller
 CHECKED_AT_ONCE = 2**24  # numbers checked together
+SAMPLED = 2**20  # numbers in the first rows, whose rounding is checked
 LARGE = 2**53  # above this float64 cannot represent all whole numbers
 GROUPED = (
     "y should be in random order, but it is grouped by class or nearly so, which "
@@ -96,22 +97,38 @@ def check_finite(X: np.ndarray, names: Sequence[str] | None) -> None:
     ValueError
         If a feature is not finite. The message names the first such row and column.
     """
+    if fault := non_finite(X, names):
+        raise ValueError(
+            f"X must hold finite float32 numbers, but Input X contains {fault}; pass "
+            "X[np.isfinite(X).all(1)], or impute with SimpleImputer()"
+        )
+
+
+def non_finite(
+    X: np.ndarray, names: Sequence[str] | None = None, first: int = 0
+) -> str:
+    """Describe the first feature (n, d) that is not finite as float32, or return "".
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+    names : sequence of str, optional
+        Names of the columns.
+    first : int, default=0
+        Number of the first row.
+    """
     step = max(1, CHECKED_AT_ONCE // max(1, X.shape[1]))
     for start in range(0, len(X), step):
-        with np.errstate(over="ignore", invalid="ignore"):  # raises an error below
+        with np.errstate(over="ignore", invalid="ignore"):  # described below
             rows = X[start : start + step].astype(np.float32, copy=False)
             total = rows.sum(dtype=np.float64)
         if np.isfinite(total):
             continue  # NaN or infinity would make the sum non-finite
         row, column = np.argwhere(~np.isfinite(rows))[0]
         what = "NaN" if np.isnan(rows[row, column]) else "infinity or a value too large"
-        where = f"row {start + row}, column {column}"
-        if names is not None:
-            where += f" ({names[column]!r})"
-        raise ValueError(
-            f"X must hold finite float32 numbers, but Input X contains {what} in "
-            f"{where}; pass X[np.isfinite(X).all(1)], or impute with SimpleImputer()"
-        )
+        name = "" if names is None else f" ({names[column]!r})"
+        return f"{what} in row {first + start + row}, column {column}{name}"
+    return ""
 
 
 def validated(estimator: BaseEstimator, *given: Any, dtype: Any, reset: bool) -> Any:
@@ -155,12 +172,12 @@ def _refuse_text(X: Any) -> None:
 def warn_if_rounded(X: Any, names: Sequence[str] | None) -> None:
     """Warn about a feature whose range is only a few steps of float32.
 
-    Only the first rows are checked, at most ``CHECKED_AT_ONCE`` numbers.
+    Only the first rows are checked, about ``SAMPLED`` numbers.
     """
     X = X if hasattr(X, "columns") else np.asarray(X)
     if getattr(X, "dtype", None) in (np.float32, np.float16) or len(X) < 2:
         return
-    n_rows = max(2, CHECKED_AT_ONCE // X.shape[1])
+    n_rows = max(2, SAMPLED // X.shape[1])
     rows = np.asarray(X[:n_rows], dtype=np.float64)
     rounding = np.abs(rows.astype(np.float32) - rows).max(0)
     spread, size = np.ptp(rows, axis=0), np.abs(rows).max(0)

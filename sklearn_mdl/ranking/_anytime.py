@@ -299,9 +299,8 @@ class LossRace:
     @property
     def _has_rare(self) -> NDArray[np.bool_]:
         """True if there were enough labels of rare classes, or no classes."""
-        n_labels = self.counts.sum(-1)
-        n_rare = n_labels - self.counts.max(-1)
-        return np.asarray((n_labels == 0) | (n_rare >= RARE))[..., None, None]
+        n_rare = self.counts.sum(-1) - self.counts.max(-1)
+        return np.asarray((n_rare >= RARE) | ~self.counts.any(-1))[..., None, None]
 
     @property
     def leader(self) -> NDArray[np.intp]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -20,6 +20,8 @@ from sklearn_mdl.readouts._kernel_groups import Member
 from sklearn_mdl.readouts._kernel_labellings import Labellings, LabellingsLearner
 from sklearn_mdl.readouts._kernel_rows import Memory
 from sklearn_mdl.readouts._row_learners import CalibratedLearner
+
+Unit = float | Tensor  # of one labelling, or of several
 
 
 class KernelClassifierLearner(CalibratedLearner, LabellingsLearner):
@@ -328,9 +330,8 @@ class KernelRegressorLearner(LabellingsLearner):
         self.squares = np.array([float(state["squares"]) for state in learned])
 
 
-def _in_units(
-    labels: Tensor, location: float | Tensor, scale: float | Tensor, reach: Any
-) -> Tensor:
+def _in_units(labels: Tensor, location: Unit, scale: Unit, reach: Unit) -> Tensor:
     """Return standardised labels, clipped at ``reach``."""
     units: Tensor = (labels - location) / scale
-    return units.clamp(-reach, reach)
+    ends = torch.as_tensor(reach).to(units)
+    return units.clamp(-ends, ends)

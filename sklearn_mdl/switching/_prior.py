@@ -206,7 +206,7 @@ class Transition(NamedTuple):
         If True, a kept expert enters the next row, which adds a row to the state.
         Otherwise it stays in its row.
     others : bool
-        If True, the new expert is one of the other experts, drawn in proportion to
+        If True, the new expert is one of the other experts, chosen in proportion to
         their prior weights. Only for states with one row.
 
     Examples

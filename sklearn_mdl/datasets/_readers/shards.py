@@ -15,7 +15,7 @@ from sklearn_mdl._core.io.append_array import GrowingArray
 from sklearn_mdl._core.io.reading import readable
 from sklearn_mdl._core.io.safetensors_io import TYPES, mapped, read_head
 from sklearn_mdl._core.io.whole_files import note_ours, refuse_foreign_in
-from sklearn_mdl._core.validation import damaged, invalid
+from sklearn_mdl._core.validation import damaged, invalid, non_finite
 from sklearn_mdl.datasets._readers.arrow import block_of, check_size, is_vector
 from sklearn_mdl.datasets._readers.parts import RECREATE, ReadRequest, label_column
 
@@ -118,13 +118,13 @@ def _checked(path: Path, features: str | None, label: str | None) -> Iterator[Bl
     """Yield a shard's blocks, or raise for non-finite values and missing labels."""
     start = 0  # of the block in the shard
     for X, y in _blocks_of(path, features, label):
-        with np.errstate(over="ignore"):
-            ends = np.asarray([X.max(1, initial=0), X.min(1, initial=0)], np.float32)
-        fits = np.isfinite(ends).all(0) & (y == y)  # NaN differs from itself
-        if not fits.all():
-            fault = f"row {start + int(np.argmin(fits))} contains NaN or overflows"
+        fault = non_finite(X, first=start)
+        if not fault and y.dtype.kind == "f" and np.isnan(y).any():
+            fault = f"a NaN label in row {start + int(np.isnan(y).argmax())}"
+        if fault:
             cure = "save X[k], y[k], k = np.isfinite(np.float32(X)).all(1) & (y == y)"
-            raise damaged(path, "finite float32 numbers and labels", fault, cure)
+            required = "finite float32 numbers and labels"
+            raise damaged(path, required, f"it contains {fault}", cure)
         start += len(X)
         yield X, y
 

@@ -24,8 +24,9 @@ class GroupedShare:
         Prior weights of the experts, all positive; groups are contiguous.
     starts : ndarray of shape (G,)
         First expert of every group.
-    rate : float or None, default=None
-        Rate at which experts are redrawn (``1 / t`` if None).
+    rate : float, ndarray of shape (K,) or None, default=None
+        Rate at which experts are redrawn (``1 / t`` if None). An array has a rate for
+        each expert, equal within a group.
 
     Attributes
     ----------
@@ -35,7 +36,10 @@ class GroupedShare:
     """
 
     def __init__(
-        self, weights: Floats, starts: NDArray[np.intp], rate: float | None = None
+        self,
+        weights: Floats,
+        starts: NDArray[np.intp],
+        rate: float | Floats | None = None,
     ) -> None:
         self._rate = rate
         self._starts = starts
@@ -134,10 +138,17 @@ class LearnedGroupedShare:
     def __init__(
         self, weights: Floats, starts: NDArray[np.intp], rates: Sequence[float]
     ) -> None:
-        self._shares = [GroupedShare(weights, starts, rate) for rate in rates]
+        n_rates, n_groups = len(rates), len(starts)
+        # One share holds a copy of every group for each rate.
+        offsets = np.repeat(np.arange(n_rates) * len(weights), n_groups)
+        self._share = GroupedShare(
+            np.tile(weights, n_rates),
+            np.tile(starts, n_rates) + offsets,
+            np.repeat(np.asarray(rates, dtype=np.float64), len(weights)),
+        )
         self._whole = GroupedShare(weights, starts)  # its weights are set before use
         self._sizes = np.diff([*starts, len(weights)])
-        self.posterior = np.full((len(rates), len(starts)), 1 / len(rates))
+        self.posterior = np.full((n_rates, n_groups), 1 / n_rates)
 
     @property
     def weights(self) -> Floats:
@@ -146,32 +157,36 @@ class LearnedGroupedShare:
 
     def ahead(self, n_steps: int) -> Floats:
         """Return the weights (K,) after ``n_steps`` further steps without labels."""
-        shares = np.stack([share.ahead(n_steps) for share in self._shares])
+        shares = self._by_rate(self._share.ahead(n_steps))
         posterior = np.repeat(self.posterior, self._sizes, axis=1)
         weights: Floats = (posterior * shares).sum(0)
         return weights
 
+    def _by_rate(self, values: Floats) -> Floats:
+        """Return values of all copies with one row per rate."""
+        return values.reshape(len(self.posterior), -1)
+
     def moved(self, n_steps: int) -> Self:
         """Return a copy advanced by some steps without labels."""
         copied = copy.copy(self)
-        moved = [share.moved(n_steps) for share in self._shares]
-        vars(copied).update(_shares=moved)
+        copied._share = self._share.moved(n_steps)
         return copied
 
     def __copy__(self) -> Self:
         copied = object.__new__(type(self))
-        shares = [copy.copy(share) for share in self._shares]
-        vars(copied).update(vars(self), _shares=shares, _whole=copy.copy(self._whole))
+        shares = {"_share": copy.copy(self._share), "_whole": copy.copy(self._whole)}
+        vars(copied).update(vars(self), **shares)
         return copied
 
     def observe(self, losses: Floats) -> Floats:
         """Update the weights, and the posterior over rates, with the losses (K,)."""
         asleep = np.isnan(losses)
-        if asleep.any():
+        if np.count_nonzero(asleep):
             self._whole.weights = self.weights
             mixed = np.repeat(self._whole.observe(losses), self._sizes)
             losses = np.where(asleep, mixed, losses)
-        costs = np.stack([share.observe(losses) for share in self._shares])
+        n_rates = len(self.posterior)
+        costs = self._by_rate(self._share.observe(np.tile(losses, n_rates)))
         least = costs.min(0)
         finite = np.isfinite(least)
         excesses = np.where(finite, costs, 0.0) - np.where(finite, least, 0.0)
@@ -183,14 +198,13 @@ class LearnedGroupedShare:
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
         """Return the weights under each rate, and the posterior over rates."""
-        weights = np.stack([share.weights for share in self._shares])
+        weights = self._by_rate(self._share.weights)
         return {"weights": weights, "posterior": self.posterior}
 
     def load_state_dict(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Continue from the state of another share."""
         self.posterior = np.array(state["posterior"])
-        for share, weights in zip(self._shares, state["weights"], strict=True):
-            share.weights = np.array(weights)
+        self._share.weights = np.ravel(state["weights"]).astype(np.float64)
 
 
 def share_within(

@@ -51,6 +51,8 @@ class ReplayStreams:
         self.positions = np.full(n_streams, -1)
 
     def _uniforms(self, place: int) -> np.ndarray:
+        if not self.n_streams:  # drawing takes longer than an update of small networks
+            return np.empty(0)
         # A counter-based generator fixes the sequence of draws at step t. The streams
         # use the first S of them, so only t must be stored.
         bits = np.random.Philox(key=self.seed, counter=[0, self.n_records, place, 0])

@@ -19,7 +19,7 @@ Features = dict[str, tuple[Any, ...]]  # dataset: features by encoder, labels[, 
 FEATURES_HELP = ".npy, .npz or .safetensors file with a row of numbers for each example"
 LABELS_HELP = "file of one of these kinds with a label for each row"
 PRECISIONS = ("float32", "bfloat16", "tf32")  # as in switchers
-READOUTS = ("default", "linear", "closed-form", "nets", "mixed", "drift")
+READOUTS = ("default", "linear", "closed-form", "nets", "mixed", "drift", "stream")
 
 
 def add(

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
+import numpy as np
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils import check_random_state
 
@@ -90,7 +91,14 @@ class Readout(OnlineEstimator):
     def forgets(self) -> bool:
         """True if the readout forgets rows and may therefore become the best later."""
         names = "window", "restart"
-        return any(getattr(self.inner, name, None) is not None for name in names)
+        is_limited = any(getattr(self.inner, name, None) is not None for name in names)
+        return is_limited or self.learns_once
+
+    @property
+    def learns_once(self) -> bool:
+        """True if the readout learns from minibatches but never replays them."""
+        n_streams = getattr(self.inner, "n_replay_streams", None)
+        return n_streams is not None and not np.any(n_streams)
 
     @property
     def inner(self) -> Any:

@@ -108,7 +108,19 @@ FEW_NETS: dict[type, list[dict[str, object]]] = {
         {"likelihood": "student-t", "lr": 1e-2, "scaling": BOTH},
     ],
 }
-NAMES = ("linear", "closed-form", "nets", "mixed", "drift")
+# Networks of the list "stream". They learn every row once, so their time per row is
+# constant, and the step size sets how fast they follow changes.
+LEARNING_ONCE: dict[type, list[dict[str, object]]] = {
+    MLPReadout: [
+        {"lr": [1e-3, 1e-2, 1e-1]},
+        {"hidden_layer_sizes": (128,), "lr": [1e-4, 1e-3, 1e-2]},
+    ],
+    MLPReadoutRegressor: [
+        {"lr": [1e-3, 1e-2, 1e-1]},
+        {"hidden_layer_sizes": (128,), "lr": [1e-4, 1e-3, 1e-2]},
+    ],
+}
+NAMES = ("linear", "closed-form", "nets", "mixed", "drift", "stream")
 PARTS = {
     "linear": ("linear",),
     "closed-form": ("few kernels", "means"),
@@ -116,12 +128,14 @@ PARTS = {
     None: ("few nets", "few kernels", "means"),
     "mixed": ("few nets", "few kernels", "means", "others"),
     "drift": ("nets", "kernels", "forgetful", "labels"),
+    "stream": ("nets that learn once", "centred means", "labels"),
 }
 REAL_PARTS = {
     "closed-form": ("kernels", "straight"),
     "nets": ("nets",),
     None: ("few nets", "kernels", "straight"),
     "drift": ("nets", "kernels", "forgetful", "labels"),
+    "stream": ("nets that learn once", "labels"),
 }
 # How kernels in the list "drift" forget. A full window forgets half its rows.
 # So from 64 to 2,048 rows after a change, one window holds at least a quarter of the
@@ -173,19 +187,14 @@ def named_readouts(
 
 
 def named_regressors(name: str | None, n_features: int) -> list[BaseEstimator]:
-    """Return the list for "closed-form", "nets", "drift" or None."""
+    """Return the list of regressors for a name in ``REAL_PARTS``."""
     return _listed(REALS, REAL_PARTS[name], n_features, N_OUTPUTS)
 
 
 def _listed(
     kinds: Kinds, parts: Collection[str], n_features: int, n_outputs: int
 ) -> DefaultGrid:
-    readouts = DefaultGrid()
-    if "nets" in parts:
-        grid = [{**entry, "scaling": BOTH} for entry in DEFAULTS[kinds.nets]]
-        readouts += _nets(grid, kinds.nets, n_features, n_outputs)
-    if "few nets" in parts:
-        readouts += _nets(FEW_NETS[kinds.nets], kinds.nets, n_features, n_outputs)
+    readouts = DefaultGrid(_nets_in(parts, kinds.nets, n_features, n_outputs))
     for part, kernels in KERNEL_PARTS.items():
         if part in parts:
             readouts += _kernels(kinds, kernels)
@@ -193,6 +202,8 @@ def _listed(
         readouts += [DiscriminantReadout(0.1), DiscriminantReadout(0.5)]
         readouts += [CentroidReadout(own) for own in ("centered", "within-class", None)]
         readouts.append(DummyReadout())
+    if "centred means" in parts:
+        readouts.append(CentroidReadout("centered"))
     if "others" in parts:
         readouts += _others(n_features)
     if "forgetful" in parts:
@@ -201,6 +212,22 @@ def _listed(
     if "labels" in parts:
         readouts += [kinds.labels(strategy) for strategy in kinds.strategies]
     return readouts
+
+
+def _nets_in(
+    parts: Collection[str], kind: type, n_features: int, n_outputs: int
+) -> list[BaseEstimator]:
+    """Return the networks in these parts of a list."""
+    nets: list[BaseEstimator] = []
+    if "nets" in parts:
+        grid = [{**entry, "scaling": BOTH} for entry in DEFAULTS[kind]]
+        nets += _nets(grid, kind, n_features, n_outputs)
+    if "few nets" in parts:
+        nets += _nets(FEW_NETS[kind], kind, n_features, n_outputs)
+    if "nets that learn once" in parts:
+        for entry in LEARNING_ONCE[kind]:
+            nets += build_grid(kind, {**entry, "n_replay_streams": 0})
+    return nets
 
 
 def _kernels(

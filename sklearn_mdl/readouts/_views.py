@@ -159,7 +159,7 @@ class ViewReadout(ViewSettings, BaseReadout):
 
     Parameters
     ----------
-    readout : readout, "linear", "closed-form", "nets", "mixed", "drift" or None
+    readout : readout, "linear", "closed-form", "nets", "mixed", "drift", "stream", None
         Any readout of features. In a switcher's list, you can also pass the name of a
         list or None. The view then stands for all readouts in that list, chosen for the
         number of columns in the view.
@@ -207,7 +207,7 @@ class ViewReadoutRegressor(ViewSettings, OnlineRegressor):
 
     Parameters
     ----------
-    readout : regressor, "closed-form", "nets", "drift" or None
+    readout : regressor, "closed-form", "nets", "drift", "stream" or None
         Any readout of an ``MDLReadoutSwitcherRegressor``.
     columns : slice or sequence of int
         Columns of X.

@@ -56,8 +56,10 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         and classes. "mixed" adds nearest neighbours, a shrunk linear discriminant
         analysis (up to 1,024 features) and a logistic regression to the default list.
         "drift" contains networks, kernels, kernels that forget old rows, and readouts
-        that ignore features. A ``RepresentationScorer`` without a switcher uses
-        "linear" for at most 500 labels and "closed-form" for at most 2,048.
+        that ignore features. "stream" is for long streams: networks that learn every
+        row once, class means, and readouts that ignore features. A
+        ``RepresentationScorer`` without a switcher uses "linear" for at most 500 labels
+        and "closed-form" for at most 2,048.
     switching : str or SwitchingPrior, default="learned-share"
         Prior over sequences of readouts: "learned-share", "fixed-share" (with rate
         ``1 / t``), "switch-distribution", "run-length", "universal-share", "bayes",
@@ -83,14 +85,14 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         examples doubles. Retired readouts are no longer trained. They are "asleep":
         each is treated as if it predicted like the mixture of the others. "auto" is
         `Race()` if `readouts` is None or a name. It is None if `readouts` is a list, as
-        in the paper. It is also None for "drift", where a readout that loses now may
-        win later.
+        in the paper. It is also None for "drift" and "stream", where a readout that
+        loses now may win later.
     batch_size : int, (int, int) or "auto", default="auto"
         Number of rows in a minibatch. Overrides the batch size of the readouts. An int
         is a constant size, as in the paper. With a pair, minibatches grow along the
         stream from the first size to the second. So readouts start to learn from the
-        first few labels. "auto" is ``(8, 32)`` if `readouts` is None or a name, and 32
-        if it is a list.
+        first few labels. "auto" is 8 for "stream", ``(8, 32)`` for other names and
+        None, and 32 for a list.
     label_delay : int, default=0
         Number of further rows that are predicted before the label of a row arrives.
         Readouts, calibration, posterior, pool and race see the label of row ``t`` only
@@ -214,7 +216,7 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
     readouts: (
         Sequence[object]
         | BaseEstimator
-        | Literal["linear", "closed-form", "nets", "mixed", "drift"]
+        | Literal["linear", "closed-form", "nets", "mixed", "drift", "stream"]
         | None
     ) = None
     _: KW_ONLY
@@ -224,7 +226,12 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         "new_classes": [StrOptions({"refuse", "escape"})],
         "readouts": [
             *(list, tuple, BaseEstimator),
-            *(StrOptions({"linear", "closed-form", "nets", "mixed", "drift"}), None),
+            *(
+                StrOptions(
+                    {"linear", "closed-form", "nets", "mixed", "drift", "stream"}
+                ),
+                None,
+            ),
         ],
         **BaseSwitcher._parameter_constraints,
     }

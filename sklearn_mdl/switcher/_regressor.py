@@ -25,7 +25,7 @@ from sklearn_mdl.readouts import (
 )
 from sklearn_mdl.switcher._base import BaseSwitcher
 
-NAMES = ("closed-form", "nets", "drift")
+NAMES = ("closed-form", "nets", "drift", "stream")
 
 
 @dataclass(eq=False, repr=False)
@@ -58,7 +58,8 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         objects. If None, networks and Gaussian processes are used. "nets" contains only
         networks, which depend on the number of features. "closed-form" contains only
         Gaussian processes and needs no seed. "drift" adds Gaussian processes that
-        forget old rows, and readouts that ignore features.
+        forget old rows, and readouts that ignore features. "stream" is for long
+        streams: networks that learn every row once, and readouts that ignore features.
     switching : str or SwitchingPrior, default="learned-share"
         Prior over sequences of readouts, as in ``MDLReadoutSwitcher``.
     readout_weights : "architecture" or array-like of shape (n_readouts,), default=None
@@ -72,14 +73,14 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         examples doubles. Retired readouts are no longer trained. They are "asleep":
         each is treated as if it predicted like the mixture of the others. "auto" is
         `Race()` if `readouts` is None or a name. It is None if `readouts` is a list, as
-        in the paper. It is also None for "drift", where a readout that loses now may
-        win later.
+        in the paper. It is also None for "drift" and "stream", where a readout that
+        loses now may win later.
     batch_size : int, (int, int) or "auto", default="auto"
         Number of rows in a minibatch. Overrides the batch size of the readouts. An int
         is a constant size, as in the paper. With a pair, minibatches grow along the
         stream from the first size to the second. So readouts start to learn from the
-        first few labels. "auto" is ``(8, 32)`` if `readouts` is None or a name, and 32
-        if it is a list.
+        first few labels. "auto" is 8 for "stream", ``(8, 32)`` for other names and
+        None, and 32 for a list.
     label_delay : int, default=0
         Number of further rows that are predicted before the label of a row arrives.
         Readouts, calibration, posterior, pool and race see the label of row ``t`` only
@@ -186,7 +187,7 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
     readouts: (
         Sequence[object]
         | BaseEstimator
-        | Literal["closed-form", "nets", "drift"]
+        | Literal["closed-form", "nets", "drift", "stream"]
         | None
     ) = None
     _: KW_ONLY
@@ -228,8 +229,8 @@ def _listed(name: str | None, n_features: int) -> list[BaseEstimator]:
     """Return the built-in list with this name; raise if there is none."""
     if name not in {*NAMES, None}:
         raise ValueError(
-            "readouts must be a list, 'closed-form', 'nets', 'drift' or None, got "
-            f"{name!r}; pass for example readouts='closed-form'"
+            "readouts must be a list, None, 'closed-form', 'nets', 'drift' or 'stream',"
+            f" got {name!r}; pass for example readouts='closed-form'"
         )
     return named_regressors(name, n_features)
 

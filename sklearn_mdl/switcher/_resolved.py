@@ -138,7 +138,8 @@ def resolved(
     groups, pool = pool_of(switcher.pooling, readouts, weights, is_by_name, forgets)
     race = race_of(switcher.race, readouts, is_by_name and not forgets)
     mixing = Mixing(clone(as_prior(switcher.switching)), weights, groups, pool, race)
-    first, last = batch_sizes(switcher.batch_size, is_by_name)
+    learns_once = is_by_name and any(readout.learns_once for readout in readouts)
+    first, last = batch_sizes(switcher.batch_size, is_by_name, learns_once)
     in_processes = switcher.n_jobs == PROCESSES
     # The worker processes have their own devices; this process collects their states.
     device = resolve_device("cpu" if in_processes else switcher.device)
@@ -161,10 +162,14 @@ def resolved(
     )
 
 
-def batch_sizes(batch_size: BatchSize, is_by_name: bool) -> tuple[int, int]:
+def batch_sizes(
+    batch_size: BatchSize, is_by_name: bool, learns_once: bool = False
+) -> tuple[int, int]:
     """Return the number of rows in the first and the last minibatches."""
     if isinstance(batch_size, str):  # "auto" is the only valid string
-        return (FIRST_BATCH_SIZE if is_by_name else BATCH_SIZE), BATCH_SIZE
+        first = FIRST_BATCH_SIZE if is_by_name else BATCH_SIZE
+        # Without replay, many small steps follow changes faster than few large ones.
+        return first, first if learns_once else BATCH_SIZE
     sizes = batch_size if isinstance(batch_size, tuple) else (batch_size, batch_size)
     whole = len(sizes) == 2 and all(isinstance(size, Integral) for size in sizes)
     if not (whole and 1 <= sizes[0] <= sizes[1]):

@@ -55,7 +55,7 @@ class GroupedShare:
         if not n_steps:
             return self.weights
         if self._rate is None:  # probability of no redraw at rates 1 / (t + i)
-            kept = self._t / (self._t + n_steps)
+            kept: float | Floats = self._t / (self._t + n_steps)
         else:
             kept = (1 - self._rate) ** n_steps
         return self._prior + kept * (self.weights - self._prior)
@@ -169,7 +169,7 @@ class LearnedGroupedShare:
     def moved(self, n_steps: int) -> Self:
         """Return a copy advanced by some steps without labels."""
         copied = copy.copy(self)
-        copied._share = self._share.moved(n_steps)
+        vars(copied).update(_share=self._share.moved(n_steps))
         return copied
 
     def __copy__(self) -> Self:

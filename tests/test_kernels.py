@@ -657,7 +657,7 @@ def test_a_list_of_kernels_needs_no_seed():
 def test_lists_by_name_hold_what_they_say():
     kinds = {
         name: {type(readout).__name__ for readout in named_readouts(name, 64, 10)}
-        for name in (None, "nets", "linear", "closed-form", "mixed", "drift")
+        for name in (None, "nets", "linear", "closed-form", "mixed", "drift", "stream")
     }
     nets = {"LinearReadout", "MLPReadout"}
     assert kinds["linear"] == {"KernelReadout"}
@@ -667,11 +667,13 @@ def test_lists_by_name_hold_what_they_say():
     assert kinds[None] == kinds["closed-form"] | nets
     assert kinds["mixed"] == kinds[None] | {"KNeighborsReadout", "RefitReadout"}
     assert kinds["drift"] == kinds["linear"] | nets | {"DummyReadout"}
+    assert kinds["stream"] == nets | {"CentroidReadout", "DummyReadout"}
     regressors = {
         name: {type(readout).__name__ for readout in named_regressors(name, 64)}
-        for name in (None, "drift")
+        for name in (None, "nets", "drift", "stream")
     }
     assert regressors["drift"] == regressors[None] | {"DummyReadoutRegressor"}
+    assert regressors["stream"] == regressors["nets"] | {"DummyReadoutRegressor"}
 
 
 # Data and settings of every kind

@@ -167,7 +167,9 @@ def test_lists_by_name_live_on_rare_features_in_whatever_units(seed, of_classes)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["linear", "closed-form", "drift", "mixed", None])
+@pytest.mark.parametrize(
+    "name", ["linear", "closed-form", "drift", "stream", "mixed", None]
+)
 def test_no_rows_end_the_stream_of_a_list_by_name(name):
     step = 1 if name in ("linear", "closed-form") else 21  # of each kind of rows
     for seed in range(0, N_SLOW, step):

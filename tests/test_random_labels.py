@@ -82,7 +82,8 @@ def reals(readouts=None, *, grouped=False, **options):
 
 
 CASES = {
-    **{str(n): classes(n) for n in ("linear", "closed-form", "nets", "mixed", "drift")},
+    **{str(n): classes(n) for n in ("linear", "closed-form", "nets", "mixed")},
+    **{str(n): classes(n) for n in ("drift", "stream")},
     "default": classes(None),
     "some": classes(pooling=None, race=None),
     "pool and race": classes(**POOLED),
@@ -91,7 +92,7 @@ CASES = {
     "escapes": classes(SOME[:3], new_classes="escape"),
     "elementwise": classes(switching="elementwise"),
     "null": classes("closed-form", permuted=True),
-    **{f"reals, {n}": reals(n) for n in ("closed-form", "nets", "drift")},
+    **{f"reals, {n}": reals(n) for n in ("closed-form", "nets", "drift", "stream")},
     "reals, default": reals(),
     "reals, groups": reals("closed-form", grouped=True),
     "reals, delay": reals("closed-form", label_delay=3),

@@ -31,7 +31,7 @@ from sklearn_mdl.readouts import (
     KernelReadoutRegressor,
 )
 from sklearn_mdl.readouts._base import last_restart
-from sklearn_mdl.readouts._lists import DefaultGrid
+from sklearn_mdl.readouts._lists import DefaultGrid, named_readouts
 
 WINDOW = 64
 N = 190
@@ -290,6 +290,28 @@ def test_what_forgets_adapts_and_is_not_retired():
     assert forgets.codelength_ < 0.95 * remembers.codelength_
     assert (forgets.retired_at_ == -1).all()
     assert forgets.posterior_[-1, 2] > 0.9
+
+
+def test_the_list_for_streams_follows_changes_and_never_replays():
+    switcher = MDLReadoutSwitcher("stream", random_state=0)
+    settings = switcher.resolved(2, 4)
+    assert settings.mixing.race is None
+    assert settings.mixing.pool.half_life is not None
+    assert settings.first_batch_size == settings.batch_size == 8
+    nets = [readout for readout in settings.readouts if readout.learns_once]
+    assert {readout.architecture for readout in nets} == {"linear", "mlp 1x128"}
+    assert not any(readout.learns_once for readout in named_readouts(None, 2, 4))
+
+    rng = np.random.default_rng(0)  # four classes that are renamed halfway
+    y, changes = rng.integers(4, size=1200), np.arange(1200) >= 600
+    X = np.eye(4)[y, :2] + rng.normal(scale=0.3, size=(1200, 2))
+    y = np.where(changes, (y + 1) % 4, y)
+    stream, default = (
+        fitted(MDLReadoutSwitcher(name, random_state=0), X, y)
+        for name in ("stream", None)
+    )
+    assert (stream.retired_at_ == -1).all()
+    assert stream.codelengths_[600:].sum() < 0.9 * default.codelengths_[600:].sum()
 
 
 def test_random_labels_are_not_compressed():

@@ -2,8 +2,8 @@ r"""Measures of features based on their singular values: LogME and RankMe.
 
 LogME is the evidence of a linear model for one-hot labels. The model is ``y = X w + e``
 with ``w ~ N(0, I / alpha)`` and ``e ~ N(0, I / beta)``. So ``y ~ N(0, X X' / alpha
-+ I / beta)``. With the ``r`` singular values ``s_i`` of ``X``, the projections
-``z = U' y`` and the ratio ``l = alpha / beta``,
++ I / beta)``. Let ``s_i`` be the ``r`` singular values of ``X``, ``z = U' y`` the
+projections on its left singular vectors, and ``l = alpha / beta``. Then
 
 .. math::
 
@@ -11,9 +11,9 @@ with ``w ~ N(0, I / alpha)`` and ``e ~ N(0, I / beta)``. So ``y ~ N(0, X X' / al
         + \frac{1}{v} \Bigl( \sum_i \frac{z_i^2}{s_i^2 + l}
         + \frac{\|y\|^2 - \|z\|^2}{l} \Bigr), \qquad v = 1 / \alpha .
 
-For a given ``l`` the best ``v`` is the large bracket divided by ``n``. The best ``l``
-is found on a grid and then refined. Unlike the article's fixed-point iteration, this
-search cannot stop before the optimum.
+For a given ``l``, the best ``v`` is the expression in large brackets divided by ``n``.
+The best ``l`` is found on a grid and then refined. Unlike the article's fixed-point
+iteration, this search cannot stop before the optimum.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Summary of a list of readouts that may depend on the number of features."""
+"""Properties of readout lists that may depend on the number of features."""
 
 from __future__ import annotations
 

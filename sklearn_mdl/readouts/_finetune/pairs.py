@@ -43,7 +43,7 @@ class FrozenReadout(ImageReadout):
         Any readout for a switcher, except readouts of images.
     image_shape : (int, int, int) or (int, int), default=None
         Height, width and channels of the images whose pixels are the rows of X. If
-        None, images are taken to be square, with one or three channels.
+        None, images are assumed to be square, with one or three channels.
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     device : str, default="auto"

@@ -147,7 +147,7 @@ def compare_protocols(  # noqa: PLR0913, named options of one public call
         * "sdl", "esc": :func:`~sklearn_mdl.metrics.surplus_description_length` and
           :func:`~sklearn_mdl.metrics.sample_complexity`, from the run of "mdl"
         * "edl", "epiplexity": :func:`~sklearn_mdl.metrics.excess_description_length` of
-          that run, relative to its loss on test rows and to its loss at the end
+          the run of "mdl", relative to its loss on test rows and to its loss at the end
         * "mdl": the codelength of :class:`~sklearn_mdl.MDLReadoutSwitcher`
 
         A mapping assigns an estimator to each name, or None for the default. A
@@ -161,8 +161,8 @@ def compare_protocols(  # noqa: PLR0913, named options of one public call
     references : sequence of {"random", "shuffled"}, default=()
         Additional rows of the table, for comparison. "random" is a
         :class:`~sklearn_mdl.baselines.RandomEncoder` as wide as the widest encoder.
-        "shuffled" is the first encoder's features with permuted rows, which carry no
-        information.
+        "shuffled" permutes the rows of the first encoder's features, so that they carry
+        no information about labels.
     test_size : float, default=0.2
         Share of the rows on which accuracy is measured.
     epsilon : float, default=None
@@ -190,7 +190,7 @@ def compare_protocols(  # noqa: PLR0913, named options of one public call
         If data, protocols or settings are invalid. Exceptions of a protocol or of an
         encoder are stored in ``reasons`` instead.
     TypeError
-        If encoders, datasets, types or protocols have none of these forms.
+        If encoders, datasets, types or protocols are of the wrong type.
 
     Examples
     --------

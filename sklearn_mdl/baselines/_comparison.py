@@ -220,7 +220,7 @@ class ProtocolComparison:
             yield Column.of(f"{name} #", "#", self.average_places[:, p], "g")
 
     def _text(self, columns: Iterable[Column], ranks: Floats) -> str:
-        """Return columns as text, sorted by the ranks of the first protocol."""
+        """Return a text table, with the best encoder by the first protocol on top."""
         columns = list(columns)
         texts = (column.texts for column in columns)
         rows = list(zip(self.encoder_names, *texts, strict=True))

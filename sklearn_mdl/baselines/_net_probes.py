@@ -328,7 +328,7 @@ class Rows(NamedTuple):
 
 
 def checkpoints(max_steps: int) -> list[int]:
-    """Return the steps after which to evaluate nets: all, half of them and so on."""
+    """Return numbers of steps after which to evaluate: all, half of all and so on."""
     steps = [max_steps]
     while steps[-1] // 2 >= FEWEST_STEPS:
         steps.append(steps[-1] // 2)

@@ -186,7 +186,8 @@ def list_estimators(
     ValueError
         If a name is unknown and has no classifier.
     TypeError
-        If the value of a name is not an estimator or, for "mdl", not a switcher.
+        If the value of a name is not an estimator. Also if a protocol needs a switcher
+        ("mdl", "permutation", "edl" and "epiplexity") and gets another estimator.
     """
     if not protocols:
         required = f"at least one of {list(PROTOCOLS)}"

@@ -3,8 +3,8 @@ r"""Variational code, which transmits the weights of a probe and the labels.
 Weights are independent normals ``q(w) = N(m, s^2)``. There are two priors.
 
 *Gaussian*: ``p(w) = N(0, u^2)``, with one scale ``u`` for the weights of a layer and
-one for its biases. Each scale is a power of two that is sent first. The best scale
-given ``q`` is ``u^2 = mean(m^2 + s^2)``.
+one for its biases. Each scale is a power of two that is sent first. Given ``q``, the
+best scale satisfies ``u^2 = mean(m^2 + s^2)``.
 
 *Normal-Jeffreys* (Louizos, Ullrich and Welling, 2017; Voita and Titov, 2020): every
 input ``i`` of a layer is multiplied by ``z_i``, with ``q(z_i) = N(m_i, s_i^2)`` and the
@@ -57,7 +57,7 @@ class VariationalCode(LabelledEstimator):
     Parameters
     ----------
     hidden_layer_sizes : tuple of int, default=()
-        Widths of hidden layers with ReLU. () is a linear probe.
+        Widths of hidden layers with ReLU. ``()`` gives a linear probe.
     prior : {"gaussian", "normal-jeffreys"}, default="gaussian"
         With "gaussian", the weights and the biases of a layer have one scale each, a
         power of two that is sent. "normal-jeffreys" is Voita and Titov's prior, with a
@@ -381,7 +381,7 @@ def gaussian_kl(
 
 
 def best_log_scale(mean: Tensor, log_variance: Tensor) -> Tensor:
-    """Return the log of the scale that minimises the divergence of a group."""
+    """Return the log of the prior's scale that minimises the divergence."""
     return 0.5 * (mean.square() + log_variance.exp()).mean().log()
 
 

@@ -83,7 +83,7 @@ class Readout(OnlineEstimator):
 
     @property
     def computation(self) -> str:
-        """Name of the computation that readouts with the same name share."""
+        """Name of the main computation, which readouts with equal names share."""
         return self.pool_kind
 
     @property
@@ -114,7 +114,7 @@ class Readout(OnlineEstimator):
     @classmethod
     @abstractmethod
     def learners_of(cls, members: Members[Any], context: Context) -> Sequence[Learner]:
-        """Make learners for (column, readout) pairs whose readouts may share them."""
+        """Make learners, each for one or more of these (column, readout) pairs."""
 
     def seed_or(self, seed: int) -> int:
         """Draw a seed from ``random_state``, or return ``seed`` if that is None."""

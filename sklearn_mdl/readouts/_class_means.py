@@ -55,7 +55,7 @@ class Reference(NamedTuple):
     is_cosine: bool
 
     def mapping(self, rows: Tensor, labels: Tensor) -> Mapping:
-        """Return the transformation given statistics of rows (n, d) and labels."""
+        """Return a transformation with the statistics of rows (n, d) and labels."""
         if self.scaling == WITHIN:
             if bool((rows == rows[0]).all()):  # no variance yet
                 return unit_rows

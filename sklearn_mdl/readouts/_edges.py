@@ -1,4 +1,4 @@
-"""Check whether the best readout has settings at the edge of the values tried."""
+"""Settings of the best readout that are at the edge of the values tried."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def complete(
 
 
 def floored(proba: Floats, counts: NDArray[np.int64]) -> Floats:
-    """Mix probabilities (n, C) with class frequencies, as in the module docstring."""
+    """Mix probabilities with class frequencies, which get weight ``1 / (n + 2)``."""
     share = 1 / (counts.sum() + 2)
     mixed: Floats = (1 - share) * proba + share * class_frequencies(counts)
     return mixed

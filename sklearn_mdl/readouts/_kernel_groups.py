@@ -216,7 +216,7 @@ class KernelGroup:
         return kernels
 
     def rescale(self) -> None:
-        """Make the mean diagonal of the kernel over the view's rows its unit."""
+        """Scale the kernel so that its mean diagonal over the view's rows is 1."""
         if self.view.has_statistics:
             self.scale = 1.0
             mean = float(self.diagonal(self.view.rows).mean())
@@ -372,7 +372,7 @@ class OpenBlock(RowBlock):
         return self._ahead
 
     def observe(self, targets: Tensor) -> None:
-        """Observe the targets (n, P) of the next rows, predicted together before."""
+        """Observe the targets (n, P) of the rows that ``ahead`` predicted last."""
         rows = slice(self.n_observed, self.n_observed + len(targets))
         remaining = targets - self.ahead(len(targets))[0]
         factor = self.factor[:, rows, rows]

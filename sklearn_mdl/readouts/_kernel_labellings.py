@@ -1,7 +1,7 @@
 """Kernel readouts for several labellings of one stream, with a single factor.
 
 A labelling assigns a label to every row. Factors depend only on rows, so each labelling
-adds columns of targets. Permutation tests and tasks with several outputs use this.
+adds columns of targets. Permutation tests and control tasks use these learners.
 """
 
 from __future__ import annotations

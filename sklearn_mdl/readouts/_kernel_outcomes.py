@@ -126,7 +126,7 @@ class KernelClassifierLearner(CalibratedLearner, LabellingsLearner):
         calibration: ForwardSoftmax,
         losses: np.ndarray,
     ) -> None:
-        """Write the losses (N, S, K) of a stretch of rows, and calibrate with them.
+        """Write the losses (N, S, K) of successive rows, and update the calibration.
 
         The scores are ``means`` (K, n, S C). The variances, divided by the noise, are
         ``ratios`` (K, n).

@@ -62,7 +62,7 @@ def last_fit(n_rows: int, n_settled: int) -> int:
 
 
 def last_sum(n_rows: int, n_settled: int) -> int:
-    """Return the number of rows that are in the sums of features, given ``n_rows``."""
+    """Return how many of ``n_rows`` rows are included in the sums of features."""
     return n_rows - (n_rows - last_fit(n_rows, n_settled)) % MOST_KEPT
 
 

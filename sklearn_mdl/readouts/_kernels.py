@@ -192,10 +192,10 @@ class KernelReadout(KernelSettings, BaseReadout):
         Number of rows after which kernels are approximated, rounded down to a multiple
         of 32. These rows then serve as landmarks, and statistics such as the whitening
         covariance are no longer refreshed. After ``1.5 * max_exact`` rows, memory stops
-        growing. After ``8 * max_exact`` rows, but not before row 2,048, the
-        readout is refitted only when the number of rows has grown by a sixteenth, or by
-        8,192. After ``128 * max_exact`` rows, it learns only every second block of 128
-        rows, later only every fourth, and so on. If None, kernels stay exact.
+        growing. After ``8 * max_exact`` rows, but not before row 2,048, the readout is
+        refitted only when the number of rows has grown by a sixteenth, or by 8,192.
+        After ``128 * max_exact`` rows, it learns only every second block of 128 rows,
+        later only every fourth, and so on. If None, kernels stay exact.
     batch_size : int, default=32
         Has no effect, since this readout learns row by row.
     device : str, default="auto"
@@ -388,10 +388,10 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
         Number of rows after which kernels are approximated, rounded down to a multiple
         of 32. These rows then serve as landmarks, and statistics such as the whitening
         covariance are no longer refreshed. After ``1.5 * max_exact`` rows, memory stops
-        growing. After ``8 * max_exact`` rows, but not before row 2,048, the
-        readout is refitted only when the number of rows has grown by a sixteenth, or by
-        8,192. After ``128 * max_exact`` rows, it learns only every second block of 128
-        rows, later only every fourth, and so on. If None, kernels stay exact.
+        growing. After ``8 * max_exact`` rows, but not before row 2,048, the readout is
+        refitted only when the number of rows has grown by a sixteenth, or by 8,192.
+        After ``128 * max_exact`` rows, it learns only every second block of 128 rows,
+        later only every fourth, and so on. If None, kernels stay exact.
     batch_size : int, default=32
         Has no effect, since this readout learns row by row.
     device : str, default="auto"
@@ -416,7 +416,8 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
     codelengths_ : ndarray of shape (n_samples_seen_,)
         Codelength of every example, in nats.
     reference_codelengths_ : ndarray of shape (n_samples_seen_,)
-        Cost of the labels under a Gaussian without features, in nats.
+        Cost of the labels without features, under a Gaussian whose mean and variance
+        are learned online, in nats.
     n_features_in_ : int
     n_samples_seen_ : int
     order_ : ndarray of shape (n_samples,)

@@ -217,8 +217,8 @@ def _kernels(
 def default_readouts(n_features: int, n_classes: int) -> list[BaseEstimator]:
     """Return the default readouts for these numbers of features and classes.
 
-    The list consists of the list "closed-form" (kernels, discriminants, class means and
-    class frequencies) and a few networks. The networks are linear readouts and MLPs
+    The default is the list "closed-form" (kernels, discriminants, class means and class
+    frequencies) with a few networks. The networks are linear readouts and MLPs
     with one hidden layer, on standardised features, with and without averaged weights.
     All readouts were chosen by measurement on digits and on deep features
     (``python -m benchmarks lists``).
@@ -292,7 +292,7 @@ def _nets(
 
 
 def _replaying(grid: list[Any], n_features: int, n_outputs: int) -> list[BaseEstimator]:
-    """Set the number of replay streams to the largest that limits the cost."""
+    """Return networks with as many replay streams as the cost limit allows."""
     n_trained = sum(
         count_parameters((n_features, *readout.hidden_layer_sizes, n_outputs))
         for readout in grid
@@ -316,7 +316,7 @@ def _others(n_features: int) -> list[Any]:
     digits and on deep features (``python -m benchmarks codelength``).
 
     With more than 1,024 features, the list has neither whitening (as in the default
-    grid) nor discriminant analysis, since the cost of both is cubic in the number of
+    list) nor discriminant analysis, since the cost of both is cubic in the number of
     features.
     """
     from sklearn.discriminant_analysis import LinearDiscriminantAnalysis

@@ -170,7 +170,7 @@ class RowLearner(Learner):
                 self._begin_again()
 
     def _begin_at(self, n_observed: int) -> bool:
-        """Forget rows that are due after ``n_observed`` rows; return True if any."""
+        """Set the number of observed rows; return True if old rows are forgotten."""
         start = self.memory.first_known(n_observed)
         has_changed = start != self.n_forgotten
         self.n_forgotten, self.n_observed = start, n_observed - start

@@ -46,7 +46,7 @@ class Terms(NamedTuple):
 
 
 def terms_of(readouts: Sequence[Any]) -> Terms:
-    """Return the terms of a list of readouts of any kind."""
+    """Return the terms of a list of readouts."""
     inner = [getattr(r, "inner", r) for r in readouts]
     streams = {
         Replay.requested(r.n_replay_streams).n_streams

@@ -118,7 +118,7 @@ class WrappedLearner(Learner):
             return spread(given, self.fitted, len(self.counts))
 
     def _row_by_row(self, features: Array) -> NDArray[np.float64]:
-        """Predict each row separately; return NaN for rows at which this raises."""
+        """Predict each row separately; return NaN for rows that raise an exception."""
         proba = np.full((len(features), len(self.counts)), np.nan)
         for i, row in enumerate(features):
             with suppress(Exception):

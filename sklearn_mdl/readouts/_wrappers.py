@@ -158,7 +158,7 @@ class IncrementalReadout(WrappedReadout):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class RefitReadout(WrappedReadout):
-    """Readout that refits any classifier on all rows so far at the end of each block.
+    """Readout that refits a classifier on all earlier rows at the end of each block.
 
     The readout predicts with its last fit, or with label frequencies before the first
     fit. If you use it by itself and without calibration, its code is the online code of

@@ -287,7 +287,7 @@ class BaseSwitcher(FittedSwitcher):
 
     @property
     def _is_by_name(self) -> bool:
-        """Return True if the list of readouts is built in rather than the user's."""
+        """Return True if the readouts are a built-in list, not a list from the user."""
         if isinstance(self.readouts, str | DefaultGrid | None):
             return True
         views = [view for view in self._given if isinstance(view, ViewSettings)]

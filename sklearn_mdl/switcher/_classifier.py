@@ -49,15 +49,15 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         ``RefitReadout``. If rows are images (see
         :func:`~sklearn_mdl.encoders.image_rows`), you can also use
         ``FineTunedReadout``, ``ScratchReadout`` and pairs ``(encoder, readout)``. If
-        None, "closed-form" and six networks are used. "closed-form" contains kernels,
-        discriminants, class means and class frequencies. It needs no seed. "linear"
-        contains four linear kernels, which rank encoders best when there are few
-        labels. "nets" contains only networks, which depend on the numbers of features
-        and classes. "mixed" adds nearest neighbours, a shrunk linear discriminant
-        analysis (up to 1,024 features) and a logistic regression to the default list.
-        "drift" contains networks, kernels, kernels that forget old rows, and readouts
-        that ignore features. A ``RepresentationScorer`` without a switcher uses
-        "linear" for at most 500 labels and "closed-form" for at most 2,048.
+        None, the list "closed-form" and six networks are used. "closed-form" contains
+        kernels, discriminants, class means and class frequencies, and needs no seed.
+        "linear" contains four linear kernels, which rank encoders best when there are
+        few labels. "nets" contains only networks, which depend on the numbers of
+        features and classes. "mixed" adds nearest neighbours, a shrunk linear
+        discriminant analysis (up to 1,024 features) and a logistic regression to the
+        default list. "drift" contains networks, kernels, kernels that forget old rows,
+        and readouts that ignore features. A ``RepresentationScorer`` without a switcher
+        uses "linear" for at most 500 labels and "closed-form" for at most 2,048.
     switching : str or SwitchingPrior, default="learned-share"
         Prior over sequences of readouts: "learned-share", "fixed-share" (with rate
         ``1 / t``), "switch-distribution", "run-length", "universal-share", "bayes",

@@ -117,9 +117,9 @@ def encode(
     y: ArrayLike,
     groups: ArrayLike | None = None,
 ) -> tuple[LabelMessage, OnlineClassifier]:
-    """Encode labels as :func:`encode_labels` does; also return the fitted switcher.
+    """Return the message with encoded labels, and the switcher that was fitted.
 
-    Parameters and errors are the same.
+    Parameters and errors are as in :func:`encode_labels`.
     """
     estimator = _fresh_copy(switcher)
     X, y = estimator._checked(X, y, reset=True)
@@ -316,7 +316,7 @@ def _listed(classes: np.ndarray) -> list[object]:
 def _classes(read: LabelMessage, in_order: bool) -> np.ndarray:
     """Return the classes (C,) of a message; raise if they are invalid.
 
-    If `in_order` is True, they must be sorted.
+    If `in_order` is True, the classes must be sorted.
     """
     labels = read.header["labels"]
     dtype, listed = labels["dtype"], labels["classes"]

@@ -465,7 +465,7 @@ class FittedSwitcher(OnlineEstimator):
         return test.null_codelengths
 
     def _permutable(self, shuffled: bool) -> tuple[PrequentialRun, list[Readout], int]:
-        """Return the run, its kernel readouts and its seed; raise if it has none."""
+        """Return the run, kernels and seed for a permutation test, or raise."""
         if not shuffled and not (self.shuffle and hasattr(self, "order_")):
             raise ValueError(
                 "A permutation test needs rows in random order, but they were "

@@ -66,7 +66,7 @@ def description(stored: StoredLosses, dtype: str, *, growing: bool = False) -> J
 
 
 def described(losses: np.ndarray, text: str | None) -> StoredLosses:
-    """Return losses with the fields of their JSON description, if `text` is given.
+    """Return stored losses, described by the JSON `text` unless it is None.
 
     Raises
     ------
@@ -91,7 +91,7 @@ def described(losses: np.ndarray, text: str | None) -> StoredLosses:
 
 
 def _prior_as_json(prior: SwitchingPrior | None) -> object:
-    """Return a built-in prior as JSON, or None if the prior is unknown."""
+    """Return a prior as JSON, or None if it is unknown or not built in."""
     if prior is None or _PRIORS.get(type(prior).__name__) is not type(prior):
         return None
     return as_json(prior, "switching")
@@ -124,8 +124,8 @@ def save_losses(
     FileNotFoundError
         If the folder is missing.
     ValueError
-        If the path does not end in ``.npy``, or if a file of another kind is in the
-        place of the losses or of the description. Also if ``dtype`` is invalid, or if
+        If the path does not end in ``.npy``, or if the losses or their description
+        would replace a file of another kind. Also if ``dtype`` is invalid, or if
         :class:`~sklearn_mdl.switcher.StoredLosses` rejects the array of losses.
 
     Notes
@@ -222,7 +222,7 @@ def load_losses(path: str | Path) -> StoredLosses:
         required = "losses with a matching description"
         cure = f"call save_losses(path, losses) again, or delete {sidecar.name}"
         raise damaged(path, required, f"got: {error}", cure) from error
-    required, cure = "the same losses while read", "call load_losses(path) again"
+    required, cure = "the same losses during loading", "call load_losses(path) again"
     raise damaged(path, required, "another process replaced them", cure)
 
 

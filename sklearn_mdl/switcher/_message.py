@@ -37,7 +37,7 @@ FIELDS: dict[str, type] = {
 
 @dataclass(frozen=True)
 class LabelMessage:
-    """Encoded labels, as returned by :func:`encode_labels`: a header and a payload.
+    """Header and payload of a message that :func:`encode_labels` returned.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class LabelMessage:
         ``features`` holds the shape and checksum of the features. ``labels`` holds the
         classes, their dtype and a checksum of the labels.
     payload : bytes
-        The labels, entropy-coded.
+        The entropy-coded labels.
 
     See Also
     --------

@@ -44,7 +44,7 @@ Labels: TypeAlias = ArrayLike | spmatrix
 class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
     """Meta-estimator for several labels per row, with one switcher per column of y.
 
-    A column of y may be a binary indicator, as in multi-label tasks, or a class label.
+    A column of y holds binary indicators, as in multi-label tasks, or other classes.
     Each column gets its own switcher, as in scikit-learn's ``MultiOutputClassifier``.
     All switchers see the same rows in the same order. The sum of their codelengths is a
     codelength of y.

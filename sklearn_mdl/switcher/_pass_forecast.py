@@ -25,12 +25,12 @@ from sklearn_mdl.switcher._resolved import PROCESSES, store_of
 from sklearn_mdl.switcher._split import ROUND_BYTES, check_split
 from sklearn_mdl.switcher._split_parts import Common, parts_of
 
-ENDS = (512, 2048, 2560)  # ends of windows in the trial; kernels are exact up to 2,048
+ENDS = (512, 2048, 2560)  # where windows of the trial end; kernels are exact to 2,048
 FLOAT = 8
 
 
 class PassForecast(NamedTuple):
-    """Cost of one pass that has not run yet.
+    """Estimated cost of one pass.
 
     Attributes
     ----------

@@ -45,10 +45,11 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
     \delta` nats more. Codelengths may be negative. Only their differences matter,
     either between encoders or relative to ``reference_codelengths_``.
 
-    Readouts learn labels standardised by the mean and scale of all earlier full
-    minibatches. Densities are mapped back to the units of the labels, which adds the
-    logarithm of the scale to each loss. Until the first minibatch is full, all readouts
-    predict a fixed Student-t distribution with one degree of freedom.
+    Networks learn labels standardised by the mean and scale of all earlier full
+    minibatches. Kernels use the mean and scale at rows 8, 16, 32 and so on. Densities
+    are mapped back to the units of the labels, which adds the logarithm of the scale to
+    each loss. Until the first minibatch is full, networks predict a fixed Student-t
+    distribution with one degree of freedom.
 
     Parameters
     ----------
@@ -57,8 +58,9 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         :func:`~sklearn_mdl.readouts.regressor_grid`) and ``KernelReadoutRegressor``
         objects. If None, networks and Gaussian processes are used. "nets" contains only
         networks, which depend on the number of features. "closed-form" contains only
-        Gaussian processes and needs no seed. "drift" adds Gaussian processes that
-        forget old rows, and readouts that ignore features.
+        Gaussian processes and needs no seed. "drift" contains networks, Gaussian
+        processes, Gaussian processes that forget old rows, and readouts that ignore
+        features.
     switching : str or SwitchingPrior, default="learned-share"
         Prior over sequences of readouts, as in ``MDLReadoutSwitcher``.
     readout_weights : "architecture" or array-like of shape (n_readouts,), default=None

@@ -125,7 +125,7 @@ def resolved(
     readouts : list of Readout
         Readouts of the stream.
     is_by_name : bool
-        True if the list of readouts is built in rather than the user's.
+        True if the readouts are a built-in list, not a list from the user.
 
     Raises
     ------
@@ -198,7 +198,7 @@ def stored_below(store: Store, name: str) -> Store:
 def readout_weights(
     given: ReadoutWeights, readouts: Sequence[Readout]
 ) -> np.ndarray | None:
-    """Return the prior weights (None if uniform); by default, views weigh the same."""
+    """Return prior weights, or None if uniform; by default, views weigh the same."""
     if given is not None and not isinstance(given, str):
         array, shape = np.asarray(given, dtype=np.float64), (len(readouts),)
         if array.shape != shape:
@@ -231,7 +231,7 @@ def pool_of(
     is_by_name: bool,
     forgets: bool,
 ) -> tuple[Groups | None, LogLinearPool | None]:
-    """Return the kinds and their pool, or two None if there is nothing to pool."""
+    """Return the kinds and their pool, or (None, None) if there is no pool."""
     if isinstance(pooling, str):  # "auto" is the only valid string
         options = FORGETTING if forgets else {}
         pooling = LogLinearPool(**options) if is_by_name else None

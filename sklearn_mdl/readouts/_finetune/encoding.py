@@ -117,7 +117,7 @@ class EncodingLearner(Learner):
         return torch.cat(log_probas)
 
     def update(self, x: Tensor, y: Tensor, replayed: Batches) -> None:
-        """Store the features of a new minibatch, and learn new and replayed features."""
+        """Store the features of a new minibatch, and learn from new and old rows."""
         self._keep(x[self.place], y)
         if not self.features.n_refreshed:
             self.features.refresh(len(self.features.store))

@@ -223,7 +223,7 @@ def _check_protocol(name: object, estimator: object) -> None:
 
 
 def measure(task: Measurement, device: str | None = None) -> Measured:
-    """Compute the values of the protocols of a task, or the reason why they fail.
+    """Measure the protocols of a task, or find out why they fail.
 
     Parameters
     ----------

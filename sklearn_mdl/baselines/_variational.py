@@ -285,7 +285,7 @@ class GaussianLayer(BayesianLayer):
 
     @torch.no_grad()
     def cost(self) -> float:
-        """Return the divergence, with scales that can be sent, plus their cost."""
+        """Return the divergence for the scales that are sent, plus their cost."""
         return sum(
             float(gaussian_kl(*group, math.log(scale))) + math.log(len(LOG2_SCALES))
             for group, scale in zip(self._groups, self.scales(), strict=True)

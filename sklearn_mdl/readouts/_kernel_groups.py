@@ -206,7 +206,7 @@ class KernelGroup:
         while n_sound and callable(self.kernel.name) and any(map(_is_lost, kernels)):
             n_sound -= 1
             rows = rows.clone()
-            rows[n_sound:] = 0  # like unknown rows
+            rows[n_sound:] = 0  # as for unknown rows
             pairs = self.view.pairs(rows), Pairs(rows, rows, self.view.distance)
             kernels = [self.values(pair) for pair in pairs]
         if self.note and not self._has_worked:

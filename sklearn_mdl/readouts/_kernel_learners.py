@@ -289,7 +289,7 @@ class KernelLearner(RowLearner):
     def _fill(self, view: View, n_rows: int, first: int = 0) -> None:
         if not first:
             view.forget()
-        step = BLOCK if first else PIECE  # as in blocks, for the same rounding
+        step = BLOCK if first else PIECE  # to round as in blocks
         for start in range(first, n_rows, step):
             raw = self.stream.store.rows(start, min(start + step, n_rows))
             view.append(self._scaler.scaled(raw, view.scaling, self.device))

@@ -80,7 +80,7 @@ def learns(start: int, n_settled: int) -> bool:
 
 
 def blocks_to_sum(n_rows: int, n_settled: int) -> list[slice]:
-    """Return the learned blocks that the sum at ``n_rows`` adds to the previous sum."""
+    """Return the blocks whose features are added to the sums at ``n_rows``."""
     starts = range(last_sum(n_rows - 1, n_settled), n_rows, REDUCED)
     return [slice(s, s + REDUCED) for s in starts if learns(s, n_settled)]
 

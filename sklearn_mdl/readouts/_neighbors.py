@@ -269,14 +269,14 @@ class NeighborsLearner(Learner):
     def _slopes(
         self, index: int, excess: Tensor, votes: Tensor, y: Tensor
     ) -> list[float]:
-        """Return derivatives of the mean loss by raw logit scale and log bandwidth."""
+        """Differentiate the loss with respect to raw logit scale and log bandwidth."""
         terms = self._vote(index, excess, votes)
         onehot = (y[:, None] == self.classes).double()
-        error = terms.log_proba.exp() - onehot  # slope of the scaled logits, (n, C)
+        error = terms.log_proba.exp() - onehot  # derivative by scaled logits, (n, C)
         by_scale = (error * terms.logits).sum(1).mean()
         mean = (terms.weights * terms.scaled).sum(1, keepdim=True)
-        change = terms.weights * (terms.scaled - mean)  # slope of weights, (n, k)
-        moved = torch.bmm(change[:, None], votes)[:, 0]  # slope of shares, (n, C)
+        change = terms.weights * (terms.scaled - mean)  # derivative of weights, (n, k)
+        moved = torch.bmm(change[:, None], votes)[:, 0]  # derivative of shares, (n, C)
         by_width = (error * moved / terms.smoothed).sum(1).mean()
         return [float(by_scale) * terms.slope, terms.logit_scale * float(by_width)]
 
@@ -310,7 +310,7 @@ class NeighborsLearner(Learner):
 
 
 class _VoteTerms(NamedTuple):
-    """A prediction, and intermediate values from which slopes are computed."""
+    """A prediction, with the intermediate values that derivatives need."""
 
     logit_scale: float
     slope: float

@@ -196,7 +196,7 @@ class NetStack(Learner):
 
     @abstractmethod
     def _slope(self, outputs: Tensor, y: Tensor) -> Tensor:
-        """Return the derivative (K,) of the mean loss by the calibration factor.
+        """Differentiate the mean loss (K,) with respect to the calibration factor.
 
         Outputs (K, n, P) of members without calibration are zero, and their derivatives
         are ignored.

@@ -133,7 +133,7 @@ class FittedSwitcher(OnlineEstimator):
 
     @property
     def readout_names_(self) -> list[str]:
-        """Names of the readouts: architectures, and settings that are not all equal."""
+        """Names of the readouts, from their architectures and settings that differ."""
         return readout_names(self.readouts_)
 
     @property

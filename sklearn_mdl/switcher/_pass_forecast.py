@@ -25,7 +25,7 @@ from sklearn_mdl.switcher._resolved import PROCESSES, store_of
 from sklearn_mdl.switcher._split import ROUND_BYTES, check_split
 from sklearn_mdl.switcher._split_parts import Common, parts_of
 
-ENDS = (512, 2048, 2560)  # where windows of the trial end; kernels are exact to 2,048
+ENDS = (512, 2048, 2560)  # ends of windows of the trial; kernels are exact to row 2,048
 FLOAT = 8
 
 

@@ -201,7 +201,10 @@ class Processes:
         return self.run.schedule.closing(int(min(start + n_rows, limit)) - 1)
 
     def disk_bytes(self, n_rows: int) -> int:
-        """Return the maximum size of the folder: rows, two rounds, all states twice."""
+        """Return the maximum size of the folder, in bytes.
+
+        When a file is written, its previous version still exists.
+        """
         longest = min(n_rows * self.row_bytes, ROUND_BYTES)
         states = state_of(self.common, [range(self.common.n_readouts)])
         return 4 * n_rows * self.common.settings.n_features + 2 * (longest + states)

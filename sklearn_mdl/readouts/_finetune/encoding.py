@@ -162,7 +162,7 @@ class EncodingLearner(Learner):
         self.columns = [k for learner in self.inner for k in learner.columns]
 
     def state_dict(self) -> dict[int, dict[str, Tensor]]:
-        """Return the state of the readouts; features are left out and encoded again."""
+        """Return the state of the readouts; the features can be computed again."""
         states: dict[int, dict[str, Tensor]] = {self.columns[0]: {}}
         for learner in self.inner:
             for column, state in learner.state_dict().items():

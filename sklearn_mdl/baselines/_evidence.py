@@ -60,7 +60,7 @@ class LogEvidence(NamedTuple):
 
 
 def log_evidence(X: ArrayLike, y: ArrayLike) -> LogEvidence:
-    """Compute LogME, the maximum evidence of linear models of one-hot labels.
+    """Compute LogME, the maximum evidence of linear models for one-hot labels.
 
     This takes a single singular value decomposition and no training. As in the article,
     features are neither centred nor scaled, although the result depends on both.
@@ -120,7 +120,8 @@ def _maximum(
     Parameters
     ----------
     squares, z : ndarray of shape (r,)
-        Squared singular values, and the target in the basis of the left vectors.
+        Squared singular values, and projections of the target on the left singular
+        vectors.
     total : float
         Squared norm of the target.
     n : int

@@ -142,7 +142,7 @@ class OpenMeans(RowBlock):
 
 
 class MeansLearner(CalibratedLearner):
-    """Learner of discriminants and class means that use the same rows.
+    """Learner for discriminants and class means that use the same rows.
 
     Parameters
     ----------

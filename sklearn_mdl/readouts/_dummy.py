@@ -25,7 +25,7 @@ from sklearn_mdl.readouts._build import Context, Members
 
 
 class DummyLearner(Learner):
-    """Learner of readouts that ignore features.
+    """Learner for readouts that ignore features.
 
     Parameters
     ----------
@@ -279,7 +279,7 @@ class RandomWalk:
 
 
 class DummyRegressorLearner(DummyLearner):
-    """Learner of regressors that ignore features."""
+    """Learner for regressors that ignore features."""
 
     target = TargetScaling(0, 0.0, 1.0)  # predictions are in the units of the labels
 

@@ -44,7 +44,7 @@ class Labellings(NamedTuple):
 
 
 class LabellingsLearner(KernelLearner):
-    """Learner of kernel readouts that can code a whole stream with other targets."""
+    """Learner for kernel readouts that can code a whole stream with other targets."""
 
     def evaluated(
         self, targets: Callable[[int], Tensor], n_rows: int, *, squares: bool = False
@@ -60,7 +60,7 @@ class LabellingsLearner(KernelLearner):
             Returns the targets (N, P) given the number of rows at the last refresh.
         n_rows : int
         squares : bool
-            If True, also yield squared errors at the last refresh if rows follow the
+            Whether to also yield squared errors at the last refresh, if rows follow the
             landmarks. This takes another factorisation.
         """
         if self.memory.forgets:

@@ -55,7 +55,7 @@ PIECE = 512  # rows at a time when a factor is recomputed
 
 
 class KernelLearner(RowLearner):
-    """Base class of learners of kernel readouts.
+    """Base class of learners for kernel readouts.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Learners of kernel readouts for classification and for regression."""
+"""Learners for kernel readouts, in classification and in regression."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Unit = float | Tensor  # of one labelling, or of several
 
 
 class KernelClassifierLearner(CalibratedLearner, LabellingsLearner):
-    """Learner of kernel classifiers, with forward calibration of their scores."""
+    """Learner for kernel classifiers, with forward calibration of their scores."""
 
     def __init__(
         self, members: Sequence[Member], memory: Memory, context: Context
@@ -57,7 +57,7 @@ class KernelClassifierLearner(CalibratedLearner, LabellingsLearner):
         return (variances / noises.reshape(shape)).clamp_min_(1).numpy()
 
     def null_losses(self, outputs: Sequence[Labellings]) -> list[np.ndarray]:
-        """Return the losses (N, S, K) of the ``S`` labellings of each output.
+        """Return losses (N, S, K) for each output, under its ``S`` labellings.
 
         The learner must be new and cannot be used for anything else afterwards. One
         factor serves all outputs and labellings.
@@ -161,7 +161,7 @@ class Units(NamedTuple):
 
 
 class KernelRegressorLearner(LabellingsLearner):
-    """Learner of kernel regressors, whose densities are those of Gaussian processes.
+    """Learner for kernel regressors, whose densities are those of Gaussian processes.
 
     Parameters
     ----------
@@ -212,7 +212,7 @@ class KernelRegressorLearner(LabellingsLearner):
         self.squares = self.squares + (errors.square() / variances).sum(1).numpy()
 
     def null_losses(self, outputs: Sequence[Labellings]) -> list[np.ndarray]:
-        """Return the losses (N, S, K) of the ``S`` labellings of each output.
+        """Return losses (N, S, K) for each output, under its ``S`` labellings.
 
         The learner must be new and cannot be used for anything else afterwards.
         """

@@ -179,7 +179,7 @@ class Points(NamedTuple):
 
 
 class NeighborsLearner(Learner):
-    """Learner of nearest-neighbour readouts that use the same distances.
+    """Learner for nearest-neighbour readouts that use the same distances.
 
     Parameters
     ----------

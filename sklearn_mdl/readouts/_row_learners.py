@@ -221,7 +221,7 @@ class RowLearner(Learner):
 
 
 class CalibratedLearner(RowLearner):
-    """Base class of learners of classifiers, with forward calibration of scores.
+    """Base class of learners for classifiers, with forward calibration of scores.
 
     Attributes
     ----------
@@ -231,7 +231,7 @@ class CalibratedLearner(RowLearner):
     calibration: ForwardSoftmax
 
     def in_noises(self, variances: Tensor) -> np.ndarray | None:
-        """Return variances (K, ...) in units of the noise, or None without noise."""
+        """Divide variances (K, ...) by the noise, or return None without noise."""
         return None
 
     def predictive(self, means: Tensor, variances: Tensor) -> Tensor:

@@ -463,7 +463,7 @@ class DensityStack(NetStack):
 
     @torch.no_grad()
     def retarget(self, target: TargetScaling) -> None:
-        """Change the units, and adapt the output layers to keep predictions."""
+        """Change the units, and adapt output layers to give the same predictions."""
         if self.target is not None:
             shrink = self.target.scale / target.scale
             shift = (self.target.mean - target.mean) / target.scale

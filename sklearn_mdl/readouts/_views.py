@@ -172,7 +172,7 @@ class ViewReadout(ViewSettings, BaseReadout):
     device : str, default="auto"
         Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
-        Seed outside a switcher if the readout's ``random_state`` is None.
+        Seed to use outside a switcher if the readout's ``random_state`` is None.
 
     Attributes
     ----------
@@ -218,7 +218,7 @@ class ViewReadoutRegressor(ViewSettings, OnlineRegressor):
     device : str, default="auto"
         Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
-        Seed outside a switcher if the readout's ``random_state`` is None.
+        Seed to use outside a switcher if the readout's ``random_state`` is None.
 
     Attributes
     ----------

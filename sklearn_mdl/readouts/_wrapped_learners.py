@@ -1,4 +1,4 @@
-"""Learners of scikit-learn classifiers, which are updated or refitted.
+"""Learners that wrap scikit-learn classifiers and update or refit them.
 
 A learner's state depends only on its seed and on the rows and labels learned. So copies
 and pickles continue with bitwise the same results.
@@ -33,7 +33,7 @@ SCALED_AT_ONCE = 2**21  # numbers in a block of rows that is scaled in one step
 
 
 class WrappedLearner(Learner):
-    """Base class of learners of one wrapped classifier.
+    """Base class of learners that wrap a single classifier.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ class WrappedLearner(Learner):
             self.calibration.learn_factor(float(np.mean(gaps)))
 
     def add_classes(self, n: int) -> None:
-        """Add classes, which are predicted by frequency until a fit includes them."""
+        """Add classes, which get their frequencies until a fit includes them."""
         self.counts = np.append(self.counts, np.zeros(n, self.counts.dtype))
         self.known = np.append(self.known, np.zeros(n, bool))
 
@@ -196,7 +196,7 @@ class WrappedLearner(Learner):
 
 
 class IncrementalLearner(WrappedLearner):
-    """Learner of a classifier that is updated minibatch by minibatch."""
+    """Learner that updates a classifier minibatch by minibatch."""
 
     def __init__(self, column: int, readout: Any, context: Context) -> None:
         super().__init__(column, readout, context)
@@ -253,7 +253,7 @@ class IncrementalLearner(WrappedLearner):
 
 
 class RefittedLearner(WrappedLearner):
-    """Learner of a classifier that is refitted as the number of rows grows."""
+    """Learner that refits a classifier as the number of rows grows."""
 
     def __init__(self, column: int, readout: Any, context: Context) -> None:
         super().__init__(column, readout, context)

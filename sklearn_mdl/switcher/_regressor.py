@@ -41,12 +41,13 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         -\log p(y_t \mid x_t, \mathrm{past})
 
     with densities in the units of the labels. The sum is a codelength up to a constant:
-    if labels are rounded to a grid of width :math:`\delta`, each costs :math:`\log 1 /
-    \delta` nats more. Codelengths may be negative. Only their differences matter,
-    either between encoders or relative to ``reference_codelengths_``.
+    if labels are rounded to a grid of width :math:`\delta`, each label costs
+    :math:`\log 1 / \delta` nats more. Codelengths may be negative. Only their
+    differences matter, either between encoders or relative to
+    ``reference_codelengths_``.
 
     Networks learn labels standardised by the mean and scale of all earlier full
-    minibatches. Kernels use the mean and scale at rows 8, 16, 32 and so on. Densities
+    minibatches. For kernels, both are refreshed at rows 8, 16, 32 and so on. Densities
     are mapped back to the units of the labels, which adds the logarithm of the scale to
     each loss. Until the first minibatch is full, networks predict a fixed Student-t
     distribution with one degree of freedom.

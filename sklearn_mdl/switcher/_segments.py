@@ -115,7 +115,7 @@ def segment_ends(
         return np.append(changes[changes > 0], n_rows)
     if isinstance(ends, Integral) and not isinstance(ends, bool):
         if not 1 <= ends <= n_rows:
-            required = f"between 1 and the {n_rows} examples seen if it is an integer"
+            required = f"from 1 to {n_rows} (all examples) if it is an integer"
             raise invalid("ends", required, ends, f"pass ends={min(8, n_rows)}")
         return np.linspace(0, n_rows, int(ends) + 1).round().astype(np.intp)[1:]
     stops = np.atleast_1d(np.asarray(ends))

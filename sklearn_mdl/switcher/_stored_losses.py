@@ -147,7 +147,7 @@ class StoredLosses:
 
     @property
     def kinds(self) -> list[str]:
-        """Kinds by which :meth:`remix` can group the readouts: their architectures.
+        """Architectures of the readouts, which can serve as ``kinds`` in :meth:`remix`.
 
         Raises
         ------
@@ -166,7 +166,7 @@ class StoredLosses:
         """Codelength of every readout, (K,), in nats.
 
         Where a readout has retired (NaN losses), it costs as much as the mixture of the
-        other readouts. Their prior is that of the run or, if unknown, the default.
+        other readouts, under the prior of the run (the default prior if unknown).
         """
         mixed = None
         if np.isnan(self.losses[-1:]).any():  # a readout awake at the end never retired

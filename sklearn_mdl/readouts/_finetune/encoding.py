@@ -1,4 +1,4 @@
-"""Learner of readouts on a frozen encoder, for rows that are images."""
+"""Learner for readouts on a frozen encoder, for rows that are images."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ N_ENCODED = "n_encoded"
 
 
 class EncodingLearner(Learner):
-    """Learner of readouts on one encoder, with a separate pass over its features.
+    """Learner for readouts on one encoder, with a separate pass over its features.
 
     Images are encoded when their labels are predicted, in whole blocks with zeros in
     place of unknown rows. Features are then stored, scaled and replayed as in a run

@@ -84,7 +84,7 @@ class FineTunedReadout(NetworkReadout):
         Forward calibration: multiply logits by ``softplus(b)``. The scalar ``b`` is
         updated on each minibatch, before the weights learn from it.
     augmentation : {"crop", "crop-flip", "randaugment"}, callable or None, default=None
-        Random changes of training images. "crop" takes random crops and resizes them to
+        Random changes to training images. "crop" takes random crops and resizes them to
         the full size. "crop-flip" also mirrors half of the images. "randaugment" is
         RandAugment. A callable must map a uint8 image tensor (C, H, W) to a tensor of
         the same shape and type, and must draw only from torch's random generator.
@@ -208,7 +208,7 @@ class ScratchReadout(NetworkReadout):
         Forward calibration: multiply logits by ``softplus(b)``. The scalar ``b`` is
         updated on each minibatch, before the weights learn from it.
     augmentation : {"crop", "crop-flip", "randaugment"}, callable or None, default=None
-        Random changes of training images. "crop" takes random crops and resizes them to
+        Random changes to training images. "crop" takes random crops and resizes them to
         the full size. "crop-flip" also mirrors half of the images. "randaugment" is
         RandAugment. A callable must map a uint8 image tensor (C, H, W) to a tensor of
         the same shape and type, and must draw only from torch's random generator.

@@ -1,4 +1,4 @@
-"""Learner of a network that is trained online on images."""
+"""Learner for a network that is trained online on images."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class FrozenReadout(ImageReadout):
     device : str, default="auto"
         Torch device of the readout, not of the encoder. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
-        Seed outside a switcher if the readout's ``random_state`` is None.
+        Seed to use outside a switcher if the readout's ``random_state`` is None.
 
     Attributes
     ----------

@@ -64,8 +64,8 @@ class DiscriminantReadout(MeansReadout):
     rows minus their class means. ``f`` is the number of these rows minus the number of
     classes seen, and at least 1. ``T`` is the covariance of these rows with oracle
     approximating shrinkage, and ``h`` is `shrinkage`. Class means are updated after
-    every label. In whitened, centred coordinates, the class mean is
-    :math:`m_c = \mathrm{sum}_c / (n_c + 1)`, and the score of the class is
+    every label. In whitened, centred coordinates, a class of :math:`n_c` rows with sum
+    :math:`s_c` has the mean :math:`m_c = s_c / (n_c + 1)` and the score
     :math:`(m_c^T x - m_c^T m_c / 2) / \|x\|`. Scores become probabilities as in
     :class:`~sklearn_mdl.KernelReadout`, but without its variance terms. Before row 8,
     and until some feature has varied, rows are only divided by their length. The

@@ -138,7 +138,7 @@ class FittedSwitcher(OnlineEstimator):
 
     @property
     def view_names_(self) -> list[Hashable]:
-        """Names of the views (sets of columns) of readouts (None for all of X)."""
+        """Names of the views (sets of columns) that readouts use, None for all of X."""
         return list(dict.fromkeys(readout.view for readout in self.readouts_))
 
     @property

@@ -314,7 +314,7 @@ def about_of(checkpoint: Checkpoint | None) -> Json:
 def folder_of(
     checkpoint: Checkpoint | None, store: str | PathLike[str]
 ) -> Iterator[Path]:
-    """Yield the folder of a split pass, and remove it when the pass is complete."""
+    """Yield the folder of a split pass, and remove it unless the pass can resume."""
     if checkpoint is None:
         root = None if store == "memory" else Path(store)
         if root is not None:

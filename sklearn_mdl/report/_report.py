@@ -36,11 +36,12 @@ def write_results(
         A fitted scorer, or a comparison. The page of a comparison also shows what one
         encoder adds to another.
     directory : path-like
-        Folder to write to, created if it does not exist. Files of the same names are
-        replaced if ``.sklearn_mdl`` in the folder lists them as written by sklearn_mdl.
+        Folder to write to, created if it does not exist. Existing files are only
+        replaced if the file ``.sklearn_mdl`` in the folder says that sklearn_mdl wrote
+        them.
     comparison : ProtocolComparison, default=None
         Result of :func:`~sklearn_mdl.compare_protocols` for the same encoders. It adds
-        ``protocols.csv``, a section of the page, and held-out accuracies in
+        ``protocols.csv``, a section on the page, and held-out accuracies in
         ``cells.csv`` and ``ranking.csv``.
 
     Returns
@@ -91,7 +92,7 @@ def _write(
 
 
 def _protocol_rows(comparison: ProtocolComparison) -> Iterator[list[object]]:
-    """Yield the row of ``COLUMNS`` for each dataset, encoder and protocol."""
+    """Yield a row of ``protocols.csv`` for each dataset, encoder and protocol."""
     ranks = comparison.ranks
     for at in np.ndindex(comparison.values.shape):
         d, e, p = at

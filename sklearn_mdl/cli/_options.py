@@ -160,7 +160,7 @@ def add_orders(parser: argparse.ArgumentParser, default: int | None) -> None:
     shown = default or "4 with at most 500 labels and without --readouts, otherwise 1"
     help = f"number of random orders of each dataset (default: {shown})"
     parser.add_argument("--n-orders", type=int, default=default, metavar="N", help=help)
-    add(parser, "--n-jobs", "number of encoders to score in parallel", "N", 2)
+    add(parser, "--n-jobs", "number of runs in parallel", "N", 2)
 
 
 def add_permutations(parser: argparse.ArgumentParser) -> None:

@@ -38,7 +38,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     _options.add(parser, "--within", help, "NATS", type=float)
     help = "largest probability that the race is ever wrong, however often you look"
     _options.add(parser, "--alpha", help, "N", 0.05)
-    help = "exact is valid for any number of labels, but needs about twice the number"
+    help = "exact is valid for any label count, but needs about twice as many labels"
     _options.add_choice(parser, "--method", ("asymptotic", "exact"), help)
     help = "number of labels at the start that are learned but not compared"
     _options.add(parser, "--start", help, "N", 32)

@@ -22,7 +22,7 @@ from sklearn_mdl.switcher import (
     batch_sizes,
 )
 
-WARM, TIMED = 2, 4  # minibatches of a trial: first the warm-up, then the timed ones
+WARM, TIMED = 2, 4  # numbers of minibatches in a trial: for warm-up, and timed
 START_SECONDS = 3.0  # time a worker process takes to import torch and scikit-learn
 FEW_ROWS = 2048  # for fewer rows, a trial predicts kernels' time within a factor of 3
 FEW_NUMBERS = 2**24  # features with fewer numbers in total take little memory
@@ -148,7 +148,7 @@ def shortest_cell(tasks: Sequence[Task]) -> tuple[Task, float]:
 
 
 def jobs_for(tasks: Sequence[Task], n_jobs: int | None) -> int | None:
-    """Return 1 if all cells together take less time than starting worker processes.
+    """Return `n_jobs`, or 1 if scoring all cells is faster than starting processes.
 
     If cells are few and small, the time is estimated from a trial on the largest cell.
     There is no trial of user-defined classifiers, since they could crash this process.

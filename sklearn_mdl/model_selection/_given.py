@@ -1,4 +1,4 @@
-"""Checks of a ranking's arguments, whose errors show the correct form."""
+"""Checks of a ranking's arguments. Error messages show the correct form."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ BOTH_FORMS = (
 
 
 def opened(datasets: object) -> object:
-    """Replace each AnnData by its arrays and labels; leave other datasets unchanged."""
+    """Return the datasets, with arrays and labels in place of each AnnData."""
     if hasattr(datasets, "obsm"):
         return load_representations(datasets).datasets
     if not isinstance(datasets, Mapping):
         return datasets
-    return {name: _opened_pair(pair) for name, pair in datasets.items()}
+    return {name: _load_pair(pair) for name, pair in datasets.items()}
 
 
-def _opened_pair(pair: object) -> object:
+def _load_pair(pair: object) -> object:
     match pair:
         case (data, str(column)) if hasattr(data, "obsm"):
             (loaded,) = load_representations(data, label=column).datasets.values()

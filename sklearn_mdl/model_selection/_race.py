@@ -113,7 +113,8 @@ class EncoderRace(BaseEstimator):
         another encoder by more than `within`.
     within : float, default=None
         Negligible difference in nats per label. The race also stops once no encoder can
-        be ahead of the leader by more. If None, it only stops when one is left.
+        be ahead of the leader by more than this. If None, the race only stops when one
+        encoder is left.
     method : {"asymptotic", "exact"}, default="asymptotic"
         "exact" is valid for any number of labels. It clips losses and takes about twice
         as many labels. "asymptotic" uses a normal approximation after 30 compared
@@ -337,7 +338,7 @@ class EncoderRace(BaseEstimator):
         return RaceForecast(median, low, high, max_labels)
 
     def verdict(self) -> str:
-        """Say whether you can stop, which encoder leads and whether it is certified."""
+        """Return sentences on whether you can stop and on which encoder leads."""
         self.resume()
         n, alive = self.n_labels_, [e for e in self.alive_ if e != self.leader_]
         out = [f"{e!r} (at {self.eliminated_at_[e]})" for e in self.eliminated_at_]
@@ -412,7 +413,7 @@ class EncoderRace(BaseEstimator):
                 raise invalid(name, required, value, cure)
 
     def _about(self, base: Switcher, encoders: Mapping[str, object]) -> dict[str, Any]:
-        """Return all settings that must not change before a race is resumed."""
+        """Return all settings that must not change between start and resumption."""
         names = ("n_classes", "alpha", "within", "method", "start", "random_state")
         return {
             "encoders": [  # in this order, since losses are stored without names
@@ -453,7 +454,7 @@ class EncoderRace(BaseEstimator):
                 raise invalid(f"Rows of {name!r}", required, rows.shape[1], cure)
 
     def _losses_of(self, n_labels: int) -> np.ndarray:
-        """Run the encoders still in the race over the labels of the last step."""
+        """Return losses on the labels of the last step, NaN for eliminated encoders."""
         losses = np.full((n_labels, len(self.encoder_names_)), np.nan)
         for i, name in enumerate(self.encoder_names_):
             if not self._race.alive[i]:

@@ -47,7 +47,7 @@ class RaceFolder:
     Parameters
     ----------
     path : Path
-        The directory. It is created by the first update.
+        The directory, which the first update creates.
     about : dict
         Settings as JSON, which must not change after the first label.
     """

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-WIDTH = 220  # width of the drawing of a bar, in pixels
+WIDTH = 220  # width of a bar's drawing, in pixels
 CELL = "style='text-align:{};white-space:{};padding:.2em .7em'"
 # Title and alignment of each column, and whether its cells wrap.
 COLUMNS = (
@@ -33,7 +33,7 @@ class Race(Protocol):
     n_labels_: int
 
     def verdict(self) -> str:
-        """Say which encoder leads, in a few sentences."""
+        """Return a summary of the race in a few sentences."""
 
 
 def html_of_race(race: Race) -> str:

@@ -1,7 +1,7 @@
 """Detection of rows that reappear, in another order or with some columns permuted.
 
-Rows are compared by hashes of all columns, and by hashes that leave out one group of
-columns each. The latter detect rows in which only a few columns were permuted.
+Rows are compared by a hash of all columns, and by hashes that each leave out a group of
+columns. The latter hashes detect rows in which only a few columns were permuted.
 """
 
 from __future__ import annotations

@@ -170,9 +170,9 @@ class CellStore:
         return identity, path, TraceFile(path.with_suffix(".safetensors"), key)
 
     def load(self, task: Task) -> Cell | None:
-        """Return the cell if it exists, is complete and belongs to this task.
+        """Return the stored cell of a task, or None if there is none.
 
-        If it is damaged or unreadable, warn and return None.
+        If the cell's files are damaged or unreadable, warn and return None.
 
         Raises
         ------
@@ -235,7 +235,7 @@ class CellStore:
             )
 
     def save(self, task: Task, cell: Cell) -> Cell:
-        """Write a cell to its files, and return a cell that reads its trace from there.
+        """Write a cell to files, and return a copy that reads its trace from the file.
 
         Raises
         ------

@@ -64,7 +64,7 @@ def cell_table(
     ----------
     ranking : RankStatistics
     heldout : mapping of str to mapping
-        Further accuracies. Each column title has a mapping from (dataset, encoder) to
+        Further accuracies. Keys are column titles, and values map (dataset, encoder) to
         the accuracy.
     """
     groups = ranking.cells_by_encoder()

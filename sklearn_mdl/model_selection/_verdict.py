@@ -26,8 +26,9 @@ class Best:
 
     The best encoder on a dataset has the shortest expected code over fresh draws of
     equal size from the same source. The best encoder over several datasets has the best
-    average rank by expected codelength. The probability of being best is only about
-    the given datasets. For conclusions about others, see the tests over datasets.
+    average rank by expected codelength. The probability of being best only refers to
+    the given datasets. For conclusions about other datasets, see the tests over
+    datasets.
 
     Attributes
     ----------
@@ -349,7 +350,8 @@ def _on_dataset(
         tail = (1 - SURE) * (share / (1 - best.probability) if share > 0 else 1.0)
         places = order[0], order[names.index(best.rival)]
         best = replace(best, more_labels=sample.more_labels(*places, tail))
-    # Codelengths of real labels depend on their unit and may be negative.
+    # Codelengths of real labels depend on the unit and may be negative, so shares are
+    # meaningless.
     has_share = names[1:] and not ranking.first_cells_[0].is_real
     return DatasetVerdict(
         dataset=dataset,

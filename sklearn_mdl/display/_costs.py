@@ -17,7 +17,7 @@ COSTS = {"seconds": "seconds per cell", "features": "number of features"}
 
 
 class CostDisplay(base.Display):
-    """Nats per example against seconds or number of features, a point per encoder.
+    """Nats per example against seconds or number of features, for several encoders.
 
     Good encoders are at the lower left. A line joins the Pareto-optimal encoders, for
     which no other encoder has both a shorter code and a lower cost.

@@ -152,7 +152,7 @@ def _extrapolated(costs: Floats, n: int, level: float) -> Extrapolation:
     first = max(int(START * n_seen), 1)
     edges = np.rint(np.geomspace(first, n_seen, N_INTERVALS + 1)).astype(np.int64)
     edges = np.unique(edges)
-    # Differences of successive losses have no trend, but twice the variance of a loss.
+    # Differences of successive losses have no trend and twice the variance of a loss.
     noise = np.diff(costs[:, :, first - 1 :]) / np.sqrt(2)
     late = (noise[:, :, -(n_seen // 2) :] ** 2).mean((1, 2))
     curves = costs.mean(1)

@@ -71,10 +71,7 @@ class CellArrays:
 
     @property
     def accuracies_(self) -> np.ndarray:
-        """Share of labels predicted correctly before they were seen.
-
-        An array (n_datasets, n_encoders).
-        """
+        """Share of labels predicted correctly online, (n_datasets, n_encoders)."""
         return paired_means(self._by_order("accuracy"))
 
     @property

@@ -52,7 +52,7 @@ class Trace(NamedTuple):
     correct: np.ndarray = np.empty(0, np.uint8)
 
     def read(self) -> Trace:
-        """Return the trace itself, since `TraceFile` has the same method."""
+        """Return the trace itself, like `TraceFile.read`."""
         return self
 
 
@@ -116,7 +116,7 @@ class Cell:
         Distinct values of the readouts' ``scaling``.
     alone : dict of str to number or list
         ``n_readouts``, ``streams`` and ``scalings`` that this encoder would have if it
-        were scored on its own. Empty if they do not differ.
+        were scored on its own. Empty if the cell has these settings.
     diverged : list of str
         Readouts whose predictions stopped being finite.
     notes : dict of str to list of str
@@ -137,7 +137,7 @@ class Cell:
         examples seen before each row of the posterior (n_rows,), and the posterior over
         architectures (n_rows, n_architectures).
     groups : ndarray of shape (n_samples,) or None
-        Groups of the dataset's rows as given. They are not stored in files.
+        Group of each row, in the order of the dataset. Files do not store groups.
     """
 
     dataset: str
@@ -242,13 +242,13 @@ class Cell:
 
 
 def score_cell(task: Task, device: str | None = None) -> Cell:
-    """Run a copy of the switcher over the rows of a task in the task's order.
+    """Return the results of a run over the rows of a task in the task's order.
 
     Parameters
     ----------
     task : Task
     device : str or None
-        Device that overrides the switcher's, or None.
+        Device of the run. If None, the run uses the switcher's device.
 
     Raises
     ------
@@ -332,7 +332,7 @@ def environment(device: torch.device) -> dict[str, object]:
 
 def _switcher_of(task: Task, device: str | None) -> Switcher:
     switcher = switcher_of(task)
-    if device is not None and switcher.n_jobs != "processes":  # which choose devices
+    if device is not None and switcher.n_jobs != "processes":  # processes choose one
         switcher.set_params(device=device)
     folder = stem_of(task.dataset, task.encoder, task.order)
     switcher.set_params(store=stored_below(switcher.store, folder))

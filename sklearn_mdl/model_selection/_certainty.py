@@ -53,8 +53,8 @@ class Sample:
         Means over orders, in nats.
     contrasts : ndarray of shape (n_orders, n_pairs, n_encoders)
         Scaled differences between neighbouring blocks of rows in each order. The sum of
-        their squares estimates the variance of a codelength over draws of rows. NaN
-        without traces.
+        their squares estimates the variance of a codelength over draws of rows. NaN if
+        traces are missing.
     by_order : ndarray of shape (n_orders, n_encoders)
         Codelength in each order minus the mean over orders, in nats.
     rates : ndarray of shape (n_encoders,)

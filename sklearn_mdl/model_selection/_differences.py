@@ -199,7 +199,10 @@ class Extrapolations(NamedResult):
 def extrapolations(
     curves: Iterable[Floats], n: int, level: float, best: NDArray[np.intp]
 ) -> Extrapolations:
-    """Predict codelengths of ``n`` labels from losses (n_encoders, n_orders, N)."""
+    """Predict codelengths of ``n`` labels on each dataset.
+
+    Each array in ``curves`` has a dataset's losses, (n_encoders, n_orders, N).
+    """
     curves = list(curves)
     n_given = np.array([losses.shape[-1] for losses in curves])
     predicted = [extrapolate(losses, n, level=level) for losses in curves]

@@ -16,7 +16,7 @@ Out = dict[str, dict[str, int]]
 
 
 def eliminated(tasks: Sequence[Task | Failure], alpha: float) -> Out:
-    """Race the encoders on each dataset, in its first order.
+    """Race the encoders on each dataset, over its rows in the first order.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def without(tasks: Sequence[Task | Failure], out: Out) -> list[Task | Failure]:
 
 
 def out_rows(out: Mapping[str, Mapping[str, int]]) -> list[tuple[str, str]]:
-    """Return each eliminated encoder and a text on when, the last to be out first."""
+    """Return each eliminated encoder with a text that says when it was eliminated."""
     longest = sorted(out, key=lambda encoder: -max(out[encoder].values()))
     return [
         (encoder, "out at " + ", ".join(f"{n} labels on {d}" for d, n in where.items()))

@@ -75,7 +75,7 @@ class Failure(NamedTuple):
         return cls(dataset, encoder, order, text, details)
 
     def __str__(self) -> str:
-        """Return the names of the cell and its error in one line."""
+        """Return one line that names the encoder, the dataset and the error."""
         order = "" if self.order is None else f", order {self.order}"
         return f"{self.encoder!r} on {self.dataset!r}{order} ({self.error})"
 

@@ -38,8 +38,8 @@ SMALL = 0.25  # shrinks rows towards the mean, so that few features are clipped
 class ExportedProbe:
     """A linear probe with its scaling, its weights and an optional threshold.
 
-    The scores of a row ``x`` are ``weights @ scale(x[columns]) + intercepts``. Their
-    softmax gives probabilities.
+    The scores of a row ``x`` are ``weights @ scale(x[columns]) + intercepts``.
+    Probabilities are the softmax of the scores.
 
     Attributes
     ----------

@@ -22,7 +22,7 @@ from sklearn_mdl.switcher import (
     batch_sizes,
 )
 
-WARM, TIMED = 2, 4  # numbers of minibatches in a trial: for warm-up, and timed
+WARM, TIMED = 2, 4  # minibatches of a trial for the warm-up, and for the timing
 START_SECONDS = 3.0  # time a worker process takes to import torch and scikit-learn
 FEW_ROWS = 2048  # for fewer rows, a trial predicts kernels' time within a factor of 3
 FEW_NUMBERS = 2**24  # features with fewer numbers in total take little memory
@@ -50,8 +50,7 @@ class ForecastRow:
     seconds : float
         Time for one cell, estimated from its first minibatches.
     bytes : int
-        Memory for one cell, which holds rows, losses, the posterior and the readouts'
-        state.
+        Memory for one cell: its rows, losses and posterior, and the readouts' state.
     """
 
     dataset: str

@@ -40,7 +40,7 @@ def _load_pair(pair: object) -> object:
 def checked_datasets(
     datasets: object, *, grouped: bool = False
 ) -> Mapping[str, tuple[object, ArrayLike]]:
-    """Return a mapping from names to pairs, or raise TypeError.
+    """Return the datasets as a mapping from names to (X, y), or raise TypeError.
 
     If ``grouped``, a dataset may have a third part, which gives the group of each row.
     """
@@ -121,7 +121,7 @@ def refuse_new_classes(switcher: object) -> None:
 
 
 def check_names(names: Iterable[object]) -> None:
-    """Raise TypeError for names that are not strings, ValueError for invalid ones."""
+    """Raise TypeError for names that are no strings, or ValueError for invalid text."""
     for name in names:
         if not isinstance(name, str):
             raise TypeError(

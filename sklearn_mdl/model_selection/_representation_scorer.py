@@ -242,12 +242,12 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         Raises
         ------
         ValueError
-            If an encoder requires labels or is missing for a dataset, or if features
-            and labels have different lengths. If labels should be classes but are not,
-            or have a single class. If `n_permutations` is given for a list without
-            kernel readouts. If `time_budget` is too short for one cell, or for a cell
-            of every encoder on at least one dataset. Also if a cell failed and
-            ``missing`` is "raise". All other cells are then saved in ``results``.
+            If an encoder requires labels or is missing for a dataset, if features and
+            labels have different lengths, or if labels are not valid classes. Also if
+            `n_permutations` is given for a list without kernel readouts, or if
+            `time_budget` does not suffice for a cell of every encoder on at least one
+            dataset. Also if a cell failed and ``missing`` is "raise". All other cells
+            are then saved in ``results``.
         TypeError
             If ``datasets``, ``encoders`` or ``dataset_groups`` are not mappings of
             these forms.
@@ -448,10 +448,10 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
 def _equal_readouts(
     switcher: Switcher, dataset: Dataset
 ) -> tuple[str | None, int, int] | None:
-    """Return the arguments of the default list of readouts that all encoders share.
+    """Return the name, number of features and number of classes of the default list.
 
-    These are its name, the number of features and the number of classes. Return None if
-    the switcher has a list of its own or there are no features.
+    All encoders share this list of readouts. Return None if the switcher has a list of
+    its own or if there are no features.
     """
     name = switcher.readouts
     usable = [X for X in dataset.features.values() if isinstance(X, np.ndarray)]

@@ -14,7 +14,7 @@ from sklearn.utils import gen_batches
 GROUPS = 8  # groups of columns
 SHARE = 0.1  # share of reappearing rows that is always tolerated
 FEWEST = 3  # fewer reappearing rows than this never count
-HASHED_AT_ONCE = 2**22  # numbers in a block
+HASHED_AT_ONCE = 2**22  # number of values in a block of rows
 
 
 def count_returning(rows: np.ndarray, stream: Iterable[np.ndarray]) -> int:

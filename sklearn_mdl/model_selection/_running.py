@@ -66,7 +66,7 @@ def run_tasks(
     Parameters
     ----------
     tasks : sequence of Task
-        All orders of an encoder on a dataset are adjacent.
+        All orders of an encoder on a dataset must be adjacent.
     n_jobs : int or None
         Number of cells scored in parallel, as in joblib.
     store : CellStore or None
@@ -204,7 +204,7 @@ def run_side_by_side(
 
 
 def _warn_once(warned: Sequence[tuple[str, Measurable]]) -> None:
-    """Issue one warning for messages of the same cause, naming the affected tasks."""
+    """Issue one warning for messages of the same cause, naming the first task."""
     message, task = warned[0]
     where = f"dataset {task.dataset!r}, encoder {task.encoder!r}"
     if task.order is not None:

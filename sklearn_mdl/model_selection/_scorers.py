@@ -20,7 +20,7 @@ from sklearn_mdl._core.validation import refuse_labelled, refuse_weights, warn_c
 from sklearn_mdl.model_selection._returning import count_returning
 from sklearn_mdl.switcher import MultiOutputSwitcher
 
-COMPARED_AT_ONCE = 2**22  # numbers in a block of rows
+COMPARED_AT_ONCE = 2**22  # number of values in a block of rows
 FOLDS = (
     "codelength_scorer needs the training rows, got held-out rows, and scored them as "
     "heldout_codelength_scorer does; pass cv=PrequentialSplit() (not the default cv) "
@@ -272,7 +272,7 @@ def refit_codelength_scorer(
     if last is not None:
         _detach(last, own._seed)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # the first fit issued them
+        warnings.simplefilter("ignore", UserWarning)  # already issued by the first fit
         copied.fit(X, y)
     return codelength_scorer(copied, X, y)
 
@@ -368,7 +368,7 @@ def _unpack(
         else:
             raise _unfit(caller, estimator)
     check_is_fitted(estimator)
-    given, labels = cast(np.ndarray, X), cast(np.ndarray, y)  # they can be sliced
+    given, labels = cast(np.ndarray, X), cast(np.ndarray, y)  # both support slicing
     pairs: Iterable[tuple[OnlineEstimator, ArrayLike]] = [(estimator, y)]
     if isinstance(estimator, MultiOutputSwitcher):
         pairs = zip(estimator.estimators_, estimator._columns(y), strict=True)

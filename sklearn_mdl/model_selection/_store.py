@@ -55,7 +55,7 @@ def cell_of(
     source: Trace | TraceFile,
     where: object = "it",
 ) -> Cell:
-    """Return the cell whose JSON :func:`text_of` returned.
+    """Return the cell from the JSON that :func:`text_of` returned.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def cell_of(
     source : Trace or TraceFile
         The trace, or its file.
     where : path-like or str, default="it"
-        Name of the text in errors about its format.
+        Name of the text in error messages.
 
     Raises
     ------
@@ -113,7 +113,7 @@ def _content(text: bytes, where: object) -> dict[str, object]:
 
 
 def _other_terms(path: Path, identity: Mapping[str, object]) -> Terms | None:
-    """Return a stored cell's shared settings if only these differ, otherwise None."""
+    """Return a stored cell's shared settings, or None if anything else differs too."""
     try:
         with path.open("rb") as file:
             stored = _content(file.read(MOST_BYTES + 1), path)["identity"]

@@ -60,7 +60,7 @@ class TaskSequence(BaseEstimator):
     code of B, even a task with random labels. The transfer from A to B is therefore
     ``L(B | A permuted) - L(B | A)`` in nats, where the first term is the codelength of
     B after A with permuted labels. So transfer only counts what was learned from the
-    labels of A. Its mean is 0 if these labels are noise.
+    labels of A. If these labels are noise, the mean transfer is 0.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class TaskSequence(BaseEstimator):
     level : float, default=0.9
         Level of the intervals over orders.
     random_state : int, RandomState instance or None, default=None
-        Seeds the orders, and also the switcher if its ``random_state`` is not an
+        Seed of the orders, and of the switcher if its ``random_state`` is not an
         integer.
 
     Attributes

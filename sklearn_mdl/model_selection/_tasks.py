@@ -109,12 +109,12 @@ class Task(NamedTuple):
         return {} if own == terms else own.as_json()
 
     def check_content(self) -> None:
-        """Check that features and labels still have the digests computed before.
+        """Raise if features, labels or groups have changed since the task was made.
 
         Raises
         ------
         ValueError
-            If the digests differ.
+            If the digests differ from ``data``.
         """
         digests = fingerprints(self.X, self.y, self.groups, is_real=self.is_real)
         changed = [name for name in digests if digests[name] != self.data[name]]

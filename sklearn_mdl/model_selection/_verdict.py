@@ -70,7 +70,10 @@ class Best:
         return f"; {where}it is best with probability {_chance(self.probability)}"
 
     def forecast(self) -> str:
-        """Return a sentence on how many more labels are needed, or "" if none are."""
+        """Return a sentence on how many more labels are needed.
+
+        If the choice is settled or nothing is known about it, return "".
+        """
         unknown = math.isnan(self.probability) or self.more_labels is None
         if unknown or self.probability >= SURE:
             return ""
@@ -163,8 +166,8 @@ class Verdict:
         takes all pairs of encoders into account, since the winner is chosen from the
         same labels.
     n_needed : int
-        Smallest number of datasets with which Wilcoxon's test with Holm's correction
-        over all pairs can find any difference.
+        Smallest number of datasets for which Wilcoxon's test can find a difference,
+        after Holm's correction for all pairs.
     answer : Best
         The best encoder on these datasets and its probability.
     ranks : dict of str to float

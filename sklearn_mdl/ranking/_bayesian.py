@@ -15,7 +15,7 @@ from sklearn_mdl.ranking._results import NamedResult, Pairs
 # Values in a block: large enough for fast matrix products, small enough for memory.
 _BLOCK = 2**21
 
-# Weights of regions are rounded sums, so weights that differ by less than this tie.
+# Weights of regions are sums with rounding errors. Smaller differences are ties.
 _ROUNDING = 1e-9
 
 

@@ -26,8 +26,8 @@ class WinTable(NamedResult):
     Attributes
     ----------
     wins : ndarray of int of shape (n_encoders, n_encoders)
-        Number of datasets on which the row's encoder has a shorter code than the
-        column's.
+        Number of datasets on which the encoder of the row has a shorter code than the
+        encoder of the column.
     ties : ndarray of int of shape (n_encoders, n_encoders)
         Number of datasets on which neither code is shorter. The diagonal holds the
         total number of datasets.
@@ -38,7 +38,7 @@ class WinTable(NamedResult):
 
     @property
     def losses(self) -> NDArray[np.intp]:
-        """Number of datasets on which the column's encoder wins."""
+        """Number of datasets on which the encoder of the column wins."""
         return self.wins.T
 
     def _columns(self) -> Mapping[str, Sequence[object]]:

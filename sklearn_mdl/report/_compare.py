@@ -19,8 +19,8 @@ from sklearn_mdl.model_selection import Ranking, RepresentationScorer
 from sklearn_mdl.report._comparison import Comparison
 from sklearn_mdl.report._encoders import features_of, is_given, named_encoders, shown
 
-Place = tuple[str, str]  # dataset, encoder
-Given = dict[str, tuple[Any, Any, Any]]  # dataset: rows, labels, groups
+Place = tuple[str, str]  # (dataset, encoder)
+Given = dict[str, tuple[Any, Any, Any]]  # {dataset: (rows, labels, groups)}
 
 
 def compare(
@@ -56,7 +56,7 @@ def compare(
         * a torch module for images or rows of numbers
         * the name of a timm model, if X holds images or paths of image files
 
-        None if `datasets` contains features.
+        Omit `encoders` if `datasets` contains features.
     X : array-like of shape (n_samples, ...), default=None
         Rows to encode, or None if features are given for every encoder.
     y : array-like of shape (n_samples,), default=None

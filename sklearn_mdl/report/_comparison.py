@@ -28,7 +28,7 @@ from sklearn_mdl.report._curves import Curve, curve_of, labels_to_reach, level_o
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-Place = tuple[str, str]  # dataset, encoder
+Place = tuple[str, str]  # (dataset, encoder)
 
 
 class Row(NamedTuple):
@@ -128,7 +128,7 @@ class Comparison:
         return [*self._answer.overall(), *self._pair_lines()]
 
     def rows(self, dataset: str | None = None) -> list[Row]:
-        """Return one row of results for each encoder, the best rank first.
+        """Return one row of results for each encoder, sorted by rank.
 
         Parameters
         ----------
@@ -247,7 +247,7 @@ class Comparison:
 
     def __repr__(self) -> str:
         """Return the verdict and the scorer's tables as text."""
-        _, _, tables = self.scorer.summary().partition("\n\n")  # without its verdict
+        _, _, tables = self.scorer.summary().partition("\n\n")  # drop its verdict
         return f"{self.verdict()}\n\n{tables}"
 
     @cached_property
@@ -293,7 +293,7 @@ class Comparison:
 
     @cached_property
     def total_gains(self) -> list[Gain]:
-        """Total savings of each pair over all datasets; ``dataset`` is empty."""
+        """Savings of each pair in total over all datasets, the largest first."""
         by_pair: dict[frozenset[str], list[Gain]] = {}
         for gain in self.gains:
             by_pair.setdefault(frozenset((gain.first, gain.second)), []).append(gain)
@@ -312,7 +312,7 @@ class Comparison:
         """Half-width of each interval of nats per label, (n_datasets, n_encoders)."""
         tables = []
         for sample in self.scorer.codelength_samples_:
-            # A difference from a code of length zero has the interval of a codelength.
+            # For intervals of codelengths, compare encoders with a code of length zero.
             base = replace(
                 sample,
                 contrasts=np.pad(sample.contrasts, ((0, 0), (0, 0), (0, 1))),

@@ -89,7 +89,7 @@ def features_of(
     Raises
     ------
     TypeError
-        If `encoder` is not an encoder. The message shows code that works.
+        If `encoder` is none of ``KINDS``. The message shows code that works.
     ValueError
         If the encoder needs rows and X is None, or if features are not numbers.
     """
@@ -110,7 +110,7 @@ def features_of(
 def _output_of(
     encoder: Any, X: Any, name: str, cache: FeatureCache | None, verbose: int
 ) -> Any:
-    """Return an encoder's output for X as the encoder returns it."""
+    """Return an encoder's output for X, without any conversion."""
     if isinstance(encoder, str | Path) and Path(encoder).suffix in FILES:
         return load_features(encoder)
     if _is_array(encoder):

@@ -59,7 +59,7 @@ class Cell(NamedTuple):
 
 
 class Versus(NamedTuple):
-    """Datasets on which one encoder saves significantly, and text on all savings."""
+    """Number of datasets with significant savings over a rival, and all savings."""
 
     n_shorter: int
     details: str

@@ -85,7 +85,7 @@ def style_of(place: int) -> str:
 
 
 def curves_plot(curves: Mapping[int, tuple[str, Curve]], measure: str) -> Plot:
-    """Return the figure of some curves with their bands.
+    """Return a figure of curves with their bands.
 
     Parameters
     ----------

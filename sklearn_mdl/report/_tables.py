@@ -27,7 +27,7 @@ FORMULAS = (*"=+-@\t\r\n", *"\uff1d\uff0b\uff0d\uff20")
 NO_EFFECT = {"results", "n_jobs", "verbose"}  # settings that do not affect numbers
 
 Statistics = dict[str, Any]  # for JSON
-Heldout = dict[str, dict[tuple[str, str], float]]  # protocol: (dataset, encoder): share
+Heldout = dict[str, dict[tuple[str, str], float]]  # by protocol and (dataset, encoder)
 
 
 def write_rows(

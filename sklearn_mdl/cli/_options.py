@@ -18,7 +18,7 @@ T = TypeVar("T")
 Features = dict[str, tuple[Any, ...]]  # {name: ({encoder: X}, labels[, groups])}
 FEATURES_HELP = ".npy, .npz or .safetensors file with a row of numbers for each example"
 LABELS_HELP = "file in one of the same formats, with a label for each row"
-PRECISIONS = ("float32", "bfloat16", "tf32")  # as in switchers
+PRECISIONS = ("float32", "bfloat16", "tf32")  # values of a switcher's `precision`
 READOUTS = ("default", "linear", "closed-form", "nets", "mixed", "drift")
 
 
@@ -173,7 +173,7 @@ def add_permutations(parser: argparse.ArgumentParser) -> None:
 
 
 def add_readouts(parser: argparse.ArgumentParser, automatic: str | None = None) -> None:
-    """Add the option --readouts, with a default that ``automatic`` may describe."""
+    """Add the option --readouts. ``automatic`` describes the default, if given."""
     help = (
         "list of readouts: default; linear (only linear kernels, for few labels); "
         "closed-form (no networks, which is faster); nets (only networks); mixed (adds "

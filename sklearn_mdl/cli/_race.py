@@ -16,7 +16,7 @@ from sklearn_mdl.cli import _options
 HELP = "Compare encoders while you label, and stop when the best one is clear."
 EXAMPLE = "sklearn-mdl race FEATURES --labels labels.txt --classes 10 --within 0.1"
 POLL_SECONDS = 0.5
-FORECAST_EVERY = 10  # labels
+FORECAST_EVERY = 10  # number of labels between two forecasts
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -46,7 +46,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Print the codelength of stored losses under each of the priors."""
-    from sklearn_mdl._core.io.whole_files import filled, refuse_foreign_in  # scipy
+    # This import takes long, so it is not at the top.
+    from sklearn_mdl._core.io.whole_files import filled, refuse_foreign_in
 
     texts = options.prior or ["learned-share"]
     priors = {text: _options.parse_prior(text) for text in texts}

@@ -68,7 +68,7 @@ def _check_permutations(options: argparse.Namespace) -> None:
     if options.readouts == "nets":
         raise ValueError(
             "--permutations needs kernel readouts, which --readouts nets does not "
-            "have; pass --readouts closed-form"
+            "contain; pass --readouts closed-form"
         )
 
 

@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _subsample(parts: list[Part], max_samples: int, seed: int) -> list[Part]:
-    """Draw at most ``max_samples`` rows in total, in proportion to the parts' sizes."""
+    """Draw about ``max_samples`` rows in total, in proportion to the parts' sizes."""
     n = sum(len(y) for _, y in parts)
     if max_samples < len(parts):
         raise ValueError(

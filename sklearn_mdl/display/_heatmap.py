@@ -146,9 +146,10 @@ class RankingHeatmapDisplay(base.Display):
             encoders and datasets and the length of their names.
         within_datasets : bool, default=True
             If True, colours of savings run from the lowest to the highest value on each
-            dataset. Low outliers share the lowest colour. These are values whose gap to
-            the median is more than three times that between the median and the highest
-            value. If False, equal savings have the same colour on all datasets.
+            dataset. Low outliers share the lowest colour. A value is a low outlier if
+            it is further below the median than three times the distance between the
+            median and the highest value. If False, equal savings have the same colour
+            on all datasets.
 
         Returns
         -------

@@ -264,7 +264,7 @@ def _checked_sizes(losses: ArrayLike, sizes: ArrayLike) -> tuple[Floats, Integer
     whole = at.dtype.kind in "iu" and at.ndim == 1 and at.size > 1
     if not whole or at.min() < 0 or (at[1:] <= at[:-1]).any():
         required = "two or more increasing integers of at least 0"
-        cure = "pass for example sizes=[0, 10, 100]"
+        cure = "for example, pass sizes=[0, 10, 100]"
         raise invalid("sizes", required, sizes, cure)
     if measured.shape != at.shape:
         required = f"of the same shape as `sizes`, {at.shape}"

@@ -208,7 +208,7 @@ def _by_group(cell: Cell, losses: Floats) -> Floats:
     groups = cell.groups
     if groups is None and "groups" in (cell.data or {}):
         raise FileNotFoundError(
-            "Intervals need the groups of rows, but files omit them; call fit again"
+            "Intervals need the groups of rows, which files omit; call fit again"
         )
     if groups is None:
         return losses

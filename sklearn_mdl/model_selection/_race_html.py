@@ -40,7 +40,7 @@ def html_of_race(race: Race) -> str:
     """Return the verdict and a table of encoders as HTML without scripts.
 
     The leader comes first. The other rows are sorted by their difference in loss from
-    the leader, and encoders that are out come last. A bar extends from the lower to the
+    the leader, and eliminated encoders come last. A bar extends from the lower to the
     upper bound of this difference.
     """
     first, *others = map(escape, race.verdict().splitlines())

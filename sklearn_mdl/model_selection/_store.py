@@ -231,7 +231,7 @@ class CellStore:
         for (dataset, now), was in changes.items():
             warn_caller(
                 f"All encoders on {dataset!r} must have the same readouts, now {now}, "
-                f"but {len(was)} stored cells differ ({was[0]}); these are run again"
+                f"but {len(was)} stored cells differ ({was[0]}) and are run again"
             )
 
     def save(self, task: Task, cell: Cell) -> Cell:

@@ -298,7 +298,10 @@ class LossRace:
 
     @property
     def _has_rare(self) -> NDArray[np.bool_]:
-        """True with ``RARE`` labels outside the most common class, or without labels."""
+        """True if ``RARE`` labels are not of the most common class, or without labels.
+
+        The shape is that of the races, plus two axes for encoders.
+        """
         n_rare = self.counts.sum(-1) - self.counts.max(-1)
         return np.asarray((n_rare >= RARE) | ~self.counts.any(-1))[..., None, None]
 
@@ -313,7 +316,7 @@ class LossRace:
     def bounds(
         self, method: str | None = None, *, leader: ArrayLike | None = None
     ) -> tuple[Floats, Floats]:
-        """Return bounds on mean losses minus that of the leader, two times (*shape,)."""
+        """Return lower and upper bounds on mean losses minus that of the leader."""
         first = np.asarray(self.leader if leader is None else leader)[..., None]
         means, widths = (
             np.take_along_axis(table, first[..., None], axis=-1)[..., 0]

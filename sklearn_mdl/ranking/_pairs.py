@@ -137,7 +137,7 @@ def _valid_pairs(pairs: ArrayLike, n_encoders: int) -> Pairs:
     if array.min() < 0 or array.max() >= n_encoders:
         raise ValueError(
             f"`pairs` must name columns from 0 to {n_encoders - 1}, got "
-            f"{array.min()} to {array.max()}; pass for example pairs=[(0, 1)]."
+            f"{array.min()} to {array.max()}; for example, pass pairs=[(0, 1)]."
         )
     distinct = np.unique(np.sort(array, axis=1), axis=0)
     if len(distinct) < len(array) or (array[:, 0] == array[:, 1]).any():
@@ -160,7 +160,7 @@ def as_floats(name: str, values: ArrayLike) -> Floats:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
         required = f"`{name}` must be numbers, in rows of equal length"
-        cure = "pass for example frame.dropna().to_numpy(float)"
+        cure = "for example, pass frame.dropna().to_numpy(float)"
         raise ValueError(f"{required}, got {shortened(values)}; {cure}.") from error
 
 

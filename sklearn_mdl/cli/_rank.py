@@ -49,7 +49,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     _options.add_choice(parser, "--missing", ("raise", "drop"), help)
     help = "name and members of a group of datasets to rank separately; may be repeated"
     _options.add(parser, "--dataset-group", help, "NAME=DATASET,...", action="append")
-    help = "score up to --n-orders orders, but start no cell after this time"
+    help = "score up to --n-orders orders, but start no run after this time"
     _options.add(parser, "--time-budget", help, "SECONDS", type=float)
     help = (
         "race the encoders on each dataset first, and do not score the losers; the "
@@ -62,7 +62,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "then shows what a second encoder adds (default: no pairs)"
     )
     _options.add(parser, "--pairs", help, "N", type=int)
-    help = "only list the cells, their memory and the estimated time"
+    help = "only list the runs, with their memory and the estimated time"
     _options.add_flag(parser, "--dry-run", help)
     help = "also report the accuracy of a linear probe on a held-out fifth of the rows"
     _options.add_flag(parser, "--accuracy", help)

@@ -19,7 +19,7 @@ _BOX = ("whislo", "q1", "med", "q3", "whishi")
 
 
 class RankDisplay(base.Display):
-    """Ranks of encoders, in one of three kinds of figure. 1 is best.
+    """Ranks of encoders, in one of three kinds of figure. Rank 1 is best.
 
     ``"boxes"`` shows the distribution of ranks over datasets, with the best average on
     top. Boxes span the first to the third quartile, with a line at the median and a

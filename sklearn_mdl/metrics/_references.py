@@ -75,7 +75,8 @@ def frequency_codelength(y: ArrayLike, n_classes: int | None = None) -> float:
         Labels of any sortable type.
     n_classes : int, optional
         Number of classes ``C``, at least the number of distinct labels. By default, the
-        code uses the number of distinct labels and assumes that it is known beforehand.
+        code uses the number of distinct labels, as if this number were known in
+        advance.
 
     Returns
     -------

@@ -50,7 +50,7 @@ def checked_datasets(
         if n_parts == 3 and not grouped:
             raise TypeError(
                 f"A dataset must be a pair (X, y) here, but {name!r} also has groups, "
-                "which held-out rows would split; use RepresentationScorer()"
+                "and held-out rows would split groups; use RepresentationScorer()"
             )
         if n_parts not in (2, 3):
             raise TypeError(
@@ -121,7 +121,7 @@ def refuse_new_classes(switcher: object) -> None:
 
 
 def check_names(names: Iterable[object]) -> None:
-    """Raise TypeError for names that are no strings, or ValueError for invalid text."""
+    """Raise TypeError for names other than strings, or ValueError for invalid text."""
     for name in names:
         if not isinstance(name, str):
             raise TypeError(

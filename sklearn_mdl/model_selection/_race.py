@@ -300,10 +300,9 @@ class EncoderRace(BaseEstimator):
     def forecast(self, max_labels: int = 2000) -> RaceForecast:
         """Forecast how many more labels the race needs before it stops.
 
-        Future losses are simulated by drawing from the second half of the losses
-        compared so far. Real races take longer than such simulations, so the median and
-        the upper bound are multiplied by about two. The forecast is rough, and the
-        guarantee does not cover it.
+        Future losses are drawn from the second half of the losses compared so far. Real
+        races take longer than such simulations, so the median and the upper bound are
+        multiplied by two. The forecast is rough, and the guarantee does not cover it.
 
         Parameters
         ----------

@@ -101,7 +101,7 @@ class Task(NamedTuple):
         return {**terms.as_json(), "sha256": digest}
 
     def terms_alone(self, terms: Terms) -> dict[str, object]:
-        """Return the default settings for this encoder, or {} if they equal ``terms``."""
+        """Return the encoder's own default settings, or {} if they equal ``terms``."""
         if self.readouts is None:
             return {}
         name, _, n_classes = self.readouts

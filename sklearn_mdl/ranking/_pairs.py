@@ -116,7 +116,7 @@ def _all_pairs(encoders: NDArray[np.intp]) -> Pairs:
 
 
 def _best_columns(table: Floats, top_k: int) -> NDArray[np.intp]:
-    """Return the ``top_k`` columns with the best average ranks, in ascending order."""
+    """Return the ``top_k`` columns with the best average ranks, in table order."""
     check_count("top_k", top_k, 2, "pass top_k=2 to compare the best two")
     if top_k > table.shape[1]:
         limit = f"at most the number of encoders, {table.shape[1]}"

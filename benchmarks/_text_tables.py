@@ -144,9 +144,9 @@ def choices_of(shares_of, fresh, truth, rng, n_subsets=12):
     Parameters
     ----------
     shares_of : callable
-        Returns the probability that each encoder of some columns is best.
+        Maps the columns of some encoders to the probability that each is best.
     fresh : ndarray of shape (n_encoders,) or None
-        Nats per label over fresh draws of as many labels; None if there are none.
+        Nats per label on other draws with as many labels, or None if there are none.
     truth : ndarray of shape (n_encoders,)
         Reference scores.
 

@@ -4,10 +4,10 @@ Rows are drawn with replacement from a real encoder's features, and normal noise
 tenth of the standard deviation is added to each feature. With ``--fresh``, rows come
 from a random network and no row is repeated. Rows and trace are in memory-mapped files.
 Each pass runs in a separate process, with checkpoints. With ``--kill``, the process is
-killed after that many CPU seconds, and a second process continues. Its seconds are
-included. Memory is the peak of the process, with and without the pages of mapped files,
-which the system can reclaim. "full" is the default list without race and with full
-replay.
+killed after that many CPU seconds, and a second process resumes the pass. The seconds
+of both are counted. Memory is the peak of the process, with and without the pages of
+mapped files, which the system can reclaim. "full" is the default list without race and
+with full replay.
 """
 
 import multiprocessing
@@ -172,7 +172,7 @@ def write_rows(folder, cell, n_rows):
 
 
 def _run(folder, name, limit, n_jobs):
-    """Run a process to its end or to a limit of CPU seconds, and track its use.
+    """Run a pass in a process, and kill the process at a limit of CPU seconds.
 
     Returns
     -------

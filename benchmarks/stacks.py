@@ -5,16 +5,16 @@ learning rates by four weight decays; averaged weights; 10 replay streams) with 
 ``MDLReadoutSwitcher.fit``. It then trains the same nets one after the other, as skorch
 nets and with preqtorch 0.2.0 (``pip install --no-deps preqtorch==0.2.0``; left out if
 it is not installed). These loops only train on the first ``--share`` of the rows, and
-their times are scaled up by the number of minibatches. ``wide`` steps 16 readouts of
-768 features, 100 classes and hidden layers of 512, and 16 plain torch loops.
-``scaling`` shows how time grows with readouts and rows, and ``memory`` how memory grows
-with readouts. ``search`` compares a default fit with a grid search over scikit-learn's
-perceptrons. ``cache`` times fits by the maximum size of a stack. ``profile`` shows
-which operations take the time of a step.
+their times are scaled up by the number of minibatches. ``wide`` times the training
+steps of 16 readouts with 768 features, 100 classes and hidden layers of 512, and of 16
+plain torch loops. ``scaling`` shows how time grows with readouts and rows, and
+``memory`` how memory grows with readouts. ``search`` compares a default fit with a grid
+search over scikit-learn's perceptrons. ``cache`` times fits for several maximum sizes
+of a stack. ``profile`` shows which operations take the time of a step.
 
-Contenders take turns, round after round, on the CPU. Of one and two threads, the faster
-counts. Ratios are of the median times, and of the best times in brackets. The lower
-bounds are in ``_floors.py``, the baselines in ``_loops.py``.
+Contenders take turns on the CPU. Each runs with one and with two threads, and the
+faster time counts. Tables show the ratio of median times and, in brackets, the ratio of
+the best times. The lower bounds are in ``_floors.py``, the baselines in ``_loops.py``.
 """
 
 import time

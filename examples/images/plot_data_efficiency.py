@@ -58,7 +58,7 @@ domains = {"other digits": images[700:], "photographs": patches / 255}
 
 
 def network():
-    """Two convolutions with batch normalisation; 128 features per image."""
+    """Return two convolutions with batch normalisation, which output 128 features."""
     layers = []
     for n_in, n_out in [(1, 16), (16, 32)]:
         layers += [nn.Conv2d(n_in, n_out, 3, padding=1), nn.BatchNorm2d(n_out)]
@@ -88,9 +88,9 @@ def signed(image):
 
 
 # %%
-# Evaluate all readouts in one pass. Trained networks have two learning rates, and the
-# figure shows the better one in hindsight. A domain's mixture uses the losses of all
-# its readouts, so its code includes the cost of choosing among them.
+# Evaluate all readouts in one pass. Each trained network has two learning rates, and
+# the figure shows the one that is better in hindsight. The mixture for a domain uses
+# all its readouts, so the codelength includes the cost of choosing among them.
 X, y = image_rows(images[:N_DIGITS], mode="L"), labels[:N_DIGITS]
 settings = {"n_replay_streams": 10, "ema_step_size": 0.1}
 learning_rates = (0.03, 0.1)

@@ -50,11 +50,10 @@ class TrainTestShift:
         Accuracies on the test part and on the train part. Column 0 is the original
         split. The other columns are reshuffled splits of the same sizes.
     intervals : ndarray of shape (n_readouts, 2)
-        Student-t prediction intervals, with probability ``1 - level``, for the test
-        accuracy on another reshuffled split.
+        Student-t prediction intervals for each readout's test accuracy on another
+        reshuffled split. An interval contains it with probability ``1 - level``.
     p_value : float
-        If the train and test parts had the same distribution, the probability that the
-        largest difference over readouts would be at least as large as observed.
+        P-value of the hypothesis that both parts have the same distribution.
     level : float
         Largest ``p_value`` that counts as a shift.
     n_train, n_test : int
@@ -218,7 +217,7 @@ def _checked(train: object, test: object) -> tuple[Part, Part]:
 def _seeded(
     readouts: Mapping[str, BaseEstimator] | None, rng: RandomState
 ) -> dict[str, BaseEstimator]:
-    """Return copies of the classifiers whose seeds are the same for all splits."""
+    """Return copies of the classifiers with fixed seeds, used for all splits."""
     if readouts is None:
         readouts = {
             "linear": make_pipeline(StandardScaler(), LogisticRegression(max_iter=300)),
@@ -270,8 +269,7 @@ def _p_value(accuracies: np.ndarray) -> float:
 def _distances(accuracies: np.ndarray) -> np.ndarray:
     """Return each split's distance from the mean of the others, maximal over readouts.
 
-    Distances are in standard deviations. All splits are treated alike, so splits stay
-    exchangeable.
+    Distances are in standard deviations of the others.
     """
     n = accuracies.shape[1]
     others = (accuracies.sum(1, keepdims=True) - accuracies) / (n - 1)

@@ -24,7 +24,7 @@ from sklearn_mdl.datasets._readers import parts
 
 STATE, SPLITS = "state.json", "dataset_dict.json"
 _NEEDS = "pyarrow", "load_representations", "readers"
-# Matches file names of splits and of their shards.
+# File names of splits and shards, without the suffix.
 _SPLIT = re.compile(
     r"(train|validation|valid|val|dev|test)(-\d+-of-\d+)?|.*-\d+-of-\d+"
 )
@@ -62,7 +62,7 @@ def _read_arrow(folder: Path) -> Any:
             [pa.ipc.open_stream(pa.memory_map(str(name))).read_all() for name in names]
         )
         n_bytes = sum(name.stat().st_size for name in names)
-        if table.num_rows > MOST_TO_ONE * n_bytes:  # some columns take no bytes
+        if table.num_rows > MOST_TO_ONE * n_bytes:  # a column of nulls takes no bytes
             raise ValueError(f"{n_bytes} bytes cannot hold {table.num_rows} rows")
         table.validate(full=True)  # else pyarrow may read beyond the ends of buffers
     return table
@@ -70,7 +70,7 @@ def _read_arrow(folder: Path) -> Any:
 
 @contextmanager
 def _written(path: Path, required: str = "what save_to_disk wrote") -> Iterator[None]:
-    """Name the file or folder in errors raised by json and pyarrow."""
+    """Add the name of the file or folder to errors of json and pyarrow."""
     pa = needed(*_NEEDS)
     errors = ValueError, LookupError, TypeError, AttributeError, OSError, MemoryError
     others = pa.ArrowException, RecursionError, OverflowError
@@ -90,7 +90,11 @@ def read_parquet(path: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
 
 
 def read_parquet_folder(folder: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
-    """Read parquet files as shards and splits of one dataset, or one dataset each."""
+    """Read a folder of parquet files.
+
+    If all files are named like splits or shards, they form one dataset. Otherwise, each
+    file is a dataset.
+    """
     pa = needed(*_NEEDS)
     files = sorted(folder.glob("*.parquet"))
     if not all(_SPLIT.fullmatch(file.stem) for file in files):
@@ -121,7 +125,8 @@ def _read_table(path: Path) -> Any:
 
 def check_size(file: Any, path: Path) -> None:
     """Raise ValueError if a parquet file declares more data than its bytes can hold."""
-    for group in range(file.num_row_groups):  # raises where `column` below would abort
+    # This raises an error for files on which `column` below would abort the process.
+    for group in range(file.num_row_groups):
         next(file.iter_batches(1, row_groups=[group]), None)
     groups = map(file.metadata.row_group, range(file.num_row_groups))
     n_bytes = sum(
@@ -139,7 +144,7 @@ def check_size(file: Any, path: Path) -> None:
 def _parts(
     dataset: str, tables: dict[str, Any], wanted: parts.ReadRequest, place: Path
 ) -> list[parts.Part]:
-    """Return a part with all splits for each column of lists."""
+    """Return a part for each column of lists, with the rows of all splits."""
     pa = needed(*_NEEDS)
     with _written(place, "tables with the same columns"):
         schema = next(iter(tables.values())).schema

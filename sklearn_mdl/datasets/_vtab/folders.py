@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Example = tuple[Path, int]
 
-# Programs decode this image differently, and TensorFlow Datasets leaves it out.
+# TensorFlow Datasets omits this image, since programs decode it differently.
 SUN397_LEFT_OUT = ("church", "outdoor", "sun_bhenjvsvrtumjuri.jpg")
 
 
@@ -116,7 +116,7 @@ def _of_examples(
     decode: Callable[[Path], Image] | None = None,
     about: str = "",
 ) -> data.VtabData:
-    """Join the pairs (path, label) of all parts. The name None marks unknown parts."""
+    """Join the (path, label) pairs of all parts into the data of a task."""
     columns = []
     for name, examples in parts:
         pairs = list(examples)

@@ -35,7 +35,7 @@ READERS: dict[str, Callable[[VtabTask, Path], VtabData]] = {
 
 
 def load_vtab(task: str | VtabTask, data_dir: str | PathLike[str]) -> VtabData:
-    """Read a task of VTAB from the files that its owners publish.
+    """Read a task of VTAB from the files that the data owners publish.
 
     Labels follow the benchmark's code (``task_adaptation``), as described in
     :data:`~sklearn_mdl.datasets.VTAB_TASKS`. The result contains the images of all
@@ -95,7 +95,7 @@ def _check_files(task: VtabTask, folder: Path) -> None:
         packed = place.with_name(f"{place.name}.gz")
         if place.exists() or (place.suffix == ".mat" and packed.exists()):
             continue  # SmallNORB's .mat.gz files are read without unpacking
-        if packed.exists():  # images are read from the middle of unpacked files
+        if packed.exists():  # only unpacked files allow reading one image at a time
             raise FileNotFoundError(f"{task.name} needs {place}; unpack {packed.name}")
         raise FileNotFoundError(
             f"{task.name} needs {place}, which is missing; download "

@@ -1,4 +1,4 @@
-"""The binary matrices of SmallNORB."""
+"""Reader of SmallNORB, whose images and labels are in binary matrix files."""
 
 from __future__ import annotations
 
@@ -40,14 +40,17 @@ def _there(path: Path) -> Path:
 
 
 def read_matrix(path: Path, *, left: bool = False) -> np.ndarray:
-    """Read a matrix file: type, number of axes, at least three lengths, and numbers.
+    """Read a matrix file.
+
+    The file contains the number type, the number of axes, at least three axis lengths,
+    and the numbers.
 
     Parameters
     ----------
     path : Path
         A ``.mat`` file (not Matlab's), possibly compressed as ``.gz``.
     left : bool, default=False
-        Only keep the first image of each pair in a matrix (N, 2, H, W).
+        Keep only the first image of each pair in a matrix (N, 2, H, W).
 
     Returns
     -------
@@ -65,7 +68,7 @@ def read_matrix(path: Path, *, left: bool = False) -> np.ndarray:
 def _read(file: BinaryIO, path: Path, left: bool) -> np.ndarray:
     magic, n_axes = (int(n) for n in _numbers(file, path, np.dtype("<i4"), 2))
     if magic not in TYPES or not 0 < n_axes < 10:
-        raise ValueError(f"{path} begins with {magic:#010x}, not a matrix type")
+        raise ValueError(f"{path} begins with {magic:#010x}, which is no matrix type")
     shape = _numbers(file, path, np.dtype("<i4"), max(3, n_axes))[:n_axes].tolist()
     dtype, width = TYPES[magic], int(np.prod(shape[1:]))
     if not left:

@@ -191,10 +191,10 @@ class Choice:
     options = {
         "features": {"type": Path, "nargs": "?", "help": "folder (see above)"},
         "--results": {"type": Path, "default": Path("choice"), "help": "folder"},
-        "--datasets": {"nargs": "*", "default": [], "help": "some (default: all)"},
+        "--datasets": {"nargs": "*", "default": [], "help": "names (default: all)"},
         "--labels": {"nargs": "*", "type": int, "default": [50, 100, 300, 1000]},
-        "--methods": {"nargs": "*", "default": [], "help": "some (default: all)"},
-        "--draws": {"type": int, "default": 5, "help": "draws of labels (5)"},
+        "--methods": {"nargs": "*", "default": [], "help": "names (default: all)"},
+        "--draws": {"type": int, "default": 5, "help": "number of draws (5)"},
         "--fresh": {"action": "store_true", "help": "use other draws of labels"},
         "--no-run": {"action": "store_true", "help": "only report saved values"},
         "--keep": {"action": "store_true", "help": "write choice.json"},

@@ -32,8 +32,8 @@ class _Cells:
 
     options = {
         "features": {"type": Path, "help": "folder of DATASET/ENCODER.npy"},
-        "--datasets": {"nargs": "*", "default": [], "help": "some (default: all)"},
-        "--encoders": {"nargs": "*", "default": [], "help": "some (default: all)"},
+        "--datasets": {"nargs": "*", "default": [], "help": "names (default: all)"},
+        "--encoders": {"nargs": "*", "default": [], "help": "names (default: all)"},
         "--rows": {"type": int, "default": 1000, "help": "only the first rows"},
         **OPTION,
     }

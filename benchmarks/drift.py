@@ -59,12 +59,12 @@ class Made:
 
     options = {
         "features": {"type": Path, "help": "folder of DATASET/ENCODER.npy"},
-        "--datasets": {"nargs": "*", "default": [], "help": "some (default: all)"},
-        "--encoders": {"nargs": "*", "default": [], "help": "some (default: all)"},
+        "--datasets": {"nargs": "*", "default": [], "help": "names (default: all)"},
+        "--encoders": {"nargs": "*", "default": [], "help": "names (default: all)"},
         "--kinds": {"nargs": "*", "default": ["abrupt"]},
         "--seeds": {"nargs": "*", "type": int, "default": [0]},
         "--rows": {"type": int, "default": 4300},
-        "--least": {"type": int, "default": 1000, "help": "rows per segment"},
+        "--least": {"type": int, "default": 1000, "help": "minimum rows per segment"},
         "--contenders": {"nargs": "*", "default": [*CONTENDERS, ORACLE]},
         **OPTION,
     }

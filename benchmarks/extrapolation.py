@@ -66,8 +66,8 @@ class Families:
     """Shares of final values in the intervals, with known expected losses."""
 
     options = {
-        "--curves": {"type": int, "default": 200, "help": "per law (default: 200)"},
-        "--seed": {"type": int, "default": 8, "help": "noise seed (default: 8)"},
+        "--curves": {"type": int, "default": 200, "help": "curves per law (200)"},
+        "--seed": {"type": int, "default": 8, "help": "seed of the noise (8)"},
     }
     param_names = ["family"]
     params = [list(FAMILIES)]
@@ -111,7 +111,7 @@ class Ends:
     options = {
         "folder": {"help": "folder of features, as load_feature_directory reads it"},
         "--results": {"default": None, "help": "folder in which cells are saved"},
-        "--rows": {"type": int, "default": None, "help": "per draw (default: all)"},
+        "--rows": {"type": int, "default": None, "help": "rows per draw (all)"},
         "--draws": {"type": int, "default": 1, "help": "number of disjoint draws"},
         "--level": {"type": float, "default": 0.9, "help": "level of the intervals"},
     }

@@ -108,8 +108,8 @@ class Run:
         "--rows": {"type": int, "nargs": "+", "default": [1024]},
         "--device": {"default": "cuda"},
         "--small": {"action": "store_true", "help": "few settings, narrow layers"},
-        "--batch": {"type": int, "default": 32, "help": "the paper's is 32"},
-        "--precision": {"default": "float32", "help": "of matrix products"},
+        "--batch": {"type": int, "default": 32, "help": "rows (32 in the paper)"},
+        "--precision": {"default": "float32", "help": "precision of matrix products"},
     }
     param_names = ["rows", "hidden layers"]
     unit = "one shape of the grid; of floor: time at the copy bandwidth over ours"

@@ -55,7 +55,7 @@ class Layers:
         "data": {"type": Path, "help": "folder of images and weights"},
         "--results": {"type": Path, "default": Path("layers"), "help": "folder"},
         "--figure": {"type": Path, "help": "PNG to write"},
-        "--images": {"type": int, "default": N_IMAGES, "help": "per dataset"},
+        "--images": {"type": int, "default": N_IMAGES, "help": "images per dataset"},
         "--fits": {"type": int, "default": 2, "help": "fits per timing"},
         "--pools": {"action": "store_true", "help": "try other kinds in the pool"},
     }

@@ -160,7 +160,7 @@ class Sorted:
 class Alarms:
     """Number of warnings for labels in random order, for equal and for rare classes."""
 
-    options = {"--draws": {"type": int, "default": 10_000, "help": "per kind"}}
+    options = {"--draws": {"type": int, "default": 10_000, "help": "draws per row"}}
     param_names = ["rows", "classes"]
     formats = {"track_equal": ".0f", "track_rare": ".0f"}
     params = [[20, 50, 200, 1000], [2, 3, 10, 100]]

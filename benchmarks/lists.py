@@ -148,8 +148,8 @@ class Cells(_Lists):
 
     options = {
         "features": {"type": Path, "help": "folder of DATASET/ENCODER.npy"},
-        "--datasets": {"nargs": "*", "default": [], "help": "some (default: all)"},
-        "--encoders": {"nargs": "*", "default": [], "help": "some (default: all)"},
+        "--datasets": {"nargs": "*", "default": [], "help": "names (default: all)"},
+        "--encoders": {"nargs": "*", "default": [], "help": "names (default: all)"},
         **_Lists.options,
         "--against": {"type": Path, "help": "results of another version, to compare"},
     }
@@ -382,7 +382,7 @@ class Shares:
     options = {
         "features": {"type": Path, "help": "folder of DATASET/ENCODER.npy"},
         "--rows": {"type": int, "nargs": "*", "default": [2000, 10000, 30000]},
-        "--encoders": {"nargs": "*", "default": [], "help": "some (default: all)"},
+        "--encoders": {"nargs": "*", "default": [], "help": "names (default: all)"},
     }
     param_names = ["cell", "rows"]
     unit = "CPU seconds on one thread; largest MiB of kernels after any segment"

@@ -35,12 +35,12 @@ class Million:
 
     options = {
         "features": {"type": Path, "help": "folder of DATASET/ENCODER.npy"},
-        "folder": {"type": Path, "help": "for rows, traces and checkpoints"},
-        "--encoders": {"nargs": "*", "default": [], "help": "some (default: all)"},
+        "folder": {"type": Path, "help": "folder for all files"},
+        "--encoders": {"nargs": "*", "default": [], "help": "names (default: all)"},
         "--fresh": {"action": "store_true", "help": "use a random network's rows"},
         "--rows": {"type": int, "nargs": "*", "default": [10**4, 10**5, 10**6]},
         "--lists": {"nargs": "*", "default": list(LISTS)[:2], "choices": list(LISTS)},
-        "--kill": {"type": float, "help": "CPU seconds after which to kill it"},
+        "--kill": {"type": float, "help": "CPU seconds before killing the process"},
         "--jobs": {"type": int, "default": 1, "help": "threads per pass"},
         "--image": {"type": Path, "help": "draw the table into this file"},
         **OPTION,

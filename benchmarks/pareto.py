@@ -69,8 +69,8 @@ class Pareto:
 
     options = {
         "features": {"type": Path, "help": "folder of DATASET/ENCODER.npy"},
-        "--datasets": {"nargs": "*", "default": [], "help": "some (default: all)"},
-        "--encoders": {"nargs": "*", "default": [], "help": "some (default: all)"},
+        "--datasets": {"nargs": "*", "default": [], "help": "names (default: all)"},
+        "--encoders": {"nargs": "*", "default": [], "help": "names (default: all)"},
         "--rows": {"type": int, "help": "only the first rows (default: all)"},
         "--contenders": {
             "nargs": "*",

@@ -191,8 +191,8 @@ class Cells(_Raced):
 
     options = {
         "features": {"type": Path, "help": "folder of DATASET/ENCODER.npy"},
-        "--datasets": {"nargs": "*", "default": [], "help": "some (default: all)"},
-        "--encoders": {"nargs": "*", "default": [], "help": "some (default: all)"},
+        "--datasets": {"nargs": "*", "default": [], "help": "names (default: all)"},
+        "--encoders": {"nargs": "*", "default": [], "help": "names (default: all)"},
         **OPTION,
     }
     param_names = ["cell", "list"]
@@ -238,7 +238,7 @@ class Grid(_Raced):
         "features": {"type": Path, "help": "folder of DATASET/ENCODER.npy"},
         "--cell": {"help": "DATASET/ENCODER (default: the first)"},
         "--rows": {"type": int, "default": 4000, "help": "only the first rows"},
-        "--width": {"type": int, "default": 512, "help": "of hidden layers"},
+        "--width": {"type": int, "default": 512, "help": "units per layer"},
         "--samples": {"type": int, "help": "readouts to draw (default: all)"},
         **OPTION,
     }

@@ -149,8 +149,8 @@ class Rivals:
         "--streams": {"nargs": "*", "default": list(STREAMS), "help": "streams"},
         "--contenders": {"nargs": "*", "default": ["default", *RIVALS]},
         "--rows": {"type": int, "help": "only the first rows (default: all)"},
-        "--teacher": {"type": int, "default": 10**6, "help": "the teacher's rows"},
-        "--device": {"default": "cpu", "help": "of lists and torch loops"},
+        "--teacher": {"type": int, "default": 10**6, "help": "rows of the teacher"},
+        "--device": {"default": "cpu", "help": "device of lists and torch loops"},
         "--image": {"type": Path, "help": "PNG of seconds and time per row"},
         **OPTION,
     }

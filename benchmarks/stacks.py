@@ -130,7 +130,7 @@ class Digits:
     """48 trainings on digits."""
 
     options = {
-        "--share": {"type": float, "default": 0.25, "help": "of rows, for loops"}
+        "--share": {"type": float, "default": 0.25, "help": "share of rows for loops"}
     }
     params = [[*DIGITS, ALL], ["ours", "skorch", "preqtorch"], list(THREADS)]
     param_names = ["readouts", "contender", "threads"]

@@ -13,7 +13,7 @@ from sklearn_mdl.readouts import FineTunedReadout
 
 OPTIONS = {
     "data": {"type": Path, "help": "folder of features, images and weights"},
-    "--rows": {"type": int, "default": 300, "help": "per task (default: 300)"},
+    "--rows": {"type": int, "default": 300, "help": "rows per task (300)"},
     "--orders": {"type": int, "default": 3, "help": "row orders (default: 3)"},
     "--figure": {"type": Path, "help": "PNG to write"},
 }
@@ -63,7 +63,7 @@ class FineTuned(_Tasks):
     options = {
         **OPTIONS,
         "--lr": {"type": float, "default": 0.003, "help": "learning rate"},
-        "--choose": {"nargs": "*", "type": float, "default": [], "help": "rates"},
+        "--choose": {"nargs": "*", "type": float, "default": [], "help": "rates to try"},
     }
 
     def report(self, table):

@@ -82,9 +82,9 @@ class Text(Choice):
 
     options = {
         "--results": {"type": Path, "default": Path("text"), "help": "folder"},
-        "--datasets": {"nargs": "*", "default": [], "help": "some (default: all)"},
+        "--datasets": {"nargs": "*", "default": [], "help": "names (default: all)"},
         "--labels": {"nargs": "*", "type": int, "default": [50, 100, 300, 1000]},
-        "--rows": {"type": int, "default": 1430, "help": "at most, per dataset"},
+        "--rows": {"type": int, "default": 1430, "help": "maximum per dataset"},
         "--draws": {"type": int, "default": 1, "help": "draws of labels (1)"},
         "--limit": {"type": int, "default": 1000, "help": "datasets per part"},
         "--no-run": {"action": "store_true", "help": "only report saved values"},

@@ -50,8 +50,8 @@ class TrainTestShift:
         Accuracies on the test part and on the train part. Column 0 is the original
         split. The other columns are reshuffled splits of the same sizes.
     intervals : ndarray of shape (n_readouts, 2)
-        Student-t prediction intervals for each readout's test accuracy on another
-        reshuffled split. An interval contains it with probability ``1 - level``.
+        Student-t prediction intervals, at level ``1 - level``, for each readout's test
+        accuracy on another reshuffled split.
     p_value : float
         P-value of the hypothesis that both parts have the same distribution.
     level : float
@@ -121,8 +121,8 @@ def train_test_shift(
     shifts in KITTI, DMLab, PatchCamelyon and SmallNORB. This function measures how many
     standard deviations each split's test accuracy is from the mean of the other splits,
     and takes the maximum over readouts. Then it ranks the original split among all
-    splits by this distance. Without a shift, all ranks are equally likely for any
-    classifiers, so the probability of a false alarm is at most `level`.
+    splits by this distance. Without a shift, all ranks are equally likely, whatever the
+    classifiers. So the probability of a false alarm is at most `level`.
 
     Parameters
     ----------
@@ -136,7 +136,8 @@ def train_test_shift(
     n_reshuffles : int, default=19
         Number of reshuffled splits. More splits detect smaller shifts.
     level : float, default=0.05
-        Probability of a false alarm, at least ``1 / (n_reshuffles + 1)``.
+        Largest probability of a false alarm. Must be at least ``1 / (n_reshuffles +
+        1)``.
     random_state : int, RandomState instance or None, default=None
         Seed of the splits, and of all classifiers with a ``random_state``.
     n_jobs : int, default=None
@@ -269,7 +270,7 @@ def _p_value(accuracies: np.ndarray) -> float:
 def _distances(accuracies: np.ndarray) -> np.ndarray:
     """Return each split's distance from the mean of the others, maximal over readouts.
 
-    Distances are in standard deviations of the others.
+    Distances are in standard deviations of the other splits' accuracies.
     """
     n = accuracies.shape[1]
     others = (accuracies.sum(1, keepdims=True) - accuracies) / (n - 1)

@@ -75,8 +75,8 @@ class FeatureCache:
     ----------
     folder : path-like
         Created when the first set is written. You can delete its files at any time.
-        Each is a ``.safetensors`` file with an array "features" and a checksum, which
-        :func:`~sklearn_mdl.datasets.load_features` can also read.
+        Each file is a ``.safetensors`` file with an array "features" and a checksum.
+        :func:`~sklearn_mdl.datasets.load_features` can also read these files.
 
     Notes
     -----
@@ -209,8 +209,8 @@ def _files_of(X: object) -> list[tuple[int, int] | None] | None:
     """Return the size and modification time of each file whose path is in the data.
 
     Paths may be in a list, an array, a series, the columns of a frame or lazy images.
-    The result has None for text that is not the path of a file, and is None if there
-    are no files.
+    Text that is not the path of a file gives None. If there are no files at all, the
+    result is None.
     """
     stats = [_stat_of(path) for path in _paths_in(X)]
     return stats if any(stats) else None

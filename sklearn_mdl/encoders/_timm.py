@@ -64,7 +64,7 @@ def check_name(timm: ModuleType, name: str) -> None:
 
 
 def source_of(timm: ModuleType, name: str) -> str:
-    """Return the name of the file with timm's weights of a model, for messages."""
+    """Return the name of the file that has a model's weights, for messages."""
     if name.startswith(HUBS):
         return f"model.safetensors from {name}"
     config = timm.get_pretrained_cfg(name)
@@ -215,9 +215,8 @@ def _mismatch(path: Path, reason: str) -> ValueError:
 class TimmEncoder(ImageEncoder):
     """Features of images from a frozen timm network.
 
-    Images are resized, cropped at the centre and normalised as in the model's training
-    (``timm.data.resolve_model_data_config``). The network runs in evaluation mode
-    without its classifier.
+    Images are resized, cropped at the centre and normalised as timm does to evaluate
+    the model. The network runs in evaluation mode without its classifier.
 
     Parameters
     ----------

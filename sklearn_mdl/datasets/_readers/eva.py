@@ -74,9 +74,9 @@ def _read_vectors(files: list[Path]) -> np.ndarray:
 
 
 def _check_archive(path: Path) -> None:
-    """Raise ValueError for an archive that is compressed or creates other objects.
+    """Raise ValueError unless an archive is uncompressed and holds only tensors.
 
-    A compressed archive could expand to far more bytes than its size.
+    A compressed archive could expand and fill the memory.
 
     An archive must begin at the first byte. Otherwise zipfile and torch might read
     different archives in the same file.
@@ -106,7 +106,7 @@ def _read_vector(path: Path) -> np.ndarray:
     """Read the vector of one sample from a ``.pt`` file."""
     if not path.is_file():
         raise FileNotFoundError(
-            f"{path} must exist, since manifest.csv names it; copy the .pt files there"
+            f"{path} must exist, since manifest.csv names it; copy the missing files"
         )
     cure = "call torch.save(tensor, path), since other pickles could run code"
     with (

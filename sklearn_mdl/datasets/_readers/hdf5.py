@@ -224,7 +224,7 @@ def encoders_of(
     place: str,
     **fields: Any,
 ) -> list[parts.Part]:
-    """Return a part for each array (n_cells, width), all with the same other fields."""
+    """Return a part for each array (n_cells, width). All parts share other fields."""
     if not arrays:
         fault = f"it holds {skipped or 'none'}"
         required = "dense arrays (n_cells, width)"

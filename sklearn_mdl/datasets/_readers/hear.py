@@ -44,7 +44,7 @@ def _check_places(content: bytes) -> None:
     """Raise UnpicklingError for a large memo index, which would waste memory."""
     for code, place, _ in pickletools.genops(content):
         if "PUT" in code.name and int(place or 0) > len(content):
-            raise pickle.UnpicklingError(f"it names place {place} of its memo")
+            raise pickle.UnpicklingError(f"its memo index {place} is too large")
 
 
 def read_task(folder: Path, wanted: ReadRequest) -> list[Part]:

@@ -173,7 +173,7 @@ def load_representations(
 
 
 def is_anndata(source: object) -> bool:
-    """Return True for an AnnData, without importing anndata."""
+    """Return True for an AnnData object, without importing anndata."""
     return all(hasattr(source, name) for name in ("obsm", "obs", "obs_names"))
 
 

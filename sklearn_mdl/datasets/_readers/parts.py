@@ -1,4 +1,4 @@
-"""Features of one encoder on one dataset (a part), and their combination."""
+"""Combine parts, each of which has the features of one encoder on one dataset."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def drawn(y, n_labels, draw):
 
 
 def codes(X, y, order, **settings):
-    """Return the codes of every row in one order, and accuracies of the predictions.
+    """Return the nats of every row in one order, and accuracies of the predictions.
 
     Returns
     -------
@@ -264,11 +264,12 @@ def rival(name, X, y):
 
 
 def truth(X, y, n_classes):
-    """Return hits and log-probabilities of three classifiers on the held-out rows.
+    """Return which predictions of three classifiers are right, and log-probabilities.
 
-    Settings are chosen on a fifth of all other rows, or for the MLP on the tenth used
-    for early stopping. Logistic regression and neighbours are then refitted on all
-    other rows.
+    The classifiers are a logistic regression, an MLP and neighbours, tested on the
+    held-out rows. Their settings are chosen on a fifth of all other rows (for the MLP,
+    on the tenth used for early stopping). Logistic regression and neighbours are then
+    refitted on all other rows.
 
     Returns
     -------

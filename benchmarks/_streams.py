@@ -43,7 +43,7 @@ def drifting(X, y, kind, n_rows, n_least, seed):
         and rises from 0.12 to 0.88 within 300 rows. "recurring": a permutation begins
         at the first row, ends at the second and begins again at the third.
     n_rows, n_least : int
-        Rows of the stream, and minimum rows of a segment.
+        Number of rows in the stream, and smallest number of rows in a segment.
     seed : int
 
     Returns
@@ -84,7 +84,7 @@ def teacher(n_rows, n_features=64, n_classes=10, width=128, seed=0, out=None):
     ----------
     n_rows, n_features, n_classes, width, seed : int
     out : ndarray of shape (n_rows, n_features) or None
-        Array to which rows are written, such as a memory map. None allocates memory.
+        Array to which rows are written, such as a memory map. If None, a new array.
     """
     rng = np.random.default_rng([seed, 37])
     first = rng.normal(size=(n_features, width)) / np.sqrt(n_features)

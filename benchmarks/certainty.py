@@ -10,9 +10,10 @@ the most accurate, and how much accuracy the choice loses. ``spread`` measures t
 standard deviation of paired differences over draws. It divides this by the standard
 error computed from the losses of a single draw, without the factor ``TRAINING``. We
 chose that factor on three datasets, with the list "closed-form"; these datasets are
-counted separately.
+counted separately. ``nulls`` ranks simulated encoders that are equally good, and counts
+false alarms.
+
 With ``--results``, cells are saved and reused. Without it, all cells are scored again.
-``nulls`` ranks simulated encoders that are equally good, and counts false alarms.
 """
 
 import json

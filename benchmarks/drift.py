@@ -108,7 +108,7 @@ class Made:
         return self.found["accuracy"]
 
     def track_saved(self, *row):
-        """Nats saved over labels alone."""
+        """Nats saved relative to a code that ignores the features."""
         return self.found["saved"]
 
     def report(self, table):
@@ -275,7 +275,7 @@ class River:
         return self.found["accuracy"]
 
     def track_saved(self, *row):
-        """Nats saved over labels alone."""
+        """Nats saved relative to a code that ignores the features."""
         return self.found["saved"]
 
 

@@ -4,8 +4,8 @@
 docs/pretrained-encoders.md names. We compare five layers of two MobileNetV2 on three
 datasets, with closed-form kernels. The code over all layers is compared with the code
 of each layer and with the code of all features in one table. Its time is compared with
-that of the slowest layer. Times are CPU seconds on one thread, the smallest of several
-repeats. Only ratios of times are meaningful.
+the time of the slowest layer. Times are CPU seconds on one thread, the smallest of
+several repeats. Only ratios of times are meaningful.
 
 Features are saved in the folder of results, so a second run need not compute them.
 """

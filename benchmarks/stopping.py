@@ -98,7 +98,7 @@ class _Streams:
 
 
 class Races(_Streams):
-    """How often races drop the best encoder, and the encoders and passes left."""
+    """How often races drop the best encoder, and how many passes they save."""
 
     unit = (
         "lost: random races of 5 encoders or more that dropped the encoder with the "

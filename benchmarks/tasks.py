@@ -63,7 +63,7 @@ class FineTuned(_Tasks):
     options = {
         **OPTIONS,
         "--lr": {"type": float, "default": 0.003, "help": "learning rate"},
-        "--choose": {"nargs": "*", "type": float, "default": [], "help": "rates to try"},
+        "--choose": {"nargs": "*", "type": float, "default": [], "help": "candidates"},
     }
 
     def report(self, table):

@@ -144,7 +144,7 @@ def _load_dataset(folder: Path) -> tuple[Any, ...]:
     labels_file, groups_file = files.get(_LABELS_STEM), files.get(_GROUPS_STEM)
     if labels_file is None:
         raise FileNotFoundError(
-            f"{folder} must hold the labels, but there is no {_named(_LABELS_STEM)}; "
+            f"{folder} must hold the labels, but there is no {_names(_LABELS_STEM)}; "
             f"call np.save({str(folder / 'labels.npy')!r}, y)"
         )
     labels = load_labels(labels_file)
@@ -182,7 +182,7 @@ def load_encoders(folder: Path, n_labels: int | None = None) -> dict[str, np.nda
     apart = (_LABELS_STEM, _GROUPS_STEM)
     features = {e: load_features(file) for e, file in files.items() if e not in apart}
     if not features:
-        cure = f"store {_named('ENCODER')} for each encoder"
+        cure = f"store {_names('ENCODER')} for each encoder"
         raise damaged(folder, "at least one feature file", "it has none", cure)
     wanted = "same" if n_labels is None else "labelled"
     n_rows = len(next(iter(features.values()))) if n_labels is None else n_labels
@@ -244,7 +244,7 @@ def _is_filled(folder: Path) -> bool:
     return folder.name != "__pycache__" and bool(_visible(folder))
 
 
-def _named(stem: str) -> str:
+def _names(stem: str) -> str:
     *others, last = (f"{stem}{suffix}" for suffix in _READERS)
     return f"{', '.join(others)} or {last}"
 

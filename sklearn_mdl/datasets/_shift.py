@@ -170,10 +170,10 @@ def train_test_shift(
     """
     _check_level(n_reshuffles, level)
     rng = check_random_state(random_state)
-    parts = _checked(train, test)
+    parts = _check_pairs(train, test)
     (_, y_train), (_, y_test) = parts
     n_train, n = len(y_train), len(y_train) + len(y_test)
-    classifiers = _seeded(readouts, rng)
+    classifiers = _with_seeds(readouts, rng)
     orders = [np.arange(n), *(rng.permutation(n) for _ in range(n_reshuffles))]
     jobs = (delayed(_accuracies)(classifiers, parts, order) for order in orders)
     pairs = Parallel(n_jobs=n_jobs, **watched())(jobs)
@@ -194,7 +194,7 @@ def _check_level(n_reshuffles: int, level: float) -> None:
         raise invalid("n_reshuffles", required, n_reshuffles, cure)
 
 
-def _checked(train: object, test: object) -> tuple[Part, Part]:
+def _check_pairs(train: object, test: object) -> tuple[Part, Part]:
     parts = []
     for name, part in (("train", train), ("test", test)):
         if not isinstance(part, (tuple, list)) or len(part) != 2:
@@ -215,7 +215,7 @@ def _checked(train: object, test: object) -> tuple[Part, Part]:
     return (X, y), (X_test, y_test)
 
 
-def _seeded(
+def _with_seeds(
     readouts: Mapping[str, BaseEstimator] | None, rng: RandomState
 ) -> dict[str, BaseEstimator]:
     """Return copies of the classifiers with fixed seeds, used for all splits."""

@@ -110,7 +110,7 @@ class ImageEncoder(ViewEncoder):
             If weights are missing.
         """
         images = as_images(X)
-        views = views_by_name(_listed(self.layer), _listed(self.pool))
+        views = views_by_name(_as_list(self.layer), _as_list(self.pool))
         before = dict(self.__dict__)
         try:
             for name in ("seed_", "weights_sha256_"):
@@ -224,7 +224,7 @@ class ImageEncoder(ViewEncoder):
         return state
 
 
-def _listed(names: Names) -> list[str]:
+def _as_list(names: Names) -> list[str]:
     return [names] if isinstance(names, str) else list(names)
 
 

@@ -213,7 +213,7 @@ class HiddenStatesEncoder(ViewEncoder):
     def _inputs(self, rows: list[Any]) -> Inputs:
         """Return the model's inputs for a minibatch of rows."""
         if self.tokenizer is None:
-            return _padded(rows)
+            return _pad(rows)
         options: dict[str, object] = {}
         if hasattr(self.tokenizer, "pad_token"):  # a transformers tokenizer
             options = {"padding": True, "truncation": True, "return_tensors": "pt"}
@@ -277,7 +277,7 @@ class HiddenStatesEncoder(ViewEncoder):
         return {i: states[i] for i in places}
 
 
-def _padded(rows: list[Any]) -> Inputs:
+def _pad(rows: list[Any]) -> Inputs:
     """Return token ids padded on the right, and the mask of real tokens."""
     ids = [np.asarray(row) for row in rows]
     for row, values in zip(rows, ids, strict=True):

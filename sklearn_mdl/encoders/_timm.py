@@ -155,7 +155,7 @@ def from_file(
     if shapes == {k: v.shape for k, v in body.items()}:
         model.load_state_dict(body)
         return model
-    return _converted(timm, name, path, options, model, weights)
+    return _convert(timm, name, path, options, model, weights)
 
 
 def _heads(model: nn.Module) -> tuple[str, ...]:
@@ -163,7 +163,7 @@ def _heads(model: nn.Module) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(names)
 
 
-def _converted(
+def _convert(
     timm: ModuleType,
     name: str,
     path: Path,

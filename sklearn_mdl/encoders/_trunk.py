@@ -81,7 +81,7 @@ def distinct_encoders(
     keys = [(_settings(e), shape) for e, shape in zip(encoders, shapes, strict=True)]
     for (settings, shape), encoder in zip(keys, encoders, strict=True):
         if (settings, shape) not in by_settings:
-            copy = _fitted(encoder, shape)
+            copy = _fitted_copy(encoder, shape)
             content = json.dumps(image_encoder_of(copy).fingerprint(), sort_keys=True)
             key = type(encoder).__name__ + content, shape
             by_settings[settings, shape] = by_content.setdefault(key, copy)
@@ -99,7 +99,7 @@ def _settings(encoder: AnyEncoder) -> str:
     return f"{type(encoder).__name__} {words}"
 
 
-def _fitted(encoder: AnyEncoder, shape: Shape) -> AnyEncoder:
+def _fitted_copy(encoder: AnyEncoder, shape: Shape) -> AnyEncoder:
     fitted = deepcopy(encoder)
     if not hasattr(image_encoder_of(fitted), "_frozen"):
         fitted.fit(np.zeros((1, *shape), np.uint8))

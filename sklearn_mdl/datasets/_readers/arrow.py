@@ -37,7 +37,7 @@ def read_saved(folder: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
     """Read a folder written by ``save_to_disk`` of Hugging Face ``datasets``."""
     folders = {"": folder}
     if (folder / SPLITS).is_file():
-        with _written(folder / SPLITS):
+        with _naming(folder / SPLITS):
             names = json.loads((folder / SPLITS).read_text(encoding="utf-8"))["splits"]
             names = [str(name) for name in names]
         chosen = parts.chosen_splits(names, wanted, folder)
@@ -49,7 +49,7 @@ def read_saved(folder: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
 def _read_arrow(folder: Path) -> Any:
     """Memory-map the Arrow files of one split."""
     pa = needed(*_NEEDS)
-    with _written(folder):
+    with _naming(folder):
         state = json.loads((folder / STATE).read_text(encoding="utf-8"))
         has_indices = bool(state.get("_indices_data_files"))
         named = [str(entry["filename"]) for entry in state["_data_files"]]
@@ -57,7 +57,7 @@ def _read_arrow(folder: Path) -> Any:
     if has_indices:
         cure = "call dataset.flatten_indices().save_to_disk(path)"
         raise damaged(folder, "its rows in order", "it holds indices into them", cure)
-    with _written(folder):
+    with _naming(folder):
         table = pa.concat_tables(
             [pa.ipc.open_stream(pa.memory_map(str(name))).read_all() for name in names]
         )
@@ -69,7 +69,7 @@ def _read_arrow(folder: Path) -> Any:
 
 
 @contextmanager
-def _written(path: Path, required: str = "what save_to_disk wrote") -> Iterator[None]:
+def _naming(path: Path, required: str = "what save_to_disk wrote") -> Iterator[None]:
     """Add the name of the file or folder to errors of json and pyarrow."""
     pa = needed(*_NEEDS)
     errors = ValueError, LookupError, TypeError, AttributeError, OSError, MemoryError
@@ -146,7 +146,7 @@ def _parts(
 ) -> list[parts.Part]:
     """Return a part for each column of lists, with the rows of all splits."""
     pa = needed(*_NEEDS)
-    with _written(place, "tables with the same columns"):
+    with _naming(place, "tables with the same columns"):
         schema = next(iter(tables.values())).schema
         encoders = [field.name for field in schema if is_vector(pa, field.type)]
         if not encoders:
@@ -160,7 +160,7 @@ def _parts(
             for name in (column, key, wanted.groups)
             if name is not None
         }
-        labels, known = parts.labels_of(_named(schema, column, columns[column]))
+        labels, known = parts.labels_of(_class_names(schema, column, columns[column]))
         groups = parts.groups_in(columns, wanted, place)
         ids = None if key is None else parts.texts_of(columns[key], "ids")
         counts = ", ".join(f"{k} {len(v)}" for k, v in tables.items() if k)
@@ -182,7 +182,7 @@ def is_vector(pa: Any, kind: Any) -> bool:
     return bool(pa.types.is_floating(inner) or pa.types.is_integer(inner))
 
 
-def _named(schema: Any, column: str, labels: list[Any]) -> Sequence[object]:
+def _class_names(schema: Any, column: str, labels: list[Any]) -> Sequence[object]:
     """Replace the integers of a ``ClassLabel`` by names, and -1 by None."""
     about = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
     feature = about.get("info", {}).get("features", {}).get(column, {})

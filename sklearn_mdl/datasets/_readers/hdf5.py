@@ -125,7 +125,7 @@ def read_by_id(path: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
         fault = f"{len(columns[key]) - len(labels)} rows repeat an id"
         raise damaged(table, f"distinct ids in {key!r}", fault, "keep one row per id")
     dataset = path.name if path.is_dir() else table.stem
-    return [_labelled(dataset, file, labels, groups, table) for file in files]
+    return [_part_of(dataset, file, labels, groups, table) for file in files]
 
 
 def _labels_file(path: Path, folder: Path) -> Path:
@@ -140,7 +140,7 @@ def _labels_file(path: Path, folder: Path) -> Path:
     return tables[0]
 
 
-def _labelled(
+def _part_of(
     dataset: str,
     path: Path,
     labels: dict[str, object],
@@ -257,21 +257,21 @@ def _obs_column(obs: h5py.Group, column: str) -> tuple[np.ndarray, np.ndarray]:
     """Return the values of a column of ``obs``, and a mask of known values."""
     item = obs[column]
     if hasattr(item, "keys") and "codes" not in item:  # nullable numbers and strings
-        return _plain(item["values"]), ~_read(item["mask"]).astype(bool)
+        return _read_values(item["values"]), ~_read(item["mask"]).astype(bool)
     if hasattr(item, "keys"):
-        return _decoded(_read(item["codes"]), _plain(item["categories"]))
+        return _decode(_read(item["codes"]), _read_values(item["categories"]))
     if "__categories" in obs and column in obs["__categories"]:  # before anndata 0.8
-        return _decoded(_read(item), _plain(obs["__categories"][column]))
-    values = _plain(item)
+        return _decode(_read(item), _read_values(obs["__categories"][column]))
+    values = _read_values(item)
     known = ~np.isnan(values) if values.dtype.kind == "f" else values != ""
     return values, np.broadcast_to(known, values.shape)
 
 
-def _decoded(codes: np.ndarray, names: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _decode(codes: np.ndarray, names: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return names[np.where(codes >= 0, codes, 0)], codes >= 0
 
 
-def _plain(item: h5py.Dataset) -> np.ndarray:
+def _read_values(item: h5py.Dataset) -> np.ndarray:
     """Read an array of numbers or strings."""
     values = _read(item)
     return parts.texts_of(values.tolist(), "text") if values.dtype == object else values

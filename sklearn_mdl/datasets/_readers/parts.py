@@ -276,11 +276,11 @@ def joined(kind: str, parts: Sequence[Part], missing: str) -> Representations:
     for name, members in by_dataset.items():
         notes = [part.note for part in members if part.note]
         representations.notes.extend(f"{name}: {note}" for note in dict.fromkeys(notes))
-        aligned = _aligned(members, missing, representations.notes)
+        aligned = _align(members, missing, representations.notes)
         first = aligned[0]
         for part in aligned[1:]:
             _check_same_labels(first, part)
-        aligned = _with_labels(aligned, missing, representations.notes)
+        aligned = _drop_unlabelled(aligned, missing, representations.notes)
         features = {part.encoder: part.features for part in aligned}
         if len(features) < len(aligned):
             names = [part.encoder for part in aligned]
@@ -299,21 +299,21 @@ def _check_part(part: Part) -> None:
     if X.ndim != 2 or X.dtype.kind not in "biuf" or not X.size:
         fault = f"it holds {X.dtype} in shape {X.shape}"
         cure = "save X.reshape(len(X), -1)"
-        raise damaged(_named(part), "real numbers (n, d)", fault, cure)
+        raise damaged(_title(part), "real numbers (n, d)", fault, cure)
     lengths = {len(part.features), len(part.labels)}
     lengths |= {len(v) for v in (part.ids, part.groups) if v is not None}
     if len(lengths) > 1:
         raise ValueError(
             f"Every embedding must have a label, got {len(part.features)} embeddings "
-            f"and {len(part.labels)} labels in {_named(part)}; save len(X) labels"
+            f"and {len(part.labels)} labels in {_title(part)}; save len(X) labels"
         )
 
 
-def _named(part: Part) -> str:
+def _title(part: Part) -> str:
     return f"{part.encoder!r} on {part.dataset!r}"
 
 
-def _aligned(parts: list[Part], missing: str, notes: list[str]) -> list[Part]:
+def _align(parts: list[Part], missing: str, notes: list[str]) -> list[Part]:
     """Use ids to bring the rows of all encoders on a dataset into the same order."""
     first = parts[0]
     unlike = [part for part in parts if not _same_rows(first, part)]
@@ -324,7 +324,7 @@ def _aligned(parts: list[Part], missing: str, notes: list[str]) -> list[Part]:
     ):
         raise ValueError(
             "Without unique ids all encoders must have the same rows, but rows of "
-            f"{_named(first)} and {_named(unlike[0])} differ; add unique ids"
+            f"{_title(first)} and {_title(unlike[0])} differ; add unique ids"
         )
     ids = [np.asarray(part.ids).tolist() for part in parts]
     places = [{name: row for row, name in enumerate(names)} for names in ids]
@@ -339,7 +339,7 @@ def _aligned(parts: list[Part], missing: str, notes: list[str]) -> list[Part]:
     if n_lost:
         notes.append(f"{first.dataset}: dropped {n_lost} rows without all embeddings")
     return [
-        _taken(part, np.array([rows[name] for name in common], dtype=np.intp))
+        _rows_of(part, np.array([rows[name] for name in common], dtype=np.intp))
         for part, rows in zip(parts, places, strict=True)
     ]
 
@@ -350,7 +350,7 @@ def _same_rows(first: Part, part: Part) -> bool:
     return first.ids is part.ids or np.array_equal(first.ids, part.ids)
 
 
-def _taken(part: Part, rows: np.ndarray) -> Part:
+def _rows_of(part: Part, rows: np.ndarray) -> Part:
     """Return a part that contains only the given rows, in the given order."""
     if np.array_equal(rows, np.arange(len(part.features))):
         return part
@@ -364,12 +364,12 @@ def _check_same_labels(first: Part, part: Part) -> None:
         required, given = getattr(first, name), getattr(part, name)
         if required is not given and not np.array_equal(required, given):
             raise ValueError(
-                f"All encoders must have the same {name}, but those of {_named(first)} "
-                f"and {_named(part)} differ; save the same {name} with both"
+                f"All encoders must have the same {name}, but those of {_title(first)} "
+                f"and {_title(part)} differ; save the same {name} with both"
             )
 
 
-def _with_labels(parts: list[Part], missing: str, notes: list[str]) -> list[Part]:
+def _drop_unlabelled(parts: list[Part], missing: str, notes: list[str]) -> list[Part]:
     """Drop rows without a label, or raise if `missing` is "raise"."""
     known, name = parts[0].known, parts[0].dataset
     if known is None or known.all():
@@ -383,7 +383,7 @@ def _with_labels(parts: list[Part], missing: str, notes: list[str]) -> list[Part
             f"{name!r} have none{example}; add labels or pass missing='drop'"
         )
     notes.append(f"{name}: dropped {n_lost} rows without a label")
-    return [_taken(part, np.flatnonzero(known)) for part in parts]
+    return [_rows_of(part, np.flatnonzero(known)) for part in parts]
 
 
 def check_vector(vector: np.ndarray, width: int, what: str, place: Path) -> None:

@@ -73,7 +73,7 @@ def load_vtab(task: str | VtabTask, data_dir: str | PathLike[str]) -> VtabData:
     >>> train, test = data.reshuffled(random_state=0)  # doctest: +SKIP
     """
     if not isinstance(task, VtabTask):
-        task = _named(task)
+        task = _task_of(task)
     folder = Path(data_dir)
     _check_files(task, folder)
     try:
@@ -103,7 +103,7 @@ def _check_files(task: VtabTask, folder: Path) -> None:
         )
 
 
-def _named(name: str) -> VtabTask:
+def _task_of(name: str) -> VtabTask:
     if name not in VTAB_TASKS:
         near = get_close_matches(str(name), VTAB_TASKS, n=3, cutoff=0.0)
         raise invalid("task", "a name in VTAB_TASKS", name, f"pass one of {near}")

@@ -27,15 +27,15 @@ def smallnorb(task: data.VtabTask, folder: Path) -> data.VtabData:
     parts = []
     for name, file in ((data.TRAIN, task.files[0]), (data.TEST, task.files[2])):
         stem = file.removesuffix("-dat.mat")
-        images = read_matrix(_there(folder / f"{stem}-dat.mat"), left=True)
-        info = read_matrix(_there(folder / f"{stem}-info.mat"))
+        images = read_matrix(_existing_path(folder / f"{stem}-dat.mat"), left=True)
+        info = read_matrix(_existing_path(folder / f"{stem}-info.mat"))
         is_azimuth = task.name == "SmallNORBAzimuth"
         labels = info[:, AZIMUTH] // 2 if is_azimuth else info[:, ELEVATION]
         parts.append((name, images, labels))
     return data.joined(task, parts)
 
 
-def _there(path: Path) -> Path:
+def _existing_path(path: Path) -> Path:
     return path if path.exists() else path.with_name(f"{path.name}.gz")
 
 

@@ -13,8 +13,8 @@ Result: on the pixels, the ink task prefers a linear readout. The only other cel
 prefers a linear readout, by a narrow margin, is the digit task on 200 random features.
 The artificial tasks (odd, and greater than four) prefer two or three hidden layers in
 all cells but one. With 600 labels these preferences are weak: in most cells no
-architecture has half of the mean posterior. In the paper, preferences hardly depend on
-the encoder, but here they do.
+architecture has even half of the mean posterior. In the paper, preferences hardly
+depend on the encoder, but here they do.
 """
 
 # %%

@@ -5,8 +5,8 @@ Compare switching priors on the same losses
 One pass gives the losses of all readouts. Every switching prior then mixes the same
 losses in milliseconds. The paper compares strategies on ImageNet. It finds that the
 switch distribution is close to fixed share, and that the Bayesian and elementwise
-mixtures are far worse. This example compares them on digits. To use your own losses,
-write them to a file and set ``LOSSES`` to its path below::
+mixtures are far worse. This example compares the priors on digits. To use your own
+losses, write them to a file and set ``LOSSES`` below to the path of this file::
 
     sklearn-mdl score features.npy labels.npy --losses losses.npy
 """

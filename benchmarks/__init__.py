@@ -1,1 +1,1 @@
-"""Benchmarks: ``python -m benchmarks`` lists them; README.md tells how to add one."""
+"""Benchmarks. ``python -m benchmarks`` lists them; see README.md to add one."""

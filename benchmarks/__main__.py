@@ -61,7 +61,7 @@ def describe(name):
 
 
 def make_parser(module):
-    """Return the parser of a module, with a command for each of several classes."""
+    """Return the parser of a module. If it has several classes, each has a command."""
     parser = argparse.ArgumentParser(
         prog=f"python -m benchmarks {module.__name__.rpartition('.')[2]}",
         description=module.__doc__,
@@ -94,14 +94,14 @@ def add_options(parser, benchmark):
         "--repeats",
         type=int,
         default=getattr(benchmark, "repeat", 1),
-        help="rounds over all rows; if there are several, a warm-up round precedes "
-        "and is not counted (default: %(default)s)",
+        help="rounds over all rows; several rounds follow a warm-up round that is not "
+        "counted (default: %(default)s)",
     )
     parser.add_argument(
         "--n-jobs",
         type=int,
         default=1,
-        help="rows measured in parallel, unless they are times (default: 1)",
+        help="rows measured in parallel; keep 1 to measure times (default: 1)",
     )
 
 
@@ -135,7 +135,7 @@ def all_(*row):
 
 
 def rows_of(benchmark):
-    """Return all combinations of the parameters. As in asv, a single list may do."""
+    """Return all combinations of the parameters. A flat list is a single parameter."""
     params = list(getattr(benchmark, "params", []))
     if params and not isinstance(params[0], list | tuple):
         params = [params]

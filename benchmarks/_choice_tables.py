@@ -155,7 +155,7 @@ def summarise(table, truth, datasets, labels):
 def print_agreement(kept, title, datasets, labels, truth):
     """Print a line per criterion: tau by number of labels, means, numbers of draws.
 
-    Means over numbers of labels only use the draws that all of these have.
+    Means over numbers of labels use only draws that are complete for all of them.
 
     Returns
     -------

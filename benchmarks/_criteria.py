@@ -1,7 +1,7 @@
 """Criteria that score an encoder from a few labels, and the encoder's reference score.
 
-All functions take the features and labels of one encoder on one task, and return
-numbers of which greater is better. Codelengths are therefore returned as minus nats.
+Criteria take the features and labels of one encoder on one task, and return numbers
+where greater is better. Codelengths are therefore returned as minus nats.
 """
 
 import time
@@ -47,7 +47,7 @@ PARAMETERS = {
 
 
 def frequent_rows(y, n_classes):
-    """Return the rows of the most frequent classes; of equal ones, the first."""
+    """Return the rows of the most frequent classes. Ties go to smaller labels."""
     classes, counts = np.unique(y, return_counts=True)
     kept = classes[np.argsort(-counts, kind="stable")[:n_classes]]
     return np.flatnonzero(np.isin(y, kept))
@@ -79,7 +79,7 @@ def drawn(y, n_labels, draw):
 
 
 def codes(X, y, order, **settings):
-    """Return the codes of every row in one order, and accuracies of the predictions.
+    """Return the nats of every row in one order, and accuracies of the predictions.
 
     Returns
     -------
@@ -126,7 +126,7 @@ def scored(proba, classes, y):
 
 
 def _ignore():
-    """Ignore warnings of libraries about few labels and short optimisations."""
+    """Ignore warnings about few labels and about optimisers that stop too early."""
     warnings.simplefilter("ignore", ConvergenceWarning)
     warnings.filterwarnings("ignore", "The least populated class")
     warnings.filterwarnings("ignore", "The number of unique classes")
@@ -142,7 +142,7 @@ def folds(X, y):
 
 
 def cross_validated(X, y, fits):
-    """Return the best accuracy and log-loss of several settings over five folds.
+    """Return the best accuracy and mean log-probability of settings over five folds.
 
     Parameters
     ----------
@@ -159,7 +159,10 @@ def cross_validated(X, y, fits):
 
 
 def logistic_fits(X, y, others):
-    """Yield a logistic regression for every strength, started from the previous one."""
+    """Yield the predictions of a logistic regression for every strength.
+
+    Each fit starts from the previous one.
+    """
     model = LogisticRegression(warm_start=True, max_iter=300)
     for C in STRENGTHS:
         model.set_params(C=C).fit(X, y)
@@ -167,7 +170,7 @@ def logistic_fits(X, y, others):
 
 
 def neighbor_fits(X, y, others):
-    """Yield the votes of the nearest rows by cosine similarity."""
+    """Yield the votes of the nearest rows by cosine similarity, for each number."""
     X, others = normalize(X), normalize(others)
     for k in NEIGHBORS:
         if k <= len(y):
@@ -176,7 +179,7 @@ def neighbor_fits(X, y, others):
 
 
 def mlp_fits(X, y, others):
-    """Yield an MLP with one hidden layer for each of two regularisation strengths."""
+    """Yield the predictions of an MLP for each of two regularisation strengths."""
     for alpha in (0.01, 1.0):
         model = MLPClassifier((256,), alpha=alpha, max_iter=60, random_state=0)
         model.fit(X, y)
@@ -184,14 +187,14 @@ def mlp_fits(X, y, others):
 
 
 def blockwise(X, y):
-    """Return the block-wise code of the best of four logistic regressions."""
+    """Return minus the nats of the best of four block-wise logistic regressions."""
     return -min(blockwise_codelength(X, y, C) for C in BLOCKWISE_STRENGTHS)
 
 
 def log_me(X, y):
-    """Return LogME, with a little noise if features reproduce a class without error.
+    """Return LogME. If LogME is unbounded, add a little noise to the features.
 
-    Without noise, LogME is then unbounded: some features are zero outside this class.
+    This happens if features reproduce a class exactly.
     """
     try:
         return log_evidence(X, y).value
@@ -206,8 +209,9 @@ def probes(X, y):
     Returns
     -------
     values : dict of str to float
-        Best accuracy and log-loss of regressions and of neighbours, and "AUC", the best
-        mean one-against-rest ROC AUC of both. Folds without all classes have no AUC.
+        Best accuracy and mean log-probability of regressions and of neighbours, and
+        "AUC", the best mean one-against-rest ROC AUC over both. The AUC ignores folds
+        without all classes.
     """
     kinds = {"logistic": logistic_fits, "neighbors": neighbor_fits}
     tables: dict[str, list] = {kind: [] for kind in kinds}
@@ -260,11 +264,12 @@ def rival(name, X, y):
 
 
 def truth(X, y, n_classes):
-    """Return hits and log-probabilities of three classifiers on the held-out rows.
+    """Return which predictions of three classifiers are right, and log-probabilities.
 
-    Settings are chosen on a fifth of all other rows, or for the MLP on the tenth used
-    for early stopping. Logistic regression and neighbours are then refitted on all
-    other rows.
+    The classifiers are a logistic regression, an MLP and neighbours, tested on the
+    held-out rows. Their settings are chosen on a fifth of all other rows (for the MLP,
+    on the tenth used for early stopping). Logistic regression and neighbours are then
+    refitted on all other rows.
 
     Returns
     -------

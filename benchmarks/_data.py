@@ -12,7 +12,7 @@ NETS = {"readouts": "nets", **SWITCHING}
 def feature_cells(folder, datasets=(), encoders=()):
     """Return features (float32) and labels of a folder, keyed by ``dataset/encoder``.
 
-    Only named datasets and encoders are read, or all if none is named.
+    If no ``datasets`` or no ``encoders`` are given, all of them are returned.
     """
     return {
         f"{dataset}/{encoder}": (np.asarray(X, dtype=np.float32), np.asarray(y))

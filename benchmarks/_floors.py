@@ -8,9 +8,9 @@ deep one. The flops are divided by the rate of a large float32 ``torch.mm``.
 
 The byte bound counts each number of a training step as read once and written once:
 weights, gradients and AdamW's two moments take 32 bytes per parameter, and averaged
-weights another 8. The bytes are divided by the rate of ``copy_``, for two tensors: a
-large one, which comes from memory, and one of the size of the whole stack, which may
-fit into a cache and be much faster.
+weights another 8. The bytes are divided by the rate of ``copy_``, measured for two
+tensors. A large tensor comes from memory. A tensor of the size of the whole stack may
+fit into a cache, where copies are much faster.
 """
 
 import os
@@ -112,7 +112,7 @@ class Machine:
             )
         load = os.getloadavg()[0]
         if load > 0.5:
-            lines.append(f"load average {load:.1f}: others may slow this machine down")
+            lines.append(f"load average {load:.1f}: other programs may slow this run")
         return "\n".join(lines)
 
     def _measured(self, key, measure, n_threads, *arguments):

@@ -24,7 +24,7 @@ def kept(path, key, measure):
     Parameters
     ----------
     path : Path or None
-        File with one JSON row per line. None saves nothing.
+        File with one JSON row per line. If None, nothing is saved.
     key : list of JSON values
         Everything that the numbers depend on.
     measure : callable

@@ -1,12 +1,12 @@
-"""Training without stacks: one net after the other, in the same minibatch steps.
+"""Loops that train one net after the other, with the same steps as a stack.
 
-Every loop below predicts a minibatch, learns it, and then learns the minibatches of its
-replay streams, with the same initial weights, minibatches, replay and AdamW as the
-readouts of a stack. We made every loop fast: minibatches are tensors made beforehand,
-callbacks are off, AdamW is torch's fused version, and one ``torch._foreach_lerp_``
-updates the averages. A net makes all its steps before the next net starts, so its
-weights stay in the cache. The nets are made before the clock starts. For preqtorch, we
-use its own loader, replay streams and averages without changes.
+Every loop below predicts the labels of a minibatch, trains on it, and then trains on
+the minibatches of its replay streams. Initial weights, minibatches, replay and AdamW
+are the same as for the readouts of a stack. We made every loop fast: minibatches are
+tensors created in advance, callbacks are off, AdamW is torch's fused version, and one
+``torch._foreach_lerp_`` updates the averages. A net makes all its steps before the next
+net starts, so its weights stay in the cache. The nets are created before the clock
+starts. preqtorch uses its own loader, replay streams and averages, unchanged.
 """
 
 import copy
@@ -44,7 +44,7 @@ class Setting:
 
 
 class Stream:
-    """The full minibatches of some rows, and the order in which they are replayed.
+    """The full minibatches of some rows, and their replay order.
 
     Parameters
     ----------
@@ -104,7 +104,10 @@ class Averaged:
 
 
 def train_skorch(sizes, setting, stream, step_size):
-    """Train one skorch net; return losses in nats, and times around minibatches."""
+    """Train one skorch net. Return losses in nats, and the time after each minibatch.
+
+    The first time is taken before the first minibatch.
+    """
     net = NeuralNetClassifier(
         sequential,
         module__sizes=sizes,
@@ -160,9 +163,9 @@ def train_plain(sizes, setting, stream, step_size=1.0):
 def train_preqtorch(sizes, setting, stream, step_size):
     """Run preqtorch's encoder with replay streams, like :func:`train_skorch`.
 
-    Predictions use its averaged weights. It then takes one step on the new minibatch
-    and one on each stream's minibatch. Its streams follow the same rule as ours but use
-    another random generator, and it has no label smoothing.
+    Predictions use averaged weights. The encoder then takes one step on the new
+    minibatch and one on each stream's minibatch. preqtorch's streams follow the same
+    rule as ours, with another random generator. preqtorch has no label smoothing.
     """
     made = []
 
@@ -197,7 +200,7 @@ def train_preqtorch(sizes, setting, stream, step_size):
     n_steps = {int(state["step"]) for state in optimizer.state.values()}
     if n_steps != {stream.n_steps}:
         raise RuntimeError(f"preqtorch took {n_steps} steps, not {stream.n_steps}")
-    # The first loss of every minibatch is of its prediction, the others of training.
+    # The first loss of every minibatch comes from prediction, the others from training.
     return torch.cat(losses[:: stream.n_streams + 2]), np.array(encoder.ticks)
 
 
@@ -260,8 +263,8 @@ class Separate:
     losses : ndarray of shape (n_rows, n_settings)
         Losses of the last run, in nats.
     drift : list of float
-        For each run, the time of the second half of the minibatches divided by that of
-        the first. If it stays at one, the time of a prefix may be scaled up.
+        For each run, the time of the second half of the minibatches divided by the time
+        of the first half. If this ratio is one, times can be scaled to more rows.
     """
 
     def __init__(self, train, sizes, settings, stream, step_size):

@@ -14,7 +14,10 @@ def stream(y, order):
 
 
 def probed(dataset, features, y, order, results):
-    """Return leave-one-out hits of probes, (n_checkpoints, n_encoders, MOST)."""
+    """Return which leave-one-out predictions of probes are right.
+
+    The result has shape (n_checkpoints, n_encoders, MOST).
+    """
     path = results and results / f"probes-{dataset}-{order}.npy"
     if path and path.exists():
         return np.load(path)
@@ -30,9 +33,9 @@ def probed(dataset, features, y, order, results):
 
 
 def known_on_all(features, y, order, n):
-    """Return the accuracy on all other rows of each encoder's probe of ``n`` labels.
+    """Return each encoder's accuracy on all other rows, for probes of ``n`` labels.
 
-    Active selection among such probes estimates this accuracy from labels it selects.
+    Active model selection would estimate this accuracy from labels that it selects.
     """
     rows = np.random.default_rng([36, order]).permutation(len(y))
     first, others = rows[:n], rows[n:]
@@ -45,10 +48,9 @@ def known_on_all(features, y, order, n):
 
 
 def _ridge(X, y, others=None):
-    """Return whether a ridge regression fitted without a row is right about that row.
+    """Return which leave-one-out predictions are right, and predictions for others.
 
-    The strength is chosen by the number of right rows. Also return predictions for
-    other rows.
+    The ridge regression has the strength with the most right predictions.
     """
     mean, scale = X.mean(0), X.std(0) + 1e-6
     X, others = (X - mean) / scale, (X if others is None else others) - mean
@@ -70,7 +72,7 @@ def _ridge(X, y, others=None):
 
 
 def tested(right, level, within):
-    """Return labels and choice if probes are tested at every checkpoint."""
+    """Return the number of labels and the choice if every checkpoint tests probes."""
     alive = np.arange(right.shape[1])
     for i, n in enumerate(CHECKPOINTS):
         if n < FIRST_TEST:
@@ -90,7 +92,10 @@ def tested(right, level, within):
 
 
 def halved(right, first):
-    """Return labels and choice of successive halving, doubling labels every round."""
+    """Return the number of labels and the choice of successive halving.
+
+    Every round doubles the number of labels.
+    """
     alive, n = np.arange(right.shape[1]), first
     while True:
         i = CHECKPOINTS.index(n)

@@ -1,4 +1,4 @@
-"""Streams that drift, made from rows of real features by fixed rules."""
+"""Streams: real features with drifting labels, a random network's rows, and flights."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.compose import make_column_transformer
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-ROOM = 1.05  # slack over the shortest segments, so that drawing places ends
+ROOM = 1.05  # slack for the segments, so that enough random places are valid
 
 
 def change_points(rng, n_rows, n_least, n_changes=3):
@@ -39,11 +39,11 @@ def drifting(X, y, kind, n_rows, n_least, seed):
     kind : {"abrupt", "partial", "gradual", "recurring", "none"}
         "abrupt": at each of three random rows, a new permutation of all labels begins.
         "partial": each new permutation only moves three classes. "gradual": the new
-        permutation holds with a probability that rises from 0 to 1 along a logistic
-        curve, whose middle 76 per cent take 300 rows. "recurring": a permutation begins
+        permutation applies to a row with a probability that follows a logistic curve
+        and rises from 0.12 to 0.88 within 300 rows. "recurring": a permutation begins
         at the first row, ends at the second and begins again at the third.
     n_rows, n_least : int
-        Rows of the stream, and minimum rows of a segment.
+        Number of rows in the stream, and smallest number of rows in a segment.
     seed : int
 
     Returns
@@ -75,7 +75,7 @@ def drifting(X, y, kind, n_rows, n_least, seed):
 
 
 def teacher(n_rows, n_features=64, n_classes=10, width=128, seed=0, out=None):
-    """Draw fresh rows and labels from a random network, without a repeated row.
+    """Draw rows at random, and their labels from a random network.
 
     Labels are drawn from the network's probabilities. The first rows do not depend on
     the number of rows.
@@ -84,14 +84,14 @@ def teacher(n_rows, n_features=64, n_classes=10, width=128, seed=0, out=None):
     ----------
     n_rows, n_features, n_classes, width, seed : int
     out : ndarray of shape (n_rows, n_features) or None
-        Array to which rows are written, such as a memory map. None allocates memory.
+        Array to which rows are written, such as a memory map. If None, a new array.
     """
     rng = np.random.default_rng([seed, 37])
     first = rng.normal(size=(n_features, width)) / np.sqrt(n_features)
     last = 6 * rng.normal(size=(width, n_classes)) / np.sqrt(width)
     X = np.empty((n_rows, n_features), np.float32) if out is None else out
     y = np.empty(n_rows, np.intp)
-    for start in range(0, n_rows, 10_000):  # draw full pieces, whatever n_rows
+    for start in range(0, n_rows, 10_000):  # full pieces, so rows ignore n_rows
         rows = rng.normal(size=(10_000, n_features)).astype(np.float32)
         noise = rng.gumbel(size=(10_000, n_classes))
         labels = (np.maximum(rows @ first, 0) @ last + noise).argmax(1)
@@ -101,11 +101,11 @@ def teacher(n_rows, n_features=64, n_classes=10, width=128, seed=0, out=None):
 
 
 def flights(share=0.1):
-    """Return the flights from New York in 2013 in time order: was the arrival late?
+    """Return features of the flights from New York in 2013, and which arrived late.
 
-    Late means more than 15 minutes late. Cancelled and diverted flights count as late.
-    Features are known before departure. Numbers are standardised and categories encoded
-    with statistics of the first ``share`` of the rows, without labels.
+    Rows are in the order of time. Late means more than 15 minutes late, and includes
+    cancelled and diverted flights. Features are known before departure. Numbers are
+    standardised, and categories encoded, with the first ``share`` of the rows.
     """
     import pandas as pd
 

@@ -1,4 +1,4 @@
-"""Real texts with targets from the installed package ``sae_probes``, and encoders."""
+"""Texts with targets from the installed package ``sae_probes``, and text encoders."""
 
 import csv
 import io
@@ -84,7 +84,7 @@ def parts():
 
 
 class ByteModel(nn.Module):
-    """A small causal transformer over bytes, 0 being padding."""
+    """A small causal transformer over bytes, where 0 is padding."""
 
     def __init__(self, width=64, n_layers=2):
         super().__init__()
@@ -113,7 +113,7 @@ def ids_of(texts):
 
 
 def byte_model(path, names, n_steps=400):
-    """Return a transformer trained on texts of some datasets, saved in a file."""
+    """Return a transformer, read from a file or trained on texts of named datasets."""
     torch.manual_seed(0)
     model = ByteModel()
     if path.exists():
@@ -164,7 +164,7 @@ def features(texts, model):
 
 
 def _latent(texts, name, widths, **settings):
-    """Return latent semantics in several widths, the first columns of the widest."""
+    """Return the first columns of a latent semantic analysis, for several widths."""
     weights = TfidfVectorizer(max_features=20_000, **settings).fit_transform(texts)
     X = TruncatedSVD(max(widths), random_state=0).fit_transform(weights)
     return {f"{name}-{width}": X[:, :width] for width in widths}

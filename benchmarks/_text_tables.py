@@ -120,7 +120,7 @@ def _print_differences(title, values, part):
 
 def print_disagreements(kept):
     """Print where the whole code and its last half pick different winners."""
-    print("\nWinners by the last half where the whole code has other winners")
+    print("\nDatasets where the whole code and its last half pick other winners")
     for n in sorted({n for _, n in kept.accuracy}):
         keys = [key for key in kept.scores[OURS] if key[1] == n]
         gains = []
@@ -144,9 +144,9 @@ def choices_of(shares_of, fresh, truth, rng, n_subsets=12):
     Parameters
     ----------
     shares_of : callable
-        Returns the probability that each encoder of some columns is best.
+        Maps the columns of some encoders to the probability that each is best.
     fresh : ndarray of shape (n_encoders,) or None
-        Nats per label over fresh draws of as many labels; None if there are none.
+        Nats per label on other draws with as many labels, or None if there are none.
     truth : ndarray of shape (n_encoders,)
         Reference scores.
 

@@ -1,12 +1,11 @@
 """How much codelengths change with the arithmetic, and how much with the seed.
 
-The default readouts are fitted on digits with seeds 0 to 9. Then they are fitted with
-seed 0 under other instruction sets, with more threads, and with the update that a GPU
-uses (one formula over all members), each in a separate process. Products of lower
-precision, an option of torch on GPUs (``torch.set_float32_matmul_precision``), are
-emulated: factors are rounded to 10 bits behind the point (TF32) or to 7 (bfloat16), and
-sums are in float32. All fits use the same order of the rows, so the seed only affects
-initial weights and replay.
+Networks are fitted on digits with seeds 0 to 9. Then they are fitted with seed 0 under
+other instruction sets, with more threads, and with the formula that updates weights on
+a GPU, each in a separate process. torch offers products of lower precision on GPUs
+(``torch.set_float32_matmul_precision``). To emulate such products, factors are rounded
+to 10 fraction bits (TF32) or 7 (bfloat16), and sums are in float32. All fits use the
+same order of the rows, so the seed affects only initial weights and replay.
 """
 
 import os

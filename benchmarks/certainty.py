@@ -1,17 +1,19 @@
 """Certainty: how often a choice with a high stated probability is right.
 
-``choices`` and ``spread`` rank disjoint draws of a dataset's rows with the list
-"linear", as a ranking without a switcher does, or with another list, in two orders.
-With ``n`` labels, a task has the ``n / 5`` most frequent classes. For each draw,
-``choices`` finds the best of all encoders and of random subsets. It counts how often
-this encoder has the shortest code on average over all other draws. If ``choice.json``
-has its reference score, ``choices`` also counts how often the encoder is the most
-accurate, and otherwise how much accuracy is lost. ``spread`` measures the standard
-deviation of paired differences over draws, and divides it by the standard error that
-the losses of a single draw give without the factor ``TRAINING``. We chose that factor
-on three datasets, with the list "closed-form"; these datasets are counted separately.
+``choices`` and ``spread`` rank encoders on disjoint draws of a dataset's rows, in two
+orders. They use the list "linear", like rankings by default, or another list. With
+``n`` labels, a task has the ``n / 5`` most frequent classes. For each draw, ``choices``
+finds the best of all encoders and of random subsets. It counts how often this encoder
+has the shortest code on average over all other draws. If ``choice.json`` has the
+reference scores of the dataset, ``choices`` also counts how often the chosen encoder is
+the most accurate, and how much accuracy the choice loses. ``spread`` measures the
+standard deviation of paired differences over draws. It divides this by the standard
+error computed from the losses of a single draw, without the factor ``TRAINING``. We
+chose that factor on three datasets, with the list "closed-form"; these datasets are
+counted separately. ``nulls`` ranks simulated encoders that are equally good, and counts
+false alarms.
+
 With ``--results``, cells are saved and reused. Without it, all cells are scored again.
-``nulls`` ranks simulated encoders that are equally good, and counts false alarms.
 """
 
 import json
@@ -157,14 +159,14 @@ class Choices(_Draws):
         return (self.is_right & (self.stated >= MOST)).sum()
 
     def track_judged(self, n, dataset):
-        """Number of choices in this range with a known reference score."""
+        """Number of choices with probability 0.8 to 0.95 and known reference scores."""
         return np.isfinite(self.lost[self.is_sure]).sum()
 
     def track_true(self, n, dataset):
         return (self.lost[self.is_sure] == 0).sum()
 
     def track_regret(self, n, dataset):
-        """Mean accuracy lost by these choices."""
+        """Mean accuracy lost by choices with probability 0.8 to 0.95."""
         lost = self.lost[self.is_sure]
         return np.nanmean(lost) if np.isfinite(lost).any() else 0.0
 
@@ -219,7 +221,7 @@ class Spread(_Draws):
 def equal_encoders(seed, n_samples, n_classes=3, n_features=8):
     """Return features of equally good encoders by name, and labels.
 
-    All encoders share the signal and half of the variance of the noise.
+    All encoders share the signal and half of the noise variance.
     """
     rng = np.random.default_rng([n_samples, seed])
     y = rng.integers(n_classes, size=n_samples)

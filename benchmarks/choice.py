@@ -4,20 +4,21 @@
 labels, a task has at most the ``n / 5`` most frequent classes. Three tenths of its rows
 are held out for the reference score, which is the best held-out accuracy among a tuned
 logistic regression, an MLP and tuned neighbours fitted on all other rows. All criteria
-receive the same random draw of ``n`` of these other rows. Our codes also use random
-orders. "x 4" is the mean of four orders with up to 500 labels, and one order beyond.
-"ranking" is what a ``RepresentationScorer`` uses: "linear x 4" with up to 500 labels,
-"closed-form" beyond. "ranking and probe" is the accuracy of "logistic", multiplied by
-n / 1,000, minus the nats per label.
+receive the same random draw of ``n`` of these other rows. Our codelengths also depend
+on the order of the rows, which is random. With up to 500 labels, "x 4" is the mean over
+four orders; with more labels, it uses one order. "ranking" is what a
+``RepresentationScorer`` uses: "linear x 4" with up to 500 labels and "closed-form" with
+more. "ranking and probe" is the accuracy of "logistic", multiplied by n / 1,000, minus
+the nats per label.
 
 All values are saved in the folder of results, so you can resume an interrupted run or
 extend a finished one. The report includes all values in the folder. Without
 ``FEATURES``, the report shows ``choice.json``, which ``--keep`` writes next to this
 file. With ``--methods``, only these methods are run. The report compares them with the
-other methods in ``choice.json``, except for seconds, which are not comparable. These
+other methods in ``choice.json``, except for seconds, which are not comparable. Seconds
 are printed separately if "logistic" is among the methods. ``--fresh`` uses draws of
-labels on which we compared no lists or settings, and only reports the methods that are
-run on them.
+labels on which we compared no lists or settings, and reports only the methods that are
+run on these draws.
 """
 
 import csv
@@ -55,7 +56,7 @@ STAGES = [
 
 
 def n_orders(method, n_labels):
-    """Return the number of orders: as in a ranking for kernels, one for nets."""
+    """Return the number of orders: 4 for kernels with up to 500 labels, otherwise 1."""
     return 4 if method in ("linear", "closed-form") and n_labels <= 500 else 1
 
 
@@ -110,7 +111,7 @@ class _Store:
 
 
 def code(store, *task, method, orders=1, kind="pooled", part=1.0):
-    """Return minus nats per row in the last part of some orders, and seconds."""
+    """Return minus the nats per row in the last part of each order, and seconds."""
     nats, seconds = [], 0.0
     for order in range(min(orders, n_orders(method, task[1]))):
         name = f"{method}/{order}"
@@ -129,7 +130,7 @@ def foreseen(store, *task, method, orders=1, name="accuracy"):
 
 
 def valued(store, *task, method, name=None):
-    """Return a value of a rival, and seconds."""
+    """Return a saved value of a rival method, and seconds."""
     value = store.value(method, name or method, *task)
     return value, store.value(method, "seconds", *task)
 
@@ -190,10 +191,10 @@ class Choice:
     options = {
         "features": {"type": Path, "nargs": "?", "help": "folder (see above)"},
         "--results": {"type": Path, "default": Path("choice"), "help": "folder"},
-        "--datasets": {"nargs": "*", "default": [], "help": "some (default: all)"},
+        "--datasets": {"nargs": "*", "default": [], "help": "names (default: all)"},
         "--labels": {"nargs": "*", "type": int, "default": [50, 100, 300, 1000]},
-        "--methods": {"nargs": "*", "default": [], "help": "some (default: all)"},
-        "--draws": {"type": int, "default": 5, "help": "draws of labels (5)"},
+        "--methods": {"nargs": "*", "default": [], "help": "names (default: all)"},
+        "--draws": {"type": int, "default": 5, "help": "number of draws (5)"},
         "--fresh": {"action": "store_true", "help": "use other draws of labels"},
         "--no-run": {"action": "store_true", "help": "only report saved values"},
         "--keep": {"action": "store_true", "help": "write choice.json"},
@@ -307,7 +308,7 @@ class Choice:
         return scores, seconds
 
     def scored(self, criterion, encoders):
-        """Return scores and seconds, (2, n_encoders), of every complete draw."""
+        """Return an array (scores and seconds, encoders) for every complete draw."""
         tables = {}
         for name in self.data:
             for n in self.labels:

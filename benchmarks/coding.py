@@ -1,9 +1,9 @@
-"""Labels as messages: is the message as long as promised, and are labels recovered?
+"""Encoded labels: does the message have the expected size, and is decoding correct?
 
 The labels of digits, wine, breast cancer and iris are encoded with the default
-networks, without pool and race, and decoded again. If you pass a folder of features,
-its datasets follow, with all encoders or with those that you name. On one machine,
-every run gives the same sizes.
+networks, without pool and race, and then decoded. If you pass a folder of features, its
+datasets follow, with all encoders or with those that you name. On one machine, every
+run gives the same sizes.
 """
 
 import math
@@ -37,7 +37,7 @@ def timed(function, *arguments):
 
 
 class Coding:
-    """Message sizes in bits, and seconds. It fails if a label is decoded wrongly."""
+    """Message sizes in bits, and seconds. A wrongly decoded label raises an error."""
 
     options = {
         "features": {

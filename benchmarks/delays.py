@@ -1,4 +1,4 @@
-"""Codelength with delayed labels, on digits and on digits renamed three times."""
+"""Codelengths with delayed labels, on digits and with labels renamed three times."""
 
 import numpy as np
 from sklearn.datasets import load_digits
@@ -16,7 +16,7 @@ class Delays:
     formats = {"track_stationary": ".0f", "track_drifting": ".0f"}
 
     def prepare(self):
-        """Draw an order, and rename labels at three random rows."""
+        """Permute the rows, and rename all labels from each of three random rows on."""
         self.X, self.y = permuted(*load_digits(return_X_y=True), seed=0)
         rng = np.random.default_rng(1)
         ends = [0, *sorted(rng.integers(200, 1600, size=3)), len(self.y)]

@@ -23,7 +23,7 @@ from sklearn_mdl import MDLReadoutSwitcher
 from sklearn_mdl.readouts import DiscriminantReadout, _class_means
 
 STEP = 64  # rows between two fits
-WEIGHT = 64  # rows that the common covariance counts for in those of clusters
+WEIGHT = 64  # weight of the common covariance in that of a cluster, in rows
 FACTORS = np.geomspace(0.01, 2, 24)
 
 
@@ -32,8 +32,8 @@ class _Cells:
 
     options = {
         "features": {"type": Path, "help": "folder of DATASET/ENCODER.npy"},
-        "--datasets": {"nargs": "*", "default": [], "help": "some (default: all)"},
-        "--encoders": {"nargs": "*", "default": [], "help": "some (default: all)"},
+        "--datasets": {"nargs": "*", "default": [], "help": "names (default: all)"},
+        "--encoders": {"nargs": "*", "default": [], "help": "names (default: all)"},
         "--rows": {"type": int, "default": 1000, "help": "only the first rows"},
         **OPTION,
     }
@@ -50,7 +50,7 @@ class _Cells:
         return self.found["codelength"]
 
     def report(self, table):
-        """Print the ratio of each form to the first of its kind."""
+        """Print ratios of codelengths to that of the variant to compare with."""
         for base, names in self.compared.items():
             for name in names:
                 ratios = np.array(
@@ -91,7 +91,7 @@ class Tails(_Cells):
 
 
 def with_tails(dof):
-    """Return a variant of `scores_of` with a Student-t density, times |x|."""
+    """Return a variant of `scores_of` with a Student-t density, divided by |x|."""
     plain = _class_means.scores_of
 
     def scores_of(products, squares, sums, counts, is_cosine):

@@ -1,10 +1,11 @@
 """Streams that drift: the list "drift" compared with an oracle that knows the changes.
 
 ``made`` draws streams from cells of real features by the rules of
-``benchmarks/_streams.py``. It codes them with lists of readouts, with the oracle (the
-default list, restarted at the true changes), and with a logistic regression refitted at
-the ends of blocks that grow by a fifth. ``river`` compares with classifiers of river on
-streams of river and other packages, and ``real`` with river's regressors.
+``benchmarks/_streams.py``. It computes codelengths with lists of readouts, with the
+oracle (the default list, restarted at the true changes), and with a logistic regression
+refitted at the ends of blocks that grow by a fifth. ``river`` compares lists with the
+classifiers of river on streams from river and other packages. ``real`` compares lists
+with river's regressors.
 """
 
 import math
@@ -58,12 +59,12 @@ class Made:
 
     options = {
         "features": {"type": Path, "help": "folder of DATASET/ENCODER.npy"},
-        "--datasets": {"nargs": "*", "default": [], "help": "some (default: all)"},
-        "--encoders": {"nargs": "*", "default": [], "help": "some (default: all)"},
+        "--datasets": {"nargs": "*", "default": [], "help": "names (default: all)"},
+        "--encoders": {"nargs": "*", "default": [], "help": "names (default: all)"},
         "--kinds": {"nargs": "*", "default": ["abrupt"]},
         "--seeds": {"nargs": "*", "type": int, "default": [0]},
         "--rows": {"type": int, "default": 4300},
-        "--least": {"type": int, "default": 1000, "help": "rows per segment"},
+        "--least": {"type": int, "default": 1000, "help": "minimum rows per segment"},
         "--contenders": {"nargs": "*", "default": [*CONTENDERS, ORACLE]},
         **OPTION,
     }
@@ -107,7 +108,7 @@ class Made:
         return self.found["accuracy"]
 
     def track_saved(self, *row):
-        """Nats saved over labels alone."""
+        """Nats saved relative to a code that ignores the features."""
         return self.found["saved"]
 
     def report(self, table):
@@ -138,7 +139,7 @@ RIVER = (
 
 
 def classifiers():
-    """Return river's classifiers for such features, keyed by name."""
+    """Return river's classifiers for numeric features, keyed by name."""
     from river import (
         ensemble,
         forest,
@@ -202,7 +203,10 @@ def bundled(name):
 
 
 def _weather():
-    """Return tomorrow's weather in Seattle, 2012 to 2015, and today's measurements."""
+    """Return measurements in Seattle, 2012 to 2015, and the next day's kind of weather.
+
+    Also return the number of kinds.
+    """
     from vega_datasets import local_data
 
     table = local_data.seattle_weather()
@@ -271,7 +275,7 @@ class River:
         return self.found["accuracy"]
 
     def track_saved(self, *row):
-        """Nats saved over labels alone."""
+        """Nats saved relative to a code that ignores the features."""
         return self.found["saved"]
 
 
@@ -279,9 +283,10 @@ HALF_LIFE = 50  # rows after which a squared error has half the weight
 
 
 def regressors():
-    """Return river's regressors for such features, keyed by name.
+    """Return river's regressors for numeric features, keyed by name.
 
-    Each one is also wrapped in a scaler of targets, since many predict zero at first.
+    Each regressor is also wrapped in a scaler of targets, since many predict zero at
+    first.
     """
     from river import forest, linear_model, neighbors, preprocessing, tree
 
@@ -306,9 +311,9 @@ def regressors():
 def progressive_real(model, X, y):
     """Return losses (n,) in nats and predictions (n,) of a river regressor, row by row.
 
-    The density is a Gaussian centred on the prediction. Its variance is the mean of
-    past squared errors, with a half-life of ``HALF_LIFE`` rows, and of one squared
-    unit.
+    The density is a Gaussian centred on the prediction. Its variance is a weighted mean
+    of past squared errors, whose weights have a half-life of ``HALF_LIFE`` rows. One
+    squared unit counts as an error before the first row.
     """
     losses, means, count, squares = np.empty(len(y)), np.empty(len(y)), 1.0, 1.0
     kept = 0.5 ** (1 / HALF_LIFE)
@@ -325,8 +330,8 @@ def progressive_real(model, X, y):
 class Real:
     """Regressors of river and lists of readouts: TrumpApproval, day by day.
 
-    The mean absolute error excludes the switcher's first minibatch. Losses are of all
-    rows and of the rows after row 100.
+    The mean absolute error excludes the switcher's first minibatch. Losses are for all
+    rows and for the rows after row 100.
     """
 
     def report(self, table):
@@ -364,7 +369,7 @@ BLIND = "labels alone"
 
 
 def memory_of(readout):
-    """Describe the length of a readout's memory in words."""
+    """Return a text that says how many past rows a readout remembers."""
     if isinstance(readout, DummyReadout):
         return BLIND
     if getattr(readout, "restart", None) is not None:

@@ -1,13 +1,14 @@
 """Extrapolation: how often the intervals of ``extrapolate`` contain the hidden values.
 
-``families`` draws curves with known expected losses and exponential noise. We chose the
-settings of ``extrapolate`` on similar laws with other horizons and seeds, and looked at
-draws of 300, 700 and 1,400 real rows. So the ends of real curves are not fresh.
-``ends`` hides the later half of real curves. The list "closed-form" scores every
-encoder of a dataset on all rows, or on ``--draws`` draws of ``--rows`` rows. From the
-first half, we predict the codelength of all labels and the sign of every pair's
-difference. With ``--results``, cells are saved and reused. Without it, all cells are
-scored again.
+``families`` draws curves with known expected losses and exponential noise. ``ends``
+hides the later half of real curves. The list "closed-form" scores every encoder of a
+dataset on all rows, or on ``--draws`` draws of ``--rows`` rows. From the first half, we
+predict the codelength of all labels and the sign of every pair's difference. With
+``--results``, cells are saved and reused. Without it, all cells are scored again.
+
+We chose the settings of ``extrapolate`` on similar families with other horizons and
+seeds. We also looked at draws of 300, 700 and 1,400 real rows, so the real curves are
+not an independent test.
 """
 
 import tempfile
@@ -45,7 +46,11 @@ FAMILIES = {
 
 
 def ends_held(family, n_seen, n, *, n_curves, seed):
-    """Return whether ends are inside, above and predicted at all, and half-widths."""
+    """Return an array (4, n) that describes the interval of each of n curves.
+
+    The rows are: whether the curve's end is in the interval, whether it is above the
+    interval, whether the interval is precise, and the half-width relative to the end.
+    """
     rng, t = np.random.default_rng(seed), np.arange(1.0, n + 1)
     rows = []
     for law in FAMILIES[family]:
@@ -61,8 +66,8 @@ class Families:
     """Shares of final values in the intervals, with known expected losses."""
 
     options = {
-        "--curves": {"type": int, "default": 200, "help": "per law (default: 200)"},
-        "--seed": {"type": int, "default": 8, "help": "noise seed (default: 8)"},
+        "--curves": {"type": int, "default": 200, "help": "curves per law (200)"},
+        "--seed": {"type": int, "default": 8, "help": "seed of the noise (8)"},
     }
     param_names = ["family"]
     params = [list(FAMILIES)]
@@ -92,7 +97,7 @@ class Families:
 
 
 def signs_of(found, ends):
-    """Return predicted signs of all pairs (0 for no answer), and which are right."""
+    """Return each pair's predicted sign (0 if unknown), and whether it is right."""
     pairs = list(combinations(range(len(ends)), 2))
     intervals = np.array([found.difference(*pair)[1:] for pair in pairs])
     signs = np.sign(intervals[:, 0]) * (intervals.prod(1) > 0)
@@ -106,7 +111,7 @@ class Ends:
     options = {
         "folder": {"help": "folder of features, as load_feature_directory reads it"},
         "--results": {"default": None, "help": "folder in which cells are saved"},
-        "--rows": {"type": int, "default": None, "help": "per draw (default: all)"},
+        "--rows": {"type": int, "default": None, "help": "rows per draw (all)"},
         "--draws": {"type": int, "default": 1, "help": "number of disjoint draws"},
         "--level": {"type": float, "default": 0.9, "help": "level of the intervals"},
     }

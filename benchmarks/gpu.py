@@ -1,11 +1,11 @@
 """The paper's whole VTAB grid of frozen readouts, 8 shapes x 576 settings, on a GPU.
 
-``run`` evaluates every shape of the grid with all its settings over ``--rows`` random
-rows (d = 768, 100 classes). It saves the measurements of each shape in a file, and
-resumes there if you start it again. It checks that time is linear in the rows, and
-extrapolates to 50,000. It also prints the bytes that the steps must move, and how long
-this would take at the measured copy bandwidth. ``floor`` prints how long these bytes
-take at a bandwidth that you pass, without a GPU. ``--small`` uses a few settings with
+``run`` evaluates every shape of the grid with all its settings on ``--rows`` random
+rows (d = 768, 100 classes). The measurements of each shape are saved in a file, so an
+interrupted run resumes. ``run`` checks that time is linear in the rows, and
+extrapolates to 50,000 rows. It also prints the bytes that the steps must move, and how
+long this would take at the measured copy bandwidth. ``floor`` needs no GPU, and prints
+how long this takes at a bandwidth that you pass. ``--small`` uses a few settings with
 narrow layers, to check on a CPU that the benchmark runs. ``passes`` times whole lists
 of readouts on both devices:
 
@@ -39,14 +39,14 @@ SMALL = {
 
 
 def grid(small):
-    """Return the readouts of each shape."""
+    """Return the readouts of each shape, keyed by the number of hidden layers."""
     readouts = readout_grid("vtab-frozen", **(SMALL if small else {}))
     shapes = groupby(readouts, key=lambda readout: len(readout.hidden_layer_sizes))
     return {depth: list(members) for depth, members in shapes}
 
 
 def data(n_rows):
-    """Return random rows with labels from an almost linear map."""
+    """Return random rows with labels from a linear map and noise."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n_rows, N_FEATURES)).astype(np.float32)
     W = rng.standard_normal((N_FEATURES, N_CLASSES)).astype(np.float32)
@@ -90,7 +90,7 @@ def bytes_to_move(learner, n_rows, batch_size):
 
 
 def evaluate(readouts, X, y, device, **settings):
-    """Fit a shape, and measure wall time."""
+    """Return a fitted switcher, and the wall time of the fit."""
     settings = {"device": str(device), "random_state": 0, **settings}
     switcher = MDLReadoutSwitcher(readouts, **settings)
     wait(device)
@@ -108,8 +108,8 @@ class Run:
         "--rows": {"type": int, "nargs": "+", "default": [1024]},
         "--device": {"default": "cuda"},
         "--small": {"action": "store_true", "help": "few settings, narrow layers"},
-        "--batch": {"type": int, "default": 32, "help": "the paper's is 32"},
-        "--precision": {"default": "float32", "help": "of matrix products"},
+        "--batch": {"type": int, "default": 32, "help": "rows (32 in the paper)"},
+        "--precision": {"default": "float32", "help": "precision of matrix products"},
     }
     param_names = ["rows", "hidden layers"]
     unit = "one shape of the grid; of floor: time at the copy bandwidth over ours"
@@ -215,7 +215,8 @@ class Run:
 class Passes:
     """Seconds of whole passes: a first pass, which compiles, and a second one.
 
-    A random network labels the rows (64 features, 10 classes; wide: 768 and 100).
+    The stream "teacher" has 64 features, and 10 classes from a random network. "wide"
+    has 768 features, and 100 classes from a linear map and noise.
     """
 
     options = {
@@ -269,7 +270,7 @@ class Passes:
 
 
 class Floor:
-    """Bytes that the whole grid moves for 50,000 rows, and the time they take."""
+    """Bytes that the whole grid moves for 50,000 rows, and the time that this takes."""
 
     options = {"--bandwidth": {"type": float, "default": 4.8e12, "help": "bytes/s"}}
     params = [list(range(8))]

@@ -1,13 +1,13 @@
-"""Which layer of two pre-trained networks: one code over all layers, and one per layer.
+"""Layers of two pre-trained networks: one code over all layers, or one per layer.
 
 ``DATA/images`` and ``DATA/weights`` contain the files that
 docs/pretrained-encoders.md names. We compare five layers of two MobileNetV2 on three
 datasets, with closed-form kernels. The code over all layers is compared with the code
 of each layer and with the code of all features in one table. Its time is compared with
-that of the slowest layer. Times are CPU seconds on one thread, the smallest of several
-repeats; read them as ratios.
+the time of the slowest layer. Times are CPU seconds on one thread, the smallest of
+several repeats. Only ratios of times are meaningful.
 
-Features are saved in the folder of results, and a second run reads them.
+Features are saved in the folder of results, so a second run need not compute them.
 """
 
 import time
@@ -30,7 +30,7 @@ ENTRIES = "closed-form"  # readouts of each layer
 
 
 def timed(n_repeats, X, y, **options):
-    """Return a switcher fitted on X, and its fastest time."""
+    """Return a fitted switcher, and the CPU seconds of the fastest of several fits."""
     seconds = []
     for _ in range(n_repeats):
         start = time.process_time()
@@ -40,7 +40,7 @@ def timed(n_repeats, X, y, **options):
 
 
 def grouped(switcher, by):
-    """Return the kinds of a pool: by block, by kind, or by both."""
+    """Return the pool kind of each readout: its layer, its own kind, or both."""
     return {
         "layer and kind": [r.pool_kind for r in switcher.readouts_],
         "kind": [r.inner.pool_kind for r in switcher.readouts_],
@@ -55,7 +55,7 @@ class Layers:
         "data": {"type": Path, "help": "folder of images and weights"},
         "--results": {"type": Path, "default": Path("layers"), "help": "folder"},
         "--figure": {"type": Path, "help": "PNG to write"},
-        "--images": {"type": int, "default": N_IMAGES, "help": "per dataset"},
+        "--images": {"type": int, "default": N_IMAGES, "help": "images per dataset"},
         "--fits": {"type": int, "default": 2, "help": "fits per timing"},
         "--pools": {"action": "store_true", "help": "try other kinds in the pool"},
     }

@@ -1,9 +1,9 @@
 """Leaks that no check detects: labels in features or readouts, and sorted labels.
 
-``hidden`` codes random labels given noise, with readouts and transformers that contain
-the labels in ways that the checks do not recognise. ``sorted`` codes sorted labels, a
-share of which was permuted, given noise, and shows whether ``fit`` warns. ``alarms``
-counts the warnings for labels in random order.
+Features are noise. ``hidden`` computes codelengths of random labels with readouts and
+transformers that contain the labels in ways that the checks do not recognise.
+``sorted`` computes codelengths of sorted labels after a share of them was permuted, and
+shows whether ``fit`` warns. ``alarms`` counts the warnings for labels in random order.
 """
 
 import warnings
@@ -55,7 +55,7 @@ class _Table(ClassifierMixin, BaseEstimator):
 
 
 class _Holder(TransformerMixin, BaseEstimator):
-    """Fits a transformer on y without declaring it."""
+    """Fits a transformer on y without declaring that it uses y."""
 
     def __init__(self, inner):
         self.inner = inner
@@ -158,9 +158,9 @@ class Sorted:
 
 
 class Alarms:
-    """Warnings for labels in random order, with equal and with rare classes."""
+    """Number of warnings for labels in random order, for equal and for rare classes."""
 
-    options = {"--draws": {"type": int, "default": 10_000, "help": "per kind"}}
+    options = {"--draws": {"type": int, "default": 10_000, "help": "draws per row"}}
     param_names = ["rows", "classes"]
     formats = {"track_equal": ".0f", "track_rare": ".0f"}
     params = [[20, 50, 200, 1000], [2, 3, 10, 100]]

@@ -1,14 +1,14 @@
 """Named lists of readouts compared: nats and seconds.
 
-``digits`` codes digits in ten orders, ``default_rng(s).permutation(N)`` for s = 100,
-..., 109, and ``cells`` every encoder and dataset of a folder, in the order of the
-files. The contenders are "plain nets", the networks without pool and race, with full
-minibatches from the start; "nets"; "without growth", which is "nets" with full
-minibatches; "closed-form"; and the default list, which has networks and kernels. For
-each contender, the tables show the codelength, the codelength of switching only, and
-CPU seconds on one thread. ``cells`` also shows the ratio to the best block-wise
+``digits`` codes the labels of digits in ten orders, ``default_rng(s).permutation(N)``
+for s = 100, ..., 109. ``cells`` uses every encoder and dataset of a folder, in the
+order of the files. The contenders are "plain nets", the networks without pool and race,
+with full minibatches from the start; "nets"; "without growth", which is "nets" with
+full minibatches; "closed-form"; and the default list, which has networks and kernels.
+For each contender, the tables show the codelength, the codelength of switching only,
+and CPU seconds on one thread. ``cells`` also shows the ratio to the best block-wise
 logistic regression (``logistic.py``). All other ratios are to the first contender.
-``--rows N`` codes the first rows of the same streams, with as many classes. With
+``--rows N`` uses only the first N rows, but all classes of the whole stream. With
 ``--results FILE`` an interrupted table resumes, and ``--against FILE`` compares cells
 with the results of another version.
 
@@ -18,8 +18,8 @@ with the results of another version.
 ``landmarks`` compares the exact and the landmark codes of the rows beyond 2,048.
 ``shares`` prints the seconds and memory of networks and kernels in the default list.
 ``nulls`` prints the seconds of coding 100 permutations of the labels and of one fit.
-``sizes`` prints the seconds of one encoder with default settings, in a ranking and
-outside.
+``sizes`` prints the seconds of one encoder with default settings, in a ranking and with
+a switcher.
 """
 
 import time
@@ -148,8 +148,8 @@ class Cells(_Lists):
 
     options = {
         "features": {"type": Path, "help": "folder of DATASET/ENCODER.npy"},
-        "--datasets": {"nargs": "*", "default": [], "help": "some (default: all)"},
-        "--encoders": {"nargs": "*", "default": [], "help": "some (default: all)"},
+        "--datasets": {"nargs": "*", "default": [], "help": "names (default: all)"},
+        "--encoders": {"nargs": "*", "default": [], "help": "names (default: all)"},
         **_Lists.options,
         "--against": {"type": Path, "help": "results of another version, to compare"},
     }
@@ -344,7 +344,7 @@ class Sizes:
 
 
 class Landmarks:
-    """Nats of the rows beyond 2,048 landmarks, divided by those with exact factors."""
+    """Nats of the rows after the first 2,048, with exact factors and with landmarks."""
 
     options = {
         "features": {"type": Path, "help": "folder of DATASET/ENCODER.npy"},
@@ -382,7 +382,7 @@ class Shares:
     options = {
         "features": {"type": Path, "help": "folder of DATASET/ENCODER.npy"},
         "--rows": {"type": int, "nargs": "*", "default": [2000, 10000, 30000]},
-        "--encoders": {"nargs": "*", "default": [], "help": "some (default: all)"},
+        "--encoders": {"nargs": "*", "default": [], "help": "names (default: all)"},
     }
     param_names = ["cell", "rows"]
     unit = "CPU seconds on one thread; largest MiB of kernels after any segment"

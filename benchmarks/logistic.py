@@ -43,8 +43,8 @@ def block_ends(n_samples, n_classes):
 def blockwise_codelength(X, y, C):
     """Return the codelength in nats of labels ``y`` (0 .. n_classes - 1) for ``C``.
 
-    None chooses the strength by three folds of the rows so far, before every block:
-    a code without hindsight.
+    If ``C`` is None, the strength is tuned before every block, in three folds of the
+    earlier rows.
     """
     n_classes = y.max() + 1
     X = StandardScaler().fit_transform(X)
@@ -58,7 +58,7 @@ def blockwise_codelength(X, y, C):
 
 
 def cost_of(C, X, y, others, labels, n_classes):
-    """Return the nats of labels under a regression of ``y`` on ``X``, with a floor."""
+    """Return the nats of ``labels`` given ``others``, by a regression on ``X, y``."""
     seen = np.unique(y)
     proba = np.zeros((len(labels), n_classes))
     if len(seen) == 1:

@@ -4,10 +4,10 @@ Rows are drawn with replacement from a real encoder's features, and normal noise
 tenth of the standard deviation is added to each feature. With ``--fresh``, rows come
 from a random network and no row is repeated. Rows and trace are in memory-mapped files.
 Each pass runs in a separate process, with checkpoints. With ``--kill``, the process is
-killed after that many CPU seconds, and a second process continues. Its seconds are
-included. Memory is the peak of the process, with and without the pages of mapped files,
-which the system can reclaim. "full" is the default list without race and with full
-replay.
+killed after that many CPU seconds, and a second process resumes the pass. The seconds
+of both are counted. Memory is the peak of the process, with and without the pages of
+mapped files, which the system can reclaim. "full" is the default list without race and
+with full replay.
 """
 
 import multiprocessing
@@ -35,12 +35,12 @@ class Million:
 
     options = {
         "features": {"type": Path, "help": "folder of DATASET/ENCODER.npy"},
-        "folder": {"type": Path, "help": "for rows, traces and checkpoints"},
-        "--encoders": {"nargs": "*", "default": [], "help": "some (default: all)"},
+        "folder": {"type": Path, "help": "folder for all files"},
+        "--encoders": {"nargs": "*", "default": [], "help": "names (default: all)"},
         "--fresh": {"action": "store_true", "help": "use a random network's rows"},
         "--rows": {"type": int, "nargs": "*", "default": [10**4, 10**5, 10**6]},
         "--lists": {"nargs": "*", "default": list(LISTS)[:2], "choices": list(LISTS)},
-        "--kill": {"type": float, "help": "CPU seconds after which to kill it"},
+        "--kill": {"type": float, "help": "CPU seconds before killing the process"},
         "--jobs": {"type": int, "default": 1, "help": "threads per pass"},
         "--image": {"type": Path, "help": "draw the table into this file"},
         **OPTION,
@@ -172,7 +172,7 @@ def write_rows(folder, cell, n_rows):
 
 
 def _run(folder, name, limit, n_jobs):
-    """Run a process to its end or to a limit of CPU seconds, and track its use.
+    """Run a pass in a process, and kill the process at a limit of CPU seconds.
 
     Returns
     -------

@@ -2,7 +2,7 @@
 
 Each cell is the first ``--rows`` rows of a dataset and encoder, in the order of the
 files. "default" has a pool, a race and growing minibatches. The contenders "default
-without ..." switch off one of these, and "plain nets" has none of them. The logistic
+without ..." each lack one of these, and "plain nets" lacks all of them. The logistic
 regression is refitted at the ends of doubling blocks (``logistic.py``), either with
 scikit-learn's default regularisation or tuned in three folds of the earlier rows at
 the end of every block. Results are saved in ``pareto.jsonl`` next to this file, from
@@ -69,8 +69,8 @@ class Pareto:
 
     options = {
         "features": {"type": Path, "help": "folder of DATASET/ENCODER.npy"},
-        "--datasets": {"nargs": "*", "default": [], "help": "some (default: all)"},
-        "--encoders": {"nargs": "*", "default": [], "help": "some (default: all)"},
+        "--datasets": {"nargs": "*", "default": [], "help": "names (default: all)"},
+        "--encoders": {"nargs": "*", "default": [], "help": "names (default: all)"},
         "--rows": {"type": int, "help": "only the first rows (default: all)"},
         "--contenders": {
             "nargs": "*",

@@ -1,8 +1,8 @@
 """How much time a pool adds to a fit.
 
-``share`` fits the default list on digits and on a cell with 101 classes, and measures
-the CPU time of everything that only the pool needs, within the same fit. ``row`` only
-pools predictions drawn beforehand, of 60 readouts in 20 kinds. ``late`` mixes 52
+``share`` fits the default list on digits and on a cell with 101 classes. Within the
+fit, it measures the CPU time of all functions that only the pool needs. ``row`` times
+only a pool, on random predictions of 60 readouts in 20 kinds. ``late`` mixes 52
 readouts in 8 kinds over 50,000 rows with delayed labels, under the default prior.
 """
 

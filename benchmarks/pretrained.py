@@ -1,4 +1,4 @@
-"""Pre-trained encoders ranked by objective and by size, compared with their accuracies.
+"""Pre-trained encoders ranked by codelength, compared with the accuracies of probes.
 
 ``DATA/features`` contains ``DATASET/ENCODER.npy`` and ``DATASET/labels.npy`` for the
 datasets and encoders named below. ``DATA/images`` and ``DATA/weights`` contain what the
@@ -122,7 +122,7 @@ def rank(datasets, n_scored, n_orders, results):
 
 
 def probe_accuracies(datasets, n_fitted, results):
-    """Return test accuracies, (n_datasets, n_encoders) for each probe."""
+    """Return test accuracies (n_datasets, n_encoders), keyed by probe."""
     tables = {
         name: [
             [accuracy(name, X, y, n_fitted, results) for X in features.values()]
@@ -134,7 +134,7 @@ def probe_accuracies(datasets, n_fitted, results):
 
 
 def accuracy(name, X, y, n_fitted, results):
-    """Return the accuracy of a probe, saved under everything that determines it."""
+    """Return the test accuracy of a probe, from a file if it was computed before."""
     X, y = np.ascontiguousarray(X, dtype=np.float32), np.asarray(y)
     classifier, grid = PROBES[name]
     about = joblib_hash([X, y, n_fitted, repr(classifier.get_params()), grid])
@@ -182,7 +182,7 @@ def images_of(folder, n_images=N_ENCODED):
 
 
 def encoder_of(key, data, n_pixels=224, **options):
-    """Return one of the two MobileNetV2, with weights from ``DATA/weights``."""
+    """Return one of the MobileNetV2 encoders, with weights from ``DATA/weights``."""
     encoder = MOBILENETS[key]
     return TimmEncoder(
         encoder.model_name,
@@ -261,7 +261,7 @@ def print_groups(title, codelengths, names):
 
 
 def print_pairs(codelengths):
-    """Print datasets won and two tests for pairs fixed beforehand."""
+    """Print datasets won and the results of two tests, for pairs fixed in advance."""
     print(
         "\npairs: datasets won by the first, geometric mean of the codelengths' ratios,"
     )

@@ -1,15 +1,15 @@
-"""Races: codelength, seconds and training work with and without them.
+"""Races of readouts: codelength, seconds and training work with and without a race.
 
 ``cells`` fits the default list on every encoder and dataset of a folder, in the order
-of the files. ``long`` fits the default list without a race and with several rules of
-the race, kernels by themselves, and networks with and without a race, on the first rows
-of long streams. ``grid`` fits the paper's grid of readouts or a part of it. All of
-these are pooled. ``finetuned`` switches between fine-tuned networks on small images, in
-several orders. "ratio" is the ratio to the list without a race. Work is the number of
-optimiser steps, one for a minibatch and one for each replay stream, weighted by
-parameters, as a share of the work without a race. Readouts that only differ in
-averaging count as one training. Seconds are CPU seconds on one thread. With
-``--results FILE`` an interrupted table resumes.
+of the files. ``long`` uses the first rows of long streams. It fits the default list
+without a race and with several rules of the race, only kernels, and only networks with
+and without a race. ``grid`` fits the paper's grid of readouts or a part of it. All
+these runs have a pool. ``finetuned`` switches between fine-tuned networks on small
+images, in several orders. "ratio" is the codelength divided by that of the list without
+a race. Work is the share of optimiser steps, weighted by the number of parameters, that
+are still made with a race. A minibatch takes one step, and one for each replay stream.
+Readouts that differ only in averaging count as one training. Seconds are CPU seconds on
+one thread. With ``--results FILE`` an interrupted table resumes.
 """
 
 import time
@@ -161,7 +161,7 @@ class _Raced:
                     self.compare(table, name, others, "others")
 
     def compare(self, table, name, cases, what):
-        """Print what a contender saves and costs in some cases."""
+        """Print codes and seconds of a contender, relative to a list without a race."""
         pairs = [
             (table[case, name], table[case, "unraced"])
             for case in cases
@@ -191,8 +191,8 @@ class Cells(_Raced):
 
     options = {
         "features": {"type": Path, "help": "folder of DATASET/ENCODER.npy"},
-        "--datasets": {"nargs": "*", "default": [], "help": "some (default: all)"},
-        "--encoders": {"nargs": "*", "default": [], "help": "some (default: all)"},
+        "--datasets": {"nargs": "*", "default": [], "help": "names (default: all)"},
+        "--encoders": {"nargs": "*", "default": [], "help": "names (default: all)"},
         **OPTION,
     }
     param_names = ["cell", "list"]
@@ -238,7 +238,7 @@ class Grid(_Raced):
         "features": {"type": Path, "help": "folder of DATASET/ENCODER.npy"},
         "--cell": {"help": "DATASET/ENCODER (default: the first)"},
         "--rows": {"type": int, "default": 4000, "help": "only the first rows"},
-        "--width": {"type": int, "default": 512, "help": "of hidden layers"},
+        "--width": {"type": int, "default": 512, "help": "units per layer"},
         "--samples": {"type": int, "help": "readouts to draw (default: all)"},
         **OPTION,
     }
@@ -327,7 +327,7 @@ class Finetuned(_Raced):
 
 
 def small(pixels):
-    """Return means of blocks of 4 by 4 pixels, as in digits, grey and from 0 to 1."""
+    """Return grey images whose pixels, from 0 to 1, are means of 4 by 4 pixels."""
     grey = pixels.reshape(*pixels.shape[:3], -1).mean(-1) / 255
     n, height, width = grey.shape
     return grey.reshape(n, height // 4, 4, width // 4, 4).mean((2, 4))

@@ -78,7 +78,7 @@ class Speed:
 class Coverage:
     """Shares of intervals that contain the true average rank, by level."""
 
-    options = {"--tables": {"type": int, "default": 2000, "help": "per row"}}
+    options = {"--tables": {"type": int, "default": 2000, "help": "tables per row"}}
     params = [[2, 3, 4, 5, 7, 10, 19, 50, 200]]
     param_names = ["datasets"]
     unit = "shares, and the mean width at the level of 90 %"

@@ -1,14 +1,14 @@
 """The default readouts for real labels, compared with a reference and a Bayesian ridge.
 
-Every code pays the same for the first minibatch. After that, the reference predicts
-from earlier labels only, and a Bayesian ridge regression, refitted after every
-minibatch, with its predictive Gaussian. The data come with scikit-learn. Rows are
-permuted once, or five times with ``--orders 5``. ``outliers`` moves a label in the
+All codes have the same cost for the first minibatch. After that, the reference predicts
+from earlier labels only. The Bayesian ridge regression is refitted after every
+minibatch, and its predictive Gaussian is used. The data come with scikit-learn. Rows
+are permuted once, or five times with ``--orders 5``. ``outliers`` moves labels in the
 first half by a million standard deviations, and prints how much more the other labels
 then cost. ``lists`` compares whole lists, raced and pooled: the named lists, and
-kernels with groups of networks or with whitened rows. It has another task, with random
+kernels with groups of networks or with whitened rows. It adds a task with random
 features and heavy-tailed noise. We chose the default list on the first five orders of
-the first three tasks and of this one.
+this task and of the first three tasks.
 """
 
 import time
@@ -28,7 +28,7 @@ from sklearn_mdl.readouts._grid import build_grid
 from sklearn_mdl.readouts._lists import named_regressors
 
 B = 32
-# Location and scale to guess before seeing labels.
+# Location and scale that you might guess before seeing labels.
 GUESSES = {
     "diabetes": (150, 75),
     "wine: alcohol": (13, 1),
@@ -175,7 +175,7 @@ def nets_by_shape(n_features):
 
 
 def readouts_of(name, n_features):
-    """Return a named list, or "closed-form" plus the networks after a plus sign."""
+    """Return a named list, or "closed-form" and the groups named after plus signs."""
     if name in NAMED:
         return None if name == "default" else name
     readouts = named_regressors("closed-form", n_features)  # the part before the plus

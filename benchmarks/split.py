@@ -1,11 +1,11 @@
-"""One pass in parts and in one process with as many threads: seconds and codelength.
+"""A pass split over processes, compared with one process and as many threads.
 
-``overhead`` fits a list on the first rows of a stream, permuted, in one process and in
-parts under loky. Seconds are wall time. CPU seconds include all processes and their
-start. "ratio" is the time in parts divided by that in one process. ``forecast``
-compares the estimate of ``dry_run`` with an actual pass, in CPU seconds on one thread.
-``plan`` computes the hours of the paper's grid on ImageNet, and runs nothing. With
-``--results FILE`` an interrupted table resumes.
+``overhead`` fits a list on the first rows of a permuted stream, in one process and in
+parts, which loky runs in worker processes. Seconds are wall time. CPU seconds include
+all processes and their start. "ratio" is the time in parts divided by the time in one
+process. ``forecast`` compares the estimate of ``dry_run`` with an actual pass, in CPU
+seconds on one thread. ``plan`` computes how many hours the paper's grid would take on
+ImageNet, without running it. With ``--results FILE`` an interrupted table resumes.
 """
 
 import resource
@@ -38,7 +38,7 @@ def cpu_seconds():
 
 
 class _Streams:
-    """A stream, of which each measurement uses the first rows."""
+    """One stream, whose first rows are used for each measurement."""
 
     options = {
         "features": {"help": "folder of DATASET/ENCODER.npy"},
@@ -59,7 +59,7 @@ class _Streams:
             **LISTS[name], **options, random_state=0, device="cpu"
         ).fit(self.X[:n_rows], self.y[:n_rows])
         if options.get("n_jobs") == "processes":
-            get_reusable_executor().shutdown(wait=True)  # to include their CPU seconds
+            get_reusable_executor().shutdown(wait=True)  # to count CPU time of workers
         clock, used = time.perf_counter() - start, cpu_seconds() - before
         return {"seconds": clock, "cpu": used, "nats": switcher.codelength_}
 
@@ -112,7 +112,7 @@ class Overhead(_Streams):
 
 
 class Forecast(_Streams):
-    """CPU seconds of a pass, and of its forecast."""
+    """CPU seconds of a pass, as forecast by ``dry_run`` and as measured."""
 
     params = [[], []]
     param_names = ["readouts", "rows"]
@@ -157,8 +157,8 @@ class Plan:
     Nothing is run. The parts are those of a split pass for this number of GPUs. Each
     GPU evaluates its parts one after the other, the longest first. An optimiser step
     takes 6 operations for each parameter and row, and moves the bytes that ``benchmarks
-    gpu`` counts. The slower of the two determines its time. Every assumed number is an
-    option.
+    gpu`` counts. Either the operations or the bytes take longer and determine the time
+    of the step. Every assumed number is an option.
     """
 
     options = {
@@ -204,7 +204,7 @@ class Plan:
         self.state = max(state_of(common, [part]) for part in self.parts)
 
     def cost(self, columns):
-        """Return the seconds of a part, for each training and each average."""
+        """Return the seconds of a part: all trainings and all weight averages."""
         trainings, averages = {}, 0.0
         for column in columns:
             readout = self.readouts[column]

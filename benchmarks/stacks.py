@@ -5,16 +5,16 @@ learning rates by four weight decays; averaged weights; 10 replay streams) with 
 ``MDLReadoutSwitcher.fit``. It then trains the same nets one after the other, as skorch
 nets and with preqtorch 0.2.0 (``pip install --no-deps preqtorch==0.2.0``; left out if
 it is not installed). These loops only train on the first ``--share`` of the rows, and
-their times are scaled up by the number of minibatches. ``wide`` steps 16 readouts of
-768 features, 100 classes and hidden layers of 512, and 16 plain torch loops.
-``scaling`` shows how time grows with readouts and rows, and ``memory`` how memory grows
-with readouts. ``search`` compares a default fit with a grid search over scikit-learn's
-perceptrons. ``cache`` times fits by the maximum size of a stack. ``profile`` shows
-which operations take the time of a step.
+their times are scaled up by the number of minibatches. ``wide`` times the training
+steps of 16 readouts with 768 features, 100 classes and hidden layers of 512, and of 16
+plain torch loops. ``scaling`` shows how time grows with readouts and rows, and
+``memory`` how memory grows with readouts. ``search`` compares a default fit with a grid
+search over scikit-learn's perceptrons. ``cache`` times fits for several maximum sizes
+of a stack. ``profile`` shows which operations take the time of a step.
 
-Contenders take turns, round after round, on the CPU. Of one and two threads, the faster
-counts. Ratios are of the median times, and of the best times in brackets. The lower
-bounds are in ``_floors.py``, the baselines in ``_loops.py``.
+Contenders take turns on the CPU. Each runs with one and with two threads, and the
+faster time counts. Tables show the ratio of median times and, in brackets, the ratio of
+the best times. The lower bounds are in ``_floors.py``, the baselines in ``_loops.py``.
 """
 
 import time
@@ -54,7 +54,7 @@ WEIGHT_DECAYS = (0.0, 1e-2, 1e-1, 1.0)
 SETTINGS = [_loops.Setting(*pair) for pair in product(LEARNING_RATES, WEIGHT_DECAYS)]
 STREAMS = 10
 BATCH = 32
-SEED = int(check_random_state(0).randint(2**31 - 1))  # as random_state=0 draws it
+SEED = int(check_random_state(0).randint(2**31 - 1))  # seed drawn by random_state=0
 STEP_SIZE = 0.03
 DIGITS = {"linear": (), "mlp 1x256": (256,), "mlp 2x256": (256, 256)}
 WIDE = {"linear": (), **{f"mlp {n}x512": (512,) * n for n in (1, 2, 3)}}
@@ -127,10 +127,10 @@ def print_floors(machine, rows):
 
 
 class Digits:
-    """48 trainings on digits."""
+    """Seconds of 48 trainings on digits, in stacks and in loops."""
 
     options = {
-        "--share": {"type": float, "default": 0.25, "help": "of rows, for loops"}
+        "--share": {"type": float, "default": 0.25, "help": "share of rows for loops"}
     }
     params = [[*DIGITS, ALL], ["ours", "skorch", "preqtorch"], list(THREADS)]
     param_names = ["readouts", "contender", "threads"]
@@ -223,7 +223,7 @@ class Digits:
         print(line)
 
     def _print_checks(self, names):
-        """Check that all contenders agree, and that times may be scaled up."""
+        """Print how well contenders agree, and whether times can be scaled up."""
         n_rows = self.stream.n_minibatches * BATCH
         ours = np.stack([self.ours[shape][:n_rows] for shape in DIGITS])
         print(f"\nnats per example of the first {n_rows} rows, mean over all readouts:")
@@ -243,7 +243,7 @@ class Digits:
 
 
 class Wide:
-    """16 readouts per shape and 16 plain loops, 768 features, 100 classes."""
+    """Milliseconds per step of 16 readouts of each shape, in stacks and in loops."""
 
     options = {
         "--minibatches": {"type": int, "default": 2},
@@ -574,7 +574,7 @@ def noise(n_features, n_classes, hidden, n_readouts, n_rows):
 
 
 class Cache:
-    """Time by the maximum size of a stack."""
+    """Seconds of a fit, by the maximum size of a stack."""
 
     params = [list(CACHED), list(THREADS), [*LIMITS, RULE]]
     param_names = ["readouts", "jobs", "MB"]

@@ -1,4 +1,4 @@
-"""Stopping: races of encoders in fresh orders, and how many labels they take.
+"""Stopping: races of encoders in new orders, and how many labels they need.
 
 Every encoder of a dataset is run once over up to 1,000 labels in each of many orders,
 with the readouts of an ``EncoderRace``. All races below use these losses. With
@@ -30,7 +30,7 @@ from sklearn_mdl.display import RaceDisplay
 from sklearn_mdl.model_selection import EncoderRace, on_equal_terms
 from sklearn_mdl.ranking import LossRace, forecast_interval
 
-START, LEAST = 32, 30  # labels that are not compared, and labels that a test needs
+START, LEAST = 32, 30  # labels before the comparison, and labels that a test needs
 N_NULLS = 2000
 FEWEST, REPEATS = 5, 12  # encoders in a race, and races of each size
 WITHIN = (0.05, 0.1, 0.2, 0.3, 0.5)
@@ -78,7 +78,7 @@ class _Streams:
         self.data = load_feature_directory(self.folder)
         self.params = [sorted(self.data)]
         self.losses = {name: [] for name in self.data}
-        for order in range(self.orders):  # outer loop, so that datasets grow evenly
+        for order in range(self.orders):
             for name, (features, y) in self.data.items():
                 given = name, features, np.asarray(y), order
                 losses = losses_of(*given, self.readouts, self.results)
@@ -98,7 +98,7 @@ class _Streams:
 
 
 class Races(_Streams):
-    """How often the best encoder is lost, how many are left, and saved passes."""
+    """How often races drop the best encoder, and how many passes they save."""
 
     unit = (
         "lost: random races of 5 encoders or more that dropped the encoder with the "
@@ -243,7 +243,7 @@ class Forecasts(_Streams):
 
 
 class Nulls(_Streams):
-    """Equal encoders called worse at any label from the 33rd to the 1,000th."""
+    """How often one of two equal encoders is called worse within 1,000 labels."""
 
     unit = "share of 2,000 pairs of equal encoders in which the first was called worse"
     param_names = ["nulls"]
@@ -259,7 +259,7 @@ class Nulls(_Streams):
         self.streams, self.n_classes = make(rng)
 
     def _flipped(self, rng):
-        """Return pairs of real encoders, swapped at random for each label."""
+        """Return the losses of pairs of encoders, swapped at random for each label."""
         pairs, names = [], sorted(self.losses)
         while len(pairs) < N_NULLS:
             streams = self.losses[names[rng.integers(len(names))]]
@@ -284,7 +284,7 @@ class Nulls(_Streams):
 
 
 def _coins(rng):
-    """Return forecasts of coin flips from earlier flips, and the opposite forecasts."""
+    """Return the losses of forecasts of coin flips, and of the opposite forecasts."""
     coins = rng.random((N_NULLS, MOST)) < 0.5
     before = np.pad(coins.cumsum(1), ((0, 0), (1, 0)))[:, :-1]
     share = (before + 0.5) / (np.arange(MOST) + 1)
@@ -319,7 +319,7 @@ def raced(streams, n_classes, method, *, alpha=0.05, within=None, labels=None):
 
 
 class Rivals(_Streams):
-    """Labels until the right choice: races, probes, tests of probes, halving."""
+    """Labels and wrong choices of races, probes, tests of probes, and halving."""
 
     def prepare(self):
         super().prepare()
@@ -394,7 +394,7 @@ class Rivals(_Streams):
 
 
 class Updates:
-    """CPU seconds of an update by one label, with 16 encoders and 500 labels."""
+    """CPU seconds to add a label to a race of 16 encoders with 500 labels."""
 
     options = FEATURES
     params = [["labels of a folder kept", "nothing kept"]]

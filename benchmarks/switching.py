@@ -3,9 +3,9 @@
 ``priors`` prints the codelength of every prior on digits, wine and breast cancer, with
 a small, the default and a large list of readouts: means over the orders
 ``default_rng(s).permutation(N)`` for s = 0, ..., 4. ``features`` does so for every
-encoder and dataset of a folder, with the default readouts. Both train once and save the
-losses in a folder, so the next run only prints. ``speed`` times the forward pass and a
-plain loop over numpy and scipy, on one core. ``disk`` reads 663,552 steps of 4,608
+encoder and dataset of a folder, with the default readouts. Both save the losses of
+their fits in a folder, so the next run need not train. ``speed`` times the forward pass
+and a plain loop in numpy and scipy, on one core. ``disk`` reads 663,552 steps of 4,608
 experts, 12 GB of float32, from a file, and tracks the anonymous memory of the process.
 """
 
@@ -84,7 +84,7 @@ def train(path, X, y, readouts, seed):
 
 
 def codelength(prior, losses, weights=None):
-    """Return the codelength of a prior, NaN if the prior rejects so many steps."""
+    """Return the codelength of a prior, or NaN if it does not allow so many steps."""
     try:
         return forward(PRIORS[prior], losses, weights, max_rows=0).codelength
     except ValueError as error:

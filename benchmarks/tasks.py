@@ -13,7 +13,7 @@ from sklearn_mdl.readouts import FineTunedReadout
 
 OPTIONS = {
     "data": {"type": Path, "help": "folder of features, images and weights"},
-    "--rows": {"type": int, "default": 300, "help": "per task (default: 300)"},
+    "--rows": {"type": int, "default": 300, "help": "rows per task (300)"},
     "--orders": {"type": int, "default": 3, "help": "row orders (default: 3)"},
     "--figure": {"type": Path, "help": "PNG to write"},
 }
@@ -36,7 +36,7 @@ class _Tasks:
 
 
 class Frozen(_Tasks):
-    """Features of one encoder on several datasets; kernels, separate heads."""
+    """Frozen features of one encoder on several datasets, with kernels."""
 
     options = {
         **OPTIONS,
@@ -54,16 +54,16 @@ class Frozen(_Tasks):
 
 
 class FineTuned(_Tasks):
-    """Images at 64 pixels; the trunk of a MobileNetV2 (0.35) is trained.
+    """A MobileNetV2 (0.35) trained on images of 64 pixels.
 
-    ``--choose`` compares learning rates by the codelengths of two other tasks: vehicles
-    and animals of cifar10, on images after those of the reported tasks.
+    ``--choose`` compares learning rates by the codelengths of two other tasks, vehicles
+    and animals of cifar10, on images that the reported tasks do not use.
     """
 
     options = {
         **OPTIONS,
         "--lr": {"type": float, "default": 0.003, "help": "learning rate"},
-        "--choose": {"nargs": "*", "type": float, "default": [], "help": "rates"},
+        "--choose": {"nargs": "*", "type": float, "default": [], "help": "candidates"},
     }
 
     def report(self, table):
@@ -103,7 +103,7 @@ class FineTuned(_Tasks):
                 print(f"{name}, lr {lr}: {np.mean(nats):.1f} nats")
 
     def tuned(self, lr):
-        """Return the readout with a learning rate."""
+        """Return the fine-tuned readout with a learning rate."""
         encoder = TimmEncoder(
             "mobilenetv2_035",
             pretrained=False,

@@ -4,10 +4,11 @@ This is ``choice`` on real texts and targets from the installed package ``sae-pr
 (0.4.2, MIT). There are ten encoders: latent semantic analysis of words with three
 widths and of characters with two, hashed words, static embeddings from ``wordllama``,
 and three layers of a byte transformer trained on other texts. ``text_datasets.json``
-lists the held-out datasets, which are every other family of names. No setting was
-chosen on either part. "probe AUC" is the best cross-validated ROC AUC of logistic
-regressions and neighbours. "ranking and RankMe" adds a prior to the codes that needs no
-labels and fades with their number. Choices are also judged by codes of other labels.
+divides the datasets into held-out ones, which are every other family of names, and the
+rest. We chose no setting on these datasets. "probe AUC" is the best cross-validated ROC
+AUC of logistic regressions and neighbours. "ranking and RankMe" adds RankMe, which
+needs no labels, to the codelengths, with a weight that falls as labels are added.
+Choices are also compared with codelengths of other labels.
 
     pip install --no-deps sae-probes==0.4.2; pip install zstandard wordllama
     python -m benchmarks text --results text
@@ -67,7 +68,7 @@ CRITERIA = {
 
 
 class _Cell:
-    """A stream of a ranking, from which its certainty is computed."""
+    """The fields of a cell from which a ranking computes its certainty."""
 
     groups = data = None
 
@@ -81,9 +82,9 @@ class Text(Choice):
 
     options = {
         "--results": {"type": Path, "default": Path("text"), "help": "folder"},
-        "--datasets": {"nargs": "*", "default": [], "help": "some (default: all)"},
+        "--datasets": {"nargs": "*", "default": [], "help": "names (default: all)"},
         "--labels": {"nargs": "*", "type": int, "default": [50, 100, 300, 1000]},
-        "--rows": {"type": int, "default": 1430, "help": "at most, per dataset"},
+        "--rows": {"type": int, "default": 1430, "help": "maximum per dataset"},
         "--draws": {"type": int, "default": 1, "help": "draws of labels (1)"},
         "--limit": {"type": int, "default": 1000, "help": "datasets per part"},
         "--no-run": {"action": "store_true", "help": "only report saved values"},
@@ -192,7 +193,7 @@ class Text(Choice):
         return choices_of(shares, self.fresh(name, n), truth, rng)
 
     def fresh(self, name, n):
-        """Return nats per fresh label, from the first ``n`` rows of longer streams."""
+        """Return nats per label in the first ``n`` rows of longer streams, or None."""
         arrays, y = self.data[name]
         longer = [
             m

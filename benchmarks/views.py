@@ -3,11 +3,11 @@
 ``seconds`` makes 500 rows of 24 layers x 3 positions x 2,048 features and fits all
 views in one pass. ``auroc`` uses binary datasets of ``text``, nine views of its byte
 transformer and 100 labels. It compares the mixture of all views with two logistic
-regressions: one on the view and with the regularisation that have the best
-cross-validated ROC AUC, and one on all views in one table. All are measured on held-out
-rows. ``shift`` codes 400 rows of a dataset and then up to 200 of its shifted set, with
-four encoders as views. It prints nats per label just before the shift, just after it,
-and later.
+regressions. The first uses the view and the regularisation with the best
+cross-validated ROC AUC, and the second uses all views in one table. All three are
+measured on held-out rows. ``shift`` codes the labels of 400 rows of a dataset and then
+of up to 200 rows of its shifted version, with four encoders as views. It prints nats
+per label just before the shift, just after it, and later.
 
     python -m benchmarks views seconds
     python -m benchmarks views auroc --model text/model.pt
@@ -192,7 +192,7 @@ class Shift:
 
 
 def _tuned(X, y):
-    """Return the best cross-validated ROC AUC, and that regression on all rows."""
+    """Return the best cross-validated ROC AUC, and a regression fitted on all rows."""
     search = LogisticRegressionCV(
         Cs=list(criteria.STRENGTHS), cv=5, scoring="roc_auc", max_iter=300
     )

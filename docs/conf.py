@@ -1,7 +1,7 @@
-"""How the site is built: `make docs`.
+"""Sphinx configuration of the site that ``make docs`` builds.
 
-The pages are the Markdown files of this folder, which read as well without it. What the
-build adds: the gallery out of ``examples/``, and a page for each public name.
+Pages are the Markdown files of this folder. The build adds the gallery from
+``examples/``, and a page for each public name.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import sklearn_mdl
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "_ext"))
 
-import inventories  # noqa: E402, both from the folder that is named above
+import inventories  # noqa: E402, both modules are in _ext
 import reference_pages  # noqa: E402
 
 project = "sklearn_mdl"
@@ -40,11 +40,11 @@ extensions = [
 ]
 exclude_patterns = ["_build", "generated/backreferences", "auto_examples/*.md5"]
 templates_path = ["_templates"]
-smartquotes = False  # options and code keep their dashes
-default_role = "py:obj"  # a name in single backticks is a link where it leads somewhere
+smartquotes = False  # do not change the dashes of options
+default_role = "py:obj"  # single backticks link to a documented name
 
-# Links to the pages of other libraries. Without a network their inventories cannot be
-# downloaded; the build then takes those that are written from the installed versions.
+# Links to other libraries. Without a network, the build uses inventories that it writes
+# from the installed versions.
 intersphinx_mapping = inventories.sources(HERE / "_build" / "inventories")
 intersphinx_timeout = 5
 
@@ -53,16 +53,16 @@ copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 copybutton_exclude = ".linenos, .gp, .go"
 
-# Markdown: headings can be linked to, dollars hold mathematics, colons hold cards.
+# In Markdown, enable mathematics between dollars, cards between colons, and anchors.
 myst_enable_extensions = ["dollarmath", "colon_fence"]
 myst_heading_anchors = 4
 
-# Docstrings: numpydoc states the types, so signatures need not.
+# Signatures omit types, since numpydoc shows them in the list of parameters.
 toc_object_entries_show_parents = "hide"
 autodoc_typehints = "none"
 autodoc_class_signature = "mixed"
-autosummary_generate = False  # reference_pages writes them
-numpydoc_show_class_members = False  # the template shows them
+autosummary_generate = False  # reference_pages writes the pages
+numpydoc_show_class_members = False  # the template shows the members
 numpydoc_class_members_toctree = False
 numpydoc_xref_param_type = True  # types link to the pages of their libraries
 numpydoc_xref_aliases = {name: f":py:obj:`{name}`" for name in DEFAULT_LINKS}
@@ -77,9 +77,9 @@ numpydoc_xref_aliases |= {
     "ndarray": ":class:`numpy.ndarray`",
     "estimator": ":term:`sklearn:estimator`",
 }
-numpydoc_xref_ignore = "all"  # other words of a type are words
+numpydoc_xref_ignore = "all"  # other words of a type are not links
 
-# Every example runs; one that raises, or warns where it should not, ends the build.
+# The build runs every example, and fails if an example raises an error.
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
@@ -102,12 +102,11 @@ sphinx_gallery_conf = {
     "reference_url": {"sklearn_mdl": None},
     "download_all_examples": False,
     "write_computation_times": False,
-    "min_reported_time": 1e9,  # the build's machine is of no interest
+    "min_reported_time": 1e9,  # do not report times
     "remove_config_comments": True,
-    "capture_repr": (),  # what is printed is shown, the objects of last lines are not
+    "capture_repr": (),  # show printed text only
     "reset_modules": ("matplotlib", "reference_pages.name_file"),
 }
-# Links to what other pages keep on a server cannot be asked everywhere.
 linkcheck_timeout = 20
 linkcheck_anchors = False
 

@@ -2,7 +2,7 @@
 
     python docs/make_choosing.py
 
-The figure plots how often each criterion picks the better of two encoders, against the
+The figure shows how often each criterion picks the better of two encoders, by the
 number of labels. Points are means over datasets and draws of labels, with 90 %
 intervals over draws.
 """

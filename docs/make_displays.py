@@ -2,9 +2,9 @@
 
     python docs/make_displays.py
 
-The code blocks run in order, as a reader would run them. The figure that a block draws
-becomes the picture below the block. The script fails if the page has no picture for a
-figure, or if the blocks above a picture do not draw exactly one figure.
+The code blocks run in order. The figure that a block draws becomes the picture below
+the block. The script fails if the page has no picture for a figure, or if the blocks
+above a picture do not draw exactly one figure.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def main() -> None:
         path = PAGE.parent / part["picture"]
         if (n := len(plt.get_fignums())) != 1:
             raise SystemExit(f"draw one figure above {path.name}, not {n}")
-        # Omit dates and versions, so that the file only changes with the picture.
+        # Omit dates and versions, so that equal pictures give equal files.
         plt.savefig(path, dpi=100, metadata={"Software": None})
         plt.close("all")
         print(f"wrote {path.relative_to(PAGE.parents[1])}")

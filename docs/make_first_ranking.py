@@ -3,7 +3,7 @@
     sklearn-mdl rank FEATURES --out RANKING
     python docs/make_first_ranking.py FEATURES RANKING
 
-The first command prints the tables. The script reads the cells from its results.
+The first command prints the tables and saves the cells that this script reads.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def main() -> None:
 
 def save(name: str) -> None:
     """Save the current figure and close it."""
-    # Omit dates and versions, so that the file only changes with the picture.
+    # Omit dates and versions, so that equal pictures give equal files.
     plt.gcf().savefig(IMAGES / name, dpi=150, metadata={"Software": None})
     plt.close("all")
     print(f"wrote docs/images/{name}")

@@ -2,9 +2,9 @@
 
     python docs/make_pareto.py
 
-Short cells share a panel, which shows the totals of every contender that was run on all
-of them. Every long stream has its own panel. The line is the Pareto front, and hollow
-points are dominated.
+Every long stream has its own panel. All short cells share one panel, with totals of the
+contenders that were run on every short cell. The line is the Pareto front. Hollow
+points are not on the front.
 """
 
 from __future__ import annotations

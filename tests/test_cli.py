@@ -226,7 +226,7 @@ def test_rank_without_labels_is_refused(study, capsys):
 def test_rank_refuses_real_labels_beside_classes(study, capsys):
     np.save(study / "two" / "labels.npy", np.linspace(0, 1, N_SAMPLES))
     assert rank(study, "--readouts", "closed-form")[0] == 2
-    assert "some (dataset 'two') are real numbers; pass --targets" in complaint(
+    assert "those of dataset 'two' are real numbers; pass --targets" in complaint(
         capsys, "rank"
     )
 

@@ -97,7 +97,7 @@ class TestFrequencyCodelength:
         "y, n_classes, message",
         [
             ([[0, 1]], None, r"shape \(n_samples,\), got \(1, 2\)"),
-            ([0.0, math.nan], None, "free of missing labels"),
+            ([0.0, math.nan], None, "without missing labels"),
             ([0, 1, 2], 2, "at least 3, got 2"),
             ([0, 1], 2.5, "integer"),
             ([], 0, "at least 1"),

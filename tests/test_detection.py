@@ -124,7 +124,7 @@ def test_prequential_probabilities_are_those_of_the_labels():
     ("call", "words"),
     [
         (lambda: detection_measures([1, 0], [1.0, 0.0]), "at least 2 examples of each"),
-        (lambda: detection_measures([1, 0], [1.0]), "must be finite and have one"),
+        (lambda: detection_measures([1, 0], [1.0]), "must be finite and have the same"),
         (lambda: detection_measures([1, 0], [1.0, np.nan]), "must be finite"),
         (lambda: detection_measures([1, 0] * 2, np.ones(4), level=2), "level must be"),
         (lambda: positive_probabilities([0.1], [1, 0]), "must have the same shape"),

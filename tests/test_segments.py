@@ -102,8 +102,8 @@ def test_blocks_keep_the_spread_of_a_mean_of_dependent_values():
 @pytest.mark.parametrize(
     ("given", "match"),
     [
-        (0, "between 1 and"),
-        (201, "the 200 examples"),
+        (0, "from 1 to"),
+        (201, "from 1 to 200"),
         ([300], "row numbers up to 200"),
         ("posteriors", "ends must be a number of segments"),
         ([0.5], "for timestamps, pass times=times"),

@@ -1,8 +1,8 @@
 """Inventories of other libraries' documentation, for builds without a network.
 
-Intersphinx downloads inventories of the pages of scikit-learn, numpy and torch. If it
-cannot, it uses the files that are named second, which are written here: public names
-of the installed versions, at the addresses that these sites give to their pages.
+Intersphinx downloads inventories from the sites of scikit-learn, numpy and torch. If a
+download fails, it uses the file written here, which lists the public names of the
+installed version and the addresses of their pages.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ TORCH = ("", ".nn", ".optim")
 
 
 def sources(folder: Path) -> dict[str, tuple[str, tuple[None, str]]]:
-    """Return intersphinx's mapping: a site's inventory, or else one written here."""
+    """Write inventories into a folder, and return the mapping for intersphinx."""
     folder.mkdir(parents=True, exist_ok=True)
     mapping = {}
     for library, site in SITES.items():
@@ -47,7 +47,7 @@ def sources(folder: Path) -> dict[str, tuple[str, tuple[None, str]]]:
 
 
 def inventory(library: str) -> bytes:
-    """Write an inventory of the names that a library makes public."""
+    """Return the content of an inventory of a library's public names."""
     lines = [
         f"{name} py:{'class' if inspect.isclass(thing) else 'function'} 1 {page} -"
         for name, thing, page in pages(library)
@@ -58,7 +58,7 @@ def inventory(library: str) -> bytes:
 
 
 def pages(library: str) -> Iterator[tuple[str, object, str]]:
-    """Yield names, what they stand for, and their pages."""
+    """Yield the name, the object and the page of each public name."""
     folder = {"sklearn": "modules/generated/", "torch": "generated/"}.get(
         library, "reference/generated/"
     )
@@ -73,7 +73,7 @@ def pages(library: str) -> Iterator[tuple[str, object, str]]:
 
 
 def modules(library: str) -> Iterator[ModuleType]:
-    """Yield the modules of a library whose names have pages."""
+    """Yield the modules of a library whose public names have pages."""
     root = importlib.import_module(library)
     if library == "torch":
         yield from (importlib.import_module(f"torch{part}") for part in TORCH)

@@ -1,7 +1,7 @@
-"""A page for every public name, and their tables in ``api.md``.
+"""Sphinx extension that writes a page for every public name, and tables of names.
 
-The build writes a section for each public package into ``api.md``, with a table of the
-names in its ``__all__``, and the pages that the names link to into ``generated/``.
+The build adds a section for each public package to ``api.md``, with a table of the
+names in its ``__all__``. The names link to pages in ``generated/``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PAGES = "generated"
 SHAPE = re.compile(r"(?<!`)\([\w ,]+\)")
 NAME_ = re.compile(r"(\w)_(?!\w)")
 NAMES = "<!-- public names -->"  # replaced by the tables of ``api.md``
-TASKS = "<!-- tasks of VTAB -->"  # and by that of ``vtab.md``
+TASKS = "<!-- tasks of VTAB -->"  # replaced by the table of ``vtab.md``
 EXAMPLE = re.compile(r"\]\(\.\./examples/(?P<name>\w+/\w+)\.py\)")
 BACK = re.compile(
     r"(?P<page>sklearn_mdl\.(?:\w+\.)*(?P<name>\w+))\.html#[\w.]*?\b(?P=name)\b"
@@ -38,7 +38,7 @@ BACK = re.compile(
 
 
 def write_pages(app: Sphinx) -> None:
-    """Write one page for each name, and delete those of names that are gone."""
+    """Write one page for each public name, and delete all pages of earlier builds."""
     folder = Path(app.srcdir) / PAGES
     for old in folder.glob("sklearn_mdl.*.rst"):
         old.unlink()
@@ -52,7 +52,7 @@ def write_pages(app: Sphinx) -> None:
 
 
 def packages() -> dict[str, list[str]]:
-    """Return the names of each public package, that of the estimators first."""
+    """Return the public names of each package, beginning with ``switcher``."""
     found = {
         info.name: importlib.import_module(info.name).__all__
         for info in pkgutil.iter_modules(sklearn_mdl.__path__, f"{PACKAGE}.")
@@ -64,7 +64,7 @@ def packages() -> dict[str, list[str]]:
 
 
 def path_of(name: str) -> str:
-    """Return from where a public name is imported: the root, or its package."""
+    """Return the dotted path from which a public name is imported."""
     if name in sklearn_mdl.__all__:
         return f"{PACKAGE}.{name}"
     for package, names in packages().items():
@@ -74,7 +74,7 @@ def path_of(name: str) -> str:
 
 
 def write_tables(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Write the tables of public names and of the tasks of VTAB into their pages."""
+    """Replace placeholders in a page by tables of public names or of VTAB tasks."""
     if NAMES in source[0]:
         source[0] = source[0].replace(NAMES, "\n".join(map(section, packages())))
     if TASKS in source[0]:
@@ -93,7 +93,7 @@ def table_of_tasks() -> str:
 
 
 def section(package: str) -> str:
-    """Return the section of a package: what it holds, and its names with summaries."""
+    """Return the section of a package: a description and a table of its names."""
     about = (importlib.import_module(package).__doc__ or "").partition("\n")[0]
     return f"## {package}\n\n{about}\n\n{table(packages()[package])}"
 
@@ -106,14 +106,14 @@ def table(listed: list[str]) -> str:
 
 
 def link_examples(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Link to the page of an example in the gallery, where a page links to its file."""
+    """Replace links to the files of examples by links to their pages in the gallery."""
     source[0] = EXAMPLE.sub(r"](auto_examples/\g<name>.rst)", source[0])
 
 
 def is_not_ours(
     app: Sphinx, kind: str, name: str, thing: Any, skip: bool, options: Any
 ) -> bool | None:
-    """Skip methods of other packages, and fitted attributes, which are listed above."""
+    """Skip methods of other packages, and fitted attributes, which docstrings list."""
     if isinstance(thing, property):
         return True if name.endswith("_") else None
     home = getattr(thing, "__module__", None) or PACKAGE
@@ -124,7 +124,7 @@ def is_not_ours(
 def keep_underscores(
     app: Sphinx, kind: str, name: str, thing: Any, options: Any, lines: list[str]
 ) -> None:
-    """Read ``shape (n_samples_seen_,)`` as the name it is, not as a link's."""
+    """Escape trailing underscores in shapes, which would otherwise become links."""
     for i, line in enumerate(lines):
         lines[i] = SHAPE.sub(lambda shape: NAME_.sub(r"\1\\_", shape[0]), line)
 
@@ -132,7 +132,7 @@ def keep_underscores(
 def find_name(
     app: Sphinx, env: BuildEnvironment, node: pending_xref, shown: Element
 ) -> Element | None:
-    """Look for a name in backticks among the public ones, wherever it is used."""
+    """Resolve a name in backticks as a public name of this package."""
     target = node.get("reftarget", "").rpartition(".")[2]
     if node.get("refdomain") != "py" or not target:
         return None
@@ -148,28 +148,27 @@ def find_name(
 def link_back(
     app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any
 ) -> None:
-    """Link source code to the page of each name, whose anchor is the page's own name.
+    """Correct the links from source code to the pages of public names.
 
-    viewcode takes one package for all names of a file, but some of them are imported
-    from the root and others from their package.
+    viewcode assumes that all names of a file are imported from the same package.
     """
     if page.startswith("_modules/"):
         context["body"] = BACK.sub(r"\g<page>.html#\g<page>", context["body"])
 
 
 def forget_gallery(app: Sphinx) -> None:
-    """Drop backreferences of an earlier build, whose examples may be gone."""
+    """Delete the backreferences of earlier builds, whose examples may not exist."""
     shutil.rmtree(Path(app.srcdir) / PAGES / "backreferences", ignore_errors=True)
 
 
 def name_file(settings: dict[str, Any], path: str) -> None:
-    """Set ``__file__`` of an example, as Python does and the gallery does not."""
+    """Set ``__file__`` for an example, since the gallery does not set it."""
     found = EXAMPLES.rglob(Path(path or "none").name)
     builtins.__dict__["__file__"] = str(next(found, EXAMPLES))
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    """Connect with the build, before the gallery and autosummary look for files."""
+    """Register the functions of this extension with the events of the build."""
     app.connect("builder-inited", forget_gallery, priority=100)
     app.connect("builder-inited", write_pages, priority=200)
     app.connect("source-read", write_tables)

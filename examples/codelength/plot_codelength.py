@@ -3,7 +3,7 @@ A first codelength: what it is and how it grows
 ===============================================
 
 All readouts predict every digit before its label is revealed. The total log-loss of the
-mixture is the codelength. Its growth shows how quickly the features pay off. The
+mixture is the codelength. Its growth shows how quickly the readouts learn. The
 posterior over readouts shows which readout predicts best at each number of labels.
 """
 

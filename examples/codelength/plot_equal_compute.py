@@ -9,15 +9,15 @@ network, with the same optimiser and learning rate, is trained in both ways on 1
 digits, with increasing compute.
 
 Result: we measure compute by the examples visited in gradient steps, which do not
-depend on the machine. Up to some 30,000 visits, replay and doubling blocks need about
+depend on the machine. Up to about 30,000 visits, replay and doubling blocks need about
 the same number of nats: 462 and 450 after 10,000 visits, and 317 and 320 after 30,000.
 With more compute, replay is ahead: 271 nats compared with 288 after 100,000 visits. The
 reason is that a doubling block is predicted by a fit to about half of the examples
 observed by its end. Blocks that grow by a half use more recent fits, which do not repay
-their cost. So with enough compute the claim holds here, by 6 %.
+their cost. So with enough compute, replay gives a code that is 6 % shorter.
 
-Seconds are measured on the machine that runs this example. They compare two programs
-rather than two principles, since the refits run a plain torch loop.
+Seconds are measured on the machine that runs this example. They depend on the programs
+as much as on the methods, since the refits run a plain torch loop.
 """
 
 # %%

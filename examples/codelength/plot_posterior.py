@@ -9,9 +9,9 @@ readout models"). This example draws the posterior for four encoders of handwrit
 digits. The task is to decide whether the digit is odd.
 
 Result: the linear readout never has the largest posterior at the numbers of labels in
-the table, and the preferred depth depends on the encoder. On three principal components
-it grows with the number of labels, from one hidden layer to three. On the pixels it
-begins with three layers and ends with one.
+the table, and the preferred depth depends on the encoder. On three principal
+components, the preferred depth grows with the number of labels, from one hidden layer
+to three. On the pixels, the posterior first prefers three layers and finally one.
 """
 
 # %%

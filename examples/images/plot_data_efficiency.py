@@ -13,11 +13,12 @@ readouts for an encoder that was trained with labels.
 
 Result: within the domain, the frozen encoder with a linear readout is better than
 training from scratch for the first 500 digits or so (by 22 nats after 200), and worse
-at the end. Outside the domain, it is only better for about 100 digits, and 150 nats
-worse at the end. As in the paper, training from scratch catches up earlier outside the
-domain. Unlike in the paper, fine-tuning does not pay off, because a network of two
-layers learns just as quickly from scratch. The code of the mixture is 25 nats shorter
-than the code of the best readout within the domain, and 14 nats shorter outside it.
+at the end. Outside the domain, the frozen encoder is only better for about 100 digits,
+and 150 nats worse at the end. As in the paper, training from scratch catches up earlier
+outside the domain. Unlike in the paper, fine-tuning does not pay off, because a network
+of two layers learns just as quickly from scratch. The code of the mixture is 25 nats
+shorter than the code of the best readout within the domain, and 14 nats shorter outside
+it.
 """
 
 # %%
@@ -58,7 +59,7 @@ domains = {"other digits": images[700:], "photographs": patches / 255}
 
 
 def network():
-    """Two convolutions with batch normalisation; 128 features per image."""
+    """Return two convolutions with batch normalisation, which output 128 features."""
     layers = []
     for n_in, n_out in [(1, 16), (16, 32)]:
         layers += [nn.Conv2d(n_in, n_out, 3, padding=1), nn.BatchNorm2d(n_out)]
@@ -88,9 +89,9 @@ def signed(image):
 
 
 # %%
-# Evaluate all readouts in one pass. Trained networks have two learning rates, and the
-# figure shows the better one in hindsight. A domain's mixture uses the losses of all
-# its readouts, so its code includes the cost of choosing among them.
+# Evaluate all readouts in one pass. Each trained network has two learning rates, and
+# the figure shows the one that is better in hindsight. The mixture for a domain uses
+# all its readouts, so the codelength includes the cost of choosing among them.
 X, y = image_rows(images[:N_DIGITS], mode="L"), labels[:N_DIGITS]
 settings = {"n_replay_streams": 10, "ema_step_size": 0.1}
 learning_rates = (0.03, 0.1)

@@ -29,8 +29,9 @@ digits = load_digits()
 images, labels = digits.images / 16, digits.target
 
 # %%
-# Does the last third of the images, by other writers, resemble the rest? No: a nearest
-# neighbour among the first images is right less often than after shuffling.
+# Other people wrote the last third of the digits. Do these images resemble the rest?
+# No: nearest neighbours among the first images are right less often than after
+# shuffling.
 n_first = 1200
 rows = images.reshape(len(images), -1)
 shift = train_test_shift(

@@ -33,7 +33,7 @@ from sklearn_mdl.readouts import FineTunedReadout, ScratchReadout
 
 
 class Network(nn.Sequential):
-    """Two convolutions with batch normalisation; 128 features per image."""
+    """Two convolutions with batch normalisation, which output 128 features."""
 
     def __init__(self):
         super().__init__(
@@ -50,7 +50,7 @@ class Network(nn.Sequential):
 
 
 # %%
-# Pass images as rows of pixels, like features.
+# A switcher takes images as rows of pixels.
 digits = load_digits()
 rows = image_rows(digits.images / 16, mode="L")
 known = digits.target < 5

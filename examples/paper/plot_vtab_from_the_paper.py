@@ -42,7 +42,7 @@ tables = {
 # %%
 # Friedman's test shows whether encoders differ at all, and the critical difference
 # shows which of them differ. The paper prints 1.894 and 3.65, computed with the
-# constant for 14 encoders. The values here are for the number of encoders compared.
+# constant for 14 encoders. Here the constant is for the number of encoders compared.
 for title, names in tables.items():
     scores = np.transpose([codelengths[name] for name in names])
     n_datasets, n_encoders = scores.shape

@@ -9,10 +9,10 @@ the sweep, and returns a codelength. You need not choose C or the scaling of fea
 One pass also gives a *label-efficiency curve*, and several orders give the *spread over
 seeds*.
 
-A pull request would add the function to ``torchgeo_bench/main.py``, which defines
-``EvaluationResult``, and add ``"mdl"`` to the methods. In this example digits replace
-scenes, and sets of pixels replace encoders. For folders of kaiko's eva you
-need no code: ``sklearn-mdl rank`` reads them and writes the long table as
+To use it there, add the function to ``torchgeo_bench/main.py``, which defines
+``EvaluationResult``, and add ``"mdl"`` to the methods. In this example, digits replace
+scenes, and sets of pixels replace encoders. For folders of kaiko's eva you need no
+code: ``sklearn-mdl rank`` reads these folders and writes the long table as
 ``scores.csv``.
 """
 
@@ -35,7 +35,7 @@ N_SEEDS = 3
 # Train and validation labels are coded together, since there are no settings to choose
 # on a validation split. The test split is predicted afterwards, as with any other
 # method. The interval comes from a bootstrap over rows, as in torchgeo-bench. It does
-# not include the spread over orders, which you measure with several seeds.
+# not include the spread over orders. To measure that spread, use several seeds.
 
 
 def evaluate_mdl(  # noqa: PLR0913, parameters of torchgeo-bench
@@ -66,8 +66,8 @@ def evaluate_mdl(  # noqa: PLR0913, parameters of torchgeo-bench
 
 
 # %%
-# Its results as rows of ``EvaluationResult``
-# -------------------------------------------
+# Results as rows of ``EvaluationResult``
+# ---------------------------------------
 # Fields that do not apply to a codelength (C, learning rate) are None.
 
 X, y = load_digits(return_X_y=True)

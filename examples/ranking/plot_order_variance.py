@@ -9,9 +9,9 @@ encoders ranked next to it. This example does the same for 900 digits, three enc
 and five orders.
 
 Result: the standard deviation is 5 to 7 % of these short codes. This is twenty to
-thirty times the paper's percentage, because it falls with the number of examples. The
-ranking is still clear, because an order affects all encoders in the same way: no
-interval of a difference contains zero.
+thirty times the paper's percentage, which comes from many more examples. The ranking is
+still clear, because an order affects all encoders in the same way: no interval of a
+difference contains zero.
 """
 
 # %%
@@ -46,8 +46,8 @@ for name, row in zip(encoders, nats, strict=True):
 # %%
 # An order affects all encoders in the same way, so differences vary less than
 # codelengths. The intervals are Student's t intervals at level 0.9, for the mean
-# difference over fresh draws of equal size. They also treat the rows as a sample, which
-# contributes more than the orders.
+# difference over new samples of equal size. The sampling of rows contributes more to
+# their width than the orders.
 paired = scorer.paired_differences()
 names = list(encoders)
 print(f"\n{'':24s}   mean      sd   90% interval")

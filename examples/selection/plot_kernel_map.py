@@ -3,8 +3,8 @@ Choose a kernel map by codelength
 =================================
 
 Random features turn a kernel machine into a linear readout. Which kernel, which
-bandwidth and how many features should you use? The codelength counts both the remaining
-errors and the labels needed to learn a readout on that many features.
+bandwidth and how many features should you use? The codelength accounts both for the
+remaining errors and for the labels needed to learn a readout on that many features.
 """
 
 # %%

@@ -8,8 +8,8 @@ and its posterior over layers shows which layer is best after each number of lab
 """
 
 # %%
-# The network learns to distinguish digits below five from the others. The labels to be
-# coded are all ten digits, on other images.
+# The network learns to distinguish digits below five from the others. Readouts then
+# predict all ten digits, on other images.
 import matplotlib.pyplot as plt
 import numpy as np
 import torch

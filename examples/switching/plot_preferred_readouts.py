@@ -3,19 +3,18 @@ Preferred readouts: which depth suits which task
 ================================================
 
 The paper's table of readout models shows the readout with the largest mean posterior
-for every encoder and task. The preferred readout depends on the type of task: linear
-readouts and MLPs with one hidden layer for natural images, deeper readouts for
-structured tasks. This example has four tasks on the same 600 handwritten digits: which
-digit it is, whether it is odd, whether it is greater than four, and whether the upper
-half has more ink than the lower half. The last task only depends on a linear function
-of the pixels.
+for every encoder and task. There, natural images prefer linear readouts and MLPs with
+one hidden layer, and structured tasks prefer deeper readouts. This example has four
+tasks on the same 600 handwritten digits: which digit it is, whether it is odd, whether
+it is greater than four, and whether the upper half has more ink than the lower half.
+The last task only depends on a linear function of the pixels.
 
 Result: on the pixels, the ink task prefers a linear readout. The only other cell that
 prefers a linear readout, by a narrow margin, is the digit task on 200 random features.
 The artificial tasks (odd, and greater than four) prefer two or three hidden layers in
 all cells but one. With 600 labels these preferences are weak: in most cells no
-architecture has half of the mean posterior. In the paper the encoder matters little,
-but here it does matter.
+architecture has even half of the mean posterior. In the paper, preferences hardly
+depend on the encoder, but here they do.
 """
 
 # %%

@@ -5,14 +5,14 @@ Compare switching priors on the same losses
 One pass gives the losses of all readouts. Every switching prior then mixes the same
 losses in milliseconds. The paper compares strategies on ImageNet. It finds that the
 switch distribution is close to fixed share, and that the Bayesian and elementwise
-mixtures are far worse. This example compares them on digits. To use your own losses,
-write them to a file and set ``LOSSES`` to its path below::
+mixtures are far worse. This example compares the priors on digits. To use your own
+losses, write them to a file and set ``LOSSES`` below to the path of this file::
 
     sklearn-mdl score features.npy labels.npy --losses losses.npy
 """
 
 # %%
-# Run one pass, which gives the losses of all readouts at all examples.
+# Run one pass, which gives the losses of all readouts on all examples.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
@@ -64,9 +64,9 @@ for name, curve in curves.items():
     print(f"{name:22s}{curve.sum():10.1f}")
 
 # %%
-# The regret has two parts, as in the paper's Theorem 1. The cost of the three blocks is
-# the cost of learning. The rest is the cost of switching, which is at most the prior's
-# cost of these blocks.
+# As in the paper's Theorem 1, a codelength has two parts. The loss of the best three
+# blocks is the cost of learning. The rest is the cost of switching, which is at most
+# the codelength of these blocks under the prior.
 switching = curves["fixed share, m = 2"].sum() - segments.loss
 print(f"\nswitching cost {switching:.1f} nats, at most {segments.prior_cost:.1f}")
 others = {name: prior for name, prior in strategies.items() if "element" not in name}
@@ -75,7 +75,7 @@ RegretSplitDisplay.from_losses(losses, others, n_blocks=3)
 # %%
 # Draw the paper's figure: regret relative to fixed share. Below zero, a strategy is
 # better than fixed share. The curve of the elementwise mixture leaves the figure, since
-# it never learns which readouts are good.
+# this mixture never learns which readouts are good.
 display = CodelengthDisplay.from_codelengths(curves, reference="fixed share, m = 2")
 gaps = [np.cumsum(c - curves["fixed share, m = 2"]) for c in curves.values()]
 display.ax_.set_ylim(1.3 * np.min(gaps), 1.3 * np.max(gaps[:-1]))

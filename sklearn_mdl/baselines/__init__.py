@@ -1,4 +1,4 @@
-"""Other protocols: probes, codes, evidence, ranks, information and control tasks."""
+"""Other measures of encoders: probes, codes, evidence, ranks and control tasks."""
 
 from sklearn_mdl.baselines._blockwise import BlockwiseCode
 from sklearn_mdl.baselines._compare import compare_protocols

@@ -33,7 +33,7 @@ class Labelled(NamedTuple):
     Attributes
     ----------
     X : ndarray of shape (n_samples, n_features)
-        Not copied if the dtype is accepted.
+        The rows that were passed, converted only if their dtype is not accepted.
     labels : ndarray of shape (n_samples,)
         Class numbers 0, ..., C - 1.
     classes : ndarray of shape (n_classes,)
@@ -51,14 +51,14 @@ class Labelled(NamedTuple):
 
 
 class LabelledEstimator(BaseEstimator):
-    """Base class of estimators whose ``_fit`` takes checked rows and labels."""
+    """Base class of estimators, which checks rows and labels before ``_fit``."""
 
     classes_: Array
     n_features_in_: int
     _precisions: ClassVar[DTypeLike | tuple[DTypeLike, ...]] = PRECISIONS
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Fit on all rows. If this raises, the estimator stays unchanged.
+        """Fit on all rows, or leave the estimator unchanged if fitting fails.
 
         Parameters
         ----------
@@ -133,7 +133,7 @@ def scaler_of(X: Array) -> StandardScaler:
 
 
 def scaled_array(X: Array, scaler: StandardScaler | None, dtype: DTypeLike) -> Array:
-    """Copy rows (n, d), standardised if there is a scaler, to a dtype."""
+    """Return rows (n, d) in a dtype, standardised if there is a scaler."""
     if scaler is None:
         return X.astype(dtype)
     scaled = np.empty_like(X, dtype, subok=False)
@@ -145,7 +145,7 @@ def scaled_array(X: Array, scaler: StandardScaler | None, dtype: DTypeLike) -> A
 def scaled_tensor(
     X: Array, scaler: StandardScaler | None, device: torch.device
 ) -> torch.Tensor:
-    """Copy rows (n, d), standardised if there is a scaler, to a device as float32."""
+    """Return rows (n, d) as float32 on a device, standardised if there is a scaler."""
     scaled = torch.empty(X.shape, dtype=torch.float32, device=device)
     for rows in _blocks(X):
         block = X[rows].astype(np.float64 if scaler else np.float32)

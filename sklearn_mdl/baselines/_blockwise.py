@@ -1,4 +1,4 @@
-"""The block-wise code: any classifier, refitted from scratch at block ends."""
+"""Block-wise code, which refits a classifier at the end of each block."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FRACTIONS = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.25, 12.5, 25.0, 50.0, 100.0)
 
 @dataclass(eq=False, repr=False)
 class BlockwiseCode(LabelledEstimator):
-    """Online code of Voita and Titov: a classifier refitted block by block.
+    """Online code of Voita and Titov, which refits a classifier block by block.
 
     The labels of the first block are coded uniformly. The labels of every later block
     are coded with the predictions of a classifier fitted from scratch on all earlier
@@ -35,9 +35,9 @@ class BlockwiseCode(LabelledEstimator):
     all in nats. This is only a code if you fix the settings of the classifier before
     seeing the labels, instead of choosing the best of several in hindsight.
 
-    :class:`~sklearn_mdl.RefitReadout` applies the same idea to a readout of a switcher.
-    Its blocks end with minibatches, so it does not need to know the number of rows in
-    advance. The blocks of this class end at fractions of the number of rows.
+    :class:`~sklearn_mdl.RefitReadout` is a readout of a switcher that works in the same
+    way. There, blocks end with minibatches, so the number of rows need not be known in
+    advance. Here, blocks end at fractions of the number of rows.
 
     Parameters
     ----------
@@ -45,16 +45,17 @@ class BlockwiseCode(LabelledEstimator):
         A classifier with ``fit`` and ``predict_proba``, which is copied and not
         modified. If None, ``LogisticRegression(max_iter=1000)`` is used.
     schedule : {"fractions", "doubling"} or array-like, default="fractions"
-        Where blocks end. "fractions" ends them at 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.25,
-        12.5, 25, 50 and 100 per cent of the rows (Voita and Titov). "doubling" ends
-        them after ``first_block`` rows, twice as many, four times as many and so on. Or
-        pass increasing percentages up to 100.
+        Where blocks end. With "fractions", they end at 0.1, 0.2, 0.4, 0.8, 1.6, 3.2,
+        6.25, 12.5, 25, 50 and 100 per cent of the rows (Voita and Titov). With
+        "doubling", they end after ``first_block`` rows, twice as many, four times as
+        many and so on. You can also pass increasing percentages up to 100.
     first_block : int, default=32
         Number of rows in the first block of "doubling".
     calibration : bool, default=False
-        Hold out a tenth of the rows of each fit. Multiply the log-probabilities by the
-        factor with the smallest loss on these rows (Bornschein, Li and Hutter, 2022).
-        Fits on fewer than ten rows stay uncalibrated.
+        Whether to hold out a tenth of the rows of each fit, and to multiply the
+        log-probabilities by the factor with the smallest loss on these rows
+        (Bornschein, Li and Hutter, 2022). Fits on fewer than ten rows stay
+        uncalibrated.
     scaling : {"standard"} or None, default="standard"
         Standardise features with the rows of each fit.
     shuffle : bool, default=True
@@ -86,12 +87,12 @@ class BlockwiseCode(LabelledEstimator):
     Notes
     -----
     No label has probability zero. Classes that a fit has not seen get the
-    Krichevsky-Trofimov estimate, a smoothed class frequency. It is mixed into all
-    probabilities with weight ``1 / (n + 2)`` after ``n`` labels, as in
-    :class:`~sklearn_mdl.RefitReadout`. If blocks double, this costs at most about a nat
-    per block. If a fit fails, as many do for a single class, the previous fit predicts
-    instead. If there is no previous fit, or if it gives no probabilities, predictions
-    are class frequencies.
+    Krichevsky-Trofimov estimate, a smoothed class frequency. After ``n`` labels, this
+    estimate is mixed into all probabilities with weight ``1 / (n + 2)``, as in
+    :class:`~sklearn_mdl.RefitReadout`. If blocks double, mixing costs at most about a
+    nat per block. If a fit fails, as many classifiers do on a single class, the
+    previous fit is used instead. If there is no previous fit, or if it gives no
+    probabilities, predictions are class frequencies.
 
     References
     ----------

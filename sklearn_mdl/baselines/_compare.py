@@ -1,4 +1,4 @@
-"""The function ``compare_protocols``, which measures encoders by several protocols."""
+"""Comparison of encoders by several protocols."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ ROWS_PER_TYPE = 10  # smallest mean number of rows per cluster
 
 
 class Encoded(NamedTuple):
-    """An encoder's features, or why they are missing, and the encoding time."""
+    """Features of an encoder, or the reason why there are none, and the time taken."""
 
     X: Array | None
     reason: str = ""
@@ -69,9 +69,9 @@ class Study(NamedTuple):
     ----------
     name : str
     data : array-like or None
-        Rows before any encoder.
+        Rows before encoding.
     features : dict of str to Encoded
-        Features by encoder, with the references last.
+        Features keyed by encoder, with the references last.
     n_classes : int
         Number of classes among the train rows.
     split : Split
@@ -113,15 +113,16 @@ def compare_protocols(  # noqa: PLR0913, named options of one public call
 ) -> ProtocolComparison:
     """Measure encoders by several protocols on the same rows.
 
-    Rows are permuted once and split. All protocols learn or code the same train rows.
-    Accuracies are measured on the test rows. Encoders are fitted on all rows without
+    Rows are permuted once and split. All protocols use the same train rows, and
+    accuracies are measured on the test rows. Encoders are fitted on all rows without
     labels, as in :class:`~sklearn_mdl.RepresentationScorer`.
 
     Parameters
     ----------
     encoders : mapping of str to transformer or array
-        Arrays of shape (n_samples, width) are features. If None or "passthrough",
-        X itself is used. Pass None if X maps datasets to features.
+        Arrays of shape (n_samples, width) are features. A value of None or
+        "passthrough" stands for X itself. If X maps datasets to features, pass
+        ``encoders=None``.
     X : array-like of shape (n_samples, ...), mapping, or None
         Rows to encode, or None if all encoders are arrays. For several datasets pass
         ``{name: (X, y)}``, or ``{name: ({encoder: features}, y)}`` with
@@ -146,7 +147,7 @@ def compare_protocols(  # noqa: PLR0913, named options of one public call
         * "sdl", "esc": :func:`~sklearn_mdl.metrics.surplus_description_length` and
           :func:`~sklearn_mdl.metrics.sample_complexity`, from the run of "mdl"
         * "edl", "epiplexity": :func:`~sklearn_mdl.metrics.excess_description_length` of
-          that run, relative to its loss on test rows and to its loss at the end
+          the run of "mdl", relative to its loss on test rows and to its loss at the end
         * "mdl": the codelength of :class:`~sklearn_mdl.MDLReadoutSwitcher`
 
         A mapping assigns an estimator to each name, or None for the default. A
@@ -160,8 +161,8 @@ def compare_protocols(  # noqa: PLR0913, named options of one public call
     references : sequence of {"random", "shuffled"}, default=()
         Additional rows of the table, for comparison. "random" is a
         :class:`~sklearn_mdl.baselines.RandomEncoder` as wide as the widest encoder.
-        "shuffled" is the first encoder's features with permuted rows, which carry no
-        information.
+        "shuffled" permutes the rows of the first encoder's features, so that they carry
+        no information about labels.
     test_size : float, default=0.2
         Share of the rows on which accuracy is measured.
     epsilon : float, default=None
@@ -189,7 +190,7 @@ def compare_protocols(  # noqa: PLR0913, named options of one public call
         If data, protocols or settings are invalid. Exceptions of a protocol or of an
         encoder are stored in ``reasons`` instead.
     TypeError
-        If encoders, datasets, types or protocols have none of these forms.
+        If encoders, datasets, types or protocols are of the wrong type.
 
     Examples
     --------
@@ -242,7 +243,7 @@ def compare_protocols(  # noqa: PLR0913, named options of one public call
 
 
 def _on_equal_terms(estimators: Sequence[Served], study: Study) -> Iterator[Served]:
-    """Yield a study's estimators. A switcher gets the same list for all encoders."""
+    """Yield estimators, with switchers whose readouts are the same for all encoders."""
     widths = [e.X.shape[1] for e in study.features.values() if e.X is not None]
     for served, estimator in estimators:
         if widths and isinstance(estimator, MDLReadoutSwitcher):
@@ -251,7 +252,7 @@ def _on_equal_terms(estimators: Sequence[Served], study: Study) -> Iterator[Serv
 
 
 def _checked_datasets(X: object, y: ArrayLike | None) -> Datasets:
-    """Return the datasets keyed by name. A single dataset has an empty name."""
+    """Return the datasets, keyed by name; a single dataset has an empty name."""
     if not isinstance(X, Mapping):
         if y is None:
             raise invalid("y", "labels", y, "pass y, or X={name: (X, y)}")
@@ -346,7 +347,7 @@ def _split(
     epsilon: float | None,
     seed: int,
 ) -> Study:
-    """Draw the train rows, which are the same for every encoder."""
+    """Return a study with random train rows, which are the same for every encoder."""
     data, y, features = gathered
     order = np.random.default_rng(seed).permutation(len(y))
     n_train = max(0, len(y) - int(np.ceil(test_size * len(y))))
@@ -423,7 +424,7 @@ def _assembled(
     for task, outcome in measured:
         for protocol in task.protocols:
             place = (task.dataset, task.encoder, protocol)
-            if isinstance(outcome, Failure):  # the measuring process died
+            if isinstance(outcome, Failure):  # the process died
                 reasons[place] = outcome.error
                 continue
             value = outcome.values.get(protocol, (nan, False))

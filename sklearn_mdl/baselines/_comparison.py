@@ -35,7 +35,7 @@ Place = tuple[str, str, str]  # dataset, encoder, protocol
 class ProtocolComparison:
     """Values of several protocols for encoders on one or more datasets.
 
-    Printing it shows tables. Notebooks display it as a data frame.
+    ``print`` shows tables, and notebooks show a data frame.
 
     Attributes
     ----------
@@ -46,7 +46,8 @@ class ProtocolComparison:
     values : ndarray of shape (n_datasets, n_encoders, n_protocols)
         NaN where a protocol could not be computed.
     is_bound : ndarray of shape (n_datasets, n_encoders, n_protocols), bool
-        True where a value is only a lower bound, because its curve ends too early.
+        True where a value is only a lower bound, because losses do not reach the
+        target.
     seconds : ndarray of shape (n_datasets, n_encoders, n_protocols)
         Wall time. Protocols that share a run have the time of that run.
     encoding_seconds : ndarray of shape (n_datasets, n_encoders)
@@ -82,11 +83,11 @@ class ProtocolComparison:
 
     @property
     def ranks(self) -> Floats:
-        """Ranks of encoders, shaped like ``values``. 1 is best; ties share their mean.
+        """Ranks of encoders, with the shape of ``values``; 1 is best.
 
-        Ranks of references are NaN. If any encoder has no value for a protocol on a
-        dataset, all encoders have NaN there, because ranks among fewer encoders would
-        not be comparable.
+        Ties get the mean of their ranks. Ranks of references are NaN. If any encoder
+        has no value for a protocol on a dataset, the ranks of all encoders are NaN
+        there, because ranks among fewer encoders would not be comparable.
         """
         ranks = np.full(self.values.shape, np.nan)
         n_ranked = len(self.encoder_names) - self.n_references
@@ -219,7 +220,7 @@ class ProtocolComparison:
             yield Column.of(f"{name} #", "#", self.average_places[:, p], "g")
 
     def _text(self, columns: Iterable[Column], ranks: Floats) -> str:
-        """Tabulate columns, with the best encoder by the first protocol on top."""
+        """Return a text table, with the best encoder by the first protocol on top."""
         columns = list(columns)
         texts = (column.texts for column in columns)
         rows = list(zip(self.encoder_names, *texts, strict=True))
@@ -247,7 +248,7 @@ class ProtocolComparison:
         return "\n".join(lines)
 
     def _text_of(self, d: int) -> str:
-        """Tabulate values, ranks and wall times on one dataset."""
+        """Return the values, ranks and wall times on one dataset as text."""
         n_train, n_classes = self.n_train[d], self.n_classes[d]
         name = self.dataset_names[d]
         head = (
@@ -263,7 +264,7 @@ class ProtocolComparison:
 
 
 class Column(NamedTuple):
-    """A column of a table: names in frames and text, and values with their texts."""
+    """Column of a table, with the name in data frames and the title in text."""
 
     name: str
     title: str

@@ -48,7 +48,7 @@ class Selectivity(NamedTuple):
 def control_labels(
     types: ArrayLike, y: ArrayLike, *, random_state: Seed = None
 ) -> Array:
-    """Draw a random label for each type, with the label frequencies of a task.
+    """Draw a random label for each type, from the label frequencies of the task.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def cluster_types(X: ArrayLike, n_types: int, *, random_state: Seed = None) -> A
     X : array-like of shape (n_samples, n_features)
         The data before encoding, so that all encoders have the same control task.
     n_types : int
-        Number of clusters. Choose many more than classes, but far fewer than rows.
+        Number of clusters. Choose far more types than classes, but far fewer than rows.
     random_state : int, RandomState instance or None, default=None
 
     Returns

@@ -2,8 +2,8 @@ r"""Measures of features based on their singular values: LogME and RankMe.
 
 LogME is the evidence of a linear model for one-hot labels. The model is ``y = X w + e``
 with ``w ~ N(0, I / alpha)`` and ``e ~ N(0, I / beta)``. So ``y ~ N(0, X X' / alpha
-+ I / beta)``. With the ``r`` singular values ``s_i`` of ``X``, the projections
-``z = U' y`` and the ratio ``l = alpha / beta``,
++ I / beta)``. Let ``s_i`` be the ``r`` singular values of ``X``, ``z = U' y`` the
+projections on its left singular vectors, and ``l = alpha / beta``. Then
 
 .. math::
 
@@ -11,9 +11,9 @@ with ``w ~ N(0, I / alpha)`` and ``e ~ N(0, I / beta)``. So ``y ~ N(0, X X' / al
         + \frac{1}{v} \Bigl( \sum_i \frac{z_i^2}{s_i^2 + l}
         + \frac{\|y\|^2 - \|z\|^2}{l} \Bigr), \qquad v = 1 / \alpha .
 
-For a given ``l`` the best ``v`` is the large bracket divided by ``n``. The best ``l``
-is found on a grid and then refined. Unlike the article's fixed-point iteration, this
-search cannot stop before the optimum.
+For a given ``l``, the best ``v`` is the expression in large brackets divided by ``n``.
+The best ``l`` is found on a grid and then refined. Unlike the article's fixed-point
+iteration, this search cannot stop before the optimum.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class LogEvidence(NamedTuple):
 
 
 def log_evidence(X: ArrayLike, y: ArrayLike) -> LogEvidence:
-    """Compute LogME, the maximum evidence of linear models of one-hot labels.
+    """Compute LogME, the maximum evidence of linear models for one-hot labels.
 
     This takes a single singular value decomposition and no training. As in the article,
     features are neither centred nor scaled, although the result depends on both.
@@ -120,7 +120,8 @@ def _maximum(
     Parameters
     ----------
     squares, z : ndarray of shape (r,)
-        Squared singular values, and the target in the basis of the left vectors.
+        Squared singular values, and projections of the target on the left singular
+        vectors.
     total : float
         Squared norm of the target.
     n : int

@@ -61,7 +61,7 @@ class LinearProbe(Probe):
     weight_decay : float or sequence of float, default=(0, 1e-6, 1e-4, 1e-2)
         Decoupled weight decays to try.
     ema_step_size : float or sequence of float, default=(1e-4, 1e-2, 1)
-        Steps of the averaged weights to try: ``average <- (1 - step) average + step
+        Step sizes of weight averaging to try: ``average <- (1 - step) average + step
         weights``. With 1 there is no averaging.
     ema_warmup : bool, default=True
         Make the ``n``-th averaging step at least ``1 / (n + 1)``. Otherwise, with a
@@ -75,7 +75,7 @@ class LinearProbe(Probe):
         after all steps, half of them, a quarter and so on. So the number of steps is
         also chosen on these rows.
     validation_fraction : float, default=0.1
-        Share of the rows, drawn at random, for comparing settings.
+        Share of the rows that is held out, at random, to compare settings.
     scaling : {"standard"} or None, default="standard"
         Standardise features with the training rows.
     device : str, default="auto"
@@ -102,8 +102,8 @@ class LinearProbe(Probe):
     Notes
     -----
     Networks of one shape are trained together as stacks. Settings that differ only in
-    their averaging step share one training. As in the paper (appendix "Accuracy-based
-    evaluations"), the best setting is not retrained on all rows.
+    their averaging step share trained weights. As in the paper (appendix
+    "Accuracy-based evaluations"), the best setting is not retrained on all rows.
 
     References
     ----------
@@ -181,7 +181,7 @@ class LinearProbe(Probe):
         ]
         parts = rows(learned), rows(held_out)
         net = self._best_net(readouts, *parts, len(data.classes), seed)
-        self._net, self._scaler = net.cpu(), scaler  # on the CPU, to load anywhere
+        self._net, self._scaler = net.cpu(), scaler  # loads without a GPU
 
     def _best_net(
         self,
@@ -266,9 +266,9 @@ class LinearProbe(Probe):
 class MLPProbe(LinearProbe):
     """MLP with depth and settings chosen on held-out rows ("MLP evaluation").
 
-    The default is the paper's grid of 7 depths with 48 settings each, which takes 16
-    trainings per depth. The paper does not state the width, which is 512 here. This
-    grid is meant for a GPU. On a CPU, pass only a few settings and depths.
+    The default is the paper's grid of 7 depths with 48 settings each, for which 16
+    networks are trained per depth. The paper does not state the width, which is 512
+    here. This grid is meant for a GPU. On a CPU, pass only a few settings and depths.
 
     Parameters
     ----------
@@ -328,7 +328,7 @@ class Rows(NamedTuple):
 
 
 def checkpoints(max_steps: int) -> list[int]:
-    """Return the steps after which to evaluate nets: all, half of them and so on."""
+    """Return numbers of steps after which to evaluate: all, half of all and so on."""
     steps = [max_steps]
     while steps[-1] // 2 >= FEWEST_STEPS:
         steps.append(steps[-1] // 2)
@@ -353,7 +353,7 @@ def _stacks(
 def _train(
     stack: ReadoutStack, rows: Rows, batches: Iterator[Integers], stops: Sequence[int]
 ) -> Iterator[None]:
-    """Train on minibatches, and yield at each stop, where weights are evaluated."""
+    """Train on minibatches, and yield after each number of steps in ``stops``."""
     for n_steps, batch in enumerate(islice(batches, stops[-1]), start=1):
         places = torch.from_numpy(batch).to(rows.y.device)
         with flushed_denormals():
@@ -363,7 +363,7 @@ def _train(
 
 
 def _minibatches(n_rows: int, batch_size: int, seed: int) -> Iterator[Integers]:
-    """Yield minibatches forever, as parts of permutations of nearly equal size."""
+    """Yield minibatches forever, by cutting permutations into nearly equal parts."""
     rng = np.random.default_rng(seed)
     n_parts = -(-n_rows // batch_size)
     while True:
@@ -394,7 +394,7 @@ def _rows_at_once(net: StackedMLP, n_members: int) -> int:
 
 
 def _member(stack: ReadoutStack, member: int) -> StackedMLP:
-    """Copy the weights with which a member predicts, whether averaged or not."""
+    """Return a copy of the weights, averaged or not, with which a member predicts."""
     place = int(stack.averages.places[member])
     modules: list[StackedMLP] = [stack.net.module_, *stack.averages.copies]
     for module in modules[:-1]:

@@ -52,7 +52,7 @@ class Probe(ClassifierMixin, LabelledEstimator):
         return self._validated(X, reset=False)[0]
 
     def _split(self, n_rows: int) -> tuple[Array, Array, int]:
-        """Draw the rows to learn, the rows to validate on, and a seed.
+        """Return random training rows, the remaining rows for validation, and a seed.
 
         Raises
         ------
@@ -92,8 +92,8 @@ class KNeighborsProbe(Probe):
     Attributes
     ----------
     best_params_ : dict
-        The number of neighbours with the highest accuracy. If several tie, it is the
-        smallest.
+        The number of neighbours with the highest accuracy, or the smallest of these
+        numbers if there is a tie.
     settings_ : list of dict, n_settings
         All numbers tried, in ascending order.
     validation_scores_ : ndarray of shape (n_settings,)

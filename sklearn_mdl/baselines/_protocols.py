@@ -135,7 +135,7 @@ class Measurement(NamedTuple):
         Features of the encoder.
     split : Split
     order : None
-        Unused. It exists because `Failure` has an ``order``.
+        Unused, but required because `Failure` has the same field.
     """
 
     dataset: str
@@ -186,7 +186,8 @@ def list_estimators(
     ValueError
         If a name is unknown and has no classifier.
     TypeError
-        If the value of a name is not an estimator or, for "mdl", not a switcher.
+        If the value of a name is not an estimator. Also if a protocol needs a switcher
+        ("mdl", "permutation", "edl" and "epiplexity") and gets another estimator.
     """
     if not protocols:
         required = f"at least one of {list(PROTOCOLS)}"
@@ -222,7 +223,7 @@ def _check_protocol(name: object, estimator: object) -> None:
 
 
 def measure(task: Measurement, device: str | None = None) -> Measured:
-    """Compute the values of protocols, or the reason why there are none.
+    """Measure the protocols of a task, or find out why they fail.
 
     Parameters
     ----------
@@ -304,7 +305,7 @@ def _of_losses(
 
 
 def _final_loss(switcher: MDLReadoutSwitcher, test: Rows) -> float:
-    """Return the mean loss after all labels, on test rows of learned classes."""
+    """Return the mean loss of a fitted switcher on test rows of known classes."""
     X, y = test
     known = np.isin(y, switcher.classes_)
     if not known.all():
@@ -319,7 +320,7 @@ def _final_loss(switcher: MDLReadoutSwitcher, test: Rows) -> float:
 
 
 def _saved_by_order(estimator: MDLReadoutSwitcher, train: Rows) -> float:
-    """Return the nats that labels save relative to permuted labels, on average."""
+    """Return the mean codelength of permuted labels minus that of the labels."""
     settings = {"shuffle": True, "store": "memory", "checkpoint": None}
     switcher = clone(estimator).set_params(**settings).fit(*train)
     test = switcher.permutation_test(N_PERMUTATIONS)

@@ -1,7 +1,7 @@
 """Codelengths and losses of classifiers fitted from scratch on parts of the data.
 
-Probabilities are completed and floored as in :class:`~sklearn_mdl.RefitReadout`, so no
-label has probability zero.
+Probabilities are mixed with class frequencies as in
+:class:`~sklearn_mdl.RefitReadout`, so no label has probability zero.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ def check_classifier(estimator: object, caller: str) -> None:
 
 @dataclass(eq=False)
 class Refits:
-    """Predictions from the last of several fits from scratch.
+    """Classifier that is refitted from scratch and predicts with its last valid fit.
 
-    Before the first fit, predictions are class frequencies.
+    Before the first fit, it predicts class frequencies.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ class Refits:
     calibrate: bool = False
 
     def __post_init__(self) -> None:
-        """Copy the estimator without learning anything yet."""
+        """Copy and seed the estimator, and start without a fit."""
         self.blank = readouts.seeded(self.estimator, self.seed)
         self.is_net = readouts.has_net(self.blank)
         self.dtype = np.float32 if self.is_net else np.float64
@@ -101,13 +101,13 @@ class Refits:
         order: Integers,
         queries: Iterable[tuple[Array, Integers, Integers]],
     ) -> Iterator[Floats]:
-        """Fit at each of several sizes and yield the log-losses of other rows.
+        """Fit on several numbers of rows, and yield the log-losses of other rows.
 
         Parameters
         ----------
         X, labels : ndarray of shape (n_samples, d) and (n_samples,)
         sizes : iterable of int
-            Number of rows of each fit, taken from the start of the order.
+            Number of rows in each fit, taken from the start of ``order``.
         order : ndarray of shape (n_samples,)
             A permutation of the rows.
         queries : iterable of (X, labels, places)
@@ -119,7 +119,7 @@ class Refits:
             yield -log_proba[np.arange(len(places)), targets[places]]
 
     def refit(self, X: Array, labels: Integers) -> None:
-        """Fit on rows (n, d). If this raises, keep the previous fit."""
+        """Fit on rows (n, d), or keep the previous fit if fitting raises."""
         n_rows = len(labels)
         self.counts = np.bincount(labels, minlength=len(self.counts))
         n_held_out = n_rows // CALIBRATED_SHARE if self.calibrate else 0
@@ -206,7 +206,7 @@ N_SIZES = 12
 
 
 class SubsampledLosses(NamedTuple):
-    """Mean loss on test rows after several numbers of labels learned.
+    """Mean loss on test rows as a function of the number of labels learned.
 
     Attributes
     ----------
@@ -235,9 +235,9 @@ def subsampled_losses(
     """Measure a classifier's test loss against the number of train rows.
 
     :func:`~sklearn_mdl.metrics.surplus_description_length` and
-    :func:`~sklearn_mdl.metrics.sample_complexity` take ``losses`` and ``sizes`` of such
-    a curve. A switcher provides the curve of its mixture without further fits. This
-    function accepts any classifier, but fits it for every size and repeat.
+    :func:`~sklearn_mdl.metrics.sample_complexity` take the ``losses`` and ``sizes`` of
+    this curve. The ``codelengths_`` of a switcher are such a curve, without further
+    fits. This function takes any classifier, but fits it for every size and repeat.
 
     Parameters
     ----------

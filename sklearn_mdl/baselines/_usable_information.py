@@ -1,4 +1,4 @@
-"""V-information, the information that a family of predictors can use."""
+"""V-information: information about labels that a family of predictors can use."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def usable_information(
     train, test : tuple of (X, y)
         Every test label must be among the train labels.
     estimator : classifier, default=None
-        Fits the best predictor of the family. If None, logistic regression on
-        standardised features (the linear family) is used.
+        Classifier whose fit represents the best predictor of the family. If None,
+        logistic regression on standardised features (the linear family) is used.
 
     Returns
     -------

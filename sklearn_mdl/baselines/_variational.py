@@ -1,10 +1,10 @@
-r"""The variational code, which transmits weights and labels by Bayesian compression.
+r"""Variational code, which transmits the weights of a probe and the labels.
 
 Weights are independent normals ``q(w) = N(m, s^2)``. There are two priors.
 
 *Gaussian*: ``p(w) = N(0, u^2)``, with one scale ``u`` for the weights of a layer and
-one for its biases. Each scale is a power of two that is sent first. The best scale
-given ``q`` is ``u^2 = mean(m^2 + s^2)``.
+one for its biases. Each scale is a power of two that is sent first. Given ``q``, the
+best scale satisfies ``u^2 = mean(m^2 + s^2)``.
 
 *Normal-Jeffreys* (Louizos, Ullrich and Welling, 2017; Voita and Titov, 2020): every
 input ``i`` of a layer is multiplied by ``z_i``, with ``q(z_i) = N(m_i, s_i^2)`` and the
@@ -50,14 +50,14 @@ class VariationalCode(LabelledEstimator):
         KL(q || p) + E_q[-log p(y | X, w)]
 
     nats, which is minus the evidence lower bound. Under the Gaussian prior, this cost
-    includes the scales of the prior. It is an upper bound on minus the log evidence,
-    the codelength of the Bayesian mixture over all weights of the probe. The code gives
-    a single number for all labels and no learning curve.
+    includes the scales of the prior. The cost is an upper bound on minus the log
+    evidence, which is the codelength under the Bayesian mixture over all weights of the
+    probe. There is one number for all labels, but no learning curve.
 
     Parameters
     ----------
     hidden_layer_sizes : tuple of int, default=()
-        Widths of hidden layers with ReLU. () is a linear probe.
+        Widths of hidden layers with ReLU. ``()`` gives a linear probe.
     prior : {"gaussian", "normal-jeffreys"}, default="gaussian"
         With "gaussian", the weights and the biases of a layer have one scale each, a
         power of two that is sent. "normal-jeffreys" is Voita and Titov's prior, with a
@@ -71,7 +71,7 @@ class VariationalCode(LabelledEstimator):
     batch_size : int, default=1024
         Largest number of rows in a minibatch.
     n_draws : int, default=32
-        Number of draws of the weights for measuring the final expected loss.
+        Number of draws of the weights with which the final expected loss is measured.
     scaling : {"standard"} or None, default="standard"
         Standardise features with all rows, which the receiver also has.
     device : str, default="auto"
@@ -204,7 +204,7 @@ def _expected_loss(
         for _ in range(n_draws)
     ]
     draws = torch.stack(losses)
-    # Rows are drawn independently, so their variances add up.
+    # Weights are drawn independently for each row, so variances add up.
     variance = draws.var(0).sum() / n_draws
     return float(draws.mean(0).sum()), float(variance.sqrt())
 
@@ -242,10 +242,10 @@ class BayesianLayer(nn.Module, ABC):
         self.bias_log_variance = _log_variances(n_outputs)
 
     def forward(self, x: Tensor, generator: torch.Generator) -> Tensor:
-        """Draw outputs (n, n_outputs) of rows (n, n_inputs), each with fresh weights.
+        """Draw outputs (n, n_outputs) of rows (n, n_inputs), with new weights per row.
 
-        Given a row, its outputs are independent normals, so outputs are drawn directly
-        instead of weights.
+        The outputs of a row are independent normals, so they are drawn directly instead
+        of the weights.
         """
         x = self._gated(x, generator)
         mean = torch.addmm(self.bias, x, self.weight.T)
@@ -260,32 +260,32 @@ class BayesianLayer(nn.Module, ABC):
 
     @abstractmethod
     def kl(self) -> Tensor:
-        """Return the divergence of the weights from the prior in nats, to minimise."""
+        """Return the divergence of the weights from the prior, in nats."""
 
     def cost(self) -> float:
-        """Return nats for the weights: the divergence plus the cost of scales."""
+        """Return the cost of the weights in nats: the divergence and the scales."""
         return float(self.kl())
 
 
 class GaussianLayer(BayesianLayer):
-    """A layer under the Gaussian prior."""
+    """Bayesian layer with the Gaussian prior."""
 
     @property
     def _groups(self) -> list[tuple[Tensor, Tensor]]:
-        """Return means and log-variances that share a scale."""
+        """Return means and log-variances of the weights, and those of the biases."""
         return [
             (self.weight, self.weight_log_variance),
             (self.bias, self.bias_log_variance),
         ]
 
     def kl(self) -> Tensor:
-        """Return the divergence at the best scales."""
+        """Return the divergence from the prior with the best scales, in nats."""
         kls = [gaussian_kl(*group, best_log_scale(*group)) for group in self._groups]
         return torch.stack(kls).sum()
 
     @torch.no_grad()
     def cost(self) -> float:
-        """Return nats at the best scales that can be sent, plus their cost."""
+        """Return the divergence for the scales that are sent, plus their cost."""
         return sum(
             float(gaussian_kl(*group, math.log(scale))) + math.log(len(LOG2_SCALES))
             for group, scale in zip(self._groups, self.scales(), strict=True)
@@ -293,7 +293,7 @@ class GaussianLayer(BayesianLayer):
 
     @torch.no_grad()
     def scales(self) -> list[float]:
-        """Return the prior's scales to send, one for weights and one for biases."""
+        """Return the scales to send, one for the weights and one for the biases."""
         logs = [float(best_log_scale(*group)) / math.log(2) for group in self._groups]
         return [
             2.0 ** min(max(round(x), LOG2_SCALES[0]), LOG2_SCALES[-1]) for x in logs
@@ -301,7 +301,7 @@ class GaussianLayer(BayesianLayer):
 
 
 class NormalJeffreysLayer(BayesianLayer):
-    """A layer under the normal-Jeffreys prior, with a scale for every input."""
+    """Bayesian layer with the normal-Jeffreys prior, which gates every input."""
 
     def __init__(
         self, n_inputs: int, n_outputs: int, spread: float, generator: torch.Generator
@@ -331,7 +331,7 @@ LAYERS: dict[str, type[BayesianLayer]] = {
 
 
 class BayesianPerceptron(nn.Module):
-    """Layers under one prior, with ReLU between them.
+    """Multilayer perceptron of Bayesian layers with the same prior.
 
     Parameters
     ----------
@@ -348,7 +348,7 @@ class BayesianPerceptron(nn.Module):
         last = len(layer_sizes) - 2
         self.layers: list[BayesianLayer] = []
         for i, (n_inputs, n_outputs) in enumerate(pairwise(layer_sizes)):
-            # Gates multiply the inputs, so a layer of zeros would never learn.
+            # Under the other prior, which has gates, a layer of zeros would not learn.
             is_zero = i == last and prior == "gaussian"
             spread = 0.0 if is_zero else n_inputs**-0.5
             self.layers.append(LAYERS[prior](n_inputs, n_outputs, spread, generator))
@@ -381,16 +381,16 @@ def gaussian_kl(
 
 
 def best_log_scale(mean: Tensor, log_variance: Tensor) -> Tensor:
-    """Return the log of the scale that minimises the divergence of a group."""
+    """Return the log of the prior's scale that minimises the divergence."""
     return 0.5 * (mean.square() + log_variance.exp()).mean().log()
 
 
 def log_uniform_kl(log_alpha: Tensor) -> Tensor:
     """Return the divergence of ``N(m, s^2)`` from ``1 / |z|``.
 
-    The divergence only depends on ``alpha = s^2 / m^2``. Its constant is chosen so that
-    it tends to zero as alpha grows. The approximation is by Molchanov, Ashukha and
-    Vetrov (2017).
+    The divergence depends only on ``alpha = s^2 / m^2``. A constant is added so that
+    the result tends to zero as ``alpha`` grows. The approximation is by Molchanov,
+    Ashukha and Vetrov (2017).
     """
     fitted = K1 * torch.sigmoid(K2 + K3 * log_alpha) - 0.5 * softplus(-log_alpha) - K1
     return -fitted

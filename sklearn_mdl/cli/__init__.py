@@ -1,7 +1,7 @@
 """The command line: one module for each command.
 
-Commands import the package lazily, so `--help` and wrong options are handled before
-scikit-learn and torch are imported.
+`--help` and wrong options are handled quickly, because scikit-learn and torch are only
+imported when a command uses them.
 """
 
 from sklearn_mdl.cli._main import main

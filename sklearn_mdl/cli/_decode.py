@@ -28,7 +28,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Write the labels of a message."""
+    """Decode a message, and write its labels to a file."""
     inputs = options.features, options.message, options.groups
     _options.check_output(options.out, inputs)
     if options.out.suffix not in SUFFIXES:
@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> None:
     if is_text:
         text = "".join(f"{label}\n" for label in y.tolist())
         options.out.write_text(text, encoding="utf-8")
-    else:  # text is decoded to objects, which NumPy would pickle
+    else:  # decoded text has dtype object, which NumPy would pickle
         np.save(options.out, y.astype(str) if y.dtype == object else y)
     print(f"{len(y)} labels, {len(np.unique(y))} classes\nwrote {options.out}")
 
@@ -60,5 +60,5 @@ def _check_lines(classes: Iterable[object]) -> None:
     for label in map(str, classes):
         if label.splitlines() != [label]:
             raise ValueError(
-                f"Labels in .txt must be single lines, got {label!r}; pass --out X.npy"
+                f"Labels in .txt must be single lines, got {label!r}; pass --out y.npy"
             )

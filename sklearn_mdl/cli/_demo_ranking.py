@@ -44,7 +44,7 @@ class MaskedReconstruction(TransformerMixin, BaseEstimator):
 
     def fit(self, X: ArrayLike, y: object = None) -> Self:
         """Train the network on X, (n_samples, n_features); y is ignored."""
-        least = -(-11 // self.n_copies)  # eleven rows leave two for validation
+        least = -(-11 // self.n_copies)  # MLPRegressor validates on 2 of 11 rows
         X = validate_data(self, X, dtype=np.float64, ensure_min_samples=max(2, least))
         rng = check_random_state(self.random_state)
         targets = np.tile(X, (self.n_copies, 1))
@@ -67,7 +67,7 @@ class MaskedReconstruction(TransformerMixin, BaseEstimator):
 
 
 def demo_datasets() -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Return scikit-learn's digits, wine and breast cancer, ``{name: (X, y)}``."""
+    """Return three datasets of scikit-learn as ``{name: (X, y)}``."""
     return {
         "digits": load_digits(return_X_y=True),
         "wine": load_wine(return_X_y=True),
@@ -76,7 +76,7 @@ def demo_datasets() -> dict[str, tuple[np.ndarray, np.ndarray]]:
 
 
 def demo_encoders() -> dict[str, str | Pipeline]:
-    """Return encoders that need no labels; all except "raw" standardise features."""
+    """Return encoders by name. All except "raw" standardise the features first."""
     encoders = {
         "PCA to 8": PCA(8, random_state=0),
         "random projection to 8": GaussianRandomProjection(8, random_state=0),

@@ -23,7 +23,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Write labels as a message, and print its size and the codelength."""
+    """Compress labels into a message, and print its size and the codelength."""
     inputs = options.features, options.labels, options.groups
     _options.check_output(options.out, inputs, sklearn_mdl.switcher.is_message)
     switcher = _options.switcher_of(options)
@@ -44,7 +44,7 @@ def _lines(message: sklearn_mdl.switcher.LabelMessage, codelength: float) -> lis
         f"codelength    {bits:12.1f} bits  ({codelength:.1f} nats)",
         f"payload       {message.payload_bits:12d} bits  "
         f"({message.payload_bits - bits:+.1f})",
-        f"header        {message.header_bits:12d} bits  (classes, checksums, and what "
-        "decoding depends on)",
+        f"header        {message.header_bits:12d} bits  (classes, checksums and other "
+        "facts for decoding)",
         f"uniform code  {uniform:12.1f} bits",
     ]

@@ -43,7 +43,7 @@ RESUMED = {
     "race": "; run it again to continue",
 }
 
-# Errors due to bad input; RuntimeError only counts if torch is out of memory.
+# Errors that are reported in one line, RuntimeError only if torch is out of memory.
 REFUSALS = (
     *(ValueError, TypeError, OSError, ImportError, EOFError),
     *(MemoryError, RuntimeError),
@@ -68,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _lacks_memory(error: Exception) -> bool:
-    """Return True for an error due to a lack of memory, including torch's."""
+    """Return True for an error due to lack of memory or too deep recursion."""
     no_memory = isinstance(error, RuntimeError) and "memory" in str(error)
     return no_memory or isinstance(error, MemoryError | RecursionError)
 
@@ -78,7 +78,7 @@ def _sentence(error: Exception) -> str:
     text = " ".join(str(error).split())
     if isinstance(error, RecursionError):
         return "Input must be nested less deeply; save it with np.save(path, X)"
-    if _lacks_memory(error) and "; " not in text:  # otherwise it names a fix
+    if _lacks_memory(error) and "; " not in text:  # after "; ", messages name a fix
         more = f" ({text})" if text else ""
         return f"More memory is needed than is available{more}; use less data"
     return text

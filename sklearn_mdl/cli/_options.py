@@ -15,10 +15,10 @@ import numpy as np
 import sklearn_mdl
 
 T = TypeVar("T")
-Features = dict[str, tuple[Any, ...]]  # dataset: features by encoder, labels[, groups]
+Features = dict[str, tuple[Any, ...]]  # {name: ({encoder: X}, labels[, groups])}
 FEATURES_HELP = ".npy, .npz or .safetensors file with a row of numbers for each example"
-LABELS_HELP = "file of one of these kinds with a label for each row"
-PRECISIONS = ("float32", "bfloat16", "tf32")  # as in switchers
+LABELS_HELP = "file in one of the same formats, with a label for each row"
+PRECISIONS = ("float32", "bfloat16", "tf32")  # values of a switcher's `precision`
 READOUTS = ("default", "linear", "closed-form", "nets", "mixed", "drift", "stream")
 
 
@@ -30,7 +30,7 @@ def add(
     default: Any = None,
     **settings: Any,
 ) -> None:
-    """Add an argument. A default also sets its type and is appended to its help."""
+    """Add an argument. A default also sets the type and is shown in the help."""
     if default is not None:
         help = f"{help} (default: {default})"
         settings = {"type": type(default), **settings}
@@ -40,7 +40,7 @@ def add(
 def add_choice(
     parser: argparse.ArgumentParser, name: str, choices: Sequence[str], help: str
 ) -> None:
-    """Add an option with some choices; the first is the default."""
+    """Add an option that takes one of the choices. The default is the first choice."""
     add(parser, name, help, default=choices[0], choices=choices)
 
 
@@ -50,47 +50,47 @@ def add_flag(parser: argparse.ArgumentParser, name: str, help: str) -> None:
 
 
 def add_features(parser: argparse.ArgumentParser, more: str = "") -> None:
-    """Add the file of features."""
+    """Add the argument FEATURES."""
     add(parser, "features", FEATURES_HELP + more, "FEATURES", type=Path)
 
 
 def add_labels(
     parser: argparse.ArgumentParser, more: str = "", **settings: Any
 ) -> None:
-    """Add the file of labels."""
+    """Add the argument LABELS."""
     add(parser, "labels", LABELS_HELP + more, "LABELS", type=Path, **settings)
 
 
 def add_groups(parser: argparse.ArgumentParser, more: str = "") -> None:
-    """Add the file of groups."""
+    """Add the option --groups."""
     help = (
-        "file of the same kinds with the group of each row, such as its patient; a "
-        "group's labels are learned only after all of its rows are coded"
+        "file in one of the same formats, with the group of each row, such as a "
+        "patient; a group's labels are learned only after all of its rows are coded"
     )
     add(parser, "--groups", help + more, "PATH", type=Path)
 
 
 def groups_of(options: argparse.Namespace) -> np.ndarray | None:
-    """Read the file of groups, if one is given."""
+    """Return the groups from the file given by --groups, or None if none is given."""
     if options.groups is None:
         return None
     return sklearn_mdl.datasets.load_groups(options.groups)
 
 
 def add_output(parser: argparse.ArgumentParser, metavar: str, help: str) -> None:
-    """Add the file to write."""
+    """Add the option --out for a file."""
     parser.add_argument(
         "--out", "-o", type=Path, required=True, metavar=metavar, help=help
     )
 
 
 def add_seed(parser: argparse.ArgumentParser) -> None:
-    """Add the seed."""
+    """Add the option --seed."""
     add(parser, "--seed", "seed of orders, initial weights and replay", "N", 0)
 
 
 def add_results(parser: argparse.ArgumentParser, default: Path) -> None:
-    """Add the folder that results are written to."""
+    """Add the option --out for a folder of results."""
     help = "folder for the tables and the page"
     add(parser, "--out", help, "DIR", default, type=Path)
 
@@ -108,7 +108,7 @@ def selected(features: Features, options: argparse.Namespace) -> Features:
     for name in (
         name for title, (arrays, *_) in features.items() for name in (title, *arrays)
     ):
-        if re.search(r"[\x00-\x1f\x7f-\x9f]", name):  # would control the terminal
+        if re.search(r"[\x00-\x1f\x7f-\x9f]", name):  # control characters
             raise ValueError(f"Names must be printable, got {name!r}; rename the file")
     chosen = _named(features, options.datasets, "--datasets")
     if options.encoders is not None:
@@ -125,7 +125,7 @@ def selected(features: Features, options: argparse.Namespace) -> Features:
             "--max-rows 1000"
         )
     drawn = {}
-    for name, (arrays, *rest) in chosen.items():  # rest: labels, perhaps groups
+    for name, (arrays, *rest) in chosen.items():  # rest holds labels[, groups]
         order = np.random.default_rng(options.seed).permutation(len(rest[0]))
         rows = np.sort(order[:most])
         features = {encoder: X[rows] for encoder, X in arrays.items()}
@@ -134,7 +134,7 @@ def selected(features: Features, options: argparse.Namespace) -> Features:
 
 
 def _named(items: dict[str, T], names: Sequence[str] | None, what: str) -> dict[str, T]:
-    """Return the items with these names, or all if ``names`` is None."""
+    """Return the items called ``names``, or all items if ``names`` is None."""
     if names is None:
         return items
     unknown = [name for name in names if name not in items]
@@ -146,7 +146,7 @@ def _named(items: dict[str, T], names: Sequence[str] | None, what: str) -> dict[
 
 
 def add_device(parser: argparse.ArgumentParser) -> None:
-    """Add the device and the precision."""
+    """Add the options --device and --precision."""
     add(parser, "--device", "where to compute, such as cpu or cuda:0", "NAME", "auto")
     help = (
         "number format to which the factors of matrix products are rounded while "
@@ -156,27 +156,24 @@ def add_device(parser: argparse.ArgumentParser) -> None:
 
 
 def add_orders(parser: argparse.ArgumentParser, default: int | None) -> None:
-    """Add the number of orders, and the number of cells to score in parallel."""
-    shown = default or "4 for at most 500 labels and no --readouts, else 1"
+    """Add the options --n-orders and --n-jobs."""
+    shown = default or "4 with at most 500 labels and without --readouts, otherwise 1"
     help = f"number of random orders of each dataset (default: {shown})"
     parser.add_argument("--n-orders", type=int, default=default, metavar="N", help=help)
-    add(parser, "--n-jobs", "number of cells to score in parallel", "N", 2)
+    add(parser, "--n-jobs", "number of runs in parallel", "N", 2)
 
 
 def add_permutations(parser: argparse.ArgumentParser) -> None:
-    """Add the number of permutations of a test."""
+    """Add the option --permutations."""
     help = (
-        "number of label permutations, such as 99, for a p-value of the kernel "
-        "readouts' code (default: no test)"
+        "number of label permutations, such as 99, for a permutation test with kernel "
+        "readouts (default: no test)"
     )
     add(parser, "--permutations", help, "N", type=int)
 
 
 def add_readouts(parser: argparse.ArgumentParser, automatic: str | None = None) -> None:
-    """Add the option for :func:`readouts_of`: the list of readouts.
-
-    ``automatic`` describes the default, if that is not a list.
-    """
+    """Add the option --readouts. ``automatic`` describes the default, if given."""
     help = (
         "list of readouts: default; linear (only linear kernels, for few labels); "
         "closed-form (no networks, which is faster); nets (only networks); mixed (adds "
@@ -191,12 +188,12 @@ def add_readouts(parser: argparse.ArgumentParser, automatic: str | None = None) 
 
 
 def readouts_of(options: argparse.Namespace) -> str | None:
-    """Return the parameter ``readouts`` of a switcher."""
+    """Return a switcher's parameter ``readouts``, or None for the default list."""
     return None if options.readouts in (None, READOUTS[0]) else options.readouts
 
 
 def add_switcher(parser: argparse.ArgumentParser) -> None:
-    """Add the options of a switcher, for :func:`switcher_of`."""
+    """Add the options that :func:`switcher_of` uses."""
     add_readouts(parser)
     help = "prior over readouts, such as bayes or fixed-share:m=11"
     add(parser, "--switching", help, "PRIOR", "learned-share")
@@ -207,7 +204,7 @@ def add_switcher(parser: argparse.ArgumentParser) -> None:
 
 
 def add_targets(parser: argparse.ArgumentParser) -> None:
-    """Add the kind of labels, for :func:`kind_of`."""
+    """Add the option --targets, which :func:`kind_of` uses."""
     help = (
         "kind of labels: auto treats floats as real numbers unless all are whole, and "
         "rejects whole floats with many distinct values"
@@ -216,13 +213,13 @@ def add_targets(parser: argparse.ArgumentParser) -> None:
 
 
 def kind_of(options: argparse.Namespace, labels: Mapping[str, np.ndarray]) -> type[Any]:
-    """Return the switcher class for all datasets, whose labels must be of one kind."""
+    """Return the switcher class for the labels, or raise if their kinds differ."""
     check = sklearn_mdl.model_selection.checked_targets
     real = [name for name, y in labels.items() if check(y, name, options.targets)]
     if 0 < len(real) < len(labels):
         raise ValueError(
-            "Labels must be classes on all datasets or real numbers on all, but only "
-            f"some ({real[0]}) are real numbers; pass --targets classes or --datasets D"
+            "Labels must be classes on all datasets or real numbers on all, but those "
+            f"of {real[0]} are real numbers; pass --targets classes or --datasets D"
         )
     if real:
         return sklearn_mdl.MDLReadoutSwitcherRegressor
@@ -255,7 +252,7 @@ def parse_prior(text: str) -> sklearn_mdl.switching.SwitchingPrior:
     name, colon, rest = text.partition(":")
     prior = sklearn_mdl.switching.as_prior(name)
     known = prior.get_params()
-    # A comma followed by a name and "=" separates; other commas belong to a tuple.
+    # Only a comma before a name and "=" separates items. Others belong to a tuple.
     for item in re.split(r",(?=\s*\w+\s*=)", rest) if colon else []:
         param, equals, value = (part.strip() for part in item.partition("="))
         if not equals or param not in known:
@@ -287,7 +284,7 @@ def load_rows(
 
 
 def check_apart(outputs: Iterable[Path], inputs: Iterable[Path | None]) -> None:
-    """Raise if an output is also an input, even through a link or another name."""
+    """Raise if an output is the same file as an input, even by a link."""
     given = [path for path in inputs if path is not None and path.exists()]
     for output in outputs:
         same = [path for path in given if output.exists() and output.samefile(path)]
@@ -299,7 +296,7 @@ def check_apart(outputs: Iterable[Path], inputs: Iterable[Path | None]) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Create a folder for results before the run, so that errors are raised early."""
+    """Create the folder for results before the run, to raise errors early."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as error:
@@ -313,7 +310,7 @@ def check_output(
     inputs: Iterable[Path | None],
     is_ours: Callable[[Path], bool] | None = None,
 ) -> None:
-    """Raise for an output that could not be written after the run, or is an input.
+    """Raise if the output is an input or if it cannot be written.
 
     An existing file is replaced if ``is_ours`` is True for it.
     """

@@ -16,14 +16,14 @@ from sklearn_mdl.cli import _options
 HELP = "Compare encoders while you label, and stop when the best one is clear."
 EXAMPLE = "sklearn-mdl race FEATURES --labels labels.txt --classes 10 --within 0.1"
 POLL_SECONDS = 0.5
-FORECAST_EVERY = 10  # labels
+FORECAST_EVERY = 10  # number of labels between two forecasts
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     help = (
-        "folder of ENCODER.npy (.npz, .safetensors) with a row for each example, in "
-        "the order in which you label them"
+        "folder of files ENCODER.npy (or .npz, .safetensors) with a row for each "
+        "example, in the order in which you label the examples"
     )
     _options.add(parser, "features", help, "FEATURES", type=Path)
     help = (
@@ -38,12 +38,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     _options.add(parser, "--within", help, "NATS", type=float)
     help = "largest probability that the race is ever wrong, however often you look"
     _options.add(parser, "--alpha", help, "N", 0.05)
-    help = "exact is valid for any number of labels, but needs about twice as many"
+    help = "exact is valid for any label count, but needs about twice as many labels"
     _options.add_choice(parser, "--method", ("asymptotic", "exact"), help)
     help = "number of labels at the start that are learned but not compared"
     _options.add(parser, "--start", help, "N", 32)
     _options.add_readouts(parser, "linear, or closed-form for real numbers")
-    help = "folder that saves the race after every label; a later run resumes it"
+    help = "folder in which the race is saved after every label; run again to resume"
     _options.add(parser, "--out", help, "DIR", default=Path("race"), type=Path)
     _options.add_seed(parser)
 
@@ -73,7 +73,7 @@ def run(options: argparse.Namespace) -> None:
         if end > n_rows:
             raise ValueError(
                 f"{options.features} must hold a row for each of {end} labels, but it "
-                f"holds {n_rows}; extract features of more rows, or remove labels"
+                f"has {n_rows} rows; extract features of more rows, or remove labels"
             )
         alive = race.alive_
         rows = {name: features[name][start:end] for name in alive}
@@ -119,9 +119,10 @@ def _steps(options: argparse.Namespace, known: np.ndarray) -> Iterator[list[str]
 
 
 def _lines_of(path: Path, *, whole: bool, begun: bool) -> list[str]:
-    """Return the lines of a file. If `whole`, leave out an incomplete last line.
+    """Return the lines of a file, without a last line that is still being written.
 
-    Before the first label, the file need not exist.
+    If not ``whole``, the last line is kept. If ``whole`` and not ``begun``, the file
+    may be missing.
     """
     if whole and not begun and not path.exists():
         return []
@@ -161,7 +162,7 @@ def _same_number(line: str | None, label: str) -> bool:
 
 
 def _labels(texts: Sequence[str], start: int, is_real: bool) -> list[str] | list[float]:
-    """Return the labels as the race expects them."""
+    """Return the labels as text or, for real-valued labels, as numbers."""
     for i, text in enumerate(texts, start + 1):
         if not text:
             raise ValueError(
@@ -181,7 +182,7 @@ def _labels(texts: Sequence[str], start: int, is_real: bool) -> list[str] | list
 def _line(
     race: sklearn_mdl.model_selection.EncoderRace, before: int, alive: Sequence[str]
 ) -> str:
-    """Describe the state of the race, the encoders just dropped, and the forecast."""
+    """Return a line on the state of the race, newly dropped encoders and a forecast."""
     n, n_left = race.n_labels_, len(race.alive_)
     text = f"{n} labels: {n_left} of {len(race.encoder_names_)} encoders left"
     if n <= race.start:

@@ -25,11 +25,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "folder with DATASET/ENCODER.npy, DATASET/labels.npy and, for rows in groups "
         "such as patients, DATASET/groups.npy; or one such DATASET; or an .h5ad, "
         ".parquet, .npz or .h5 file, or a folder of them; or a folder of Hugging Face "
-        "datasets, or one written by eva or HEAR; or a .csv file of labelled texts, "
-        "which are encoded by n-grams"
+        "datasets; or a folder written by eva or HEAR; or a .csv file of labelled "
+        "texts, which are encoded by n-grams"
     )
     _options.add(parser, "features", help, "FEATURES", type=Path)
-    help = "column of labels, if a file has several such columns"
+    help = "column to use as labels, if a file has several columns of labels"
     _options.add(parser, "--label", help, "COLUMN")
     help = "column of texts in a .csv file (default: text)"
     _options.add(parser, "--text", help, "COLUMN")
@@ -47,9 +47,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "without a label"
     )
     _options.add_choice(parser, "--missing", ("raise", "drop"), help)
-    help = "datasets that are also ranked separately; may be repeated"
+    help = "name and members of a group of datasets to rank separately; may be repeated"
     _options.add(parser, "--dataset-group", help, "NAME=DATASET,...", action="append")
-    help = "score up to --n-orders orders, but start no cell after this time"
+    help = "score up to --n-orders orders, but start no run after this time"
     _options.add(parser, "--time-budget", help, "SECONDS", type=float)
     help = (
         "race the encoders on each dataset first, and do not score the losers; the "
@@ -62,12 +62,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "then shows what a second encoder adds (default: no pairs)"
     )
     _options.add(parser, "--pairs", help, "N", type=int)
-    help = "only list the cells, their memory and the estimated time"
+    help = "only list the runs, with their memory and the estimated time"
     _options.add_flag(parser, "--dry-run", help)
     help = "also report the accuracy of a linear probe on a held-out fifth of the rows"
     _options.add_flag(parser, "--accuracy", help)
-    few = "linear up to 500 labels, closed-form up to 2,048, else default"
-    _options.add_readouts(parser, f"{few}; with --device or --precision always default")
+    few = "linear up to 500 labels, closed-form up to 2,048, otherwise default"
+    _options.add_readouts(parser, f"{few}; always default with --device or --precision")
     _options.add_targets(parser)
     _options.add_permutations(parser)
     _options.add_device(parser)
@@ -101,7 +101,7 @@ def run(options: argparse.Namespace) -> None:
         verbose=1,
     )
     if options.dry_run:
-        cells = scorer.dry_run(datasets)  # print nothing if an error is raised
+        cells = scorer.dry_run(datasets)  # may raise, so print nothing before
         print(representations, cells, sep="\n\n")
         return
     _options.make_folder(options.out)
@@ -127,7 +127,7 @@ def _representations(options: argparse.Namespace) -> Representations:
 
 
 def _switcher(options: argparse.Namespace, datasets: _options.Features) -> Any:
-    """Return the switcher for the options, or None if all have their defaults."""
+    """Return the switcher that the options describe, or None for the default one."""
     where = {"device": options.device, "precision": options.precision}
     if options.readouts is None and where == {"device": "auto", "precision": "float32"}:
         return None
@@ -149,7 +149,7 @@ def _accuracies(
 
 
 def _check_pairs(options: argparse.Namespace) -> None:
-    """Raise for pairs of fewer than two encoders, and for pairs with a time budget."""
+    """Raise if --pairs is below two or is combined with --time-budget."""
     if options.pairs is None:
         return
     if options.pairs < 2:
@@ -164,7 +164,7 @@ def _check_pairs(options: argparse.Namespace) -> None:
 
 
 def _check_apart(features: Path, out: Path) -> None:
-    """Raise for results inside the folder of features, which the next run reads."""
+    """Raise if the results would be written into the folder of features."""
     features = features.resolve()
     for folder in (out.resolve(), (out / "cells").resolve()):
         if folder.is_relative_to(features):
@@ -175,7 +175,7 @@ def _check_apart(features: Path, out: Path) -> None:
 
 
 def _check_datasets(features: Path, names: Sequence[str]) -> None:
-    """Raise for an unknown dataset, before any is read."""
+    """Raise for an unknown dataset, before any features are loaded."""
     folders = [path for path in features.glob("*") if path.is_dir()]
     inner = (path for folder in folders for path in folder.glob("*"))
     files = [features.resolve(), *features.glob("*"), *filter(Path.is_dir, inner)]
@@ -189,7 +189,7 @@ def _check_datasets(features: Path, names: Sequence[str]) -> None:
 
 
 def _groups(texts: Sequence[str]) -> dict[str, list[str]] | None:
-    """Read groups of datasets given as natural=cifar100,svhn."""
+    """Parse groups of datasets, such as natural=cifar100,svhn."""
     groups: dict[str, list[str]] = {}
     for text in texts:
         name, equals, members = text.partition("=")
@@ -208,7 +208,7 @@ def print_results(
     comparison: ProtocolComparison | None = None,
     pairs: tuple[Any, Any] = ({}, None),
 ) -> None:
-    """Print a ranking, write its tables and page, and name their files."""
+    """Print a ranking, write its tables and page, and print the paths of the files."""
     print(scorer.summary())
     result = sklearn_mdl.report.Comparison(scorer, {}, *pairs)
     if pairs[0]:

@@ -46,7 +46,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Print the codelength of stored losses under each of the priors."""
-    from sklearn_mdl._core.io.whole_files import filled, refuse_foreign_in  # scipy
+    # This import takes long, so it is not at the top.
+    from sklearn_mdl._core.io.whole_files import filled, refuse_foreign_in
 
     texts = options.prior or ["learned-share"]
     priors = {text: _options.parse_prior(text) for text in texts}
@@ -64,7 +65,8 @@ def run(options: argparse.Namespace) -> None:
     titles = [text + (POOLED if stored.mixtures else "") for text in priors]
     width = max(len("best readout"), *map(len, titles))
     print(*_lines_before(stored, width), sep="\n")
-    # Without kinds a posterior may have thousands of columns, so rows are thinned.
+    # Without kinds, a posterior may have thousands of columns, so only some rows are
+    # kept.
     kinds = stored.architectures
     kept = MAX_ROWS if kinds is None else None
     for stem, (text, prior) in zip(stems, priors.items(), strict=True):
@@ -97,7 +99,7 @@ def _lines_before(stored: StoredLosses, width: int) -> Iterator[str]:
         )
     totals = stored.readout_codelengths
     for name, nats in zip(stored.readouts, totals.tolist(), strict=True):
-        if not nats > -np.inf:  # NaN too
+        if not nats > -np.inf:  # also True for NaN
             raise ValueError(
                 f"Losses must be nats or infinity, got {nats} in {name!r}; fit without "
                 "this readout, and call switcher.save_losses(path) again"
@@ -134,7 +136,7 @@ def _files(stem: Path) -> list[Path]:
 
 
 def _write(stem: Path, trace: ForwardTrace, stored: StoredLosses) -> list[str]:
-    """Write codelengths and posterior under names that begin with `stem`."""
+    """Write codelengths, posterior and figure, and return the names of the files."""
     codelengths, table, figure = _files(stem)
     np.save(codelengths, trace.codelengths)
     names = _columns(trace, stored)

@@ -26,7 +26,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     help = "save the losses as .npy or .safetensors, for remix"
     _options.add(parser, "--losses", help, "PATH", type=Path)
     _options.add_permutations(parser)
-    help = "number of stacks of readouts to train in parallel"
+    help = "number of threads that evaluate readouts in parallel"
     _options.add(parser, "--n-jobs", help, "N", 1)
 
 
@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> None:
     X, y = _options.load_rows(options.features, options.labels, options.targets)
     kind = _options.kind_of(options, {str(options.labels): y})
     if options.targets == "classes" and may_be_real(y):
-        y = y.astype(int)  # accepted as classes by all switchers
+        y = y.astype(int)  # integers are always treated as classes
     switcher = _options.switcher_of(options, options.n_jobs, kind)
     groups = _options.groups_of(options)
     print(*_lines(switcher.fit(X, y, groups=groups), y), sep="\n")
@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _check_permutations(options: argparse.Namespace) -> None:
-    """Raise early for options that the permutation test would reject after the run."""
+    """Raise before the run for options that the permutation test would reject."""
     if options.permutations is None:
         return
     sklearn_mdl.switcher.check_permutations(options.permutations)
@@ -68,7 +68,7 @@ def _check_permutations(options: argparse.Namespace) -> None:
     if options.readouts == "nets":
         raise ValueError(
             "--permutations needs kernel readouts, which --readouts nets does not "
-            "have; pass --readouts closed-form"
+            "contain; pass --readouts closed-form"
         )
 
 

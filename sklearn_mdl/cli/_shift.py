@@ -24,12 +24,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     for part, what in product(("train", "test"), helps):
         name = f"{part}_{what}"
         _options.add(parser, name, helps[what], name.upper(), type=Path)
-    help = "number of reshuffled splits to compare with"
+    help = "number of reshuffled splits with which the given split is compared"
     _options.add(parser, "--n-reshuffles", help, "N", 19)
-    _options.add(parser, "--level", "level of the test", "N", 0.05)
+    _options.add(parser, "--level", "significance level of the test", "N", 0.05)
     help = "number of rows to use in total, drawn at random from both parts"
     _options.add(parser, "--max-samples", help, "N", type=int)
-    _options.add(parser, "--seed", "seed of reshuffles and draws", "N", 0)
+    _options.add(parser, "--seed", "seed for reshuffling and drawing rows", "N", 0)
     _options.add(parser, "--n-jobs", "number of splits to fit in parallel", "N", 1)
 
 
@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _subsample(parts: list[Part], max_samples: int, seed: int) -> list[Part]:
-    """Draw rows of both parts, in proportion to their sizes."""
+    """Draw about ``max_samples`` rows in total, in proportion to the parts' sizes."""
     n = sum(len(y) for _, y in parts)
     if max_samples < len(parts):
         raise ValueError(

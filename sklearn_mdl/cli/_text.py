@@ -34,7 +34,8 @@ def encoded_table(options: argparse.Namespace) -> Representations:
     Raises
     ------
     ValueError
-        If a column, labels or groups are missing, or if texts have no words.
+        If a column is missing, if a label or group is missing, or if the texts have too
+        few words.
     """
     from sklearn_mdl._core.io.reading import readable  # imports scikit-learn
 
@@ -56,7 +57,10 @@ def encoded_table(options: argparse.Namespace) -> Representations:
 
 
 def _labelled(options: argparse.Namespace) -> tuple[dict[str, list[str]], list[str]]:
-    """Return columns of labelled rows, keyed by option, and notes on dropped rows."""
+    """Return the columns of the rows with a label, and notes on dropped rows.
+
+    The keys of the columns are the names of the options.
+    """
     path = options.features
     columns = sklearn_mdl.datasets.read_csv(path)
     names = {"text": options.text or TEXT, "label": options.label or LABEL}
@@ -82,7 +86,7 @@ def _labelled(options: argparse.Namespace) -> tuple[dict[str, list[str]], list[s
 
 
 def _encoded(texts: list[str]) -> dict[str, np.ndarray]:
-    width = max(2, min(WIDTH, len(texts) // 2))  # few texts have few components
+    width = max(2, min(WIDTH, len(texts) // 2))  # n texts have at most n components
     return {
         name: np.asarray(sklearn_mdl.encoders.encode(encoder, texts), np.float32)
         for name, encoder in sklearn_mdl.encoders.text_baselines(width).items()

@@ -32,7 +32,7 @@ from sklearn_mdl._core.validation import damaged, invalid
 _FEATURE_NAMES = ("features", "X")
 _LABEL_NAMES = ("labels", "y")
 _LABELS_STEM, _GROUPS_STEM = "labels", "groups"
-MOST_TO_ONE = 1100  # bytes per compressed byte; deflate reaches at most 1032
+MOST_TO_ONE = 1100  # largest plausible compression ratio; deflate reaches 1032
 
 
 def load_features(path: str | Path) -> np.ndarray:
@@ -135,7 +135,7 @@ def load_feature_directory(directory: str | Path) -> dict[str, tuple[Any, ...]]:
 
 
 def is_dataset(folder: Path) -> bool:
-    """Return True if a folder is a single dataset, which has a file of labels."""
+    """Return True if a folder contains a file of labels, so it is one dataset."""
     return any((folder / f"{_LABELS_STEM}{s}").is_file() for s in _READERS)
 
 
@@ -144,7 +144,7 @@ def _load_dataset(folder: Path) -> tuple[Any, ...]:
     labels_file, groups_file = files.get(_LABELS_STEM), files.get(_GROUPS_STEM)
     if labels_file is None:
         raise FileNotFoundError(
-            f"{folder} must hold the labels, but there is no {_named(_LABELS_STEM)}; "
+            f"{folder} must hold the labels, but there is no {_names(_LABELS_STEM)}; "
             f"call np.save({str(folder / 'labels.npy')!r}, y)"
         )
     labels = load_labels(labels_file)
@@ -155,13 +155,13 @@ def _load_dataset(folder: Path) -> tuple[Any, ...]:
 
 
 def load_encoders(folder: Path, n_labels: int | None = None) -> dict[str, np.ndarray]:
-    """Load the features of all encoders on one dataset, and ignore other files.
+    """Load the features of all encoders from the folder of one dataset.
 
     Parameters
     ----------
     folder : Path
     n_labels : int or None
-        Required number of rows. If None, as many as the first encoder has.
+        Required number of rows. If None, the number of rows of the first encoder.
 
     Returns
     -------
@@ -182,7 +182,7 @@ def load_encoders(folder: Path, n_labels: int | None = None) -> dict[str, np.nda
     apart = (_LABELS_STEM, _GROUPS_STEM)
     features = {e: load_features(file) for e, file in files.items() if e not in apart}
     if not features:
-        cure = f"store {_named('ENCODER')} for each encoder"
+        cure = f"store {_names('ENCODER')} for each encoder"
         raise damaged(folder, "at least one feature file", "it has none", cure)
     wanted = "same" if n_labels is None else "labelled"
     n_rows = len(next(iter(features.values()))) if n_labels is None else n_labels
@@ -244,7 +244,7 @@ def _is_filled(folder: Path) -> bool:
     return folder.name != "__pycache__" and bool(_visible(folder))
 
 
-def _named(stem: str) -> str:
+def _names(stem: str) -> str:
     *others, last = (f"{stem}{suffix}" for suffix in _READERS)
     return f"{', '.join(others)} or {last}"
 
@@ -278,7 +278,7 @@ def _read_npz(path: Path, names: Collection[str]) -> np.ndarray:
             check_member(archive.zip, name)
             array: np.ndarray = archive[name]
     except OSError as error:
-        if error.errno == errno.EINVAL:  # the archive names an offset before byte 0
+        if error.errno == errno.EINVAL:  # the archive refers to a byte before its first
             raise ValueError("parts of the archive are missing") from error
         raise
     return array
@@ -301,14 +301,14 @@ def check_member(archive: zipfile.ZipFile, name: str) -> None:
 
 
 def _read_safetensors(path: Path, names: Collection[str]) -> np.ndarray:
-    # This reads only one array from the file.
+    # Only the chosen array is read from the file.
     with safe_open(path, framework="numpy") as archive:
         array: np.ndarray = archive.get_tensor(_choose(archive.keys(), names))
     return array
 
 
 def _choose(present: Collection[str], names: Collection[str]) -> str:
-    """Return the first of the names that is present, or the only array's name."""
+    """Return the only one of the names that is present, or the only array's name."""
     candidates = [name for name in names if name in present] or list(present)
     if len(candidates) != 1:
         raise ValueError(f"it holds {sorted(present) or 'no array'}")
@@ -325,8 +325,8 @@ _READERS: dict[str, Callable[[Path, Collection[str]], np.ndarray]] = {
 # (bfloat16), and files with other array names.
 UNREADABLE = (
     MemoryError,  # an array that fits on disk but not into memory
-    RuntimeError,  # an encrypted or newer .npz
-    AttributeError,  # numbers of 8 bits in a .safetensors file
+    RuntimeError,  # an encrypted .npz, or a newer version of the format
+    AttributeError,  # 8-bit floats in a .safetensors file
     *DAMAGED_HEADER,
     *(ValueError, TypeError, EOFError),
     *(zipfile.BadZipFile, zlib.error, SafetensorError),

@@ -50,11 +50,10 @@ class TrainTestShift:
         Accuracies on the test part and on the train part. Column 0 is the original
         split. The other columns are reshuffled splits of the same sizes.
     intervals : ndarray of shape (n_readouts, 2)
-        Student-t prediction intervals, with probability ``1 - level``, for the test
+        Student-t prediction intervals, at level ``1 - level``, for each readout's test
         accuracy on another reshuffled split.
     p_value : float
-        If the train and test parts had the same distribution, the probability that the
-        largest difference over readouts would be at least as large as observed.
+        P-value of the hypothesis that both parts have the same distribution.
     level : float
         Largest ``p_value`` that counts as a shift.
     n_train, n_test : int
@@ -122,8 +121,8 @@ def train_test_shift(
     shifts in KITTI, DMLab, PatchCamelyon and SmallNORB. This function measures how many
     standard deviations each split's test accuracy is from the mean of the other splits,
     and takes the maximum over readouts. Then it ranks the original split among all
-    splits by this distance. Without a shift, all ranks are equally likely for any
-    classifiers, so the probability of a false alarm is at most `level`.
+    splits by this distance. Without a shift, all ranks are equally likely, whatever the
+    classifiers. So the probability of a false alarm is at most `level`.
 
     Parameters
     ----------
@@ -137,7 +136,8 @@ def train_test_shift(
     n_reshuffles : int, default=19
         Number of reshuffled splits. More splits detect smaller shifts.
     level : float, default=0.05
-        Probability of a false alarm, at least ``1 / (n_reshuffles + 1)``.
+        Largest probability of a false alarm. Must be at least ``1 / (n_reshuffles +
+        1)``.
     random_state : int, RandomState instance or None, default=None
         Seed of the splits, and of all classifiers with a ``random_state``.
     n_jobs : int, default=None
@@ -170,10 +170,10 @@ def train_test_shift(
     """
     _check_level(n_reshuffles, level)
     rng = check_random_state(random_state)
-    parts = _checked(train, test)
+    parts = _check_pairs(train, test)
     (_, y_train), (_, y_test) = parts
     n_train, n = len(y_train), len(y_train) + len(y_test)
-    classifiers = _seeded(readouts, rng)
+    classifiers = _with_seeds(readouts, rng)
     orders = [np.arange(n), *(rng.permutation(n) for _ in range(n_reshuffles))]
     jobs = (delayed(_accuracies)(classifiers, parts, order) for order in orders)
     pairs = Parallel(n_jobs=n_jobs, **watched())(jobs)
@@ -194,7 +194,7 @@ def _check_level(n_reshuffles: int, level: float) -> None:
         raise invalid("n_reshuffles", required, n_reshuffles, cure)
 
 
-def _checked(train: object, test: object) -> tuple[Part, Part]:
+def _check_pairs(train: object, test: object) -> tuple[Part, Part]:
     parts = []
     for name, part in (("train", train), ("test", test)):
         if not isinstance(part, (tuple, list)) or len(part) != 2:
@@ -215,10 +215,10 @@ def _checked(train: object, test: object) -> tuple[Part, Part]:
     return (X, y), (X_test, y_test)
 
 
-def _seeded(
+def _with_seeds(
     readouts: Mapping[str, BaseEstimator] | None, rng: RandomState
 ) -> dict[str, BaseEstimator]:
-    """Return copies of the classifiers whose seeds are the same for all splits."""
+    """Return copies of the classifiers with fixed seeds, used for all splits."""
     if readouts is None:
         readouts = {
             "linear": make_pipeline(StandardScaler(), LogisticRegression(max_iter=300)),
@@ -270,8 +270,7 @@ def _p_value(accuracies: np.ndarray) -> float:
 def _distances(accuracies: np.ndarray) -> np.ndarray:
     """Return each split's distance from the mean of the others, maximal over readouts.
 
-    Distances are in standard deviations. All splits are treated alike, so splits stay
-    exchangeable.
+    Distances are in standard deviations of the other splits' accuracies.
     """
     n = accuracies.shape[1]
     others = (accuracies.sum(1, keepdims=True) - accuracies) / (n - 1)

@@ -22,8 +22,8 @@ def prequential_order(
 ) -> np.ndarray:
     """Draw an order in which to evaluate rows online.
 
-    Codelengths depend on the order of rows. The original order of the data (by class,
-    day or patient) may increase them. A random order makes rows exchangeable.
+    Codelengths depend on the order of rows. If rows are sorted (by class, day or
+    patient), codelengths may be larger. A random order makes rows exchangeable.
 
     Parameters
     ----------
@@ -32,12 +32,12 @@ def prequential_order(
     random_state : int, RandomState instance or None, default=None
         Seed of the order.
     stratify : bool, default=False
-        Spread each class evenly over the stream instead of randomly. A class ``c`` with
-        ``n_c`` of ``N`` rows then has ``t n_c / N`` of the first ``t`` rows, with an
-        error below ``1 + C n_c / N`` for ``C`` classes. This makes learning curves of
-        small or unbalanced data less noisy. But a stratified order reveals information
-        about the labels that its codelength does not count. So only compare codelengths
-        of stratified orders with each other.
+        Spread each class evenly over the stream instead of randomly. If ``n_c`` of the
+        ``N`` rows belong to class ``c``, then about ``t n_c / N`` of the first ``t``
+        rows do, with an error below ``1 + C n_c / N`` for ``C`` classes. This makes
+        learning curves of small or unbalanced data less noisy. But a stratified order
+        reveals information about the labels, and codelengths do not include its cost.
+        So compare codelengths of stratified orders only with each other.
 
     Returns
     -------

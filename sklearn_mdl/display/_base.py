@@ -118,13 +118,13 @@ class Ranking(Protocol):
 
 
 class Display:
-    """A figure and its numbers: ``plot`` draws it, ``frame`` returns the numbers."""
+    """Base class: ``plot`` draws a figure, and ``frame`` returns its numbers."""
 
     ax_: Axes
     figure_: Figure
 
     def _use_axes(self, ax: Axes | None, width: float, height: float) -> Axes:
-        """Store the axes to draw on, or those of a new figure of this size (inches)."""
+        """Store and return ``ax``, or axes of a new figure of this size in inches."""
         if ax is None:
             pyplot = plot_extra("matplotlib.pyplot")
             ax = pyplot.subplots(figsize=(width, height), layout="constrained")[1]
@@ -132,7 +132,7 @@ class Display:
         return ax
 
     def _use_axes_beside_legend(self, ax: Axes | None, labels: Sequence[str]) -> Axes:
-        """Store the axes. A new figure has room for a legend on the right."""
+        """Store and return ``ax``, or new axes with room for a legend on the right."""
         rows = [row for name in labels for row in _wrapped(name, LEGEND_WIDTH)]
         height = 0.6 + 0.18 * min(len(rows), LEGEND_ROWS)
         width = 6.2 + CHARACTER * longest(rows)
@@ -140,7 +140,7 @@ class Display:
 
 
 def plot_extra(module: str) -> ModuleType:
-    """Import a module needed only by displays."""
+    """Import a module that only figures and frames need, or raise a helpful error."""
     try:
         return import_module(module)
     except ImportError as error:
@@ -158,7 +158,7 @@ def data_frame(table: Mapping[str, object], index: str) -> DataFrame:
 
 
 def check_fitted(estimator: object, attribute: str) -> None:
-    """Raise for an object without the fitted attribute."""
+    """Raise AttributeError if the estimator has no ``attribute`` yet."""
     if not hasattr(estimator, attribute):
         raise AttributeError(
             f"{type(estimator).__name__} must have {attribute!r}, but it has none; "
@@ -167,7 +167,7 @@ def check_fitted(estimator: object, attribute: str) -> None:
 
 
 def vector(values: ArrayLike, name: str) -> Floats:
-    """Return values of shape (n,), n > 0, as float64."""
+    """Return the values as a float64 array (n,), or raise if it is empty or has NaN."""
     array = np.asarray(values, dtype=np.float64)
     n_missing = int(np.isnan(array).sum())
     if array.ndim != 1 or array.size == 0 or n_missing:
@@ -179,7 +179,7 @@ def vector(values: ArrayLike, name: str) -> Floats:
 
 
 def vectors(names: Sequence[str], **values: ArrayLike) -> list[Floats]:
-    """Return arrays of one number for each name, as float64."""
+    """Return float64 arrays, or raise unless each has one number per name."""
     arrays = [vector(array, name) for name, array in values.items()]
     lengths = [len(names), *map(len, arrays)]
     if len(set(lengths)) > 1:
@@ -189,7 +189,7 @@ def vectors(names: Sequence[str], **values: ArrayLike) -> list[Floats]:
 
 
 def columns(values: ArrayLike, name: str, names: Sequence[str]) -> Floats:
-    """Return values of shape (n, len(names)), n > 0, as float64."""
+    """Return the values as a float64 array, or raise unless each name has a column."""
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 2 or array.shape[1] != len(names) or not array.size:
         required = f"of shape (n, {len(names)}), n > 0"
@@ -198,7 +198,7 @@ def columns(values: ArrayLike, name: str, names: Sequence[str]) -> Floats:
 
 
 def check_choice(value: object, name: str, choices: Sequence[str | None]) -> None:
-    """Raise for a value that is not one of the choices."""
+    """Raise if the value is not one of the choices."""
     if value not in choices:
         raise invalid(name, f"one of {list(choices)}", value, f"pass {choices[0]!r}")
 
@@ -228,7 +228,7 @@ def encoder_styles(ranking: Ranking) -> dict[str, int]:
 
 
 def dataset_of(ranking: Ranking, dataset: str | None) -> str:
-    """Return the name of a ranking's dataset. If None, use the only dataset."""
+    """Return ``dataset``, or the name of the only dataset if ``dataset`` is None."""
     check_fitted(ranking, "dataset_names_")
     names = list(ranking.dataset_names_)
     if dataset is None and len(names) == 1:
@@ -240,8 +240,7 @@ def dataset_of(ranking: Ranking, dataset: str | None) -> str:
 def codelengths_of(ranking: Ranking, dataset: str) -> Iterator[tuple[str, Floats]]:
     """Yield each encoder with its mean codelengths in nats, best average rank first.
 
-    Codelengths at the same step of all orders are averaged. The result is the mean
-    next-step loss.
+    At each step, codelengths are averaged over orders.
     """
     cells = [cell for cell in ranking.cells_ if cell.dataset == dataset]
     for name in [ranking.encoder_names_[i] for i in best_first(ranking)]:
@@ -250,7 +249,7 @@ def codelengths_of(ranking: Ranking, dataset: str) -> Iterator[tuple[str, Floats
 
 
 def thinned(n_samples: int, max_points: int, log_x: bool) -> NDArray[np.intp]:
-    """Return at most `max_points` rows to draw, including the first and the last."""
+    """Return indices of at most `max_points` rows, including the first and the last."""
     if max_points < 2:
         raise invalid("max_points", "at least 2", max_points, "pass max_points=1000")
     if n_samples <= max_points:
@@ -263,21 +262,21 @@ def thinned(n_samples: int, max_points: int, log_x: bool) -> NDArray[np.intp]:
 
 
 def line_style(index: int) -> Style:
-    """Return the colour and dashes of a line, given its number from zero."""
+    """Return the colour and dashes of the line with this number, counted from zero."""
     cycle, colour = divmod(index, len(COLOURS))
     dashes = LINE_STYLES[cycle % len(LINE_STYLES)]
     return {"color": COLOURS[colour], "linestyle": dashes}
 
 
 def point_style(index: int) -> Style:
-    """Return the colour and marker of a point, given its number from zero."""
+    """Return the colour and marker of the point with this number, counted from zero."""
     cycle, colour = divmod(index, len(COLOURS))
     marker = MARKERS[cycle % len(MARKERS)]
     return {"color": COLOURS[colour], "marker": marker, "linestyle": "none"}
 
 
 def named_lines(place: ArrayLike, last: ArrayLike, max_named: int) -> list[int]:
-    """Return the indices of lines to name, sorted by place and then by last value."""
+    """Return the indices of the first lines by place, and then by last value."""
     if not isinstance(max_named, Integral) or max_named < 1:
         raise invalid("max_named", "an integer above 0", max_named, "pass max_named=12")
     return np.lexsort((last, place))[:max_named].tolist()
@@ -311,15 +310,15 @@ def inches_of(ax: Axes) -> tuple[float, float]:
 
 
 def size_for(n_rows: int, inches: float) -> float:
-    """Return the font size, in points, at which the rows fit into these inches."""
+    """Return the font size, in points, at which rows of text fit into this height."""
     return max(4.5, 0.8 * 72 * inches / n_rows)
 
 
 def name_ticks(axis: Axis, names: Sequence[str], inches: float | None = None) -> None:
-    """Put names at 0, 1, ... on an axis, small enough to fit its length."""
+    """Label the positions 0, 1, ... on an axis, in letters that fit into ``inches``."""
     axis.set_ticks(range(len(names)), labels=names)
     for label in axis.get_ticklabels():
-        label.set_parse_math(False)  # since names come from users
+        label.set_parse_math(False)  # names from users may contain "$"
         if inches is not None:
             size = size_for(len(names), inches)
             label.set_fontsize(min(float(label.get_fontsize()), size))
@@ -333,7 +332,10 @@ def put_legend(
     title: str | None = None,
     below: bool | None = None,
 ) -> None:
-    """Put a legend below or to the right of the axes. If None, below narrow axes."""
+    """Put a legend below or to the right of the axes.
+
+    If ``below`` is None, the legend is below narrow axes and to the right of others.
+    """
     width, _ = inches_of(ax)
     below = width < NARROW if below is None else below
     letters = NARROW_LEGEND_WIDTH if below else LEGEND_WIDTH
@@ -348,7 +350,7 @@ def put_legend(
         n_columns = 1 + (len(rows) - 1) // LEGEND_ROWS
         place = {"loc": "upper left", "bbox_to_anchor": (1.02, 1.0)}
     place |= {"borderaxespad": 0.0, "frameon": False, "ncols": n_columns}
-    # In names from users, matplotlib would drop a leading "_" and read "$" as maths.
+    # matplotlib would leave out names that begin with "_", and read "$" as maths.
     shown = ["\n".join(label) for label in wrapped]
     shown = [f" {label}" if label.startswith("_") else label for label in shown]
     legend = ax.legend(list(handles), shown, title=title, alignment="left", **place)
@@ -363,7 +365,7 @@ def _wrapped(label: str, width: int) -> list[str]:
 
 
 def _below(ax: Axes) -> Transform:
-    """Return axes coordinates, shifted so that zero is below the labels."""
+    """Return a transform like ``ax.transAxes``, but with zero below the tick labels."""
     transforms = plot_extra("matplotlib.transforms")
     inches = 0.1 if ax.xaxis.get_ticks_position() == "top" else 0.45
     gap = transforms.ScaledTranslation(0.0, -inches, ax.figure.dpi_scale_trans)

@@ -19,7 +19,7 @@ Reference = str | ArrayLike | Mapping[str, ArrayLike] | None
 
 # Widths of main lines and of thin lines behind them.
 _WEIGHTS = ({"linewidth": 2.0, "zorder": 2.5}, {"linewidth": 1.0, "zorder": 2.0})
-_NAMED, _OTHERS = "named", "others"  # marks on lines that a legend lists
+_NAMED, _OTHERS = "named", "others"  # kinds of lines in a legend, stored in the lines
 _LONG_NAMES = {"best": "best readout", "gaussian": "Gaussian"}
 
 
@@ -40,10 +40,11 @@ class CodelengthDisplay(base.Display):
     reference_name : str, optional
         Name of the reference on the vertical axis.
     thin_curves : mapping of str to str, optional
-        Legend entries of the curves to draw as thin lines. Curves may share an entry.
+        Curves to draw as thin lines. Keys are names of curves, and values their legend
+        entries. Curves may share an entry.
     retired_at : mapping of str to int, optional
-        Number of examples after which a curve's readout retired. The curve ends there
-        with a cross.
+        Number of examples after which a readout retired, keyed by the curve's name. The
+        curve ends there with a cross.
 
     Attributes
     ----------
@@ -96,15 +97,16 @@ class CodelengthDisplay(base.Display):
             A fitted estimator.
         reference : {"auto", "uniform", "gaussian", "best"}, array-like, mapping or None
             ``"uniform"`` is the uniform code of classes and ``"gaussian"`` the Gaussian
-            code of real-valued labels, both without features. ``"auto"`` uses the one
-            that applies. ``"best"`` is the best readout in hindsight. Pass an array of
-            shape (n_samples,) for another code, or a mapping to name it. If None, the
-            curves are codelengths instead of regrets. For label frequencies pass
+            code of real-valued labels. Both ignore the features. ``"auto"`` uses the
+            code that fits the labels. ``"best"`` is the best readout in hindsight. Pass
+            an array of shape (n_samples,) for another code, or a mapping to name this
+            code. If None, the curves are codelengths instead of regrets. For label
+            frequencies, pass
             ``{"label frequencies": frequency_codelengths(y[estimator.order_])}``.
         readouts : {"best", "all"} or None
-            Draw the best readout of each architecture, all readouts, or none. The
-            legend omits settings that all curves share. ``lines_`` and ``frame`` use
-            full names.
+            Draw the best readout of each architecture, all readouts, or none. Names in
+            the legend omit settings that all readouts share. ``lines_`` and ``frame``
+            use full names.
         name : str, optional
             Name of the switcher's curve (by default the name of its class).
         **plot_options : optional
@@ -113,7 +115,7 @@ class CodelengthDisplay(base.Display):
         base.check_fitted(estimator, "codelengths_")
         losses = np.asarray(estimator.readout_losses_, dtype=np.float64)
         costs = estimator.switching_codelengths_[:, np.newaxis]
-        losses = np.where(np.isnan(losses), costs, losses)  # retired
+        losses = np.where(np.isnan(losses), costs, losses)  # NaN after retirement
         if hasattr(estimator, "classes_"):
             codes = _uniform_code(len(losses), len(estimator.classes_))
         else:
@@ -217,10 +219,10 @@ class CodelengthDisplay(base.Display):
         weights : array-like of shape (n_readouts,), optional
             Prior weights of the readouts (uniform if not given).
         reference : str, array-like of shape (n_samples,), mapping or None
-            ``"best readout"`` is the best in hindsight. ``"best blocks"`` is the best
-            sequence of at most three blocks of one readout each, so the regret is the
-            cost of switching. You can also pass the name of a strategy, another code
-            (optionally in a mapping that names it), or None.
+            ``"best readout"`` is the best readout in hindsight. ``"best blocks"`` is
+            the best sequence of at most three blocks of one readout each, so the regret
+            is the cost of switching. You can also pass the name of a strategy, another
+            code (optionally in a mapping that names it), or None for codelengths.
         **plot_options : optional
             Passed to `plot`.
         """
@@ -275,15 +277,15 @@ class CodelengthDisplay(base.Display):
         rows = base.thinned(n_samples, max_points, log_x)
         drawn = {name: nats[rows] for name, nats in values.items()}
         entries = {name: self.thin_curves.get(name, name) for name in self.curves}
-        named = self._named(drawn, entries, max_named)
+        named = self._entries_to_name(drawn, entries, max_named)
         n_others = len(set(entries.values())) - len(named)
         others = f"and {n_others} other{'s' * (n_others > 1)}"
         listed = [*named, others] if n_others else named
         ax = self._use_axes_beside_legend(ax, listed)
-        # Lines of an earlier display keep their colours.
+        # Skip the colours of lines that are already in the axes.
         n_taken = sum(_mark(line) != _OTHERS for line in _labelled_lines(ax))
         self.lines_: dict[str, base.Line2D] = {}
-        labelled: set[str] = set()  # the first line represents the entry
+        labelled: set[str] = set()  # entries that already have a line in the legend
         for name in values:
             entry, mark, style = others, _OTHERS, base.OTHERS
             if entries[name] in named:
@@ -307,13 +309,13 @@ class CodelengthDisplay(base.Display):
         base.put_legend(ax, lines, [str(line.get_label()) for line in lines])
         return self
 
-    def _named(
+    def _entries_to_name(
         self,
         drawn: Mapping[str, base.Floats],
         entries: Mapping[str, str],
         max_named: int,
     ) -> list[str]:
-        """Return the legend entries to name, in order."""
+        """Return at most ``max_named`` legend entries, in their original order."""
         labels = list(dict.fromkeys(entries.values()))
         is_thin = np.array([label in self.thin_curves.values() for label in labels])
         members = {label: [n for n in drawn if entries[n] == label] for label in labels}
@@ -321,19 +323,19 @@ class CodelengthDisplay(base.Display):
         rivals = is_thin if is_thin.any() else ~is_thin
         compared = np.where(rivals[:, None], lowest, np.inf)
         first = np.isclose(compared, compared.min(axis=0))
-        is_best = (first & (first.sum(axis=0) == 1)).any(axis=1)  # early on, all tie
+        is_best = (first & (first.sum(axis=0) == 1)).any(axis=1)  # ties do not count
         place = np.where(rivals, np.where(is_best, 1, 2), 0)
         chosen = base.named_lines(place, lowest[:, -1], max_named)
         return [labels[i] for i in sorted(chosen)]
 
     def _values(self) -> dict[str, base.Floats]:
-        """Return the drawn values by name, in nats."""
+        """Return the values of the curves in nats, keyed by name."""
         if self.reference is None:
             return {name: np.cumsum(curve) for name, curve in self.curves.items()}
         return {name: regret(c, self.reference) for name, c in self.curves.items()}
 
     def _label_axes(self, log_x: bool, symlog_y: bool) -> None:
-        """Set scales and labels of the axes, and the zero line of regrets."""
+        """Set the scales and labels of the axes, and draw a zero line for regrets."""
         if log_x:
             self.ax_.set_xscale("log")
         if symlog_y:
@@ -370,14 +372,14 @@ def _readout_curves(
 
 
 def _uniform_code(n_samples: int, n_classes: int | None) -> dict[str, ArrayLike]:
-    """Return the uniform code, in nats per example, if `n_classes` is known."""
+    """Return the uniform code as ``{"uniform": nats}``, or {} without `n_classes`."""
     if n_classes is None:
         return {}
     return {"uniform": np.full(n_samples, uniform_codelength(1, n_classes))}
 
 
 def _reference_code(reference: Reference, codes: Mapping[str, ArrayLike]) -> base.Style:
-    """Return the reference code, in nats per example, and its name."""
+    """Return the reference as arguments of `CodelengthDisplay`."""
     if isinstance(reference, Mapping):
         if len(reference) != 1:
             required, names = "a mapping of one name to one code", list(reference)
@@ -394,7 +396,7 @@ def _reference_code(reference: Reference, codes: Mapping[str, ArrayLike]) -> bas
 
 
 def _mark(line: base.Line2D) -> str | None:
-    """Return the mark that a display has set on a line."""
+    """Return ``_NAMED`` or ``_OTHERS``, or None if no display drew the line."""
     return getattr(line, "sklearn_mdl_entry", None)
 
 

@@ -1,4 +1,4 @@
-"""Each encoder's codelength against its cost, in seconds or width."""
+"""Each encoder's codelength against its cost: seconds, or number of features."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.display import _base as base
 
 MOST_TICKS = 8
-MOST_DECADES = 3  # decades up to which 1, 2 and 5 are labelled
+MOST_DECADES = 3  # a wider axis only labels powers of ten, not 2 and 5 times these
 COSTS = {"seconds": "seconds per cell", "features": "number of features"}
 
 
 class CostDisplay(base.Display):
-    """Nats per example against seconds or feature width, with a point per encoder.
+    """Nats per example against seconds or number of features, for several encoders.
 
     Good encoders are at the lower left. A line joins the Pareto-optimal encoders, for
     which no other encoder has both a shorter code and a lower cost.
@@ -28,7 +28,7 @@ class CostDisplay(base.Display):
     nats : array-like of shape (n_encoders,)
         Nats per example, averaged over datasets.
     costs : array-like of shape (n_encoders,)
-        Positive numbers.
+        Cost of each encoder, which must be positive.
     cost : {"seconds", "features"}, default="seconds"
         Kind of cost.
 

@@ -25,7 +25,7 @@ class CriticalDifferenceDisplay(base.Display):
     critical_difference : float
         The smallest significant difference between two average ranks.
     alpha : float, default=0.1
-        Significance level of the test, which the diagram shows.
+        Significance level of the test, shown in the diagram.
 
     Attributes
     ----------
@@ -113,7 +113,7 @@ class CriticalDifferenceDisplay(base.Display):
         """
         spans = [self.average_ranks[[g[0], g[-1]]] for g in self.groups()]
         lanes = _lanes(spans, gap=0.02 * len(self.names))
-        # Heights are numbers of rows of text below the rank axis.
+        # Heights are measured in rows of text below the rank axis.
         first_row = 1.2 + 0.5 * max(lanes, default=0)
         depth = first_row + (len(self.names) + 1) // 2
         width = 5.0 + 0.06 * len(self.names) + 0.16 * base.longest(self.names)
@@ -178,7 +178,7 @@ class CriticalDifferenceDisplay(base.Display):
 
 
 def _lanes(spans: Sequence[base.Floats], gap: float) -> list[int]:
-    """Return, for each span, the first lane in which it overlaps no other span."""
+    """Return a lane for each span, such that spans in a lane do not overlap."""
     lanes: list[int] = []
     ends: list[float] = []
     for first, last in spans:

@@ -38,8 +38,9 @@ class RankingHeatmapDisplay(base.Display):
     values : array-like of shape (n_encoders, n_datasets)
         Nats per example, or names of readouts.
     encoders : sequence of str of length n_encoders
+        Names of the rows.
     datasets : sequence of str of length n_datasets
-        Names in the order of rows and columns.
+        Names of the columns.
     kind : {"savings", "preferred-readout"}, default="savings"
     reference : str, default="the uniform code"
         Name of the code relative to which savings are measured.
@@ -87,7 +88,7 @@ class RankingHeatmapDisplay(base.Display):
                 raise invalid("values", "finite", given, "drop rows with NaN or inf")
             return
         names = set(self.values.ravel().tolist())
-        self.readouts = sorted(names, key=_naturally) if readouts is None else readouts
+        self.readouts = sorted(names, key=_sort_key) if readouts is None else readouts
         if not names <= set(self.readouts):
             cure = f"add {sorted(names - set(self.readouts))}"
             raise invalid(
@@ -145,9 +146,10 @@ class RankingHeatmapDisplay(base.Display):
             encoders and datasets and the length of their names.
         within_datasets : bool, default=True
             If True, colours of savings run from the lowest to the highest value on each
-            dataset. Low outliers share the lowest colour, if they are further below the
-            median than three times the gap between the median and the best value. If
-            False, colours show nats, which vary more by dataset than by encoder.
+            dataset. Low outliers share the lowest colour. A value is a low outlier if
+            it is further below the median than three times the distance between the
+            median and the highest value. If False, equal savings have the same colour
+            on all datasets.
 
         Returns
         -------
@@ -168,7 +170,7 @@ class RankingHeatmapDisplay(base.Display):
             shown = np.vectorize(places.__getitem__, otypes=[int])(self.values)
             texts = [str(k) for k in shown.ravel()]
             most = max(1, len(places) - 1)
-            style = {"cmap": self._categorical(), "vmin": 0, "vmax": most}
+            style = {"cmap": self._colour_map(), "vmin": 0, "vmax": most}
             width = 1 / 1.3
         self.image_ = ax.imshow(shown, aspect="auto", **style)
         size = min(8.0, base.size_for(self.values.shape[1], inches[0] / width))
@@ -184,8 +186,8 @@ class RankingHeatmapDisplay(base.Display):
             self._put_legend(below)
         return self
 
-    def _categorical(self) -> base.Colormap:
-        """Return colours without an order; they repeat after thirty."""
+    def _colour_map(self) -> base.Colormap:
+        """Return a colour for each readout. After 28 readouts, colours repeat."""
         more = base.plot_extra("matplotlib").colormaps["tab20b"].colors
         n_colours = max(2, len(self.readouts))
         listed = list(islice(cycle([*base.COLOURS, *more]), n_colours))
@@ -193,7 +195,7 @@ class RankingHeatmapDisplay(base.Display):
         return cast("base.Colormap", colours.ListedColormap(listed))
 
     def _make_axes(self, ax: base.Axes | None, column: float) -> tuple[float, float]:
-        """Set up the axes, and return the width and height of the map in inches."""
+        """Store the axes, and return the width and height of the map in inches."""
         n_encoders, n_datasets = self.values.shape
         if ax is not None:
             width, height = base.inches_of(self._use_axes(ax, 0, 0))
@@ -228,7 +230,7 @@ class RankingHeatmapDisplay(base.Display):
 def write_value(
     image: base.AxesImage, at: tuple[int, int], value: Any, text: str, **style: Any
 ) -> None:
-    """Write into a cell (x, y) of a heat map, in white on dark colours."""
+    """Write text into the cell (x, y) of a heat map, in white on dark colours."""
     colour = np.asarray(image.cmap(image.norm(value)))
     dark = np.dot(colour[:3], [0.299, 0.587, 0.114]) < 0.5
     place: base.Style = {"ha": "center", "va": "center"} | style
@@ -241,7 +243,7 @@ def name_fields(
     rows: Sequence[str],
     inches: tuple[float, float],
 ) -> None:
-    """Label columns above and rows on the left, small enough to fit."""
+    """Label the columns above and the rows on the left, in letters that fit."""
     ax.xaxis.tick_top()
     base.name_ticks(ax.xaxis, columns, inches[0])
     base.name_ticks(ax.yaxis, rows, inches[1])
@@ -261,7 +263,7 @@ def _from_least_to_most(saved: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(spans > 0, stretched, 0.5)
 
 
-def _naturally(name: str) -> list[tuple[bool, int, str]]:
+def _sort_key(name: str) -> list[tuple[bool, int, str]]:
     """Return a key that sorts "mlp 10x8" after "mlp 9x8"."""
     parts = re.split(r"(\d+)", name)
     return [(p.isdigit(), int(p) if p.isdigit() else 0, p) for p in parts]

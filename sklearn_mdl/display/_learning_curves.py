@@ -28,7 +28,7 @@ class LearningCurveDisplay(base.Display):
     ----------
     curves : mapping of str to array-like of shape (n_samples,) or (n_orders, n_samples)
         Codelength of each example in the order of evaluation, in nats, keyed by the
-        curve's name. Several orders are averaged.
+        curve's name. Codelengths are averaged over orders.
     epsilon : float, optional
         Target loss, in nats per label.
     n_intervals : int, default=20
@@ -130,7 +130,8 @@ class LearningCurveDisplay(base.Display):
         Returns
         -------
         readings : dict of str to (CurveReading, CurveReading)
-            In labels and in nats, keyed by the curve's name. Empty without `epsilon`.
+            Sample complexity in labels and surplus in nats, keyed by the curve's name.
+            Empty if `epsilon` is None.
         """
         if self.epsilon is None:
             return {}
@@ -191,7 +192,7 @@ class LearningCurveDisplay(base.Display):
         return self
 
     def _mark_readings(self) -> None:
-        """Mark epsilon, sample complexities and, for a single curve, the surplus."""
+        """Draw epsilon, sample complexities and, for a single curve, its surplus."""
         ax, epsilon = self.ax_, float(self.epsilon or 0.0)
         for name, (labels, _) in self.readings().items():
             if not labels.is_bound:

@@ -1,4 +1,4 @@
-"""Weights of the kinds of readouts in a pool, over the examples of a stream."""
+"""Pool weights against the number of examples seen."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from sklearn_mdl.display import _base as base
 class PoolWeightsDisplay(base.Display):
     """Weight of each kind of readouts in a pool before each label.
 
-    A kind with weight zero has no effect. A kind with weight one adds its prediction
-    unchanged. Negative weights cancel redundancy between kinds.
+    A kind with weight zero has no effect, and a kind with weight one contributes its
+    prediction unchanged. Negative weights cancel redundancy between kinds.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class PoolWeightsDisplay(base.Display):
 
     @classmethod
     def from_estimator(cls, estimator: base.Switcher, **plot_options: Any) -> Self:
-        """Draw the weights of a switcher's kinds.
+        """Draw the pool weights of a switcher.
 
         Parameters
         ----------

@@ -89,8 +89,8 @@ class PosteriorDisplay(base.Display):
         estimator : MDLReadoutSwitcher
             A fitted estimator.
         by : {"architecture", "view"} or None
-            What each area shows: the readouts of one architecture, or those of one
-            view, added up. If None, each area shows one readout.
+            Add up the probabilities of all readouts of an architecture, or of all
+            readouts of a view. If None, each area shows one readout.
         **plot_options : optional
             Passed to `plot`.
         """
@@ -156,7 +156,7 @@ class PosteriorDisplay(base.Display):
         """
         n_samples = len(self.posterior)
         start = int(log_x and n_samples > 1 and self.steps[0] <= 0)
-        steps, shares = self._averaged(start, max_points, log_x)
+        steps, shares = self._interval_means(start, max_points, log_x)
         by_peak = np.argsort(-self.posterior.max(axis=0), kind="stable")
         listed = np.sort(by_peak[: base.LEGEND_ROWS])[::-1]
         labels = short_names([self.names[i] for i in listed])
@@ -175,7 +175,7 @@ class PosteriorDisplay(base.Display):
         base.put_legend(ax, [self.areas_[i] for i in listed], labels)
         return self
 
-    def _averaged(
+    def _interval_means(
         self, start: int, max_points: int, log_x: bool
     ) -> tuple[base.Floats, base.Floats]:
         """Return the position and the mean posterior of each interval."""
@@ -202,7 +202,7 @@ class PosteriorDisplay(base.Display):
 
 
 def _starts(n_samples: int, max_points: int, log_x: bool) -> NDArray[np.intp]:
-    """Return the first rows of at most `max_points` intervals to average.
+    """Return the first row of each interval. There are at most `max_points` intervals.
 
     Intervals are evenly spaced on the axis. The first and the last row are intervals
     of their own.
@@ -216,7 +216,7 @@ def _starts(n_samples: int, max_points: int, log_x: bool) -> NDArray[np.intp]:
 
 
 def _sums(posterior: ArrayLike, groups: Sequence[Sequence[int]]) -> base.Floats:
-    """Sum groups of columns, reading a posterior on disk a few rows at a time."""
+    """Return sums over groups of columns. A posterior on disk is read in blocks."""
     array = np.asarray(posterior)
     belongs = np.zeros((array.shape[1], len(groups)))
     for j, columns in enumerate(groups):

@@ -1,4 +1,4 @@
-"""A race of encoders: evidence of being behind, or bounds on the difference."""
+"""Evidence against the encoders of a race, and bounds on their differences."""
 
 from __future__ import annotations
 
@@ -42,23 +42,23 @@ class RaceDisplay(base.Display):
 
     The figure shows either evidence or bounds. The evidence against an encoder is its
     largest e-value for being behind a rival, on a log scale. A horizontal line marks
-    the e-value at which an encoder is out. Bounds are confidence bands for the mean
-    difference from the leader, which stay valid however often you look. The curve of an
-    encoder ends where it is out.
+    the e-value at which an encoder is eliminated. Bounds are confidence bands for the
+    mean difference from the leader, which stay valid however often you look. An
+    encoder's curve ends where the encoder is eliminated.
 
     Parameters
     ----------
     names : sequence of str
         Names of the encoders.
     log_e_values, lower, upper : array-like of shape (n_labels, n_encoders)
-        Logs of the e-values, and bounds in nats per label, which are infinite where
-        there are none.
+        Logs of the e-values, and bounds in nats per label. Infinite bounds are not
+        drawn.
     threshold : float
-        E-value at which an encoder is out.
+        E-value at which an encoder is eliminated.
     eliminated_at : mapping of str to int
-        Number of labels after which each encoder was out.
+        Number of labels after which each eliminated encoder left the race.
     leader : str
-        The encoder with which others are compared.
+        The encoder to which the others are compared.
 
     Attributes
     ----------
@@ -130,7 +130,7 @@ class RaceDisplay(base.Display):
         quantity: str = "evidence",
         max_named: int = 12,
     ) -> Self:
-        """Draw a curve for each encoder, with a band if it shows bounds.
+        """Draw a curve for each encoder or, for bounds, a curve with a band.
 
         Parameters
         ----------
@@ -176,7 +176,7 @@ class RaceDisplay(base.Display):
     def _draw(
         self, ax: base.Axes, i: int, end: int, quantity: str, style: base.Style
     ) -> None:
-        """Draw one encoder until it is out, with a dot at that point."""
+        """Draw one encoder's curve, with a dot where the encoder is eliminated."""
         name, x = self.names[i], np.arange(1, end + 1)
         if quantity == "evidence":
             logs = self.log_e_values[:end, i]

@@ -19,7 +19,7 @@ _BOX = ("whislo", "q1", "med", "q3", "whishi")
 
 
 class RankDisplay(base.Display):
-    """Ranks of encoders, in one of three kinds of figure. 1 is best.
+    """Ranks of encoders, in one of three kinds of figure. Rank 1 is best.
 
     ``"boxes"`` shows the distribution of ranks over datasets, with the best average on
     top. Boxes span the first to the third quartile, with a line at the median and a
@@ -54,10 +54,10 @@ class RankDisplay(base.Display):
     ax_, figure_ : matplotlib Axes and Figure
         Axes and figure of the last drawing.
     artists_ : dict of str to matplotlib artists
-        For ``"boxes"``, the drawn ``boxes``, ``whiskers``, ``medians`` and ``means`` in
-        order of average rank, and ``fliers``. For ``"intervals"``, the ``intervals``
-        and the ``means``. ``means`` are a list of points. For ``"by-size"``, the line
-        of each encoder by name.
+        For ``"boxes"``, the drawn ``boxes``, ``whiskers``, ``medians``, ``fliers`` and
+        ``means``. For ``"intervals"``, the ``intervals`` and ``means``. ``means`` is a
+        list of points, best first. For ``"by-size"``, the line of each encoder, keyed
+        by name.
 
     Examples
     --------
@@ -159,8 +159,7 @@ class RankDisplay(base.Display):
     ) -> Self:
         """Draw a ranking's ranks, computed from codelengths averaged over orders.
 
-        For ``"by-size"``, codelengths that agree to nine digits tie, as they do before
-        anything is learned.
+        For ``"by-size"``, codelengths that agree to nine digits count as ties.
 
         Parameters
         ----------
@@ -265,7 +264,7 @@ class RankDisplay(base.Display):
         return points
 
     def _mark_widthless(self, intervals: RankIntervals) -> None:
-        """Add a note to intervals without width."""
+        """Write a note next to each interval of zero width."""
         words = "the same rank on all datasets; new datasets may differ"
         if len(self.ranks) <= FEW:
             words = "too few datasets"
@@ -375,7 +374,7 @@ class RankDisplay(base.Display):
 
 
 def _checked_sizes(sizes: ArrayLike | None) -> NDArray[np.int64]:
-    """Return increasing numbers of labels."""
+    """Return sizes as an array, or raise unless they are positive and increasing."""
     array = np.asarray(sizes)
     whole = array.ndim == 1 and array.size > 0 and array.dtype.kind in "iu"
     if not whole or array.min() < 1 or (np.diff(array) <= 0).any():

@@ -113,7 +113,7 @@ class RegretSplitDisplay(base.Display):
         n_readouts = np.shape(losses)[1]
         upper_bounds = {
             name: switching.sequence_cost(prior, readouts, n_readouts, weights)
-            for name, prior in _given_or_usual(strategies).items()
+            for name, prior in _or_default(strategies).items()
         }
         codelengths = {name: float(curve.sum()) for name, curve in curves.items()}
         learning = float(block_losses.sum())
@@ -128,7 +128,9 @@ class RegretSplitDisplay(base.Display):
         strategies: Strategies | None = None,
         **options: Any,
     ) -> Self:
-        """Draw strategies applied to a switcher's losses, with its prior weights.
+        """Draw the codelengths of strategies on a switcher's losses.
+
+        The prior weights of the readouts are those of the switcher.
 
         Parameters
         ----------
@@ -201,8 +203,8 @@ def _words(nats: float, upper_bound: float) -> str:
 Strategies = Mapping[str, switching.SwitchingPrior | switching.PriorName]
 
 
-def _given_or_usual(strategies: Strategies | None) -> Strategies:
-    """Return the strategies. If None, return the paper's and two that cost O(K)."""
+def _or_default(strategies: Strategies | None) -> Strategies:
+    """Return the strategies, or six default strategies if ``strategies`` is None."""
     if strategies is None:
         return {
             "learned share": switching.LearnedShare(),
@@ -223,7 +225,7 @@ def mix(
     """Return each strategy's codelength of every example, in nats, keyed by name."""
     return {
         name: np.array(switching.forward(prior, losses, weights).codelengths)
-        for name, prior in _given_or_usual(strategies).items()
+        for name, prior in _or_default(strategies).items()
     }
 
 
@@ -233,8 +235,9 @@ def best_blocks(losses: ArrayLike, n_blocks: int) -> tuple[NDArray[np.intp], Flo
     Returns
     -------
     readouts : ndarray of shape (N,)
+        Index of the sequence's readout at each example.
     losses : ndarray of shape (N,)
-        In nats.
+        Loss of this readout, in nats.
     """
     readouts = switching.best_segments(losses, n_blocks).experts
     chosen = np.take_along_axis(np.asarray(losses), readouts[:, None], axis=1)[:, 0]

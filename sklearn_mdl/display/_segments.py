@@ -78,7 +78,7 @@ class SegmentsDisplay(base.Display):
         return cls(estimator.score_segments(ends)).plot(**plot_options)
 
     def plot(self, ax: base.Axes | None = None) -> Self:
-        """Draw a step for each segment and code, with intervals for the stream's code.
+        """Draw a step for each segment and code, and intervals of the stream's code.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Heat map of the nats that one task saves the next."""
+"""Heat map of the nats that the labels of one task save on a later task."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class TransferDisplay(base.Display):
     Parameters
     ----------
     transfer : array-like of shape (n_tasks, n_tasks)
-        ``L(column | row permuted) - L(column | row)`` in nats, where the first term
-        permutes the labels of the task in the row. The diagonal is left out.
+        ``L(column | row permuted) - L(column | row)`` in nats. For the first term, the
+        labels of the task in the row are permuted. The diagonal is left out.
     names : sequence of length n_tasks
     intervals : array-like of shape (n_tasks, n_tasks, 2), optional
         Intervals of the transfer.

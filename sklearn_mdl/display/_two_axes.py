@@ -1,4 +1,4 @@
-"""Label codelengths, which should be short, against batch codelengths."""
+"""Codelengths of labels against codelengths of batches."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from sklearn_mdl.display import _base as base
 
 
 class TwoAxesDisplay(base.Display):
-    """Each encoder's nats for labels against its nats for batches.
+    """Nats for labels against nats for batches, with a point for each encoder.
 
     Good embeddings, at the lower right, have a short code for labels and a long code
     for batches. Lines mark reference codes, which use frequencies instead of
-    embeddings. The dotted line uses the batch frequencies within each label. Embeddings
-    that reveal the label and nothing else would lie on it.
+    embeddings. The dotted line marks the code of batches by their frequencies within
+    each label. Embeddings that only reveal the label would lie on this line.
 
     Parameters
     ----------

@@ -30,8 +30,8 @@ class ViewPosteriorDisplay(base.Display):
     posterior : array-like of shape (n_views,)
         Probabilities, which sum to one.
     names : sequence of str of length n_views
-        Names such as ``layer 3|last``: the layer, a bar and the position. A name
-        without a bar names only a layer.
+        Names such as ``layer 3|last``: the layer, a bar and the position. Without a
+        bar, the whole name is that of the layer.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Base class of image encoders, which turn images into rows of pooled features."""
+"""Base class of image encoders, which turn each image into a row of features."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Names = str | Sequence[str]
 
 
 class Frozen(NamedTuple):
-    """A model that is ready to encode, with its preprocessing."""
+    """A model that is ready to encode images, with its preprocessing."""
 
     module: nn.Module
     transform: Callable[..., Tensor]  # from a PIL image to (C, H, W)
@@ -48,8 +48,8 @@ class Frozen(NamedTuple):
 class ImageEncoder(ViewEncoder):
     """Base class of transformers that turn images into features of a frozen network.
 
-    Subclasses create the network in ``_load``. Their ``_last`` runs a minibatch and
-    returns the outputs of the last layer.
+    Subclasses create the network in ``_load``. Their ``_last`` runs the network on a
+    minibatch and returns the pooled outputs of its last layer.
     """
 
     unit = "image"
@@ -110,7 +110,7 @@ class ImageEncoder(ViewEncoder):
             If weights are missing.
         """
         images = as_images(X)
-        views = views_by_name(_listed(self.layer), _listed(self.pool))
+        views = views_by_name(_as_list(self.layer), _as_list(self.pool))
         before = dict(self.__dict__)
         try:
             for name in ("seed_", "weights_sha256_"):
@@ -198,7 +198,7 @@ class ImageEncoder(ViewEncoder):
             return vectors | self._last(frozen, batch, last)
 
     def _load_once(self, X: object) -> None:
-        """Load the model if it is missing, as it is after unpickling."""
+        """Load the model if it is missing, for example after unpickling."""
         self._fit_once(X)
         if not hasattr(self, "_frozen"):
             with default_torch():
@@ -224,7 +224,7 @@ class ImageEncoder(ViewEncoder):
         return state
 
 
-def _listed(names: Names) -> list[str]:
+def _as_list(names: Names) -> list[str]:
     return [names] if isinstance(names, str) else list(names)
 
 
@@ -234,7 +234,7 @@ def prepared(
     """Yield decoded and preprocessed images as minibatches (B, C, H, W)."""
 
     def prepare(row: int) -> Tensor:
-        with default_torch():  # settings are per thread, and this may run in another
+        with default_torch():  # again, since this may run in another thread
             return frozen.transform(image_at(images, row, frozen.mode))
 
     return minibatches(prepare, rows, batch_size, effective_n_jobs(n_jobs))
@@ -255,7 +255,7 @@ def _check_finite(features: dict[str, np.ndarray], images: Images, start: int) -
 
 
 def freeze(module: nn.Module, device: str) -> tuple[nn.Module, torch.device]:
-    """Move a module to a device, in evaluation mode and without gradients."""
+    """Move a module to a device, set evaluation mode and disable gradients."""
     where = resolve_device(device)
     return module.to(where).eval().requires_grad_(False), where
 

@@ -33,7 +33,7 @@ from sklearn_mdl._core.sklearn_compat import Constraints, fit_context
 from sklearn_mdl._core.validation import warn_caller
 from sklearn_mdl.encoders._view_encoder import ViewEncoder
 
-FEATURES = "features"  # the name of the array in a file, as load_features expects it
+FEATURES = "features"  # name of the array in a file, which load_features expects
 IMAGE_LIBRARIES = ("sklearn_mdl", "torch", "torchvision", "timm", "pillow", "numpy")
 
 
@@ -75,15 +75,15 @@ class FeatureCache:
     ----------
     folder : path-like
         Created when the first set is written. You can delete its files at any time.
-        They are ``.safetensors`` files with one array "features" and a checksum.
+        Each file is a ``.safetensors`` file with an array "features" and a checksum.
         :func:`~sklearn_mdl.datasets.load_features` can also read these files.
 
     Notes
     -----
     Computing a network encoder's key reads the whole input, which is fast compared with
-    encoding. The device and the library versions only affect the last digits of a
-    network's features. So the file contains them, but the key does not. The key also
-    leaves out the ``forward`` code of a module, as in a
+    encoding. The key leaves out the device and the library versions, which affect only
+    the last digits of a network's features. The file records them. The key also leaves
+    out the ``forward`` code of the module in a
     :class:`~sklearn_mdl.encoders.TorchEncoder`.
 
     Examples
@@ -153,7 +153,7 @@ class FeatureCache:
             return read_archive(path, "features")[0][FEATURES]
         with FileLock(path.with_suffix(".lock")):
             features, _ = _read(path, key)
-            if features is None:  # no other process has written it in the meantime
+            if features is None:  # else another process has written the file meanwhile
                 part = path.with_suffix(".part.npy")
                 new = _extract(encoder, encoder._items(X), part)
                 check(new)
@@ -206,10 +206,11 @@ def _key(encoder: BaseEstimator, X: object, name: Sequence[str]) -> dict[str, ob
 
 
 def _files_of(X: object) -> list[tuple[int, int] | None] | None:
-    """Return the sizes and modification times of files whose paths are in the data.
+    """Return the size and modification time of each file whose path is in the data.
 
     Paths may be in a list, an array, a series, the columns of a frame or lazy images.
-    Entries that are not paths of files, such as other text, give None.
+    Text that is not the path of a file gives None. If there are no files at all, the
+    result is None.
     """
     stats = [_stat_of(path) for path in _paths_in(X)]
     return stats if any(stats) else None
@@ -237,7 +238,10 @@ def _stat_of(path: str | PathLike[str]) -> tuple[int, int] | None:
 
 
 def _read(path: Path, key: dict[str, object]) -> tuple[np.ndarray | None, str]:
-    """Return the features in a file, or None and the problem (empty if no file)."""
+    """Return the features in a file, or None and why the file cannot be used.
+
+    If the file does not exist, the reason is "".
+    """
     if not path.exists():
         return None, ""
     try:

@@ -1,4 +1,4 @@
-"""Views of a model's hidden states, pooled while the model runs."""
+"""Encoder that pools a model's hidden states while the model runs."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ Inputs = Mapping[str, Tensor]
 class HiddenStatesEncoder(ViewEncoder):
     """Hidden states of a language model, or of any module with tokens, as features.
 
-    Tokens are pooled while the model runs, so only the views are kept. Wrap the encoder
-    in a :class:`~sklearn_mdl.encoders.CachedEncoder` to collect them in one file and to
-    resume an interrupted collection.
+    Each layer's tokens are pooled while the model runs, so only the pooled vectors are
+    kept. Wrap the encoder in a :class:`~sklearn_mdl.encoders.CachedEncoder` to store
+    the vectors in a file and to resume an interrupted run.
 
     Parameters
     ----------
@@ -54,7 +54,8 @@ class HiddenStatesEncoder(ViewEncoder):
     layers : sequence of int or str, default=None
         Numbers refer to the hidden states of a Hugging Face model: 0 is the embeddings
         and -1 is the last layer. Names refer to inner modules whose output is a tensor
-        (B, tokens, width) or a tuple that begins with one. If None, all hidden states.
+        (B, tokens, width), or a tuple that begins with such a tensor. If None, all
+        hidden states.
     positions : str, int or sequence of them, default=("last", "mean")
         As for :func:`~sklearn_mdl.encoders.views_of`.
     batch_size : int, default=16
@@ -212,7 +213,7 @@ class HiddenStatesEncoder(ViewEncoder):
     def _inputs(self, rows: list[Any]) -> Inputs:
         """Return the model's inputs for a minibatch of rows."""
         if self.tokenizer is None:
-            return _padded(rows)
+            return _pad(rows)
         options: dict[str, object] = {}
         if hasattr(self.tokenizer, "pad_token"):  # a transformers tokenizer
             options = {"padding": True, "truncation": True, "return_tensors": "pt"}
@@ -224,7 +225,7 @@ class HiddenStatesEncoder(ViewEncoder):
         return inputs
 
     def _states(self, inputs: Inputs) -> tuple[dict[int | str, Tensor], Tensor]:
-        """Return hidden states (B, tokens, width) of each layer, and a token mask."""
+        """Return each layer's hidden states (B, tokens, width) and the token mask."""
         moved = {name: tensor.to(self._device()) for name, tensor in inputs.items()}
         is_named = self.layers is not None and isinstance(self.layers[0], str)
         names = list(cast(Sequence[str], self.layers)) if is_named else []
@@ -258,7 +259,7 @@ class HiddenStatesEncoder(ViewEncoder):
         return states, real
 
     def _numbered(self, output: object) -> dict[int | str, Tensor]:
-        """Return the hidden states of a Hugging Face model, keyed by number."""
+        """Return the chosen hidden states of a Hugging Face model, keyed by number."""
         states = getattr(output, "hidden_states", None)
         if states is None:
             required, given = "an object with `hidden_states`", type(output).__name__
@@ -276,7 +277,7 @@ class HiddenStatesEncoder(ViewEncoder):
         return {i: states[i] for i in places}
 
 
-def _padded(rows: list[Any]) -> Inputs:
+def _pad(rows: list[Any]) -> Inputs:
     """Return token ids padded on the right, and the mask of real tokens."""
     ids = [np.asarray(row) for row in rows]
     for row, values in zip(rows, ids, strict=True):

@@ -17,7 +17,7 @@ Vectors = dict[str, Tensor]  # tensors (N, width), keyed by view name
 
 
 class Layout(NamedTuple):
-    """Order of axes and tokens in layer outputs."""
+    """Order of the axes and tokens in the outputs of layers."""
 
     channels_last: bool = False  # maps are (N, H, W, C), not (N, C, H, W)
     n_prefix_tokens: int = 0  # tokens before the patches
@@ -119,13 +119,14 @@ def pooled_outputs(
 ) -> Iterator[Vectors]:
     """Pool the outputs of inner layers while a module runs.
 
-    Outputs are pooled immediately. This saves memory. It is also necessary because
-    later layers, such as in-place rectifiers, may overwrite the outputs.
+    Outputs are pooled immediately, which saves memory. Besides, later layers such as
+    in-place rectifiers may overwrite an output.
 
     Yields
     ------
     vectors : dict of str to Tensor
-        Vectors of shape (N, width), keyed by view name. Filled while the module runs.
+        Vectors of shape (N, width), keyed by view name. They are added while the module
+        runs.
     """
     vectors: dict[str, Tensor] = {}
 
@@ -144,7 +145,7 @@ def pooled_outputs(
 def watched_layers(
     module: nn.Module, names: Iterable[str], watch: Callable[[str, object], None]
 ) -> Iterator[None]:
-    """Call a function with each named layer's name and output while a module runs.
+    """While a module runs, call `watch` with the name and output of each named layer.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Text encoders: wrapped models with a method ``encode``, and n-grams."""
+"""Text encoders: n-grams, and a wrapper for models with a method ``encode``."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class TextEncoder(ImageOrTextTransformer):
     _parameter_constraints: ClassVar[Constraints] = {"model": [HasMethods(["encode"])]}
 
     def __sklearn_clone__(self) -> Self:
-        """Share the model, which never changes."""
+        """Return a new encoder that shares the model, which never changes."""
         return type(self)(self.model)
 
     @fit_context

@@ -32,7 +32,7 @@ READ = {"checkpoint_path", "pretrained_cfg", "pretrained_cfg_overlay", "cache_di
 
 
 def sources_of_name(name: str) -> Sources:
-    """Return the folder or hub repository that a model name refers to, if any."""
+    """Return the folder or repository in a model name such as "hf-hub:REPOSITORY"."""
     kind, colon, rest = name.partition(":")
     if not colon:
         return Sources()
@@ -64,7 +64,7 @@ def check_name(timm: ModuleType, name: str) -> None:
 
 
 def source_of(timm: ModuleType, name: str) -> str:
-    """Name the file that holds timm's weights of a model, for messages."""
+    """Return the name of the file that has a model's weights, for messages."""
     if name.startswith(HUBS):
         return f"model.safetensors from {name}"
     config = timm.get_pretrained_cfg(name)
@@ -77,7 +77,7 @@ def source_of(timm: ModuleType, name: str) -> str:
 
 
 def check_network(timm: ModuleType, name: str) -> None:
-    """Raise immediately if weights must be downloaded and their host is unreachable.
+    """Raise OSError at once if weights must be downloaded from an unreachable host.
 
     Without this check, the hub's client would retry for a minute or two.
 
@@ -146,7 +146,7 @@ def from_file(
         return model
     try:
         weights = timm.models.load_state_dict(str(path), weights_only=True)
-    except Exception as error:  # of any type, and torch's message gives unsafe advice
+    except Exception as error:  # torch's own message gives unsafe advice
         reason = f"reading it raises {type(error).__name__}"
         raise damaged(path, "weights", reason, "download it again") from error
     heads = _heads(model)
@@ -155,7 +155,7 @@ def from_file(
     if shapes == {k: v.shape for k, v in body.items()}:
         model.load_state_dict(body)
         return model
-    return _converted(timm, name, path, options, model, weights)
+    return _convert(timm, name, path, options, model, weights)
 
 
 def _heads(model: nn.Module) -> tuple[str, ...]:
@@ -163,7 +163,7 @@ def _heads(model: nn.Module) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(names)
 
 
-def _converted(
+def _convert(
     timm: ModuleType,
     name: str,
     path: Path,
@@ -171,10 +171,10 @@ def _converted(
     body: nn.Module,
     weights: Mapping[str, Tensor],
 ) -> nn.Module:
-    """Let timm convert weights from another program or image size."""
+    """Return a model whose weights timm converted from another program or size."""
     heads = [weights[f"{h}.weight"] for h in _heads(body) if f"{h}.weight" in weights]
     n_classes = heads[0].shape[0] if heads else 0
-    # Pass the loaded weights, since timm would read the file again and unsafely.
+    # Pass the loaded weights, since timm would read the file in an unsafe way.
     overlay = {"state_dict": weights, "num_classes": n_classes}
     options = {**options, "num_classes": n_classes, "pretrained_cfg_overlay": overlay}
     try:  # with the file's number of classes, timm does not silently drop weights
@@ -200,7 +200,7 @@ def _converted(
 
 
 def _prefix_of(expected: Set[str], given: Set[str]) -> str:
-    """Return the prefix that all of the model's names have in a file, or ""."""
+    """Return the prefix of the model's weight names in a file, or ""."""
     first = min(expected)
     starts = {name.removesuffix(first) for name in given if name.endswith(first)}
     return next((s for s in starts if {s + name for name in expected} <= given), "")
@@ -215,9 +215,8 @@ def _mismatch(path: Path, reason: str) -> ValueError:
 class TimmEncoder(ImageEncoder):
     """Features of images from a frozen timm network.
 
-    Images are resized, cropped at the centre and normalised as in the model's training
-    (``timm.data.resolve_model_data_config``). The network runs in evaluation mode
-    without its classifier.
+    Images are resized, cropped at the centre and normalised as timm does to evaluate
+    the model. The network runs in evaluation mode without its classifier.
 
     Parameters
     ----------
@@ -230,7 +229,7 @@ class TimmEncoder(ImageEncoder):
     pool : str or list of str, default="default"
         How each layer becomes one vector. "avg" and "max" pool over pixels or patch
         tokens, "cls" keeps the class token, and "flatten" keeps all values. "model" is
-        the model's own pooling before its classifier, and only for the last layer.
+        the model's own pooling before its classifier, for the last layer only.
         "default" is "model" for the last layer and "avg" for others. Every layer is
         combined with every pool.
     device : str, default="auto"
@@ -274,8 +273,8 @@ class TimmEncoder(ImageEncoder):
     -----
     ``transform`` works without ``fit``, since nothing is learned from images or labels.
     A pickle contains no weights. An unpickled encoder reloads its weights from the same
-    name, file or seed, and raises if their fingerprint differs. As in training, the
-    EXIF orientation of images is ignored.
+    name, file or seed, and raises ValueError if their fingerprint differs. As in
+    training, the EXIF orientation of images is ignored.
 
     Examples
     --------
@@ -331,7 +330,7 @@ class TimmEncoder(ImageEncoder):
         return Frozen(model, transform, "L" if channels == 1 else "RGB", layout, device)
 
     def _sources(self) -> Sources:
-        """Return the paths and network addresses that ``fit`` reads besides images."""
+        """Return the paths and network addresses from which ``fit`` loads the model."""
         reads = sources_of_name(self.model_name)
         if self.checkpoint_path is not None:
             return reads._replace(paths=[*reads.paths, fspath(self.checkpoint_path)])

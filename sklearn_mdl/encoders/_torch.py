@@ -41,9 +41,10 @@ class TorchEncoder(ImageEncoder):
         collects the outputs of all layers.
     pool : str or list of str, default="default"
         How each layer becomes one vector. "avg" and "max" pool over pixels or tokens.
-        "cls" keeps the first token, which must be a prefix token. "flatten" keeps all
-        values, and "model" keeps vectors (B, width). "default" is "model" for the last
-        layer and "avg" for others. Every layer is combined with every pool.
+        "cls" keeps the first token and needs ``n_prefix_tokens``. "flatten" keeps all
+        values. "model" requires the output to be vectors (B, width), for the last layer
+        only. "default" is "model" for the last layer and "avg" for others. Every layer
+        is combined with every pool.
     device : str, default="auto"
         Torch device. "auto" uses a GPU if there is one.
     batch_size : int, default=64
@@ -55,9 +56,9 @@ class TorchEncoder(ImageEncoder):
     verbose : int, default=0
         Show a progress bar.
     mode : {"RGB", "L"}, default="RGB"
-        Colour or grey images as input of ``preprocess``.
+        ``preprocess`` receives colour images ("RGB") or grey images ("L").
     channels_last : bool, default=False
-        True if maps inside the module are (B, H, W, C).
+        True if the layers of the module output maps (B, H, W, C).
     n_prefix_tokens : int, default=0
         Number of tokens before the patch tokens, which "avg" and "max" ignore.
 
@@ -72,8 +73,8 @@ class TorchEncoder(ImageEncoder):
 
     Notes
     -----
-    A pickle contains the module, since it cannot be recreated. ``clone`` shares the
-    module, since encoders do not modify it.
+    A pickle contains the module. ``clone`` shares the module, since encoders do not
+    modify it.
 
     Examples
     --------
@@ -149,7 +150,7 @@ class TorchEncoder(ImageEncoder):
     def _effect(self) -> str:
         """Return the SHA-256 of two test images after preprocessing.
 
-        Unlike the code of a callable, its results can be compared reliably.
+        The code of a callable cannot be compared, but its results can.
         """
         pil = needed("PIL.Image", "TorchEncoder", "images")
         digest = hashlib.sha256()

@@ -24,7 +24,7 @@ PLAIN = (str, int, float, list, tuple, dict, PathLike, type(None))
 class EncoderTrunk(nn.Module):
     """The network of an image encoder as a trainable module.
 
-    It outputs the features of the encoder, from the same layers and pools.
+    The module outputs the features of the encoder, from the same layers and pools.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def image_encoder_of(encoder: AnyEncoder) -> ImageEncoder:
 def distinct_encoders(
     encoders: Sequence[AnyEncoder], shapes: Sequence[Shape]
 ) -> list[AnyEncoder]:
-    """Return a fitted copy of each encoder, shared by encoders with equal features.
+    """Return a fitted copy of each encoder. Encoders with equal features share a copy.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def distinct_encoders(
     keys = [(_settings(e), shape) for e, shape in zip(encoders, shapes, strict=True)]
     for (settings, shape), encoder in zip(keys, encoders, strict=True):
         if (settings, shape) not in by_settings:
-            copy = _fitted(encoder, shape)
+            copy = _fitted_copy(encoder, shape)
             content = json.dumps(image_encoder_of(copy).fingerprint(), sort_keys=True)
             key = type(encoder).__name__ + content, shape
             by_settings[settings, shape] = by_content.setdefault(key, copy)
@@ -89,7 +89,7 @@ def distinct_encoders(
 
 
 def _settings(encoder: AnyEncoder) -> str:
-    """Return the settings as text, with ids in place of objects such as modules."""
+    """Return the settings as text. Objects such as modules appear as their ids."""
     params = encoder.get_params(deep=True)
     words = [
         f"{name}={value!r}" if isinstance(value, PLAIN) else f"{name}@{id(value)}"
@@ -99,9 +99,9 @@ def _settings(encoder: AnyEncoder) -> str:
     return f"{type(encoder).__name__} {words}"
 
 
-def _fitted(encoder: AnyEncoder, shape: Shape) -> AnyEncoder:
+def _fitted_copy(encoder: AnyEncoder, shape: Shape) -> AnyEncoder:
     fitted = deepcopy(encoder)
     if not hasattr(image_encoder_of(fitted), "_frozen"):
         fitted.fit(np.zeros((1, *shape), np.uint8))
-    image_encoder_of(fitted).verbose = 0  # the run over images has its own progress bar
+    image_encoder_of(fitted).verbose = 0  # the pass over images has its own bar
     return fitted

@@ -19,7 +19,7 @@ from sklearn_mdl.encoders._views import slices_of
 
 
 class ImageOrTextTransformer(TransformerMixin, BaseEstimator):
-    """Base class of transformers of images or text that need no fitting."""
+    """Base class of transformers that take images or text and need no fitting."""
 
     def __sklearn_tags__(self) -> Tags:
         """Return the tags of a transformer of images or text that needs no fitting."""
@@ -40,7 +40,7 @@ class ViewEncoder(ImageOrTextTransformer):
 
     batch_size: int
     verbose: int
-    unit: ClassVar[str]  # what one row encodes
+    unit: ClassVar[str]  # what a row of features encodes, such as "image"
 
     @abstractmethod
     def _items(self, X: object) -> Any:
@@ -118,7 +118,7 @@ class ViewEncoder(ImageOrTextTransformer):
         return {name: features[:, view] for name, view in self.view_slices_.items()}
 
     def batches(self, X: object, start: int = 0) -> Iterator[np.ndarray]:
-        """Encode one minibatch after the other.
+        """Encode rows in minibatches.
 
         Parameters
         ----------
@@ -132,7 +132,7 @@ class ViewEncoder(ImageOrTextTransformer):
         """
         self._fit_once(X)
         items = self._items(X)
-        shown = nullcontext()  # even a disabled bar would take tqdm's lock
+        shown = nullcontext()  # even a disabled bar would acquire tqdm's lock
         if self.verbose:
             name, n_items = type(self).__name__, len(items)
             shown = tqdm(desc=name, unit=self.unit, total=n_items, initial=start)

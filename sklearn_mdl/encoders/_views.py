@@ -64,7 +64,7 @@ def views_of(
         parts. A list contains one array per example, so lengths may differ.
     axes : sequence of str, default=("example", "layer", "position", "feature")
         Names of the axes, in the order of `activations`. "layer" and "position" may be
-        missing. In a list, each array has these axes except "example".
+        missing. Arrays in a list do not have the axis "example".
     mask : array-like of shape (n_examples, n_positions), default=None
         True or 1 for real tokens, like the attention mask of a tokenizer. Padding may
         be on either side. If None, all tokens are real.
@@ -254,7 +254,10 @@ def _is_whole(value: object) -> bool:
 
 
 def _sizes(activations: Any, names: list[str]) -> dict[str, int]:
-    """Return each axis's length (1 if missing) in an array, or in a list's first."""
+    """Return the length of each axis, from the first array if activations are a list.
+
+    A missing axis has length 1.
+    """
     is_list = isinstance(activations, list | tuple)
     if is_list and not activations:
         raise invalid("activations", "non-empty", activations, "pass [array]")
@@ -270,7 +273,7 @@ def _sizes(activations: Any, names: list[str]) -> dict[str, int]:
 def _parts(
     activations: Any, names: list[str], sizes: dict[str, int], mask: ArrayLike | None
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield examples (n, layers, tokens, width) and a mask of real tokens."""
+    """Yield blocks of examples (n, layers, tokens, width) and their token masks."""
     n = sizes["example"]
     if isinstance(activations, list | tuple):
         if mask is not None:
@@ -320,7 +323,7 @@ def _shape(array: Any, names: Sequence[str], what: str) -> tuple[int, ...]:
 def _in_order(array: Any, names: Sequence[str]) -> Tensor:
     """Return a float32 tensor in the order of `AXES`; "example" may be missing."""
     if not isinstance(array, Tensor):
-        with np.errstate(over="ignore"):  # check_views raises for infinities
+        with np.errstate(over="ignore"):  # check_views rejects infinities later
             array = torch.from_numpy(np.array(as_array(array), dtype=np.float32))
     tensor: Tensor = array.detach().cpu().float()
     tensor = tensor.permute([names.index(axis) for axis in AXES if axis in names])

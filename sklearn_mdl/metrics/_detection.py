@@ -28,8 +28,8 @@ class DetectionMeasures(NamedTuple):
         Share of the positive examples at or above the threshold.
     recall_interval : (float, float)
     threshold : float
-        The lowest observed score at which at most ``max_fpr`` of the negative examples
-        are flagged, or infinity if there is no such score.
+        The lowest observed score that flags at most a share ``max_fpr`` of the negative
+        examples, or infinity if no score does. Scores at the threshold are flagged.
     max_fpr : float
         Largest allowed share of flagged negative examples. With fewer than
         ``1 / max_fpr`` negative examples, no false positive is allowed.
@@ -77,8 +77,8 @@ def positive_probabilities(
 ) -> Floats:
     """Return the predicted probability of the positive class for each row.
 
-    The codelength of a row determines this probability if there are two classes, since
-    ``exp(-codelength)`` is the probability of the observed label.
+    ``exp(-codelength)`` is the predicted probability of the observed label. With two
+    classes, the probability of the other class is one minus this number.
 
     Parameters
     ----------
@@ -97,7 +97,8 @@ def positive_probabilities(
     Raises
     ------
     ValueError
-        If labels do not have two classes including the positive one, or shapes differ.
+        If the labels do not have exactly two classes, one of them ``pos_label``, or if
+        the shapes differ.
 
     Examples
     --------
@@ -116,7 +117,7 @@ def positive_probabilities(
     if len(classes) != 2 or pos_label not in classes:
         raise ValueError(
             f"labels must have two classes, one of them {pos_label!r}, got "
-            f"{classes.tolist()}; pass pos_label=CLASS, and only rows of two classes"
+            f"{classes.tolist()}; pass only rows of two classes, and pos_label=CLASS"
         )
     proba = np.exp(-nats)
     return np.where(y == pos_label, proba, 1 - proba)
@@ -171,8 +172,8 @@ def detection_measures(
     n_resamples = checked_count("n_resamples", n_resamples, 1)
     if y.ndim != 1 or y.shape != s.shape or not np.isfinite(s).all():
         raise ValueError(
-            "is_positive and scores must be finite and have one shape (N,), got shapes "
-            f"{y.shape} and {s.shape}; pass only rows where np.isfinite(scores)"
+            "is_positive and scores must be finite and have the same shape (N,), got "
+            f"shapes {y.shape} and {s.shape}; pass only rows where np.isfinite(scores)"
         )
     for name, value in {"max_fpr": max_fpr, "level": level}.items():
         if not 0 < value < 1:
@@ -205,7 +206,7 @@ def detection_measures(
 def _measured(
     y: NDArray[np.bool_], scores: Floats, times: Floats, most: float
 ) -> Floats:
-    """Return ROC AUC, average precision, recall and its threshold as an array (R, 4).
+    """Return ROC AUC, average precision, recall and threshold of each resample, (R, 4).
 
     Parameters
     ----------
@@ -216,7 +217,8 @@ def _measured(
         Largest allowed share of flagged negative examples.
     """
     order = np.argsort(-scores, kind="stable")
-    ends = np.flatnonzero(np.diff(scores[order], append=-np.inf))  # of equal scores
+    # Equal scores are flagged together, so measure only after the last of them.
+    ends = np.flatnonzero(np.diff(scores[order], append=-np.inf))
     counts = times[:, order]
     true = (counts * y[order]).cumsum(1)[:, ends]
     flagged = counts.cumsum(1)[:, ends]

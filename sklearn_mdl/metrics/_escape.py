@@ -13,10 +13,10 @@ from sklearn_mdl.metrics._references import Floats, encoded
 
 
 class EscapeCode:
-    """Code of whether each row of a stream introduces a new class.
+    """Adaptive code that tells, for each row of a stream, whether its class is new.
 
     Classes are integers. Named classes come first, and new classes follow in order of
-    appearance. :func:`escape_codelengths` defines the probabilities.
+    appearance. For the probabilities, see :func:`escape_codelengths`.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class EscapeCode:
         return (len(self._seen) - 0.5) / n_rows
 
     def observe(self, label: int) -> float:
-        """Learn a row's class, and return the cost of coding whether it is new."""
+        """Count a label, and return the cost of coding whether its class is new."""
         probability, is_new = self.probability, label >= self.n_classes
         self.probabilities.append(probability)
         self._seen.add(label)
@@ -57,10 +57,10 @@ class EscapeCode:
         return 0.0 - math.log(probability if is_new else 1.0 - probability)
 
     def coded(self, proba: Floats, start: int) -> Floats:
-        """Return probabilities (n, C + 1) of known classes and of an escape.
+        """Return probabilities (n, C + 1) of the known classes and of an escape.
 
-        The given probabilities are for rows that begin at number ``start``. Observe all
-        these rows first.
+        ``proba`` has the class probabilities (n, C) of the rows from number ``start``.
+        All of these rows must have been observed.
         """
         escapes = np.array(self.probabilities[start : start + len(proba)])[:, None]
         return np.hstack([proba * (1.0 - escapes), escapes])
@@ -128,7 +128,7 @@ def blind_codelengths(labels: NDArray[np.intp], n_named: int) -> Floats:
     -------
     codelengths : ndarray of shape (N, 3)
         Costs in nats under label frequencies, recent label frequencies and label
-        transitions. Each includes the cost of escapes.
+        transitions. Each cost includes that of coding whether the class is new.
     """
     escape, n_classes = EscapeCode(n_named), max(n_named, 1)
     given: Sequence[int] = labels.tolist()

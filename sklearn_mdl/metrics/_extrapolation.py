@@ -1,19 +1,18 @@
-"""Codelengths extrapolated by many laws of the loss, weighted by their fit.
+"""Extrapolation of codelengths by a weighted average over many laws of the loss.
 
 Under a law, the expected loss after ``t`` of ``N`` labels is a level times ``f + (1
 - f) g(t / N)``. The floor ``f`` is between 0 and 1, and with ``f = 1`` the curve is
 flat. ``g`` is an exponential, or a power law that starts to fall at a knee,
-``(1 + (t / knee)^k)^(-power / k)``. The parameters of the laws form a grid. The
-posterior probabilities of the laws depend on mean losses over intervals of
-geometrically growing length. If a falling law fits no better than the flat law, the
-prediction interval covers the predictions of both.
+``(1 + (t / knee)^k)^(-power / k)``. The parameters of the laws form a grid. Each law
+is weighted by its posterior probability, given the mean losses over intervals of
+geometrically growing length.
 
 A prediction interval covers three uncertainties: the law, its level, and the noise of
-future losses. The method assumes that future losses vary like the losses of the later
+future losses. The method assumes that future losses vary like the losses in the later
 half of the curve. Curves over the same rows share the noise, so the noise cancels in
 differences of curves. Laws are drawn separately for each curve. Hestness et al., 2017,
-arXiv:1712.00409, describe power laws of learning curves. Caballero et al., 2023,
-arXiv:2210.14891, add knees.
+arXiv:1712.00409, describe learning curves that are power laws. Caballero et al., 2023,
+arXiv:2210.14891, describe curves with knees.
 """
 
 from __future__ import annotations
@@ -28,24 +27,23 @@ from sklearn_mdl.metrics._learning_curves import check_losses
 from sklearn_mdl.metrics._references import Floats, Integers, checked_count, invalid
 
 LEAST_LABELS = 40
-START = 0.05  # share of the curve, at its beginning, that is ignored
+START = 0.05  # share of the labels that is skipped at the beginning of a curve
 N_INTERVALS = 12
 FLOORS = np.arange(40)[:, None] / 40  # as shares of the last loss
-# Laws have a power, a knee as a multiple of the curve's length, and its sharpness.
+# Pairs of a knee, in units of the curve's length, and its sharpness.
 KNEES = (
     *((knee, 1.0) for knee in (0.0, 0.02, 0.05, 0.1, 0.2)),
     *product((0.3, 0.6, 1.0, 3.0), (1.0, 2.0, 4.0)),
 )
-LAWS = (
+LAWS = (  # (power, knee, sharpness); an infinite power is an exponential
     *((power, *knee) for power in np.arange(1, 17) / 4 for knee in KNEES),
     *((np.inf, knee, 1.0) for knee in (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0)),
 )
 FLAT = 0.15  # prior probability of the flat law; the other laws share the rest
-NEIGHBOURS = 4  # number of intervals on either side with equal variance, by assumption
-# No law is exact. This is the standard deviation of its error, as a share of the loss.
-MISFIT = 0.02
-# The rows learned so far affect all losses. So the standard deviation of the noise is
-# multiplied by this factor, measured on draws from three datasets.
+NEIGHBOURS = 4  # the variance is averaged over this many intervals on either side
+MISFIT = 0.02  # standard deviation of a law's own error, as a share of the loss
+# All losses depend on the same training rows, which makes them vary together. This
+# factor on the standard deviation of the noise was measured on three datasets.
 TRAINING = 1.35
 N_DRAWS = 400
 MOST_CELLS = 1000  # largest number of intervals in the sum over future labels
@@ -71,8 +69,8 @@ class Extrapolation(NamedTuple):
     level : float
         Coverage of each interval.
     draws : ndarray of shape (n_draws, n_curves)
-        Draws of the codelengths. The curves share each draw's noise, so you can
-        subtract columns.
+        Random draws of the predicted codelengths. In each draw, the curves share the
+        noise, so the difference of two columns consists of draws of the difference.
     """
 
     n: int
@@ -88,7 +86,7 @@ class Extrapolation(NamedTuple):
         return is_narrow(self.values, self.lower, self.upper)
 
     def difference(self, i: int, j: int) -> tuple[float, float, float]:
-        """Return the difference of codelengths ``i`` and ``j``, and its interval.
+        """Return codelength ``i`` minus codelength ``j``, and its interval's bounds.
 
         Parameters
         ----------
@@ -100,7 +98,7 @@ class Extrapolation(NamedTuple):
 
 
 def extrapolate(curves: ArrayLike, n: int, *, level: float = 0.9) -> Extrapolation:
-    """Predict the codelengths of more labels by averaging over laws of the loss.
+    """Predict codelengths of a larger number of labels by averaging over loss laws.
 
     Parameters
     ----------
@@ -108,7 +106,7 @@ def extrapolate(curves: ArrayLike, n: int, *, level: float = 0.9) -> Extrapolati
         Cost of each label in the order of the run, in nats, for one run or for several
         runs over the same rows in the same orders. At least 40 labels are required.
     n : int
-        Total number of labels to predict for, larger than N.
+        Total number of labels of the predicted codelengths, larger than N.
     level : float, default=0.9
         Coverage of each interval, between 0 and 1 exclusive.
 
@@ -154,12 +152,12 @@ def _extrapolated(costs: Floats, n: int, level: float) -> Extrapolation:
     first = max(int(START * n_seen), 1)
     edges = np.rint(np.geomspace(first, n_seen, N_INTERVALS + 1)).astype(np.int64)
     edges = np.unique(edges)
-    # Differences of successive losses have no trend, and twice the noise's variance.
+    # Differences of successive losses have no trend and twice the variance of a loss.
     noise = np.diff(costs[:, :, first - 1 :]) / np.sqrt(2)
     late = (noise[:, :, -(n_seen // 2) :] ** 2).mean((1, 2))
     curves = costs.mean(1)
-    # Orders have different examples at a position, so the noise averages out over
-    # orders. Future rows are new to all orders, so their noise does not average out.
+    # Averaging over orders reduces the noise, since each position then has several
+    # examples. Future rows are the same for all orders, so their noise remains.
     counts = np.diff(edges)
     means = np.add.reduceat(curves[:, :n_seen], edges[:-1], axis=1) / counts
     squares = np.add.reduceat(noise.mean(1) ** 2, edges[:-1] - first, axis=1)
@@ -183,7 +181,7 @@ def _extrapolated(costs: Floats, n: int, level: float) -> Extrapolation:
 
 
 def _normal(rng: np.random.Generator, noise: Floats) -> Floats:
-    """Draw standard normals (n_draws, n_curves) with the correlations of the noise."""
+    """Draw standard normal numbers, (N_DRAWS, n_curves), correlated like the noise."""
     flat = noise.reshape(len(noise), -1)
     norms = np.linalg.norm(flat, axis=1, keepdims=True)
     flat = flat / np.maximum(norms, 1e-300)
@@ -196,7 +194,7 @@ def _normal(rng: np.random.Generator, noise: Floats) -> Floats:
 def _posterior(
     means: Floats, weights: Floats, edges: Integers, n: int
 ) -> tuple[Floats, Floats, Floats, Floats]:
-    """Weight all laws by their fit to the mean losses of intervals.
+    """Return the posterior probabilities of the laws, given mean losses of intervals.
 
     Parameters
     ----------
@@ -218,7 +216,7 @@ def _posterior(
     information = weights @ (laws**2).T
     scale = (weights * means) @ laws.T / information
     fit = scale**2 * information  # explained part of the sum of squares
-    # The log of the level has a flat prior. The level is integrated out.
+    # The level, whose logarithm has a flat prior, is integrated out.
     log = np.log(prior) - np.log(information) / 2 - np.log(scale + 1e-300) + fit / 2
     probability = np.exp(log - log.max(1, keepdims=True))
     probability /= probability.sum(1, keepdims=True)
@@ -226,9 +224,9 @@ def _posterior(
 
 
 def _laws(edges: Integers, n: int) -> tuple[Floats, Floats, Floats]:
-    """Return the laws' means over intervals (n_laws, M), future sums, and a prior.
+    """Return each law's interval means (n_laws, M), sum of future losses, and prior.
 
-    All laws equal 1 at the last label of the curves.
+    Laws are scaled to 1 at the last label of the curves.
     """
     n_seen, counts = int(edges[-1]), np.diff(edges)
     n_more = n - n_seen
@@ -249,7 +247,7 @@ def _laws(edges: Integers, n: int) -> tuple[Floats, Floats, Floats]:
 
 
 def _falling(times: Floats, power: float, knee: float, sharpness: float) -> Floats:
-    """Return a law's values without a floor. Times are in units of curve lengths."""
+    """Return a law without its floor at ``times``, in units of the curve's length."""
     if knee == 0:
         return times**-power
     if np.isinf(power):

@@ -1,9 +1,9 @@
-"""Codes of labels from counts of all labels, recent labels or pairs of labels.
+"""Codes that predict labels from counts of all labels, recent labels or label pairs.
 
-If a stream tends to repeat labels, a code that uses only the last labels is short,
-whatever the features are. Compare readouts with these codes, because only the saving
-relative to these codes is due to the representation (Zhang et al., 2023, Rapid
-adaptation in online continual learning: are we evaluating it right?, ICCV).
+If a stream tends to repeat labels, a code that only uses the last labels is short,
+whatever the features are. So only savings relative to such codes are due to the
+representation (Zhang et al., 2023, Rapid adaptation in online continual learning: are
+we evaluating it right?, ICCV).
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class LabelTransitions:
     def __init__(self, n_classes: int) -> None:
         self.n_classes = n_classes
         self.after: defaultdict[int, Counter[int]] = defaultdict(Counter)
-        self.last = -1  # before the first label
+        self.last = -1  # no label yet
 
     def log_proba(self) -> Floats:
         """Return the log-probabilities (C,) of the next label."""
@@ -130,10 +130,10 @@ def decayed_frequency_codelengths(
 def transition_codelengths(y: ArrayLike, n_classes: int | None = None) -> Floats:
     """Return the cost of each label given the previous label, in nats.
 
-    The code is a first-order Markov chain. The Krichevsky-Trofimov code predicts label
-    ``t`` from the labels that followed earlier labels equal to ``y_{t-1}``. The first
-    label has uniform probabilities. If labels tend to repeat, this code is far shorter
-    than the frequency code.
+    The code is a first-order Markov chain. It predicts label ``t`` by the
+    Krichevsky-Trofimov estimate from the labels that followed earlier occurrences of
+    ``y_{t-1}``. The first label has uniform probabilities. If labels tend to repeat,
+    this code is far shorter than the frequency code.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ def transition_codelengths(y: ArrayLike, n_classes: int | None = None) -> Floats
 
 
 def costs_of(labels: Sequence[int], code: LabelCounts | LabelTransitions) -> Floats:
-    """Return the cost (N,) of each label in nats, which is zero for a new class."""
+    """Return each label's cost (N,) in nats. The first label of a new class is free."""
     costs = np.zeros(len(labels))
     for t, label in enumerate(labels):
         if label < code.n_classes:

@@ -95,7 +95,7 @@ def surplus_description_length(
     sizes: ArrayLike | None = None,
     n_intervals: int = 20,
 ) -> CurveReading:
-    """Sum the nats per label above a target loss until predictions reach this target.
+    """Return the number of nats that a run costs above a target loss per label.
 
     Let ``L(n)`` be the expected loss after ``n`` labels. The surplus is ``sum_n max(0,
     L(n) - epsilon)``, the part of the codelength that is due to learning. Labels add
@@ -110,9 +110,9 @@ def surplus_description_length(
         The target loss, in nats per label. No prediction can reach a target below the
         entropy of the labels given the features.
     sizes : array-like of int of shape (M,), optional
-        Increasing numbers of labels learned before each loss, M at least 2. Each loss
-        is assumed to hold until the next size, which overestimates the surplus if the
-        curve falls. More sizes give a tighter value.
+        Number of labels learned before each loss, in increasing order. At least two
+        sizes are required. Each loss is assumed to hold until the next size, which
+        overestimates the surplus if the curve falls. More sizes give a tighter value.
     n_intervals : int, default=20
         Passed to `loss_data_curve`.
 
@@ -142,7 +142,7 @@ def surplus_description_length(
         lengths, surplus = curve.stops - curve.starts, curve.losses - epsilon
         is_bound = curve.losses[-1] > epsilon / 2
     else:
-        measured, at = _measured(losses, sizes)
+        measured, at = _checked_sizes(losses, sizes)
         lengths, surplus = np.diff(at), measured[:-1] - epsilon
         is_bound = measured[-1] > epsilon / 2 or at[0] > 1
     value = float(lengths @ np.maximum(0.0, surplus))
@@ -157,10 +157,10 @@ def excess_description_length(
     The excess ``sum_t l_t - N l`` is the area between the loss curve and ``l``. If
     ``l`` is the final predictor's loss on other rows, the result is the excess
     description length: the information that training stored in the predictor. If ``l``
-    is the loss at the end of the run, the result estimates this predictor's epiplexity,
-    the structure that it has learned. ``N l`` then estimates the time-bounded entropy.
-    Only pass the final predictor's training loss if the predictor has learned from each
-    label once and memorised none.
+    is the loss at the end of the run, the result estimates the final predictor's
+    epiplexity, the amount of structure that the predictor has learned. ``N l`` then
+    estimates the time-bounded entropy. Only pass a training loss as `final_loss` if the
+    predictor has learned from each label once and memorised none.
 
     Parameters
     ----------
@@ -228,7 +228,8 @@ def sample_complexity(
         For a run, the end of the first interval such that its mean and all later means
         are at most `epsilon`. So a few lucky predictions have no effect. With `sizes`,
         the first size such that its loss and all later losses are at most `epsilon`. If
-        there is none, the number of labels learned at the end, as a lower bound.
+        the last loss exceeds `epsilon`, the lower bound is the number of labels learned
+        at the end.
 
     Raises
     ------
@@ -249,7 +250,7 @@ def sample_complexity(
         curve = loss_data_curve(losses, n_intervals=n_intervals)
         means, reached = curve.losses, curve.stops - 1
     else:
-        means, reached = _measured(losses, sizes)
+        means, reached = _checked_sizes(losses, sizes)
     above = np.flatnonzero(means > epsilon)
     first = above[-1] + 1 if above.size else 0
     if first == len(means):
@@ -257,16 +258,16 @@ def sample_complexity(
     return CurveReading(float(reached[first]), False)
 
 
-def _measured(losses: ArrayLike, sizes: ArrayLike) -> tuple[Floats, Integers]:
-    """Return checked losses and the numbers of labels learned before each loss."""
+def _checked_sizes(losses: ArrayLike, sizes: ArrayLike) -> tuple[Floats, Integers]:
+    """Return losses and sizes as arrays, or raise if either is invalid."""
     measured, at = np.asarray(losses, dtype=np.float64), np.asarray(sizes)
     whole = at.dtype.kind in "iu" and at.ndim == 1 and at.size > 1
     if not whole or at.min() < 0 or (at[1:] <= at[:-1]).any():
         required = "two or more increasing integers of at least 0"
-        cure = "pass for example sizes=[0, 10, 100]"
+        cure = "for example, pass sizes=[0, 10, 100]"
         raise invalid("sizes", required, sizes, cure)
     if measured.shape != at.shape:
-        required = f"of the shape of `sizes`, {at.shape}"
+        required = f"of the same shape as `sizes`, {at.shape}"
         raise invalid("losses", required, measured.shape, "pass one loss for each size")
     check_losses("losses", measured)
     return measured, at
@@ -291,7 +292,7 @@ def check_losses(name: str, losses: Floats) -> None:
 
 
 def _checked_loss(epsilon: float, name: str = "epsilon") -> float:
-    """Return a loss as a float, or raise unless it is finite and not negative."""
+    """Return ``epsilon`` as a float, or raise if it is negative or not finite."""
     if not 0 <= epsilon < math.inf:
         required = "a finite loss of at least 0 nats"
         raise invalid(name, required, epsilon, f"for example, pass {name}=0.1")

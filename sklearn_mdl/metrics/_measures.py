@@ -112,7 +112,7 @@ def measure(
     n_bins: int,
     n_named: int | None = None,
 ) -> PrequentialMeasures:
-    """Measure predictions that were each made before the label was revealed.
+    """Return measures of predictions, each made before its label was revealed.
 
     Parameters
     ----------
@@ -126,9 +126,8 @@ def measure(
     n_bins : int
         Number of bins of the calibration error.
     n_named : int or None
-        Number of classes known before the first row, if new classes may appear. "A new
-        class" is then one more class that can be predicted. If None, all classes are
-        known.
+        Number of classes known before the first row, if new classes may appear. If
+        None, all classes are known.
 
     Returns
     -------
@@ -158,9 +157,9 @@ def measure(
 class RegressionMeasures(NamedTuple):
     """Measures of a regression run, whose predictions precede their labels.
 
-    Errors are differences between labels and the mixture's means. They leave out the
-    first minibatch, which a fixed density predicts, and are NaN if no other examples
-    exist.
+    Errors are differences between the labels and the mixture's predicted means. The
+    first minibatch is left out, since a fixed density predicts it. Without any other
+    examples, the errors are NaN.
 
     Attributes
     ----------
@@ -201,7 +200,7 @@ class RegressionMeasures(NamedTuple):
 def measure_regression(
     means: Floats, labels: Floats, codelength: float, reference: float, n_first: int
 ) -> RegressionMeasures:
-    """Measure predicted means (N,) of labels (N,).
+    """Return measures of the predicted means (N,) of labels (N,).
 
     The errors leave out the first ``n_first`` predictions.
     """
@@ -215,8 +214,8 @@ def measure_regression(
 
 
 def _mean_recall(correct: NDArray[np.bool_], labels: NDArray[np.intp]) -> float:
-    # scikit-learn's score would warn if a predicted class was never observed, but this
-    # is normal in a short stream.
+    # scikit-learn's balanced_accuracy_score would warn about predicted classes that
+    # were never observed, which are normal in a short stream.
     counts = np.bincount(labels)
     hits = np.bincount(labels, weights=correct)
     return float((hits[counts > 0] / counts[counts > 0]).mean())
@@ -225,7 +224,7 @@ def _mean_recall(correct: NDArray[np.bool_], labels: NDArray[np.intp]) -> float:
 def expected_calibration_error(
     confidence: ArrayLike, correct: ArrayLike, *, n_bins: int = 15
 ) -> float:
-    r"""Return the mean difference between confidence and accuracy over bins.
+    r"""Return the weighted mean gap between confidence and accuracy over bins.
 
     Confidences are divided into bins of equal width, ``(0, 1/n_bins], ...,
     (1 - 1/n_bins, 1]``. The error is

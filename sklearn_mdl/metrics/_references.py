@@ -75,7 +75,8 @@ def frequency_codelength(y: ArrayLike, n_classes: int | None = None) -> float:
         Labels of any sortable type.
     n_classes : int, optional
         Number of classes ``C``, at least the number of distinct labels. By default, the
-        code uses the number of distinct labels and assumes that it is known beforehand.
+        code uses the number of distinct labels, as if this number were known in
+        advance.
 
     Returns
     -------
@@ -100,7 +101,7 @@ def frequency_codelength(y: ArrayLike, n_classes: int | None = None) -> float:
     2.77...
     """
     _, counts, n_classes = _labels(y, n_classes)
-    # In any order, the examples of a class occur after 0, 1, ... examples of the class.
+    # In any order, the k-th example of a class follows k - 1 examples of that class.
     numerators = sum(float(np.log(np.arange(n) + 0.5).sum()) for n in counts)
     denominators = np.log(np.arange(counts.sum()) + n_classes / 2)
     return float(denominators.sum()) - numerators
@@ -188,13 +189,13 @@ def regret(codelengths: ArrayLike, reference: ArrayLike) -> Floats:
 def _labels(
     y: ArrayLike, n_classes: int | None
 ) -> tuple[NDArray[np.intp], NDArray[np.intp], int]:
-    """Return labels encoded from 0, the class counts, and the number of classes."""
+    """Return labels as integers from 0, the class counts, and the number of classes."""
     labels = np.asarray(y)
     if labels.ndim != 1:
         cure = "pass y.ravel() for one column, or y.argmax(1) for one-hot labels"
         raise invalid("y", "of shape (n_samples,)", labels.shape, cure)
     if labels.dtype.kind == "f" and np.isnan(labels).any():
-        raise invalid("y", "free of missing labels", np.nan, "pass y[~np.isnan(y)]")
+        raise invalid("y", "without missing labels", np.nan, "pass y[~np.isnan(y)]")
     _, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
     least = max(1, counts.size)
     n_classes = least if n_classes is None else n_classes
@@ -202,7 +203,7 @@ def _labels(
 
 
 def encoded(y: ArrayLike, n_classes: int | None) -> tuple[list[int], int]:
-    """Return labels encoded from 0, and the code's number of classes."""
+    """Return labels as integers from 0, and the number of classes of the code."""
     codes, _, n_classes = _labels(y, n_classes)
     labels: list[int] = codes.tolist()
     return labels, n_classes
@@ -300,9 +301,9 @@ def gaussian_codelengths(
 
 
 def _running_moments(labels: Floats) -> tuple[Floats, Floats]:
-    """Return the mean and squared deviations of the labels before each label.
+    """Return the mean and summed squared deviations of all labels before each label.
 
-    The moments are updated by Welford's method.
+    Both are updated by Welford's method.
     """
     means, squares = np.zeros(len(labels)), np.zeros(len(labels))
     mean = total = 0.0

@@ -1,4 +1,4 @@
-"""Choice of the cells to score next in a ranking with a time budget.
+"""Choice of the next cells to score in a ranking with a time budget.
 
 The choice depends only on the finished cells. The clock only decides when to stop. So a
 resumed run scores the same cells in the same order.
@@ -23,11 +23,11 @@ Outcomes = dict[int, Cell | Failure]
 
 
 def rounds(tasks: Sequence[Task], outcomes: Outcomes) -> Iterator[list[int]]:
-    """Yield the numbers of the cells that are due in each round.
+    """Yield the indices of the tasks that are due in each round.
 
-    The caller adds their outcomes to ``outcomes`` before the next round. In ``tasks``,
-    all orders of an encoder on a dataset are adjacent. The generator ends when no cell
-    is left to run. After a cell fails, no other cell on its dataset is run.
+    Before the next round, the caller must add the results of these tasks to
+    ``outcomes``. In ``tasks``, all orders of an encoder on a dataset must be adjacent.
+    After a task has failed, no other task on its dataset is due.
     """
     number = 0
     while len(outcomes) < len(tasks):
@@ -44,12 +44,12 @@ def rounds(tasks: Sequence[Task], outcomes: Outcomes) -> Iterator[list[int]]:
 def in_round(
     number: int, tasks: Sequence[Task], outcomes: Mapping[int, Cell | Failure]
 ) -> list[int]:
-    """Return the numbers of the cells that are due in a round.
+    """Return the indices of the tasks that are due in a round.
 
     Rounds are numbered from 0. In each round, the next order of every encoder on every
-    dataset is due, with two exceptions. An encoder that is clearly worse than the best
-    on a dataset is only due there in rounds 0, 1, 3, 7, .... On a dataset with a failed
-    cell, no order is due.
+    dataset is due, with two exceptions. If an encoder is clearly worse than the best
+    encoder on a dataset, its orders on this dataset are only due in rounds 0, 1, 3, 7,
+    .... On a dataset with a failed task, no order is due.
     """
     groups: dict[str, dict[str, list[int]]] = {}
     for i, task in enumerate(tasks):
@@ -94,13 +94,13 @@ def clearly_worse(nats: Sequence[np.ndarray]) -> list[bool]:
 
 
 def _none_left(tasks: Sequence[Task], outcomes: Outcomes) -> bool:
-    """Return True if all missing cells are on datasets with failed cells."""
+    """Return True if all tasks without an outcome are on datasets with failed tasks."""
     failed = {tasks[i].dataset for i, o in outcomes.items() if isinstance(o, Failure)}
     return all(t.dataset in failed for i, t in enumerate(tasks) if i not in outcomes)
 
 
 def check_budget(budget: float, tasks: Sequence[Task]) -> None:
-    """Raise ValueError if the budget is shorter than the shortest cell."""
+    """Raise ValueError if the budget does not suffice for the smallest task."""
     task, seconds = shortest_cell(tasks)
     if budget < seconds:
         raise ValueError(
@@ -114,7 +114,7 @@ def with_all_encoders(
     tasks: Sequence[Task],
     outcomes: Sequence[Cell | Failure | None],
 ) -> list[str]:
-    """Return the datasets with a cell of every encoder, and warn about the others."""
+    """Return the datasets on which every encoder was scored, and warn about others."""
     due = {(t.dataset, t.encoder) for t in tasks}
     scored = {(c.dataset, c.encoder) for c in outcomes if isinstance(c, Cell)}
     lacking = {dataset for dataset, _ in due - scored}

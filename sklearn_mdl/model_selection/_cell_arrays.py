@@ -71,10 +71,7 @@ class CellArrays:
 
     @property
     def accuracies_(self) -> np.ndarray:
-        """Online accuracy: the share of labels predicted correctly before being seen.
-
-        Its shape is (n_datasets, n_encoders).
-        """
+        """Share of labels predicted correctly online, (n_datasets, n_encoders)."""
         return paired_means(self._by_order("accuracy"))
 
     @property
@@ -87,9 +84,9 @@ class CellArrays:
         """Codelengths whose ratios are meaningful, (n_datasets, n_encoders).
 
         For classes, these are the codelengths. Codelengths of real-valued labels may be
-        negative and depend on the unit of the labels, but their differences do not. So
-        for real-valued labels, each codelength minus the shortest one is divided by the
-        number of examples and exponentiated.
+        negative, and they depend on the unit of the labels. Only differences do not
+        depend on the unit. So for real-valued labels, each codelength minus the
+        shortest one is divided by the number of examples and exponentiated.
         """
         lengths = self.codelengths_.copy()
         for row, cell in zip(lengths, self.first_cells_, strict=True):
@@ -178,7 +175,7 @@ class CellArrays:
         return saved
 
     def _reference(self, first: Cell, reference: str) -> float:
-        """Return the nats of a code without features, averaged over its orders."""
+        """Return the nats of a code without features, averaged over orders."""
         if not first.is_real and reference != "labels":
             return float(getattr(first, reference))
         own = self.cells_by_encoder()[first.dataset, first.encoder]
@@ -192,7 +189,7 @@ class CellArrays:
 
 
 def paired_means(table: Floats) -> Floats:
-    """Average over orders, even if some encoders were only scored in the first ones.
+    """Average over orders, with an adjustment for encoders that were not in all orders.
 
     Parameters
     ----------
@@ -202,8 +199,9 @@ def paired_means(table: Floats) -> Floats:
     Returns
     -------
     means : ndarray of shape (n_datasets, n_encoders)
-        For an encoder with fewer orders than others, this is the mean of the complete
-        encoders over all orders, plus its mean difference from them in its own orders.
+        For encoders that were scored in all orders, their means. For any other encoder,
+        the mean of the complete encoders over all orders, plus the mean difference
+        between this encoder and the complete encoders in the orders that they share.
     """
     means: Floats = table.mean(-1)
     for own, own_means in zip(table, means, strict=True):

@@ -52,7 +52,7 @@ class Trace(NamedTuple):
     correct: np.ndarray = np.empty(0, np.uint8)
 
     def read(self) -> Trace:
-        """Return the trace itself, as `TraceFile.read` does."""
+        """Return the trace itself, like `TraceFile.read`."""
         return self
 
 
@@ -116,7 +116,7 @@ class Cell:
         Distinct values of the readouts' ``scaling``.
     alone : dict of str to number or list
         ``n_readouts``, ``streams`` and ``scalings`` that this encoder would have if it
-        were scored on its own. Empty if they do not differ.
+        were scored on its own. Empty if the cell has these settings.
     diverged : list of str
         Readouts whose predictions stopped being finite.
     notes : dict of str to list of str
@@ -137,7 +137,7 @@ class Cell:
         examples seen before each row of the posterior (n_rows,), and the posterior over
         architectures (n_rows, n_architectures).
     groups : ndarray of shape (n_samples,) or None
-        Groups of the dataset's rows as given. They are not stored in files.
+        Group of each row, in the order of the dataset. Files do not store groups.
     """
 
     dataset: str
@@ -230,25 +230,25 @@ class Cell:
         return self.source.read().posterior
 
     def kept(self) -> dict[str, object]:
-        """Return a dictionary of all results except the trace."""
+        """Return a dictionary of all results except the trace and the groups."""
         names = [f.name for f in fields(self) if f.name not in NOT_IN_JSON]
         return {name: getattr(self, name) for name in names}
 
     def record(self) -> dict[str, object]:
-        """Return all results except the trace, plus derived measures, for JSON."""
+        """Return the results in :meth:`kept` and derived measures, for JSON."""
         saved = ("savings_per_example", "savings_over_labels")
         derived = ("uniform", "per_example", *saved)
         return {**self.kept(), **{name: getattr(self, name) for name in derived}}
 
 
 def score_cell(task: Task, device: str | None = None) -> Cell:
-    """Run a copy of the switcher over the rows of a task in the task's order.
+    """Return the results of a run over the rows of a task in the task's order.
 
     Parameters
     ----------
     task : Task
     device : str or None
-        Device that overrides the switcher's, or None.
+        Device of the run. If None, the run uses the switcher's device.
 
     Raises
     ------
@@ -298,7 +298,7 @@ def score_cell(task: Task, device: str | None = None) -> Cell:
         alone=task.terms_alone(terms),
         diverged=switcher.diverged_readouts_,
         notes=notes,
-        permutations=_permuted(switcher, task.n_permutations),
+        permutations=_test_summary(switcher, task.n_permutations),
         mean_posterior=mean_posterior,
         data=dict(task.data),
         environment=environment(resolve_device(switcher.device)),
@@ -307,7 +307,7 @@ def score_cell(task: Task, device: str | None = None) -> Cell:
     )
 
 
-def _permuted(
+def _test_summary(
     switcher: MDLReadoutSwitcher, n_permutations: int | None
 ) -> dict[str, float]:
     """Return a summary of a permutation test, or {} if no test was requested."""
@@ -325,14 +325,14 @@ def _permuted(
 
 @lru_cache(maxsize=8)
 def environment(device: torch.device) -> dict[str, object]:
-    """Describe the environment of this process, and cache the result."""
+    """Return a description of this process's environment, which is cached."""
     with fixed_arithmetic():  # as in the run
         return environment_of(device)
 
 
 def _switcher_of(task: Task, device: str | None) -> Switcher:
     switcher = switcher_of(task)
-    if device is not None and switcher.n_jobs != "processes":  # they choose their own
+    if device is not None and switcher.n_jobs != "processes":  # processes choose one
         switcher.set_params(device=device)
     folder = stem_of(task.dataset, task.encoder, task.order)
     switcher.set_params(store=stored_below(switcher.store, folder))
@@ -356,7 +356,7 @@ def _by_architecture(switcher: Switcher) -> tuple[Trace, dict[str, float]]:
 
 
 def kept_steps(n_samples: int) -> np.ndarray:
-    """Choose rows of a posterior to keep, denser at the start.
+    """Return the rows of a posterior to keep, which are denser at the start.
 
     The first and last rows are always kept.
     """

@@ -12,9 +12,9 @@ in loss on the same rows. Prequential losses are dependent in two ways:
   are up to ``TRAINING`` times as large (``python -m benchmarks certainty spread``).
 
 With several orders, the variance over rows is estimated in each order and averaged.
-Then the variance of the mean over orders is added. If each example's losses were first
-averaged over orders, the estimated variance would be too small, because disjoint draws
-vary as much as before.
+Then the variance of the mean over orders is added. Averaging each example's losses over
+orders first would make the estimate too small, because more orders do not reduce the
+variation between disjoint draws.
 """
 
 from __future__ import annotations
@@ -38,9 +38,8 @@ N_BLOCKS = 50  # least number of blocks, unless a stream has fewer rows or group
 TRAINING = 1.35  # measured on draws of caltech101, cifar10 and gtsrb
 N_DRAWS = 1000
 MOST_TIMES = 100  # if more labels than this multiple are needed, report infinity
-# With fewer than 20 pairs of blocks there are fewer than 40 rows or groups. The growth
-# of a difference would then be estimated from fewer than 20 losses at the steep start
-# of the curves. Its error would be as large as the estimate.
+# Fewer pairs of blocks mean fewer than 40 rows or groups. These are too few to estimate
+# how a difference between encoders grows with more labels.
 MIN_PAIRS = 20
 
 
@@ -54,8 +53,8 @@ class Sample:
         Means over orders, in nats.
     contrasts : ndarray of shape (n_orders, n_pairs, n_encoders)
         Scaled differences between neighbouring blocks of rows in each order. The sum of
-        their squares estimates the variance of a codelength over draws of rows. NaN
-        without traces.
+        their squares estimates the variance of a codelength over draws of rows. NaN if
+        traces are missing.
     by_order : ndarray of shape (n_orders, n_encoders)
         Codelength in each order minus the mean over orders, in nats.
     rates : ndarray of shape (n_encoders,)
@@ -128,12 +127,13 @@ class Sample:
         return draws
 
     def more_labels(self, winner: int, rival: int, tail: float) -> float:
-        """Estimate how many further labels reduce a rival's probability to `tail`.
+        """Estimate how many further labels would settle a choice between two encoders.
 
-        This is the probability that the rival is better than the winner. The winner's
-        margin ``D`` is assumed to grow by ``r`` nats per label, as in the second half.
-        Its standard deviation ``s`` is assumed to grow as the square root of the number
-        of labels. So ``x`` times as many labels suffice if
+        After these labels, the probability that the rival is better than the winner
+        would be at most `tail`. The winner's margin ``D`` is assumed to grow by ``r``
+        nats per label, as in the second half of the stream. The standard deviation
+        ``s`` of the margin is assumed to grow as the square root of the number of
+        labels. So ``x`` times as many labels suffice if
         ``D + r n (x - 1) >= z s sqrt(x)``.
 
         Returns
@@ -163,7 +163,7 @@ class Sample:
 def _student(rng: np.random.Generator, rows: Floats, freedom: int) -> Floats:
     """Draw random combinations of rows (n, K) that follow Student's distribution.
 
-    Return NaN without degrees of freedom.
+    If ``freedom`` is 0, return NaN.
     """
     if not freedom:
         return np.full((N_DRAWS, rows.shape[1]), np.nan)
@@ -208,7 +208,7 @@ def _by_group(cell: Cell, losses: Floats) -> Floats:
     groups = cell.groups
     if groups is None and "groups" in (cell.data or {}):
         raise FileNotFoundError(
-            "Intervals need the groups of rows, but files omit them; call fit again"
+            "Intervals need the groups of rows, which files omit; call fit again"
         )
     if groups is None:
         return losses

@@ -26,8 +26,7 @@ class OrderSpread(NamedResult):
     mean : ndarray of shape (n_datasets, n_encoders)
         Mean codelength, in nats.
     std : ndarray of shape (n_datasets, n_encoders)
-        Standard deviation over orders (not of their mean), in nats. NaN for a single
-        order.
+        Standard deviation of a codelength over orders, in nats. NaN for a single order.
     n_orders : int
         Largest number of orders in which an encoder was scored.
     """
@@ -63,8 +62,8 @@ class PairedDifferences(NamedResult):
         Standard error of the mean, treating rows and orders as samples. NaN if losses
         of single examples are missing.
     lower, upper : ndarray of shape (n_pairs, n_datasets)
-        Bounds of a confidence interval for the mean difference over fresh draws of
-        equal size.
+        Bounds of a confidence interval for the mean difference over fresh draws of the
+        same number of rows.
     level : float
         Level of each interval.
     n_orders : int
@@ -200,7 +199,10 @@ class Extrapolations(NamedResult):
 def extrapolations(
     curves: Iterable[Floats], n: int, level: float, best: NDArray[np.intp]
 ) -> Extrapolations:
-    """Predict codelengths of ``n`` labels from losses (n_encoders, n_orders, N)."""
+    """Predict codelengths of ``n`` labels on each dataset.
+
+    Each array in ``curves`` has a dataset's losses, (n_encoders, n_orders, N).
+    """
     curves = list(curves)
     n_given = np.array([losses.shape[-1] for losses in curves])
     predicted = [extrapolate(losses, n, level=level) for losses in curves]
@@ -242,7 +244,7 @@ def order_spread(codelengths: ArrayLike) -> OrderSpread:
 
 
 def _deviations(table: Floats) -> Floats:
-    """Return standard deviations over the orders scored, or NaN for a single one."""
+    """Return standard deviations over the scored orders, or NaN for a single order."""
     deviations: Floats = table.std(-1, ddof=1)
     for cell in zip(*np.nonzero(np.isnan(deviations)), strict=True):
         scored = table[cell][~np.isnan(table[cell])]

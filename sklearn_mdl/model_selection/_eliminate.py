@@ -10,13 +10,13 @@ from sklearn_mdl.model_selection._encoding import Failure
 from sklearn_mdl.model_selection._race import EncoderRace
 from sklearn_mdl.model_selection._tasks import Task, draw_order
 
-BLOCK = 16  # labels between two checks for encoders that are out
+BLOCK = 16  # number of labels between two checks of a race
 
 Out = dict[str, dict[str, int]]
 
 
 def eliminated(tasks: Sequence[Task | Failure], alpha: float) -> Out:
-    """Race the encoders on each dataset, in its first order.
+    """Race the encoders on each dataset, over its rows in the first order.
 
     Parameters
     ----------
@@ -38,13 +38,13 @@ def eliminated(tasks: Sequence[Task | Failure], alpha: float) -> Out:
     out: Out = {}
     for dataset, firsts in races.items():
         if len(firsts) > 1:
-            for encoder, n_labels in _raced(firsts, alpha).items():
+            for encoder, n_labels in _losers(firsts, alpha).items():
                 out.setdefault(encoder, {})[dataset] = n_labels
     return out
 
 
-def _raced(tasks: Sequence[Task], alpha: float) -> dict[str, int]:
-    """Race encoders on a dataset, and return when each eliminated one was out."""
+def _losers(tasks: Sequence[Task], alpha: float) -> dict[str, int]:
+    """Return ``{encoder: n_labels}`` for the encoders that lose a race on a dataset."""
     first, features = tasks[0], {task.encoder: task.X for task in tasks}
     race = EncoderRace(
         list(features),
@@ -81,7 +81,7 @@ def without(tasks: Sequence[Task | Failure], out: Out) -> list[Task | Failure]:
 
 
 def out_rows(out: Mapping[str, Mapping[str, int]]) -> list[tuple[str, str]]:
-    """Return eliminated encoders and when they went out, sorted from last to first."""
+    """Return each eliminated encoder with a text that says when it was eliminated."""
     longest = sorted(out, key=lambda encoder: -max(out[encoder].values()))
     return [
         (encoder, "out at " + ", ".join(f"{n} labels on {d}" for d, n in where.items()))

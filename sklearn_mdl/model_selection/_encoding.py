@@ -40,7 +40,7 @@ from sklearn_mdl.model_selection._given import (
     refuse_arrays,
 )
 
-LONGEST = 300  # maximum number of characters shown of a message
+LONGEST = 300  # maximum number of characters of an error message
 
 
 class Failure(NamedTuple):
@@ -75,13 +75,13 @@ class Failure(NamedTuple):
         return cls(dataset, encoder, order, text, details)
 
     def __str__(self) -> str:
-        """Return the names of the cell and its error in one line."""
+        """Return one line that names the encoder, the dataset and the error."""
         order = "" if self.order is None else f", order {self.order}"
         return f"{self.encoder!r} on {self.dataset!r}{order} ({self.error})"
 
 
 def listed(failures: Sequence[Failure], n_shown: int = 5) -> str:
-    """Return the first failures as text, with the number of further ones."""
+    """Return the first failures as text, followed by the number of other failures."""
     text = "; ".join(map(str, failures[:n_shown]))
     more = len(failures) - n_shown
     return f"{text}; and {more} more" if more > 0 else text
@@ -115,7 +115,7 @@ def gather(
     encoders : mapping or None
         ``{name: transformer}``.
     missing : {"raise", "drop"}
-        Whether to raise for a dataset without features of some encoder, or to drop it.
+        What to do with datasets for which an encoder has no features.
     cache : FeatureCache or None
         Cache for the features of transformers.
     grouped : bool
@@ -135,7 +135,7 @@ def gather(
     ------
     ValueError
         If there is nothing to rank, if the number of labels differs from the number of
-        rows, or if an encoder is missing.
+        rows, or if features are missing and `missing` is "raise".
     TypeError
         If the arguments are not mappings of these forms.
     """
@@ -168,7 +168,7 @@ def gather(
     }
 
 
-def _shown(encoder: BaseEstimator) -> BaseEstimator:
+def _verbose(encoder: BaseEstimator) -> BaseEstimator:
     """Return a copy of an image encoder that shows a progress bar.
 
     Return any other encoder unchanged.
@@ -213,7 +213,7 @@ def _gather_one(
             check_features(X, labels, _title(name, encoder))
         return Dataset({**features}, labels, groups, is_real)
     encoded = {
-        e: _encoded((name, e), _shown(t) if verbose > 0 else t, data, labels, cache)
+        e: _encoded((name, e), _verbose(t) if verbose > 0 else t, data, labels, cache)
         for e, t in (encoders or {}).items()
     }
     return Dataset(encoded, labels, groups, is_real)
@@ -226,7 +226,7 @@ def _encoded(
     labels: np.ndarray,
     cache: FeatureCache | None,
 ) -> np.ndarray | Failure:
-    """Return an encoder's features of a dataset, or its failure."""
+    """Return an encoder's features of a dataset, or a `Failure` if encoding fails."""
     check = partial(check_features, labels=labels, name=_title(*names))
     given = data if keeps_data(encoder) else protected(data)
     try:

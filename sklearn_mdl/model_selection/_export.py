@@ -31,15 +31,15 @@ Floats = NDArray[np.float64]
 SCALINGS = ("standard", "centered-unit")
 ARRAYS = "columns", "mean", "deviation", "weights", "intercepts"  # saved in a file
 SLOPES = (-7.0, 7.0)  # bounds of the log of the probe's slope
-SMALL = 0.25  # shrinks rows towards the mean, which keeps probabilities positive
+SMALL = 0.25  # shrinks rows towards the mean, so that few features are clipped
 
 
 @dataclass(frozen=True, eq=False)
 class ExportedProbe:
     """A linear probe with its scaling, its weights and an optional threshold.
 
-    The scores of a row ``x`` are ``weights @ scale(x[columns]) + intercepts``. Their
-    softmax gives probabilities.
+    The scores of a row ``x`` are ``weights @ scale(x[columns]) + intercepts``.
+    Probabilities are the softmax of the scores.
 
     Attributes
     ----------
@@ -189,8 +189,8 @@ def export_probe(
     The readout is fitted once more on the same rows in the same order. Its weights are
     recovered from its scores, up to rounding. To calibrate probabilities, the readout
     also uses the variance of each prediction, which a linear probe cannot do. The probe
-    multiplies all scores by one slope instead. This slope brings its probabilities for
-    the given rows as close as possible to those of the readout.
+    multiplies all scores by one slope instead. This slope brings the probe's
+    probabilities for the given rows as close as possible to those of the readout.
 
     Parameters
     ----------
@@ -201,7 +201,8 @@ def export_probe(
     y : array-like of shape (n_samples,)
     threshold : float, default=None
         Smallest probability at which the second of two classes is predicted. For
-        example, use the one from :func:`~sklearn_mdl.metrics.detection_measures`.
+        example, pass the threshold of
+        :func:`~sklearn_mdl.metrics.detection_measures`.
 
     Returns
     -------
@@ -227,7 +228,7 @@ def export_probe(
         required, cure = "an MDLReadoutSwitcher", "fit MDLReadoutSwitcher('linear')"
         raise invalid("switcher", required, type(switcher).__name__, cure)
     check_is_fitted(switcher)
-    rows, labels = _learned(switcher, X, y)
+    rows, labels = _rows_in_order(switcher, X, y)
     classes = np.sort(switcher.classes_)  # new classes are appended as they appear
     if threshold is not None and not (len(classes) == 2 and 0 <= threshold <= 1):
         required, cure = "a probability or None", "for example, pass threshold=0.9"
@@ -260,10 +261,10 @@ def export_probe(
         classes=classes,
         threshold=None if threshold is None else float(threshold),
     )
-    return _calibrated(probe, refitted, rows)
+    return _calibrate(probe, refitted, rows)
 
 
-def _learned(
+def _rows_in_order(
     switcher: MDLReadoutSwitcher, X: ArrayLike, y: ArrayLike
 ) -> tuple[Floats, NDArray[Any]]:
     """Return the rows and labels in the order in which the switcher learned them."""
@@ -287,10 +288,10 @@ def _learned(
     return rows, labels
 
 
-def _calibrated(
+def _calibrate(
     probe: ExportedProbe, readout: KernelReadout, rows: Floats
 ) -> ExportedProbe:
-    """Return a probe with weights and intercepts that fit a readout's probabilities."""
+    """Return the probe, rescaled so that its probabilities fit those of the readout."""
     raw = replace(probe, threshold=None).pipeline()[:-1].transform(rows)
     scores = raw @ probe.weights.T + probe.intercepts
     own = rows[:, probe.columns]

@@ -17,7 +17,7 @@ def _plain(name: str, longest: int = LONGEST) -> str:
 
 
 def file_stems(names: Iterable[str]) -> list[str]:
-    """Return a file name for each name; no two are equal even if case is ignored."""
+    """Return a file name for each name. File names differ even if case is ignored."""
     stems: list[str] = []
     for name in names:
         stem = _plain(name)

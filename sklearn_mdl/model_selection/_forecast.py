@@ -22,7 +22,7 @@ from sklearn_mdl.switcher import (
     batch_sizes,
 )
 
-WARM, TIMED = 2, 4  # minibatches of a trial: first the warm-up, then the timed ones
+WARM, TIMED = 2, 4  # minibatches of a trial for the warm-up, and for the timing
 START_SECONDS = 3.0  # time a worker process takes to import torch and scikit-learn
 FEW_ROWS = 2048  # for fewer rows, a trial predicts kernels' time within a factor of 3
 FEW_NUMBERS = 2**24  # features with fewer numbers in total take little memory
@@ -50,8 +50,7 @@ class ForecastRow:
     seconds : float
         Time for one cell, estimated from its first minibatches.
     bytes : int
-        Memory for one cell, which holds rows, losses, the posterior and the readouts'
-        state.
+        Memory for one cell: its rows, losses and posterior, and the readouts' state.
     """
 
     dataset: str
@@ -148,7 +147,7 @@ def shortest_cell(tasks: Sequence[Task]) -> tuple[Task, float]:
 
 
 def jobs_for(tasks: Sequence[Task], n_jobs: int | None) -> int | None:
-    """Return 1 if all cells together take less time than starting worker processes.
+    """Return `n_jobs`, or 1 if scoring all cells is faster than starting processes.
 
     If cells are few and small, the time is estimated from a trial on the largest cell.
     There is no trial of user-defined classifiers, since they could crash this process.

@@ -1,4 +1,4 @@
-"""Checks of a ranking's arguments, whose errors show the correct form."""
+"""Checks of a ranking's arguments. Error messages show the correct form."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ BOTH_FORMS = (
 
 
 def opened(datasets: object) -> object:
-    """Replace each AnnData by its arrays and labels; leave other datasets unchanged."""
+    """Return the datasets, with arrays and labels in place of each AnnData."""
     if hasattr(datasets, "obsm"):
         return load_representations(datasets).datasets
     if not isinstance(datasets, Mapping):
         return datasets
-    return {name: _opened_pair(pair) for name, pair in datasets.items()}
+    return {name: _load_pair(pair) for name, pair in datasets.items()}
 
 
-def _opened_pair(pair: object) -> object:
+def _load_pair(pair: object) -> object:
     match pair:
         case (data, str(column)) if hasattr(data, "obsm"):
             (loaded,) = load_representations(data, label=column).datasets.values()
@@ -40,7 +40,7 @@ def _opened_pair(pair: object) -> object:
 def checked_datasets(
     datasets: object, *, grouped: bool = False
 ) -> Mapping[str, tuple[object, ArrayLike]]:
-    """Return a mapping from names to pairs, or raise TypeError.
+    """Return the datasets as a mapping from names to (X, y), or raise TypeError.
 
     If ``grouped``, a dataset may have a third part, which gives the group of each row.
     """
@@ -50,7 +50,7 @@ def checked_datasets(
         if n_parts == 3 and not grouped:
             raise TypeError(
                 f"A dataset must be a pair (X, y) here, but {name!r} also has groups, "
-                "which held-out rows would split; use RepresentationScorer()"
+                "and held-out rows would split groups; use RepresentationScorer()"
             )
         if n_parts not in (2, 3):
             raise TypeError(
@@ -121,7 +121,7 @@ def refuse_new_classes(switcher: object) -> None:
 
 
 def check_names(names: Iterable[object]) -> None:
-    """Raise TypeError for names that are not strings, ValueError for invalid ones."""
+    """Raise TypeError for names other than strings, or ValueError for invalid text."""
     for name in names:
         if not isinstance(name, str):
             raise TypeError(

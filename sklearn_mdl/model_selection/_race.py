@@ -93,7 +93,7 @@ class EncoderRace(BaseEstimator):
     before it is seen. You may look at the results after every label and stop whenever
     you like. The probability that the race is ever wrong is at most `alpha` with
     ``method="exact"``, and about `alpha` otherwise. An encoder that is clearly behind
-    another one is out, which means that it no longer runs.
+    another one is eliminated and no longer runs.
 
     A race shows that an encoder has predicted the labels of this stream worse than
     another one, on average over all labels after the first `start`. It does not compare
@@ -108,17 +108,18 @@ class EncoderRace(BaseEstimator):
         Number of classes that can occur, fixed before the first label. You need not
         know their names. None if `switcher` is a regressor.
     alpha : float, default=0.05
-        Largest probability of an error. It is an error if the best encoder is ever out.
-        With `within`, it is also an error if the race stops while the leader is behind
-        another encoder by more than `within`.
+        Largest probability of an error. It is an error to eliminate the best encoder.
+        With `within`, it is also an error to stop while the leader is behind another
+        encoder by more than `within`.
     within : float, default=None
         Negligible difference in nats per label. The race also stops once no encoder can
-        be ahead of the leader by more. If None, it only stops when one is left.
+        be ahead of the leader by more than this. If None, the race only stops when one
+        encoder is left.
     method : {"asymptotic", "exact"}, default="asymptotic"
-        "exact" is valid for any number of labels. It clips losses and takes about twice
-        as many labels. "asymptotic" uses a normal approximation after 30 compared
-        labels, ten of which are outside the most common class. Once the race stops,
-        `certified_` shows if "exact" would also stop it.
+        "exact" is valid for any number of labels. It clips losses and needs about twice
+        as many labels to stop. "asymptotic" uses a normal approximation after 30
+        compared labels, ten of which are outside the most common class. Once the race
+        stops, `certified_` shows if "exact" would also stop it.
     start : int, default=32
         Number of initial labels that are learned but not compared.
     switcher : MDLReadoutSwitcher or MDLReadoutSwitcherRegressor, default=None
@@ -137,10 +138,10 @@ class EncoderRace(BaseEstimator):
     leader_ : str
         The encoder in `alive_` with the smallest mean loss.
     eliminated_at_ : dict of str to int
-        Number of labels after which each eliminated encoder was out.
+        Number of labels after which each eliminated encoder left the race.
     e_values_ : ndarray of shape (n_encoders, n_encoders)
         Evidence that the encoder in a row is behind the encoder in a column. An encoder
-        is out once a value in its row reaches `threshold_`.
+        is eliminated once a value in its row reaches `threshold_`.
     threshold_ : float
         ``(n_encoders - 1) / alpha``, or twice that with `within`.
     bounds_ : ndarray of shape (n_encoders, 2)
@@ -153,7 +154,7 @@ class EncoderRace(BaseEstimator):
     n_labels_ : int
     labels_ : ndarray of shape (n_labels,)
     losses_ : ndarray of shape (n_labels, n_encoders)
-        Log-losses in nats, or NaN for labels after an encoder was out.
+        Log-losses in nats, or NaN for labels after an encoder was eliminated.
     classes_ : ndarray
         Classes in the order in which they appeared.
 
@@ -263,11 +264,10 @@ class EncoderRace(BaseEstimator):
         Raises
         ------
         ValueError
-            If features of an encoder are missing or not finite. If the number of rows
-            differs from the number of labels, or the number of features from earlier
-            calls. If columns of a data frame differ from earlier calls in name or
-            order. If there are more than `n_classes` classes. If another race has
-            written to the folder. In all these cases, no label is added.
+            If features of an encoder are missing or not finite, or if the numbers of
+            rows and labels differ. Also if the number, names or order of columns differ
+            from earlier calls, if there are more than `n_classes` classes, or if
+            another race has written to the folder. No label is added then.
         """
         self.resume()
         labels, classes = checked_labels(y, self.classes_, self.n_classes)
@@ -300,10 +300,9 @@ class EncoderRace(BaseEstimator):
     def forecast(self, max_labels: int = 2000) -> RaceForecast:
         """Forecast how many more labels the race needs before it stops.
 
-        Future losses are simulated by drawing from the second half of the losses
-        compared so far. Real races take longer than such simulations, so the median and
-        the upper bound are multiplied by about two. The forecast is rough, and the
-        guarantee does not cover it.
+        Future losses are drawn from the second half of the losses compared so far. Real
+        races take longer than such simulations, so the median and the upper bound are
+        multiplied by two. The forecast is rough, and the guarantee does not cover it.
 
         Parameters
         ----------
@@ -337,7 +336,7 @@ class EncoderRace(BaseEstimator):
         return RaceForecast(median, low, high, max_labels)
 
     def verdict(self) -> str:
-        """Say whether you can stop, which encoder leads and whether it is certified."""
+        """Return sentences on whether you can stop and on which encoder leads."""
         self.resume()
         n, alive = self.n_labels_, [e for e in self.alive_ if e != self.leader_]
         out = [f"{e!r} (at {self.eliminated_at_[e]})" for e in self.eliminated_at_]
@@ -412,7 +411,7 @@ class EncoderRace(BaseEstimator):
                 raise invalid(name, required, value, cure)
 
     def _about(self, base: Switcher, encoders: Mapping[str, object]) -> dict[str, Any]:
-        """Return all settings that must not change before a race is resumed."""
+        """Return all settings that must not change between start and resumption."""
         names = ("n_classes", "alpha", "within", "method", "start", "random_state")
         return {
             "encoders": [  # in this order, since losses are stored without names
@@ -453,7 +452,7 @@ class EncoderRace(BaseEstimator):
                 raise invalid(f"Rows of {name!r}", required, rows.shape[1], cure)
 
     def _losses_of(self, n_labels: int) -> np.ndarray:
-        """Run the encoders still in the race over the labels of the last step."""
+        """Return losses on the labels of the last step, NaN for eliminated encoders."""
         losses = np.full((n_labels, len(self.encoder_names_)), np.nan)
         for i, name in enumerate(self.encoder_names_):
             if not self._race.alive[i]:
@@ -482,7 +481,7 @@ class EncoderRace(BaseEstimator):
             self._switchers.pop(names[i], None)
         self.classes_, self.n_labels_ = classes, race.n_labels
         parts = [step.labels for step in self._steps]
-        self._labels = np.concatenate(parts) if parts else np.empty(0)  # encoded
+        self._labels = np.concatenate(parts) if parts else np.empty(0)
         is_real = self.n_classes is None or not parts
         self.labels_ = self._labels if is_real else classes[self._labels]
         empty = np.empty((0, len(names)))

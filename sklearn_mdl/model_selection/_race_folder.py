@@ -28,7 +28,7 @@ class Step(NamedTuple):
     labels : ndarray of shape (n_labels,)
         Indices of classes, or real labels.
     losses : ndarray of shape (n_labels, n_encoders)
-        Losses in nats, or NaN for encoders that were out.
+        Losses in nats, or NaN for encoders that were eliminated.
     features : dict of str to ndarray of shape (n_labels, width)
         Features from each encoder that was still in the race before the update.
     classes : ndarray of shape (n_classes,)
@@ -47,7 +47,7 @@ class RaceFolder:
     Parameters
     ----------
     path : Path
-        The directory. It is created by the first update.
+        The directory, which the first update creates.
     about : dict
         Settings as JSON, which must not change after the first label.
     """

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-WIDTH = 220  # width of the drawing of a bar, in pixels
+WIDTH = 220  # width of a bar's drawing, in pixels
 CELL = "style='text-align:{};white-space:{};padding:.2em .7em'"
 # Title and alignment of each column, and whether its cells wrap.
 COLUMNS = (
@@ -33,14 +33,14 @@ class Race(Protocol):
     n_labels_: int
 
     def verdict(self) -> str:
-        """Say which encoder leads, in a few sentences."""
+        """Return a summary of the race in a few sentences."""
 
 
 def html_of_race(race: Race) -> str:
     """Return the verdict and a table of encoders as HTML without scripts.
 
     The leader comes first. The other rows are sorted by their difference in loss from
-    the leader, and encoders that are out come last. A bar extends from the lower to the
+    the leader, and eliminated encoders come last. A bar extends from the lower to the
     upper bound of this difference.
     """
     first, *others = map(escape, race.verdict().splitlines())

@@ -23,7 +23,7 @@ from sklearn_mdl.model_selection._given import checked_encoders, refuse_new_clas
 from sklearn_mdl.model_selection._tasks import Switcher
 from sklearn_mdl.switcher import MDLReadoutSwitcher, MDLReadoutSwitcherRegressor
 
-LEARN_NOTHING = (ImageEncoder, CachedEncoder)  # these need not be fitted
+LEARN_NOTHING = (ImageEncoder, CachedEncoder)  # encoders that need not be fitted
 
 
 def base_switcher(
@@ -90,7 +90,7 @@ def checked_labels(
 def checked_columns(
     X: Any, before: Mapping[str, Sequence[Any]]
 ) -> dict[str, list[Any]]:
-    """Return the column names of data frames, which must be the same in every call.
+    """Return the column names of data frames, or raise if they differ between calls.
 
     Parameters
     ----------
@@ -142,7 +142,8 @@ def encoders_by_name(
     Raises
     ------
     ValueError
-        If there are fewer than two encoders, or if one is not fitted or used labels.
+        If there are fewer than two encoders, or if an encoder is not fitted or has
+        learned from labels.
     TypeError
         If an encoder is not a transformer.
     """

@@ -79,8 +79,8 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
     The default readouts differ from those of :class:`~sklearn_mdl.MDLReadoutSwitcher`,
     which give shorter codes on average. With few labels, however, linear kernels find
     the better encoder more often and in a fraction of the time. With more labels, the
-    list of all kernels finds it about as often as the switcher's defaults (``python -m
-    benchmarks choice``).
+    list of all kernels finds the better encoder about as often as the switcher's
+    defaults (``python -m benchmarks choice``).
 
     Parameters
     ----------
@@ -97,16 +97,16 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         such as ages or prices.
     n_orders : int or "auto", default="auto"
         Number of random orders of each dataset. All encoders are run in the same
-        orders, and codelengths are means over them. "auto" is 4 if no switcher is given
-        and no dataset has more than 500 labels, and 1 otherwise. With `time_budget`,
-        this is the maximum number of orders.
+        orders, and codelengths are averaged over orders. "auto" is 4 if no switcher is
+        given and no dataset has more than 500 labels, and 1 otherwise. With
+        `time_budget`, this is the maximum number of orders.
     time_budget : float, default=None
         Seconds after which no cell is started. If None, time is unlimited. Each round
         scores one order of every encoder on every dataset. If the mean codelength of an
-        encoder on a dataset is more than 1.1 times the shortest, it is only scored
-        there in rounds 1, 2, 4, 8, .... The clock decides when to stop, but not which
-        cells are next. Datasets on which some encoder was not scored in time are left
-        out.
+        encoder on a dataset is more than 1.1 times the shortest, the encoder is only
+        scored there in rounds 1, 2, 4, 8, .... The clock decides when to stop, but not
+        which cells are next. Datasets on which some encoder was not scored in time are
+        left out.
     alpha : float, default=0.1
         Significance level of tests. Intervals have level ``1 - alpha``.
     dataset_groups : mapping of str to list of str, default=None
@@ -126,15 +126,15 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         readouts in the list. There is no test if you call the instance as a scorer.
     eliminate : float, default=None
         If given, the encoders first race on each dataset, with this level as the
-        ``alpha`` of :class:`EncoderRace`. Encoders that are out on any dataset are not
-        scored. The probability that a race eliminates the best encoder on its dataset
-        is approximately at most this level. There is no race on datasets with groups.
-        If None, all encoders are scored.
+        ``alpha`` of :class:`EncoderRace`. Encoders that are eliminated on any dataset
+        are not scored. The probability that a race eliminates the best encoder on its
+        dataset is approximately at most this level. There is no race on datasets with
+        groups. If None, all encoders are scored.
     n_jobs : int, default=None
         Number of cells scored in parallel by joblib, possibly on its Dask backend. On a
-        machine with several GPUs, each process uses one. If all readouts are built in,
-        a short trial may show that all cells together take less than 3 s, the time to
-        start processes. Then no processes are started.
+        machine with several GPUs, each process uses one GPU. If all readouts are built
+        in, a short trial estimates the total time. No processes are started if this
+        time is less than 3 s, which is about what starting them takes.
     verbose : int, default=0
         If above 0, show progress bars over images and over cells, with the time left.
     random_state : int, default=0
@@ -168,7 +168,8 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         All results, sorted by dataset, encoder and order.
     eliminated_ : dict of str to dict of str to int
         For each eliminated encoder, a mapping from datasets to the number of labels
-        after which it was out. No other attribute includes these encoders.
+        after which the encoder was eliminated. No other attribute includes these
+        encoders.
     failures_ : list of Failure
         Cells and encoders that failed. With ``missing="drop"``, their datasets are left
         out of the ranking.
@@ -241,12 +242,12 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         Raises
         ------
         ValueError
-            If an encoder requires labels or is missing for a dataset, or if features
-            and labels have different lengths. If labels should be classes but are not,
-            or have a single class. If `n_permutations` is given for a list without
-            kernel readouts. If `time_budget` is too short for one cell, or for a cell
-            of every encoder on at least one dataset. Also if a cell failed and
-            ``missing`` is "raise". All other cells are then saved in ``results``.
+            If an encoder requires labels or is missing for a dataset, if features and
+            labels have different lengths, or if labels are not valid classes. Also if
+            `n_permutations` is given for a list without kernel readouts, or if
+            `time_budget` does not suffice for a cell of every encoder on at least one
+            dataset. Also if a cell failed and ``missing`` is "raise". All other cells
+            are then saved in ``results``.
         TypeError
             If ``datasets``, ``encoders`` or ``dataset_groups`` are not mappings of
             these forms.
@@ -364,7 +365,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         return CellStore(Path(self.results) / "cells", *given)
 
     def _check_permutable(self) -> None:
-        """Raise the errors of a permutation test before any cell is run."""
+        """Raise before the run for settings that the permutation test would reject."""
         cure = "pass n_permutations=None"
         if self.dataset_groups:
             raise unsupported(PERMUTATIONS, GROUPS, cure)
@@ -374,7 +375,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
     def _tasks(
         self, datasets: Datasets, encoders: Encoders | None
     ) -> list[Task | Failure]:
-        """Check all arguments, run the encoders, and list the cells."""
+        """Check all arguments, run the encoders, and return the tasks and failures."""
         self._store()  # raises TypeError for settings that cannot be written to JSON
         refuse_new_classes(self.switcher)
         if self.n_permutations is not None:
@@ -391,7 +392,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         return [*self._cells_of(gathered)]
 
     def _cells_of(self, datasets: Mapping[str, Dataset]) -> Iterator[Task | Failure]:
-        """Yield all cells. Cells of a dataset have the same readouts."""
+        """Yield the tasks. All tasks on a dataset have the same readouts."""
         largest = max((len(data.labels) for data in datasets.values()), default=0)
         n_orders, seed = self._orders_for(largest), int(self.random_state)
         for name, dataset in datasets.items():
@@ -423,7 +424,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
     def _without_failures(
         self, names: Iterable[str], failed: Sequence[Failure]
     ) -> list[str]:
-        """Drop datasets with failures, or raise if ``missing`` is "raise"."""
+        """Return the datasets without failures, or raise if `missing` is "raise"."""
         names = list(dict.fromkeys(names))
         if not failed:
             return names
@@ -447,9 +448,10 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
 def _equal_readouts(
     switcher: Switcher, dataset: Dataset
 ) -> tuple[str | None, int, int] | None:
-    """Return the name, width and number of classes of the shared default list.
+    """Return the name, number of features and number of classes of the default list.
 
-    Return None if the switcher has a list of its own or there are no features.
+    All encoders share this list of readouts. Return None if the switcher has a list of
+    its own or if there are no features.
     """
     name = switcher.readouts
     usable = [X for X in dataset.features.values() if isinstance(X, np.ndarray)]
@@ -460,7 +462,7 @@ def _equal_readouts(
 
 
 def _check_kernels(readouts: object) -> None:
-    """Raise ValueError for a list without kernel readouts, which the test needs."""
+    """Raise ValueError for a list without kernel readouts."""
     if isinstance(readouts, str | None):
         readouts = named_readouts(readouts, 1, 2)
     kernels_of(readouts if isinstance(readouts, list | tuple) else [readouts])

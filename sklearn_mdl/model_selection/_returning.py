@@ -1,7 +1,7 @@
 """Detection of rows that reappear, in another order or with some columns permuted.
 
-Rows are compared by hashes of all columns, and by hashes that leave out one group of
-columns each. The latter detect rows in which only a few columns were permuted.
+Rows are compared by a hash of all columns, and by hashes that each leave out a group of
+columns. The latter hashes detect rows in which only a few columns were permuted.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from sklearn.utils import gen_batches
 GROUPS = 8  # groups of columns
 SHARE = 0.1  # share of reappearing rows that is always tolerated
 FEWEST = 3  # fewer reappearing rows than this never count
-HASHED_AT_ONCE = 2**22  # numbers in a block
+HASHED_AT_ONCE = 2**22  # number of values in a block of rows
 
 
 def count_returning(rows: np.ndarray, stream: Iterable[np.ndarray]) -> int:

@@ -1,4 +1,4 @@
-"""Parallel runs of a study's tasks, with devices, a progress bar and failures."""
+"""Parallel evaluation of tasks on several devices, with a progress bar."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PORTION = 4  # tasks per job in a batch, if a backend returns outcomes together
 
 
 class Measurable(Protocol):
-    """A task of a study, which is a named tuple with these fields and its data."""
+    """A task for `run_side_by_side`: a named tuple with these fields and data."""
 
     @property
     def dataset(self) -> str: ...
@@ -66,14 +66,14 @@ def run_tasks(
     Parameters
     ----------
     tasks : sequence of Task
-        All orders of an encoder on a dataset are adjacent.
+        All orders of an encoder on a dataset must be adjacent.
     n_jobs : int or None
         Number of cells scored in parallel, as in joblib.
     store : CellStore or None
         Store with the cells already scored. New cells are saved as soon as they are
         scored.
     verbose : int
-        If above 0, show a progress bar if tasks take more than two seconds.
+        If above 0, a progress bar appears after two seconds.
     budget : float or None
         Seconds after which no cell is started. Running cells are finished. With a
         budget, cells are scored round by round (see ``in_round``).
@@ -88,7 +88,7 @@ def run_tasks(
     Raises
     ------
     ValueError
-        If the budget is shorter than the shortest cell of the first round.
+        If the budget does not suffice for the smallest cell of the first round.
     """
     outcomes: Outcomes = {}
     end = None
@@ -107,7 +107,7 @@ def run_tasks(
 
 
 def _kept_cells(store: CellStore | None, tasks: Mapping[int, Task]) -> Outcomes:
-    """Return the cells already scored, keyed by task number."""
+    """Return the stored cells of the tasks, keyed by task number."""
     kept: Outcomes = {}
     if store is None:
         return kept
@@ -156,13 +156,12 @@ def run_side_by_side(
     Parameters
     ----------
     measure : callable
-        Called with a task and the device to run it on, which is None to use the task's
-        own device.
+        Called with a task and a device, or with None for the task's own device.
     tasks : mapping of int to task
         Tasks keyed by number.
     n_jobs : int or None
     verbose : int
-        If above 0, show a progress bar if tasks take more than two seconds.
+        If above 0, a progress bar appears after two seconds.
     n_done : int
         Number of tasks that the progress bar counts as already finished.
     desc : str
@@ -205,7 +204,7 @@ def run_side_by_side(
 
 
 def _warn_once(warned: Sequence[tuple[str, Measurable]]) -> None:
-    """Issue one warning for messages of the same cause, naming the affected tasks."""
+    """Issue one warning for messages of the same cause, naming the first task."""
     message, task = warned[0]
     where = f"dataset {task.dataset!r}, encoder {task.encoder!r}"
     if task.order is not None:
@@ -243,7 +242,7 @@ def _attempt_all(
 
 
 def _portable(task: T) -> T:
-    """Replace memory maps by references to files that another process can open."""
+    """Return the task, with a `RemoteMap` in place of each memory-mapped array."""
     maps = {}
     for name, array in task._asdict().items():
         if isinstance(array, np.ndarray) and is_mapped(array):
@@ -253,7 +252,7 @@ def _portable(task: T) -> T:
 
 
 class RemoteMap(NamedTuple):
-    """A reference to an array in a file, which is opened where it is needed.
+    """A reference to an array in a file, which another process can open.
 
     joblib would open a memory map while it unpickles a task, and an exception at that
     point would end the pool of processes.

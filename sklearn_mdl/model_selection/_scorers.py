@@ -20,7 +20,7 @@ from sklearn_mdl._core.validation import refuse_labelled, refuse_weights, warn_c
 from sklearn_mdl.model_selection._returning import count_returning
 from sklearn_mdl.switcher import MultiOutputSwitcher
 
-COMPARED_AT_ONCE = 2**22  # numbers in a block of rows
+COMPARED_AT_ONCE = 2**22  # number of values in a block of rows
 FOLDS = (
     "codelength_scorer needs the training rows, got held-out rows, and scored them as "
     "heldout_codelength_scorer does; pass cv=PrequentialSplit() (not the default cv) "
@@ -98,7 +98,7 @@ def codelength_scorer(
     {'lr': 0.01}
     """
     total = 0.0
-    for fitted in _opened("codelength_scorer", estimator, X, y, sample_weight):
+    for fitted in _unpack("codelength_scorer", estimator, X, y, sample_weight):
         difference = f"the fit had {fitted.n_rows} rows and X has {len(fitted.X)}"
         if len(fitted.X) == fitted.n_rows:
             difference = fitted.difference()
@@ -174,7 +174,7 @@ def heldout_codelength_scorer(
     True
     """
     total = 0.0
-    for fitted in _opened("heldout_codelength_scorer", estimator, X, y, sample_weight):
+    for fitted in _unpack("heldout_codelength_scorer", estimator, X, y, sample_weight):
         switcher, n_rows, costs = fitted.switcher, fitted.n_rows, np.empty(0)
         if len(fitted.X) >= n_rows and not fitted.difference():
             costs = switcher.codelengths_
@@ -272,7 +272,7 @@ def refit_codelength_scorer(
     if last is not None:
         _detach(last, own._seed)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # the first fit issued them
+        warnings.simplefilter("ignore", UserWarning)  # already issued by the first fit
         copied.fit(X, y)
     return codelength_scorer(copied, X, y)
 
@@ -287,7 +287,7 @@ def _detach(estimator: OnlineEstimator, seed: int) -> None:
 
 
 def _refuse_grouped(caller: str, fitted: OnlineEstimator, n_rows: int) -> None:
-    """Raise ValueError if the fit had groups, which held-out rows would lack."""
+    """Raise ValueError if the fit had groups, since scorers receive no groups."""
     if n_rows and fitted._run.schedule.ends:
         cure = "call heldout_codelengths(X, y, groups=...) or codelength_scorer"
         raise unsupported(GROUPS, "held-out scorers", f"instead of {caller}, {cure}")
@@ -335,7 +335,7 @@ class _Fitted(NamedTuple):
     def difference(self) -> str:
         """Describe how the first rows of X and y differ from the fit; "" if equal.
 
-        Copies of the steps are refitted to recognise rows that differ only by rounding.
+        Copies of the steps are refitted to recognise rows that only differ by rounding.
         """
         n_rows, switcher = self.n_rows, self.switcher
         difference = _difference(switcher, self.X[:n_rows], self.y[:n_rows])
@@ -348,10 +348,10 @@ class _Fitted(NamedTuple):
         return difference
 
 
-def _opened(
+def _unpack(
     caller: str, estimator: object, X: ArrayLike, y: ArrayLike, sample_weight: object
 ) -> list[_Fitted]:
-    """Return the fitted switcher or readout, or one for each column of y."""
+    """Return the switcher or readout within an estimator, or one per column of y."""
     if sample_weight is not None:
         refuse_weights({"sample_weight": sample_weight}, caller)
     rows, steps = X, list[Pipeline]()
@@ -368,7 +368,7 @@ def _opened(
         else:
             raise _unfit(caller, estimator)
     check_is_fitted(estimator)
-    given, labels = cast(np.ndarray, X), cast(np.ndarray, y)  # they can be sliced
+    given, labels = cast(np.ndarray, X), cast(np.ndarray, y)  # both support slicing
     pairs: Iterable[tuple[OnlineEstimator, ArrayLike]] = [(estimator, y)]
     if isinstance(estimator, MultiOutputSwitcher):
         pairs = zip(estimator.estimators_, estimator._columns(y), strict=True)

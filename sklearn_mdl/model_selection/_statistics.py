@@ -222,7 +222,8 @@ class RankStatistics(CellArrays):
         Parameters
         ----------
         rope : float, default=0.0
-            Codelengths tie if their ratio is at most ``1 + rope``.
+            Codelengths tie if the ratio of the longer to the shorter is at most ``1 +
+            rope``.
         """
         return self._named(ranking.win_table(self.positive_codelengths_, rope=rope))
 

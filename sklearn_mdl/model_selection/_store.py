@@ -55,7 +55,7 @@ def cell_of(
     source: Trace | TraceFile,
     where: object = "it",
 ) -> Cell:
-    """Return the cell whose JSON :func:`text_of` returned.
+    """Return the cell from the JSON that :func:`text_of` returned.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def cell_of(
     source : Trace or TraceFile
         The trace, or its file.
     where : path-like or str, default="it"
-        Name of the text in errors about its format.
+        Name of the text in error messages.
 
     Raises
     ------
@@ -113,7 +113,7 @@ def _content(text: bytes, where: object) -> dict[str, object]:
 
 
 def _other_terms(path: Path, identity: Mapping[str, object]) -> Terms | None:
-    """Return a stored cell's shared settings if only these differ, otherwise None."""
+    """Return a stored cell's shared settings, or None if anything else differs too."""
     try:
         with path.open("rb") as file:
             stored = _content(file.read(MOST_BYTES + 1), path)["identity"]
@@ -170,9 +170,9 @@ class CellStore:
         return identity, path, TraceFile(path.with_suffix(".safetensors"), key)
 
     def load(self, task: Task) -> Cell | None:
-        """Return the cell if it exists, is complete and belongs to this task.
+        """Return the stored cell of a task, or None if there is none.
 
-        If it is damaged or unreadable, warn and return None.
+        If the cell's files are damaged or unreadable, warn and return None.
 
         Raises
         ------
@@ -231,11 +231,11 @@ class CellStore:
         for (dataset, now), was in changes.items():
             warn_caller(
                 f"All encoders on {dataset!r} must have the same readouts, now {now}, "
-                f"but {len(was)} stored cells differ ({was[0]}); these are run again"
+                f"but {len(was)} stored cells differ ({was[0]}) and are run again"
             )
 
     def save(self, task: Task, cell: Cell) -> Cell:
-        """Write a cell to its files, and return a cell that reads its trace from there.
+        """Write a cell to files, and return a copy that reads its trace from the file.
 
         Raises
         ------

@@ -64,7 +64,7 @@ def cell_table(
     ----------
     ranking : RankStatistics
     heldout : mapping of str to mapping
-        Further accuracies. Each column title has a mapping from (dataset, encoder) to
+        Further accuracies. Keys are column titles, and values map (dataset, encoder) to
         the accuracy.
     """
     groups = ranking.cells_by_encoder()
@@ -182,7 +182,7 @@ def codelength_table(
     nats = ranking.switching_codelengths_ if switching else ranking.codelengths_
     nats = (nats / ranking.sizes_)[:, best_first(ranking)]
     printed = np.array([[f"{x:.{digits}f}" for x in row] for row in nats]).T
-    # Values that are rounded to the same digits as the best one are bold too.
+    # Values that equal the best one after rounding are bold too.
     best = printed[nats.argmin(axis=1), np.arange(len(nats))]
     bold = {(i, j + 1) for i, j in np.argwhere(printed == best).tolist()}
     rows = [
@@ -294,7 +294,7 @@ def _span(counts: np.ndarray) -> str:
 
 
 def friedman_text(ranking: RankStatistics) -> str:
-    """Return a line with the tests of whether any encoders differ."""
+    """Return a line with the results of the overall test of all encoders."""
     test = ranking.friedman_test()
     return (
         f"do any encoders differ? F = {test.f_statistic:.2f}, p = {test.f_p_value:.2g} "

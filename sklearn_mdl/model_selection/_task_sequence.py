@@ -60,7 +60,7 @@ class TaskSequence(BaseEstimator):
     code of B, even a task with random labels. The transfer from A to B is therefore
     ``L(B | A permuted) - L(B | A)`` in nats, where the first term is the codelength of
     B after A with permuted labels. So transfer only counts what was learned from the
-    labels of A. Its mean is 0 if these labels are noise.
+    labels of A. If these labels are noise, the mean transfer is 0.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class TaskSequence(BaseEstimator):
     level : float, default=0.9
         Level of the intervals over orders.
     random_state : int, RandomState instance or None, default=None
-        Seeds the orders, and also the switcher if its ``random_state`` is not an
+        Seed of the orders, and of the switcher if its ``random_state`` is not an
         integer.
 
     Attributes
@@ -185,7 +185,7 @@ class TaskSequence(BaseEstimator):
         self.conditional_codelengths_ = np.full((*shape, n_tasks), np.nan)
         self.null_codelengths_ = self.conditional_codelengths_.copy()
         for i in range(self.n_orders):
-            ordered = [_permuted(task, [seed, i, j]) for j, task in enumerate(encoded)]
+            ordered = [_shuffle(task, [seed, i, j]) for j, task in enumerate(encoded)]
             with fixed_arithmetic():
                 self._evaluate(ordered, places, i, seed)
         self.task_names_, self.sequence_ = names, sequence
@@ -196,7 +196,7 @@ class TaskSequence(BaseEstimator):
         return self
 
     def _encoded(self, tasks: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> list[_Task]:
-        """Check tasks, and encode their labels as classes of one stream."""
+        """Return checked tasks, with their labels encoded as classes of one stream."""
         pairs = {str(name): self._checked(str(name), *tasks[name]) for name in tasks}
         widths = {name: X.shape[1] for name, (X, _) in pairs.items()}
         if len(set(widths.values())) > 1:
@@ -221,7 +221,7 @@ class TaskSequence(BaseEstimator):
     def _checked(
         self, name: str, X: ArrayLike, y: ArrayLike
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Check features and labels of a task."""
+        """Return the features and labels of a task, or raise if they are invalid."""
         try:
             rows, labels = self._estimator()._checked(X, y, reset=True)
         except (TypeError, ValueError) as error:
@@ -253,7 +253,7 @@ class TaskSequence(BaseEstimator):
                 self.sequence_codelengths_[i] = [self.codelengths_[i, a], *rest]
 
     def _run_of(self, tasks: list[_Task], seed: int) -> PrequentialRun:
-        """Begin a stream with the classes of all tasks."""
+        """Return a new run whose classes are those of all tasks."""
         estimator = self._estimator()
         _detach(estimator, seed)
         classes = np.arange(max(task.classes.stop for task in tasks))
@@ -317,7 +317,7 @@ def _names_of(tasks: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> list[str]:
     return [str(name) for name in tasks]
 
 
-def _permuted(task: _Task, seed: list[int]) -> _Task:
+def _shuffle(task: _Task, seed: list[int]) -> _Task:
     order = np.random.default_rng(seed).permutation(len(task.y))
     return task._replace(X=task.X[order], y=task.y[order])
 

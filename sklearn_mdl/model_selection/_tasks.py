@@ -101,7 +101,7 @@ class Task(NamedTuple):
         return {**terms.as_json(), "sha256": digest}
 
     def terms_alone(self, terms: Terms) -> dict[str, object]:
-        """Return the settings that the encoder has on its own, or {} if equal."""
+        """Return the encoder's own default settings, or {} if they equal ``terms``."""
         if self.readouts is None:
             return {}
         name, _, n_classes = self.readouts
@@ -109,12 +109,12 @@ class Task(NamedTuple):
         return {} if own == terms else own.as_json()
 
     def check_content(self) -> None:
-        """Check that features and labels still have the digests computed before.
+        """Raise if features, labels or groups have changed since the task was made.
 
         Raises
         ------
         ValueError
-            If the digests differ.
+            If the digests differ from ``data``.
         """
         digests = fingerprints(self.X, self.y, self.groups, is_real=self.is_real)
         changed = [name for name in digests if digests[name] != self.data[name]]
@@ -159,7 +159,7 @@ def on_equal_terms(switcher: Switcher, n_features: int, n_classes: int) -> Switc
     name = switcher.readouts
     if not isinstance(name, str | None):
         return switcher
-    readouts = _named(name, n_features, n_classes)
+    readouts = _default_list(name, n_features, n_classes)
     copied: Switcher = clone(switcher).set_params(readouts=readouts)
     return copied
 
@@ -169,11 +169,11 @@ def default_terms(
     name: str | None, n_features: int, n_classes: int
 ) -> tuple[Terms, str]:
     """Return the settings of a default list of readouts, and a digest of the list."""
-    readouts = _named(name, n_features, n_classes)
+    readouts = _default_list(name, n_features, n_classes)
     return terms_of(readouts), digest_of(as_json(readouts, "readouts"))
 
 
-def _named(name: str | None, n_features: int, n_classes: int) -> list[Any]:
+def _default_list(name: str | None, n_features: int, n_classes: int) -> list[Any]:
     """Return a default list of readouts, for real labels if ``n_classes`` is 0."""
     if not n_classes:
         return named_regressors(name, n_features)

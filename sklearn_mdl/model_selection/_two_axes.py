@@ -84,14 +84,14 @@ def two_axes(
     nulls = {
         "label": frequency_codelength(labels) / n,
         "batch": frequency_codelength(batches) / n,
-        "batch given label": _within(batches, labels) / n,
+        "batch given label": _nats_within(batches, labels) / n,
     }
     nats = dict(zip(scorer.dataset_names_, scorer.codelengths_ / n, strict=True))
     return TwoAxesDisplay(scorer.encoder_names_, nats["label"], nats["batch"], nulls)
 
 
-def _within(batches: np.ndarray, labels: np.ndarray) -> float:
-    """Return the nats of batches with a separate frequency code for each label."""
+def _nats_within(batches: np.ndarray, labels: np.ndarray) -> float:
+    """Return the nats of all batches under a separate frequency code for each label."""
     n_batches = len(np.unique(batches))
     return sum(
         frequency_codelength(batches[labels == label], n_batches)

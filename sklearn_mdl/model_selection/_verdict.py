@@ -26,8 +26,9 @@ class Best:
 
     The best encoder on a dataset has the shortest expected code over fresh draws of
     equal size from the same source. The best encoder over several datasets has the best
-    average rank by expected codelength. The probability of being best is only about
-    the given datasets. For conclusions about others, see the tests over datasets.
+    average rank by expected codelength. The probability of being best only refers to
+    the given datasets. For conclusions about other datasets, see the tests over
+    datasets.
 
     Attributes
     ----------
@@ -69,7 +70,10 @@ class Best:
         return f"; {where}it is best with probability {_chance(self.probability)}"
 
     def forecast(self) -> str:
-        """Return a sentence on how many more labels are needed, or "" if none are."""
+        """Return a sentence on how many more labels are needed.
+
+        If the choice is settled or nothing is known about it, return "".
+        """
         unknown = math.isnan(self.probability) or self.more_labels is None
         if unknown or self.probability >= SURE:
             return ""
@@ -162,8 +166,8 @@ class Verdict:
         takes all pairs of encoders into account, since the winner is chosen from the
         same labels.
     n_needed : int
-        Smallest number of datasets with which Wilcoxon's test with Holm's correction
-        over all pairs can find any difference.
+        Smallest number of datasets for which Wilcoxon's test can find a difference,
+        after Holm's correction for all pairs.
     answer : Best
         The best encoder on these datasets and its probability.
     ranks : dict of str to float
@@ -349,7 +353,8 @@ def _on_dataset(
         tail = (1 - SURE) * (share / (1 - best.probability) if share > 0 else 1.0)
         places = order[0], order[names.index(best.rival)]
         best = replace(best, more_labels=sample.more_labels(*places, tail))
-    # Codelengths of real labels depend on their unit and may be negative.
+    # Codelengths of real labels depend on the unit and may be negative, so shares are
+    # meaningless.
     has_share = names[1:] and not ranking.first_cells_[0].is_real
     return DatasetVerdict(
         dataset=dataset,

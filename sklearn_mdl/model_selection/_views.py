@@ -87,19 +87,19 @@ class ViewComparison:
     @property
     def layers(self) -> dict[str, float]:
         """Probability that the best view is in each layer (a name's first part)."""
-        return self._summed(0)
+        return self._sums_by(0)
 
     @property
     def positions(self) -> dict[str, float]:
         """Probability that the best view is at each position (a name's last part)."""
-        return self._summed(-1)
+        return self._sums_by(-1)
 
     @property
     def gain(self) -> float:
         """Nats that all views together save relative to the best view."""
         return float(self.codelengths.min()) - self.codelength
 
-    def _summed(self, part: int) -> dict[str, float]:
+    def _sums_by(self, part: int) -> dict[str, float]:
         sums: dict[str, float] = {}
         for name, share in zip(self.names, self.probabilities.tolist(), strict=True):
             key = name.split("|")[part]
@@ -107,7 +107,7 @@ class ViewComparison:
         return sums
 
     def __str__(self) -> str:
-        """Return a table of the best views, then the sentences in separate lines."""
+        """Return a table of the best views, followed by the sentences."""
         order = np.argsort(self.codelengths, kind="stable")[:MOST_ROWS]
         rows = [
             [

@@ -26,8 +26,8 @@ COSTS = -np.log1p(-LAMBDAS) - LAMBDAS
 # The asymptotic process is tuned to be tightest after TUNED_FOR labels. It gives no
 # evidence before LEAST labels, where the normal approximation is poor.
 TUNED_FOR, LEAST = 200, 30
-# The same holds before RARE labels of other classes than the most common one, since
-# losses may have varied much less than they will.
+# It also gives no evidence before RARE labels are outside the most common class. Until
+# then, losses may vary much less than later.
 RARE = 10
 EQUAL = 1e-24  # a smaller variance, relative to the squared mean, is a rounding error
 # Encoders become more similar as they learn, so a race on real features needs SLOWER
@@ -127,13 +127,13 @@ class PairSums:
     Parameters
     ----------
     shape : tuple of int
-        Shape of the losses at a label. The last axis is the encoders.
+        Shape of the losses at a label. The last axis has one index per encoder.
 
     Attributes
     ----------
     n, totals : ndarray of shape (*shape, n_encoders)
         Number and sum of the differences between each encoder's loss and each rival's
-        loss. The last axis is the rivals.
+        loss. The last axis has one index per rival.
     squares : ndarray of shape (*shape, n_encoders)
         Sums of squared distances between each difference and the mean of the previous
         differences.
@@ -182,8 +182,8 @@ class LossRace:
     Parameters
     ----------
     shape : tuple of int
-        Shape of the losses at a label. The last axis is the encoders, and each index of
-        the other axes is a separate race.
+        Shape of the losses at a label. The last axis has one index per encoder, and
+        each index of the other axes is a separate race.
     n_classes : int or None
         None for real-valued labels, for which only the asymptotic process works.
     alpha : float
@@ -276,8 +276,8 @@ class LossRace:
         self.leader_at_stop = np.where(now, self.leader, self.leader_at_stop)
 
     def log_values(self, method: str | None = None) -> Floats:
-        """Return the logs of e-values (*shape, n_encoders) for encoder and rival."""
-        sums, scale = self._of(method)
+        """Return the log e-value of each encoder and rival, (*shape, n_encoders)."""
+        sums, scale = self._sums_of(method)
         if scale is None:
             n = sums.n * self._has_rare
             return asymptotic_log_values(n, sums.totals, sums.variances)
@@ -285,7 +285,7 @@ class LossRace:
 
     def half_widths(self, method: str | None = None) -> Floats:
         """Return the half-widths of all pairs' bounds, in nats per label."""
-        sums, scale = self._of(method)
+        sums, scale = self._sums_of(method)
         if scale is None:
             # A constant difference shows nothing about later ones.
             varies = (sums.variances > 0) | (sums.totals == 0)
@@ -298,7 +298,10 @@ class LossRace:
 
     @property
     def _has_rare(self) -> NDArray[np.bool_]:
-        """True if there were enough labels of rare classes, or no classes."""
+        """True if ``RARE`` labels are not of the most common class, or without labels.
+
+        The shape is that of the races, plus two axes for encoders.
+        """
         n_rare = self.counts.sum(-1) - self.counts.max(-1)
         return np.asarray((n_rare >= RARE) | ~self.counts.any(-1))[..., None, None]
 
@@ -307,17 +310,17 @@ class LossRace:
         """The remaining encoder with the smallest mean loss."""
         # Every remaining encoder has been compared with the first remaining encoder.
         first = self.alive.argmax(-1)[..., None, None]
-        means = np.take_along_axis(self._of()[0].means, first, axis=-1)[..., 0]
+        means = np.take_along_axis(self._sums_of()[0].means, first, axis=-1)[..., 0]
         return np.asarray(np.where(self.alive, means, np.inf).argmin(-1))
 
     def bounds(
         self, method: str | None = None, *, leader: ArrayLike | None = None
     ) -> tuple[Floats, Floats]:
-        """Return bounds on mean losses minus the leader's mean loss, each (*shape,)."""
+        """Return lower and upper bounds on mean losses minus that of the leader."""
         first = np.asarray(self.leader if leader is None else leader)[..., None]
         means, widths = (
             np.take_along_axis(table, first[..., None], axis=-1)[..., 0]
-            for table in (self._of(method)[0].means, self.half_widths(method))
+            for table in (self._sums_of(method)[0].means, self.half_widths(method))
         )
         itself = np.arange(self.alive.shape[-1]) == first
         widths = np.where(itself, 0.0, widths)
@@ -338,8 +341,8 @@ class LossRace:
         shown = (self.alive | self.certified).all(-1)
         return np.asarray(shown & self.could_stop("exact"))
 
-    def _of(self, method: str | None = None) -> tuple[PairSums, float | None]:
-        """Return the sums of a process, and the scale of the exact process or None."""
+    def _sums_of(self, method: str | None = None) -> tuple[PairSums, float | None]:
+        """Return the sums of a process, and the exact process's scale or None."""
         if (method or self.method) == "asymptotic":
             return self.sums, None
         assert self.clipped is not None  # the exact process requires it
@@ -393,14 +396,15 @@ def forecast_stop(
     most : int
         Number of labels to look ahead.
     labels : ndarray of shape (n_labels,), optional
-        The classes, if the race was given them.
+        The classes, if they were passed to the race.
     n_draws : int
     random_state : int
 
     Returns
     -------
     labels : ndarray of shape (n_draws,)
-        Numbers of labels in ascending order, infinite where `most` do not suffice.
+        Number of further labels in each draw, in ascending order. Infinite for draws in
+        which the race takes more than `most` labels.
     """
     copies, rng = race.repeated(n_draws), np.random.default_rng(random_state)
     half = (race.start + len(losses)) // 2

@@ -15,7 +15,7 @@ from sklearn_mdl.ranking._results import NamedResult, Pairs
 # Values in a block: large enough for fast matrix products, small enough for memory.
 _BLOCK = 2**21
 
-# Weights of regions are rounded sums, so weights that differ by less than this tie.
+# Weights of regions are sums with rounding errors. Smaller differences are ties.
 _ROUNDING = 1e-9
 
 
@@ -64,11 +64,11 @@ def bayesian_signed_rank(
     """Compute the probabilities that the first, second or neither code is shorter.
 
     A significance test cannot show that two encoders are equally good, but this test
-    can. Its data are the log ratios ``z_1, ..., z_n`` of a pair's codelengths, one per
+    can. The data are the log ratios ``z_1, ..., z_n`` of a pair's codelengths, one per
     dataset, and a pseudo-observation ``z_0 = 0`` from the prior. The distribution of
-    log ratios over datasets is a Dirichlet process. Its posterior puts weights ``w`` on
-    the data, drawn from a Dirichlet distribution with parameters ``(s, 1, ..., 1)``.
-    Each draw of weights gives three regions::
+    log ratios over datasets has a Dirichlet process prior. A draw from the posterior
+    puts weights ``w`` on the data, which have a Dirichlet distribution with parameters
+    ``(s, 1, ..., 1)``. Each draw of weights gives three regions::
 
         first      sum of w_i w_j over i, j with z_i + z_j < -2 log(1 + rope)
         second     sum of w_i w_j over i, j with z_i + z_j > +2 log(1 + rope)
@@ -152,7 +152,7 @@ def bayesian_signed_rank(
 def _shares_of_draws(
     weights: _pairs.Floats, ratios: _pairs.Floats, margin: float
 ) -> tuple[_pairs.Floats, _pairs.Floats, _pairs.Floats]:
-    """Return the share of draws won by each of a pair's three regions."""
+    """Return, for each pair, the share of draws that each of three regions wins."""
     i, j = np.triu_indices(weights.shape[1])
     doubled = np.where(i == j, 1.0, 2.0)
     wins = np.zeros((3, len(ratios)))
@@ -163,25 +163,25 @@ def _shares_of_draws(
             drawn = weights[rows]
             regions = (drawn[:, i] * drawn[:, j] * doubled) @ beyond.T
             first, second = np.split(regions, 2, axis=1)
-            wins[:, columns] += _won(first, 1.0 - first - second, second)
+            wins[:, columns] += _n_won(first, 1.0 - first - second, second)
     first, equivalent, second = wins / len(weights)
     return first, equivalent, second
 
 
 def _blocks(length: int, width: int) -> Iterator[slice]:
-    """Yield slices that cut rows of a given width into blocks."""
+    """Yield slices of rows such that each block has at most ``_BLOCK`` values."""
     n_rows = max(1, _BLOCK // width)
     for start in range(0, length, n_rows):
         yield slice(start, start + n_rows)
 
 
 def _beyond(sums: _pairs.Floats, bound: float) -> _pairs.Floats:
-    """Return 1 above the bound, 1/2 on it and 0 below it."""
+    """Return 1 for sums above the bound, 1/2 for equal sums, and 0 otherwise."""
     return np.heaviside(sums - bound, 0.5)
 
 
-def _won(*regions: _pairs.Floats) -> _pairs.Floats:
-    """Return the number of draws (3, n_pairs) that each region wins."""
+def _n_won(*regions: _pairs.Floats) -> _pairs.Floats:
+    """Return the number of draws that each region wins for each pair, (3, n_pairs)."""
     threshold = np.maximum(np.maximum(regions[0], regions[1]), regions[2]) - _ROUNDING
     largest = np.stack([region >= threshold for region in regions])
     wins: _pairs.Floats = (largest / largest.sum(axis=0)).sum(axis=1)

@@ -15,7 +15,7 @@ from sklearn_mdl.ranking._results import NamedResult, Pairs
 
 Floats = NDArray[np.float64]
 
-# With more encoders you must choose pairs: 40 encoders already require 780 tests.
+# For more encoders, choose pairs. All pairs of 40 encoders already require 780 tests.
 MOST_ENCODERS = 40
 
 
@@ -26,8 +26,8 @@ class WinTable(NamedResult):
     Attributes
     ----------
     wins : ndarray of int of shape (n_encoders, n_encoders)
-        Number of datasets on which the row's encoder has a shorter code than the
-        column's.
+        Number of datasets on which the encoder of the row has a shorter code than the
+        encoder of the column.
     ties : ndarray of int of shape (n_encoders, n_encoders)
         Number of datasets on which neither code is shorter. The diagonal holds the
         total number of datasets.
@@ -38,7 +38,7 @@ class WinTable(NamedResult):
 
     @property
     def losses(self) -> NDArray[np.intp]:
-        """Number of datasets on which the column's encoder wins."""
+        """Number of datasets on which the encoder of the column wins."""
         return self.wins.T
 
     def _columns(self) -> Mapping[str, Sequence[object]]:
@@ -82,7 +82,7 @@ def win_table(codelengths: ArrayLike, *, rope: float = 0.0) -> WinTable:
     table, margin = checked_codelengths(codelengths), log_margin(rope)
     n_datasets, n_encoders = table.shape
     wins = np.zeros((n_encoders, n_encoders), dtype=np.intp)
-    # Without a margin, compare codelengths, since the logs of unequal ones may tie.
+    # Without a margin, compare codelengths, since rounding may make their logs equal.
     for row in np.log(table) if margin > 0 else table:
         wins += row[:, None] < row - margin
     return WinTable(wins=wins, ties=n_datasets - wins - wins.T)
@@ -100,23 +100,23 @@ def checked_pairs(table: Floats, pairs: ArrayLike | None, top_k: int | None) -> 
             f"Pass either `pairs` or `top_k`, got both; omit top_k={top_k!r}."
         )
     if pairs is not None:
-        return _checked(pairs, n_encoders)
+        return _valid_pairs(pairs, n_encoders)
     if top_k is not None:
-        return _all_of(_best(table, top_k))
+        return _all_pairs(_best_columns(table, top_k))
     if n_encoders > MOST_ENCODERS:
         raise ValueError(
             f"Without `pairs` there must be at most {MOST_ENCODERS} encoders, got "
             f"{n_encoders}; pass pairs=[(0, 1), ...] or top_k={MOST_ENCODERS}."
         )
-    return _all_of(np.arange(n_encoders))
+    return _all_pairs(np.arange(n_encoders))
 
 
-def _all_of(encoders: NDArray[np.intp]) -> Pairs:
+def _all_pairs(encoders: NDArray[np.intp]) -> Pairs:
     return encoders[np.stack(np.triu_indices(len(encoders), k=1), axis=1)]
 
 
-def _best(table: Floats, top_k: int) -> NDArray[np.intp]:
-    """Return the columns with the best average ranks, in the table's order."""
+def _best_columns(table: Floats, top_k: int) -> NDArray[np.intp]:
+    """Return the ``top_k`` columns with the best average ranks, in table order."""
     check_count("top_k", top_k, 2, "pass top_k=2 to compare the best two")
     if top_k > table.shape[1]:
         limit = f"at most the number of encoders, {table.shape[1]}"
@@ -124,8 +124,8 @@ def _best(table: Floats, top_k: int) -> NDArray[np.intp]:
     return np.sort(np.argsort(average_ranks(table), kind="stable")[:top_k])
 
 
-def _checked(pairs: ArrayLike, n_encoders: int) -> Pairs:
-    """Return the pairs, or raise if one is repeated or does not name two encoders."""
+def _valid_pairs(pairs: ArrayLike, n_encoders: int) -> Pairs:
+    """Return the pairs as an array, or raise if they are invalid or repeated."""
     array = np.asarray(pairs)
     shaped = array.ndim == 2 and array.shape[1] == 2 and len(array) > 0
     if not shaped or not np.issubdtype(array.dtype, np.integer):
@@ -137,7 +137,7 @@ def _checked(pairs: ArrayLike, n_encoders: int) -> Pairs:
     if array.min() < 0 or array.max() >= n_encoders:
         raise ValueError(
             f"`pairs` must name columns from 0 to {n_encoders - 1}, got "
-            f"{array.min()} to {array.max()}; pass for example pairs=[(0, 1)]."
+            f"{array.min()} to {array.max()}; for example, pass pairs=[(0, 1)]."
         )
     distinct = np.unique(np.sort(array, axis=1), axis=0)
     if len(distinct) < len(array) or (array[:, 0] == array[:, 1]).any():
@@ -160,7 +160,7 @@ def as_floats(name: str, values: ArrayLike) -> Floats:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
         required = f"`{name}` must be numbers, in rows of equal length"
-        cure = "pass for example frame.dropna().to_numpy(float)"
+        cure = "for example, pass frame.dropna().to_numpy(float)"
         raise ValueError(f"{required}, got {shortened(values)}; {cure}.") from error
 
 
@@ -174,7 +174,7 @@ def checked_scores(scores: ArrayLike, name: str = "scores") -> Floats:
         )
     if not np.isfinite(table).all():
         cure = "pass table[np.isfinite(table).all(axis=1)]"
-        raise _misplaced(name, "finite", table, ~np.isfinite(table), cure)
+        raise _entry_error(name, "finite", table, ~np.isfinite(table), cure)
     return table
 
 
@@ -183,11 +183,11 @@ def checked_codelengths(codelengths: ArrayLike) -> Floats:
     table = checked_scores(codelengths, "codelengths")
     if not (table > 0).all():
         cure = "pass unrounded codelengths in nats, since their ratios are compared"
-        raise _misplaced("codelengths", "positive", table, table <= 0, cure)
+        raise _entry_error("codelengths", "positive", table, table <= 0, cure)
     return table
 
 
-def _misplaced(
+def _entry_error(
     name: str, required: str, table: Floats, faults: NDArray[np.bool_], cure: str
 ) -> ValueError:
     """Return the error for a table's first entry that is out of range."""
@@ -237,7 +237,7 @@ def average_ranks(scores: ArrayLike) -> NDArray[np.float64]:
     ----------
     scores : array-like of shape (n_datasets, n_encoders)
         One finite score per dataset and encoder, such as a codelength. Lower is better.
-        Only the scores of the same row need the same unit.
+        Scores in different rows may have different units.
 
     Returns
     -------

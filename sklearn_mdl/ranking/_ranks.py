@@ -168,7 +168,7 @@ def rank_groups(
 
 
 def _scale(n_encoders: int, n_datasets: int) -> float:
-    """Return the unit in which rank differences follow the studentized range."""
+    """Return the number by which rank differences are divided before the test."""
     _pairs.check_count("n_encoders", n_encoders, 2, _COUNT)
     _pairs.check_count("n_datasets", n_datasets, 1, _COUNT)
     return math.sqrt(n_encoders * (n_encoders + 1) / (12 * n_datasets))
@@ -280,7 +280,7 @@ def friedman_test(scores: ArrayLike) -> FriedmanTest:
 
 
 def _chance_of_agreement(ranks: _pairs.Floats, n_datasets: int) -> float:
-    """Return the probability that all datasets give the first ranking by chance."""
+    """Return the probability that all datasets give the same ranking by chance."""
     sizes = np.unique(ranks, return_counts=True)[1]
     log_orders = gammaln(len(ranks) + 1) - gammaln(sizes + 1).sum()
     return math.exp(-(n_datasets - 1) * log_orders)
@@ -327,7 +327,7 @@ def rank_intervals(
     n_resamples: int = 1000,
     random_state: int | np.random.Generator | None = 0,
 ) -> RankIntervals:
-    """Bootstrap intervals of average ranks by resampling datasets.
+    """Compute bootstrap intervals of average ranks by resampling datasets.
 
     The datasets are treated as a sample of tasks. Each resample draws as many datasets
     as there are, with replacement, and uses the same draw for all encoders. Orders of
@@ -362,9 +362,6 @@ def rank_intervals(
     still differ significantly, since they are compared on the same datasets. Percentile
     intervals are too short with few datasets, and hardly informative with 2 or 3.
 
-    The ranks within a dataset are the same in all resamples, so one matrix product
-    gives the average ranks of all resamples.
-
     References
     ----------
     Efron and Tibshirani, 1993, An Introduction to the Bootstrap, Section 13.3.
@@ -394,7 +391,10 @@ def rank_intervals(
 
 
 def shares_best(scores: _pairs.Floats) -> _pairs.Floats:
-    """Return each column's share of rows in which it is lowest. Ties share a row."""
+    """Return, for each column, the share of rows that it wins. The lowest score wins.
+
+    Tied columns share a row equally.
+    """
     best = scores == scores.min(axis=1, keepdims=True)
     shares: _pairs.Floats = (best / best.sum(axis=1, keepdims=True)).mean(axis=0)
     return shares

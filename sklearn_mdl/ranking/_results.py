@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Pairs = NDArray[np.intp]
 
-MOST_ROWS = 20  # rows of a printed table
+MOST_ROWS = 20  # largest number of rows in a printed table
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

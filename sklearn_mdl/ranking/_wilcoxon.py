@@ -59,10 +59,10 @@ def pairwise_wilcoxon(
     """Test pairs of encoders by the signed ranks of their log codelength ratios.
 
     A signed-rank test ranks a pair's differences across datasets, so the differences
-    need a common scale. Codelength differences have none, since tasks differ in their
-    numbers of classes and examples. So this test ranks ``log(first / second)``, which
-    is comparable. Unlike in the Nemenyi test, other encoders affect the result of a
-    pair only through Holm's correction.
+    need a common scale. Codelength differences have no common scale, since tasks differ
+    in their numbers of classes and examples. So this test ranks ``log(first /
+    second)``, which is comparable. Unlike in the Nemenyi test, other encoders affect
+    the result of a pair only through Holm's correction.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def pairwise_wilcoxon(
     ranks = _ranks_of_sizes(ratios)
     sums = [np.where(wins, ranks, 0).sum(1) for wins in (ratios < 0, ratios > 0)]
     rank_sums = np.stack(sums, axis=1)
-    test = _exact if len(table) <= EXACT_DATASETS else _approximate
+    test = _exact_p_values if len(table) <= EXACT_DATASETS else _normal_p_values
     p_values = test(ranks, rank_sums)
     return PairwiseWilcoxon(
         pairs=chosen,
@@ -178,7 +178,7 @@ def holm_adjusted(p_values: ArrayLike) -> _pairs.Floats:
 
 
 def _ranks_of_sizes(ratios: _pairs.Floats) -> _pairs.Floats:
-    """Rank each row's absolute log ratios. Ties share mean ranks, and zeros get 0."""
+    """Rank each row's absolute log ratios. Ties share mean ranks, and zeros rank 0."""
     sizes = np.abs(ratios)
     order = np.argsort(sizes, axis=1)
     steps = np.diff(np.take_along_axis(sizes, order, axis=1), axis=1, prepend=0.0)
@@ -187,7 +187,7 @@ def _ranks_of_sizes(ratios: _pairs.Floats) -> _pairs.Floats:
     return np.where(levels == 0, 0.0, rankdata(levels, axis=1))
 
 
-def _exact(ranks: _pairs.Floats, rank_sums: _pairs.Floats) -> _pairs.Floats:
+def _exact_p_values(ranks: _pairs.Floats, rank_sums: _pairs.Floats) -> _pairs.Floats:
     """Return two-sided p-values from all possible combinations of signs."""
     # Twice an average rank is an integer.
     doubled = np.sort(np.rint(2 * ranks).astype(np.intp), axis=1)
@@ -209,7 +209,7 @@ def _sum_distribution(ranks: tuple[int, ...]) -> NDArray[np.float64]:
     return np.cumsum(mass)
 
 
-def _approximate(ranks: _pairs.Floats, rank_sums: _pairs.Floats) -> _pairs.Floats:
+def _normal_p_values(ranks: _pairs.Floats, rank_sums: _pairs.Floats) -> _pairs.Floats:
     """Return two-sided p-values from a normal approximation of the rank sum."""
     deviation = np.sqrt((ranks**2).sum(axis=1))
     gap = np.abs(rank_sums[:, 0] - rank_sums[:, 1])

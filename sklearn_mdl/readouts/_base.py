@@ -31,7 +31,7 @@ SHARE = Interval(Real, 0, 1, closed="left")
 
 
 class Readout(OnlineEstimator):
-    """Base class of all readouts: settings that ``learners_of`` turns into learners."""
+    """Base class of readouts, whose settings ``learners_of`` turns into learners."""
 
     stack: ClassVar[type[NetStack] | None] = None  # class of the stack, for networks
     family: ClassVar[type | None] = None  # base class of readouts that share learners
@@ -79,17 +79,17 @@ class Readout(OnlineEstimator):
 
     @property
     def pool_kind(self) -> str:
-        """Kind of the readout: a kind's readouts are switched, and kinds are pooled."""
+        """Kind of the readout; a switcher switches within kinds and pools kinds."""
         return f"{self.architecture}, {self.scaling or 'raw'}"
 
     @property
     def computation(self) -> str:
-        """Name of the computation; readouts with the same name share its work."""
+        """Name of the main computation, which readouts with equal names share."""
         return self.pool_kind
 
     @property
     def forgets(self) -> bool:
-        """True if the readout forgets rows and may therefore become the best later."""
+        """True if the readout forgets old rows, or never replays them."""
         names = "window", "restart"
         is_limited = any(getattr(self.inner, name, None) is not None for name in names)
         return is_limited or self.learns_once
@@ -102,7 +102,7 @@ class Readout(OnlineEstimator):
 
     @property
     def inner(self) -> Any:
-        """The readout that has the settings: this one, or the one that it wraps."""
+        """The readout itself, or the readout that it wraps."""
         return self
 
     @property
@@ -122,7 +122,7 @@ class Readout(OnlineEstimator):
     @classmethod
     @abstractmethod
     def learners_of(cls, members: Members[Any], context: Context) -> Sequence[Learner]:
-        """Make learners for (column, readout) pairs of this class or stack."""
+        """Make learners, each for one or more of these (column, readout) pairs."""
 
     def seed_or(self, seed: int) -> int:
         """Draw a seed from ``random_state``, or return ``seed`` if that is None."""
@@ -152,13 +152,13 @@ def build_learners(
     n_classes: int,
     **settings: Any,
 ) -> list[Learner]:
-    """Make the learners of readouts for classes or real numbers.
+    """Make the learners of readouts for classification or regression.
 
     Parameters
     ----------
     readouts : sequence of readouts, or mapping of int to readout
-        If the run has other readouts, too, pass a mapping from columns to readouts. A
-        learner's ``columns`` are positions in the sequence or keys of the mapping.
+        A learner's ``columns`` are positions in the sequence or keys of the mapping.
+        Pass a mapping if these are only some of the readouts of a run.
     n_features, n_classes : int
     **settings
         As in :class:`Context`.
@@ -203,7 +203,7 @@ class BaseReadout(Readout, OnlineClassifier):
 
 
 def last_restart(n_rows: int, period: int) -> int:
-    """Return the last restart of a readout that restarts at odd multiples of a period.
+    """Return the row of the last restart at an odd multiple of ``period``, or 0.
 
     With periods 32, 64, 128, ... exactly one readout restarts at every multiple of 32.
     That readout then runs for twice its period, as in Hazan and Seshadhri (2009).
@@ -212,12 +212,12 @@ def last_restart(n_rows: int, period: int) -> int:
 
 
 def check_readout(readout: object) -> None:
-    """Raise unless the object is a readout for classes; advise how to wrap it.
+    """Raise unless the object is a readout for classification, and validate it.
 
     Raises
     ------
     TypeError
-        If the object is not a readout, or if it is a readout for real numbers.
+        If the object is not a readout, or if it is a readout for regression.
     """
     if isinstance(readout, Readout) and isinstance(readout, OnlineClassifier):
         readout._validate_params()

@@ -17,13 +17,12 @@ from sklearn_mdl._core.numerics import last_level_cache, memory_of
 from sklearn_mdl._core.stream.learner import FeatureView
 from sklearn_mdl.readouts._stack import Member, NetStack, Shape
 
-# Largest state of a stack on a CPU, in bytes. Only a stack with a single training may
-# exceed it. The first limit is a third of the cache, which also holds averages and
-# activations. Above the second limit, larger stacks are no faster (measured by python
-# -m benchmarks stacks cache).
+# Largest state of a stack on a CPU, in bytes, unless the stack trains a single network.
+# A third of the cache leaves room for averages and activations. Above 50 MB, stacks
+# were no faster (``python -m benchmarks stacks cache``).
 CACHE = min((last_level_cache() or 2**25) // 3, 50_000_000)
 # Smallest state of a part, in bytes, when a stack is split to balance jobs. Calls of
-# smaller parts are so short that threads would contend for the interpreter.
+# smaller parts would be so short that threads would compete for the interpreter.
 WORTH_A_JOB = 10_000_000
 FLOAT = 4
 
@@ -48,7 +47,7 @@ class StackSize(NamedTuple):
 
     @property
     def bytes(self) -> int:
-        """Bytes of weights, gradients and both moments, without averaged weights."""
+        """Bytes of weights, gradients and both moments, but not of averaged weights."""
         return 4 * FLOAT * self.n_parameters
 
     @property
@@ -92,7 +91,7 @@ def _trainings(members: Sequence[Member]) -> list[object]:
 
 
 def _cut(members: Sequence[Member], n_parts: int) -> list[list[Member]]:
-    """Cut members into parts with nearly equal numbers of trainings."""
+    """Divide members into parts that train nearly equal numbers of networks."""
     trainings = _trainings(members)
     place = {t: i * n_parts // len(trainings) for i, t in enumerate(trainings)}
     parts: list[list[Member]] = [[] for _ in range(n_parts)]
@@ -124,7 +123,7 @@ def check_memory(
         f"averages, but {device} has {available / 1e9:.3g} GB; leave out some of the "
         f"{len(groups[shape])} with hidden_layer_sizes={shape.hidden_layer_sizes}, "
         f"which need {needed[shape] / 1e9:.3g} GB together and "
-        f"{sizes[shape].bytes / 1e9:.3g} GB for one training"
+        f"{sizes[shape].bytes / 1e9:.3g} GB for each trained network"
     )
 
 
@@ -153,9 +152,9 @@ class Context(NamedTuple):
     n_jobs : int
         Number of learners evaluated in parallel.
     precision : str
-        Precision of matrix-product operands while stacks of networks learn.
+        Precision of the factors of matrix products while networks are trained.
     may_grow : bool
-        True if classes that were not named in advance may be added.
+        True if new classes may appear in the stream.
     view : FeatureView
         Columns of X that the learners see, and the scalings of these columns.
     """
@@ -181,7 +180,7 @@ def grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
 def build_stacks(
     members: Sequence[tuple[Shape, Member]], context: Context, kind: type[NetStack]
 ) -> list[NetStack]:
-    """Combine networks of the same shape into modules with a leading readout axis.
+    """Build stacks of networks, each stack with networks of the same shape.
 
     Parameters
     ----------

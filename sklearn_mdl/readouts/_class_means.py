@@ -2,7 +2,7 @@
 
 A block of rows needs only two matrix products: rows with class sums, and rows with each
 other. When a label arrives, its row is added to the sum of its class. The products of
-this row with later rows are then added to the products of the sum with later rows.
+later rows with this sum are then updated by their products with the added row.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from sklearn_mdl.readouts._kernel_rows import (
     last_refresh,
     unit_rows,
 )
-from sklearn_mdl.readouts._row_learners import CalibratedLearner, Opened
+from sklearn_mdl.readouts._row_learners import CalibratedLearner, RowBlock
 
 Mapping = Callable[[Tensor], Tensor]  # transforms rows (n, d)
 
-LAST = 8192  # row from which statistics are fixed; a quarter of this for wide rows
+LAST = 8192  # rows after which statistics are fixed; a quarter of this for wide rows
 TINY = 1e-150
 ROUNDING = 1e-6  # relative length below which sums are rounding errors
 
@@ -45,7 +45,8 @@ class Reference(NamedTuple):
     shrinkage : float
         Shrinkage of the within-class covariance.
     is_cosine : bool
-        True to compare by the cosine, False by ``(m' x - m' m / 2) / |x|``.
+        True to compare a row ``x`` with a class mean ``m`` by their cosine, False to
+        use ``(m' x - m' m / 2) / |x|``.
     """
 
     column: int
@@ -54,7 +55,7 @@ class Reference(NamedTuple):
     is_cosine: bool
 
     def mapping(self, rows: Tensor, labels: Tensor) -> Mapping:
-        """Return the transformation that rows (n, d) and their labels determine."""
+        """Return a transformation with the statistics of rows (n, d) and labels."""
         if self.scaling == WITHIN:
             if bool((rows == rows[0]).all()):  # no variance yet
                 return unit_rows
@@ -83,14 +84,14 @@ def scores_of(
     lengths = np.maximum(np.sqrt(squares), TINY)[..., np.newaxis]
     sums, shrunk = sums[:, np.newaxis], counts + 1.0
     straight = (products - sums / (2 * shrunk)) / shrunk
-    # If rows cancel, their sum consists of rounding errors.
+    # If the rows of a class cancel, their sum consists of rounding errors.
     cosine = products / np.maximum(np.sqrt(np.maximum(sums, 0)), ROUNDING * lengths)
     scores: np.ndarray = np.where(is_cosine, cosine, straight) / lengths
     return scores
 
 
-class OpenMeans(Opened):
-    """A block of rows whose labels are observed one or several at a time.
+class OpenMeans(RowBlock):
+    """Block of rows whose labels are observed after the rows are transformed.
 
     Parameters
     ----------
@@ -129,7 +130,7 @@ class OpenMeans(Opened):
 
     def observe(self, targets: Tensor) -> None:
         """Observe the labels (n,) of the next rows."""
-        is_read = self.n_observed + len(targets) < self.size  # if later rows follow
+        is_read = self.n_observed + len(targets) < self.size  # if rows remain
         for label in targets.tolist():
             t = self.n_observed
             if is_read:
@@ -141,7 +142,7 @@ class OpenMeans(Opened):
 
 
 class MeansLearner(CalibratedLearner):
-    """Learner of discriminants and class means that remember the same rows.
+    """Learner for discriminants and class means that use the same rows.
 
     Parameters
     ----------
@@ -190,17 +191,17 @@ class MeansLearner(CalibratedLearner):
 
     def _open(self, number: int) -> OpenMeans:
         start, _ = self._ends(number)
-        block = self._opened(start)
+        block = self._new_block(start)
         block.observe(self.stream.labels[start:number].cpu())
         return block
 
-    def _opened(self, start: int) -> OpenMeans:
+    def _new_block(self, start: int) -> OpenMeans:
         raw, padded = self._read(start)
         rows = self._mapped(padded)
         rows[:, len(raw) :] = 0
         return OpenMeans(raw, rows, self._sums, self._counts, self._is_cosine)
 
-    def _close(self, block: Opened) -> None:
+    def _close(self, block: RowBlock) -> None:
         assert isinstance(block, OpenMeans)
         n_rows = self.n_observed
         if is_refresh(n_rows) and n_rows == self._refreshed(n_rows):
@@ -209,12 +210,12 @@ class MeansLearner(CalibratedLearner):
             self._add(block.rows, n_rows - block.rows.shape[1])
 
     def _refreshed(self, n_rows: int) -> int:
-        """Return how many of the first ``n_rows`` rows the statistics use."""
+        """Return how many of the first ``n_rows`` rows determine the statistics."""
         is_wide = self.n_features > MAX_VALUES
         return last_refresh(min(n_rows, LAST // 4 if is_wide else LAST))
 
     def _refresh(self, n_rows: int) -> None:
-        """Refresh statistics with the first rows, and sum the transformed rows."""
+        """Compute statistics of the first rows, and sum these rows by class."""
         raw = np.array(self.stream.store.rows(0, n_rows), np.float64)
         x = torch.from_numpy(raw).to(self.device)
         labels = self.stream.labels[:n_rows]
@@ -251,7 +252,7 @@ class MeansLearner(CalibratedLearner):
         if start:
             self._refresh(start)
         while start < complete:
-            self._add(self._opened(start).rows, start)
+            self._add(self._new_block(start).rows, start)
             start = self._ends(start)[1]
 
     def _begin_again(self) -> None:
@@ -265,7 +266,7 @@ class MeansLearner(CalibratedLearner):
             self._sums, self._counts = torch.zeros_like(sums), np.zeros_like(counts)
             start = 0
             while start < len(labels):
-                block = self._opened(start)
+                block = self._new_block(start)
                 end = self._ends(start)[1]
                 for label in labels[start:end].cpu()[:, None]:
                     calibration.observe(block.ahead(1)[0].numpy(), label.numpy())
@@ -276,7 +277,7 @@ class MeansLearner(CalibratedLearner):
         self.calibration = calibration
 
     def add_classes(self, n: int) -> None:
-        """Add classes without rows."""
+        """Add classes that no row has yet."""
         self.calibration.add_classes(n)
         self._sums = torch.nn.functional.pad(self._sums, (0, 0, 0, n))
         self._counts = np.append(self._counts, np.zeros(n))

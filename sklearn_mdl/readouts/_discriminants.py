@@ -36,7 +36,7 @@ class MeansReadout(BaseReadout):
 
     @classmethod
     def learners_of(cls, members: Members[Any], context: Context) -> list[MeansLearner]:
-        """Make one learner for each group of readouts that remember the same rows."""
+        """Make one learner for each group of readouts that use the same rows."""
         alike = grouped(
             (
                 Memory(None, readout.window, readout.restart),
@@ -62,10 +62,10 @@ class DiscriminantReadout(MeansReadout):
 
     plus 1e-3 times the mean eigenvalue of ``S`` on the diagonal. Here ``D`` holds these
     rows minus their class means. ``f`` is the number of these rows minus the number of
-    classes seen, and at least 1. ``T`` is the covariance of these rows, shrunk by the
-    oracle approximating rule, and ``h`` is `shrinkage`. Class means are updated after
-    every label. In whitened, centred coordinates, the class mean is
-    :math:`m_c = \mathrm{sum}_c / (n_c + 1)`, and the score of the class is
+    classes seen, and at least 1. ``T`` is the covariance of these rows with oracle
+    approximating shrinkage, and ``h`` is `shrinkage`. Class means are updated after
+    every label. In whitened, centred coordinates, a class of :math:`n_c` rows with sum
+    :math:`s_c` has the mean :math:`m_c = s_c / (n_c + 1)` and the score
     :math:`(m_c^T x - m_c^T m_c / 2) / \|x\|`. Scores become probabilities as in
     :class:`~sklearn_mdl.KernelReadout`, but without its variance terms. Before row 8,
     and until some feature has varied, rows are only divided by their length. The
@@ -86,8 +86,8 @@ class DiscriminantReadout(MeansReadout):
         Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     window, restart : int, default=None
         When to forget old rows, as in :class:`~sklearn_mdl.KernelReadout`. `window`
-        limits the number of rows in the means and the covariance, and `restart` starts
-        both from scratch.
+        limits the number of rows in the means and the covariance, and `restart` resets
+        both.
 
     Attributes
     ----------
@@ -147,7 +147,7 @@ class CentroidReadout(MeansReadout):
         Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     window, restart : int, default=None
         When to forget old rows, as in :class:`~sklearn_mdl.KernelReadout`. `window`
-        limits the number of rows in the means, and `restart` starts them from scratch.
+        limits the number of rows in the means, and `restart` resets the means.
 
     Attributes
     ----------

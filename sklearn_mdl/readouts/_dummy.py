@@ -25,7 +25,7 @@ from sklearn_mdl.readouts._build import Context, Members
 
 
 class DummyLearner(Learner):
-    """Learner of readouts that ignore features.
+    """Learner for readouts that ignore features.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class DummyLearner(Learner):
         self.stream = rows
 
     def predict(self, x: Tensor) -> Tensor:
-        """Predict the next labels of the stream, ignoring the rows."""
+        """Return the prediction of the next label, repeated for each row, (K, n, C)."""
         predictions = np.stack([self._prediction(code) for code in self.codes.values()])
         repeated = torch.from_numpy(predictions)[:, None].expand(-1, x.shape[1], -1)
         return repeated.to(self.device)
@@ -134,7 +134,7 @@ class DummySettings(Readout):
         """Return a code that has not observed any labels."""
 
     def begins_at(self, n_rows: int) -> bool:
-        """Return True if the readout restarts after this number of rows."""
+        """Return True if the readout restarts after ``n_rows`` rows."""
         if self.restart is None or not n_rows:
             return False
         return last_restart(n_rows, self.restart) == n_rows
@@ -180,7 +180,7 @@ class DummyReadout(DummySettings, BaseReadout):
 
     See Also
     --------
-    sklearn.dummy.DummyClassifier : The same idea for a training and a test set.
+    sklearn.dummy.DummyClassifier : The same baseline for a training and a test set.
 
     References
     ----------
@@ -227,7 +227,7 @@ class RecentMean:
         Parameters of the Student-t with one degree of freedom that is predicted until
         two labels differ.
     decay : float
-        Factor that multiplies a label's weight whenever a later label arrives.
+        Factor that multiplies the weights of earlier labels when a label arrives.
     """
 
     def __init__(self, location: float, scale: float, decay: float) -> None:
@@ -279,12 +279,12 @@ class RandomWalk:
 
 
 class DummyRegressorLearner(DummyLearner):
-    """Learner of regressors that ignore features."""
+    """Learner for regressors that ignore features."""
 
     target = TargetScaling(0, 0.0, 1.0)  # predictions are in the units of the labels
 
     def retarget(self, target: TargetScaling) -> None:
-        """Ignore the change, since densities are in the units of the labels."""
+        """Do nothing, since densities are in the units of the labels."""
 
     def _prediction(self, code: RecentMean | RandomWalk) -> Density:
         return code.density()
@@ -324,7 +324,8 @@ class DummyReadoutRegressor(DummySettings, OnlineRegressor):
     codelengths_ : ndarray of shape (n_samples_seen_,)
         Codelength of every example, in nats.
     reference_codelengths_ : ndarray of shape (n_samples_seen_,)
-        Cost of the same labels under a Gaussian that learns online, in nats.
+        Cost of the same labels under a Gaussian whose mean and variance are learned
+        online, in nats.
     n_features_in_ : int
     n_samples_seen_ : int
     order_ : ndarray of shape (n_samples,)
@@ -332,7 +333,7 @@ class DummyReadoutRegressor(DummySettings, OnlineRegressor):
 
     See Also
     --------
-    sklearn.dummy.DummyRegressor : The same idea for a training and a test set.
+    sklearn.dummy.DummyRegressor : The same baseline for a training and a test set.
 
     References
     ----------

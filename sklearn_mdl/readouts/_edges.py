@@ -1,4 +1,4 @@
-"""Search for settings of the best readout at the edge of the values tried."""
+"""Settings of the best readout that are at the edge of the values tried."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def grid_edges(
     """Find settings of the best readout that have the lowest or highest value tried.
 
     For each numeric setting with at least three values, the best readout is compared
-    with the other readouts of its architecture. Its value is an edge only if the best
+    with the other readouts of its architecture. A value is an edge only if the best
     readout is strictly better than all readouts with other values. A value at the end
-    of the valid range, such as no weight decay, is not an edge: there is nothing
-    further to try.
+    of the valid range, such as zero weight decay, is not an edge, since no further
+    value can be tried.
 
     Parameters
     ----------

@@ -41,7 +41,7 @@ def class_frequencies(counts: NDArray[np.int64]) -> Floats:
 
 
 def spread(proba: ArrayLike, classifier: BaseEstimator, n_classes: int) -> Floats:
-    """Return a fitted classifier's predictions with one column for every class.
+    """Return the predictions of a classifier with one column for each of all classes.
 
     Raises
     ------
@@ -80,7 +80,7 @@ def complete(
     Returns
     -------
     proba : ndarray of shape (n, C)
-        NaN in rows that are not probabilities.
+        NaN in rows where `proba` does not hold probabilities.
     """
     frequencies = class_frequencies(counts)
     proba = np.where(known, proba, 0.0)
@@ -91,7 +91,7 @@ def complete(
 
 
 def floored(proba: Floats, counts: NDArray[np.int64]) -> Floats:
-    """Mix probabilities (n, C) with a decreasing share of the class frequencies."""
+    """Mix probabilities with class frequencies, which get weight ``1 / (n + 2)``."""
     share = 1 / (counts.sum() + 2)
     mixed: Floats = (1 - share) * proba + share * class_frequencies(counts)
     return mixed

@@ -101,7 +101,7 @@ def _values(name: str, given: object) -> Any:
 
 
 def _is_one_shape(sizes: Collection[object]) -> bool:
-    """Return True if the sizes belong to one readout, as () does but [] does not."""
+    """Return True if ``sizes`` is one shape, as () is but [] is not."""
     if len(sizes) == 0:
         return isinstance(sizes, tuple)
     return all(isinstance(size, Integral) for size in sizes)
@@ -141,8 +141,8 @@ def _built(kind: type, settings: dict[str, Any]) -> BaseEstimator:
 def readout_names(readouts: Sequence[BaseEstimator]) -> list[str]:
     """Name readouts by architecture and by the settings in which they differ.
 
-    Only readouts with the same settings are compared: networks with networks, and
-    wrapped classifiers with others of the same class.
+    Settings are compared only among readouts that have the same parameters, such as
+    networks, or wrapped classifiers of the same class.
     """
     settings = [_named_settings(getattr(r, "inner", r)) for r in readouts]
     groups = grouped((frozenset(setting), setting) for setting in settings)
@@ -163,7 +163,7 @@ def readout_names(readouts: Sequence[BaseEstimator]) -> list[str]:
 
 
 def _named_settings(readout: BaseEstimator) -> dict[str, object]:
-    """Return the plain, possibly nested, settings that may appear in a name."""
+    """Return the settings, including nested ones, that may appear in a name."""
     return {
         name: value
         for name, value in readout.get_params().items()

@@ -18,11 +18,11 @@ _GENERATORS_OF_TORCH = threading.RLock()
 
 
 def seeded(estimator: BaseEstimator, seed: int) -> BaseEstimator:
-    """Copy and seed an unfitted estimator, which then ignores NumPy's global state.
+    """Return a seeded copy of an unfitted estimator.
 
-    Every ``random_state`` that is None becomes an integer, even in inner estimators. If
-    a callable creates the module of a skorch net, it is wrapped to return copies, since
-    it may return the same module every time.
+    Every ``random_state`` that is None becomes an integer, even in inner estimators, so
+    the copy does not use NumPy's global state. If a callable creates the module of a
+    skorch net, the callable is wrapped, since it may always return the same module.
     """
     params = estimator.get_params(deep=True)
     names = sorted(
@@ -36,7 +36,7 @@ def seeded(estimator: BaseEstimator, seed: int) -> BaseEstimator:
         if isinstance(part, NeuralNet) and inspect.isroutine(part.module):
             changes[f"{prefix}__module".lstrip("_")] = CopyOf(part.module)
     copied = clone(estimator)
-    copied.set_params(**changes)  # which returns None if the estimator is frozen
+    copied.set_params(**changes)  # returns None if the estimator is frozen
     return copied
 
 
@@ -59,10 +59,10 @@ def has_net(estimator: BaseEstimator) -> bool:
 
 @contextmanager
 def net_draws(is_net: bool, seed: int) -> Iterator[None]:
-    """Seed the initial weights and dropout of a net inside the ``with`` block.
+    """Seed the random numbers that a skorch net draws inside the ``with`` block.
 
     Nets and their data loaders draw from torch's global generators, which are restored
-    afterwards. So only one net at a time can run, even with several threads.
+    afterwards. So only one net runs at a time, even with several threads.
     """
     if not is_net:
         yield
@@ -73,7 +73,7 @@ def net_draws(is_net: bool, seed: int) -> Iterator[None]:
         yield
 
 
-KEPT_TEXTS = 20  # limit on the texts kept, since all messages may differ
+KEPT_TEXTS = 20  # maximum number of different texts that are kept
 
 
 class Notes:
@@ -83,7 +83,7 @@ class Notes:
         self._found: dict[str, tuple[int, int]] = {}
 
     def add(self, kind: type[BaseException], message: object, n_rows: int) -> None:
-        """Record an exception or a warning after a number of rows."""
+        """Record an exception or warning that occurred after ``n_rows`` rows."""
         words = " ".join(str(message).split())
         text = f"{kind.__name__}: {words}"
         if text in self._found or len(self._found) < KEPT_TEXTS:
@@ -99,12 +99,12 @@ class Notes:
 
 
 class _Collector:
-    """Collector of warnings in the threads that use it, and in no other thread.
+    """Context manager that collects the warnings of the threads that use it.
 
     Warning filters belong to the whole process. If every thread saved and restored
     them, the filters could end up in a wrong state. Instead, the first thread to enter
-    opens the filters, and the last thread to leave restores them. In between, each
-    warning is assigned to the thread that raised it.
+    enables all warnings, and the last thread to leave restores the filters. In between,
+    each warning is assigned to the thread that raised it.
     """
 
     def __init__(self) -> None:

@@ -20,7 +20,7 @@ from sklearn_mdl._core.kernels.reduced import (
 from sklearn_mdl._core.kernels.ridge import Block, ForwardRidge
 from sklearn_mdl._core.kernels.settled import SettledRidge
 from sklearn_mdl._core.stream.learner import RowsAhead, State
-from sklearn_mdl.readouts._row_learners import Opened
+from sklearn_mdl.readouts._row_learners import RowBlock
 
 
 class Member(NamedTuple):
@@ -40,7 +40,7 @@ class Member(NamedTuple):
 
 
 class View:
-    """The rows evaluated so far in one scaling, shared by several kernels.
+    """Rows evaluated so far, in a scaling that several kernels use.
 
     Parameters
     ----------
@@ -96,11 +96,11 @@ class View:
         return Pairs(rows, self.rows[others], self.distance, squares)
 
     def forget(self) -> None:
-        """Drop all rows. Use new memory, since copies may still read the old rows."""
+        """Drop all rows, but do not overwrite them, since copies may still use them."""
         self.n_rows, self._room, self._squares = 0, None, None
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
-        """Share the rows with the copy, which uses new memory once it adds rows."""
+        """Return a copy that shares the rows until it adds rows of its own."""
         copied = copy.copy(self)
         if self.n_rows:
             vars(copied).update(_room=self.rows, _squares=self.squares)
@@ -178,7 +178,7 @@ class KernelGroup:
         return self._attempt(self.kernel.values, pairs, shape) / self.scale
 
     def diagonal(self, rows: Tensor) -> Tensor:
-        """Return the kernel (n,) of rows with themselves."""
+        """Return the kernel (n,) of each row with itself, in the same units."""
         return self._attempt(self.kernel.diagonal, rows, (len(rows),)) / self.scale
 
     def _attempt(
@@ -206,7 +206,7 @@ class KernelGroup:
         while n_sound and callable(self.kernel.name) and any(map(_is_lost, kernels)):
             n_sound -= 1
             rows = rows.clone()
-            rows[n_sound:] = 0  # like unknown rows
+            rows[n_sound:] = 0  # as for unknown rows
             pairs = self.view.pairs(rows), Pairs(rows, rows, self.view.distance)
             kernels = [self.values(pair) for pair in pairs]
         if self.note and not self._has_worked:
@@ -216,7 +216,7 @@ class KernelGroup:
         return kernels
 
     def rescale(self) -> None:
-        """Set the unit of the kernel to its mean diagonal over the view's rows."""
+        """Scale the kernel so that its mean diagonal over the view's rows is 1."""
         if self.view.has_statistics:
             self.scale = 1.0
             mean = float(self.diagonal(self.view.rows).mean())
@@ -262,7 +262,7 @@ class KernelGroup:
         self.ridge = self.ridge.condensed(targets)
 
     def settle(self, rows: Tensor) -> None:
-        """Stop updating the posterior, and refit occasionally, from rows (n, d') on."""
+        """Replace the posterior by occasional fits, beginning with rows (n, d')."""
         assert isinstance(self.ridge, ReducedRidge)
         kernels = self.values(self.view.pairs(rows)), self.diagonal(rows)
         self.ridge = SettledRidge.following(self.ridge, *kernels)
@@ -293,7 +293,7 @@ class KernelGroup:
             self.ridge.variances = variances.to(self.device)
 
     def state_dict(self, with_errors: bool = False) -> list[dict[str, Tensor]]:
-        """Return the part of each state that rows and labels do not determine."""
+        """Return each readout's state, except what rows and labels determine."""
         ridge = self.ridge
         if isinstance(ridge, ForwardRidge):
             errors = ridge.errors if with_errors else ()
@@ -328,8 +328,8 @@ def _is_lost(kernel: Tensor) -> bool:
     return bool(kernel.numel() and kernel.isnan().all())
 
 
-class OpenBlock(Opened):
-    """A block of rows whose targets are observed one or several at a time.
+class OpenBlock(RowBlock):
+    """Block of rows whose targets are observed one or several at a time.
 
     Parameters
     ----------
@@ -372,7 +372,7 @@ class OpenBlock(Opened):
         return self._ahead
 
     def observe(self, targets: Tensor) -> None:
-        """Observe the targets (n, P) of the rows that were just predicted together."""
+        """Observe the targets (n, P) of the rows that ``ahead`` predicted last."""
         rows = slice(self.n_observed, self.n_observed + len(targets))
         remaining = targets - self.ahead(len(targets))[0]
         factor = self.factor[:, rows, rows]

@@ -1,7 +1,7 @@
-"""Kernel readouts for many labellings of one stream, with a single factor.
+"""Kernel readouts for several labellings of one stream, with a single factor.
 
-Factors depend only on rows, so alternative labels are just more columns of targets.
-Permutation tests and tasks with several outputs use these learners.
+A labelling assigns a label to every row. Factors depend only on rows, so each labelling
+adds columns of targets. Permutation tests and control tasks use these learners.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ class Labellings(NamedTuple):
     ----------
     labels : ndarray of shape (S, N)
     n_numbers : int
-        Number of values in a prediction: one per class if labels are classes.
+        Number of values in a prediction (the number of classes in classification).
     """
 
     labels: np.ndarray
     n_numbers: int
 
     def targets(self) -> Tensor:
-        """Return centred one-hot classes, (N, S, C)."""
+        """Return centred one-hot labels, (N, S, C)."""
         labels = torch.from_numpy(self.labels.T)
         onehot = torch.nn.functional.one_hot(labels, self.n_numbers)
         return onehot.double() - 1 / self.n_numbers
@@ -44,7 +44,7 @@ class Labellings(NamedTuple):
 
 
 class LabellingsLearner(KernelLearner):
-    """Kernel readouts that can also predict a whole stream with other targets."""
+    """Learner for kernel readouts that can code a whole stream with other targets."""
 
     def evaluated(
         self, targets: Callable[[int], Tensor], n_rows: int, *, squares: bool = False
@@ -57,11 +57,11 @@ class LabellingsLearner(KernelLearner):
         Parameters
         ----------
         targets : callable
-            Maps the number of rows at the last refresh to targets (N, P).
+            Returns the targets (N, P) given the number of rows at the last refresh.
         n_rows : int
         squares : bool
-            If rows follow the landmarks, also yield squared errors at the last refresh.
-            This needs another factor.
+            Whether to also yield squared errors at the last refresh, if rows follow the
+            landmarks. This takes another factorisation.
         """
         if self.memory.forgets:
             raise ValueError(
@@ -117,7 +117,7 @@ class LabellingsLearner(KernelLearner):
         """Predict and learn the rows of a block after the landmarks."""
         stretches, n_own = [], len(targets)
         known = torch.from_numpy(self.rows_ahead.known(start, start + n_own) - start)
-        block = self._opened(start, self.groups)
+        block = self._new_block(start, self.groups)
         for group, part in zip(self.groups, block.parts, strict=True):
             first_rows = part.first(n_own)
             predicted, errors = first_rows.learned(targets, known)

@@ -1,4 +1,4 @@
-"""One learner for all kernel readouts in a list.
+"""Learner that evaluates all kernel readouts of a list together.
 
 Blocks of rows begin at rows 0, 8, 16, 32 and then every 32 rows, or every 128 rows once
 a posterior has replaced the factor. Each block is added to the factor as a whole, with
@@ -49,13 +49,13 @@ from sklearn_mdl.readouts._kernel_rows import (
     settled_at,
     whole,
 )
-from sklearn_mdl.readouts._row_learners import Opened, RowLearner
+from sklearn_mdl.readouts._row_learners import RowBlock, RowLearner
 
 PIECE = 512  # rows at a time when a factor is recomputed
 
 
 class KernelLearner(RowLearner):
-    """Base class of learners for kernel readouts, for classes or real numbers.
+    """Base class of learners for kernel readouts.
 
     Parameters
     ----------
@@ -68,8 +68,9 @@ class KernelLearner(RowLearner):
     Attributes
     ----------
     n_landmarks, n_condensed, n_settled : int
-        Numbers of rows after which, in turn, these rows become landmarks, a posterior
-        replaces the factor, and occasional fits replace the posterior.
+        The first ``n_landmarks`` rows become landmarks. After ``n_condensed`` rows, a
+        posterior replaces the factor. After ``n_settled`` rows, occasional fits replace
+        the posterior.
     """
 
     def __init__(
@@ -128,20 +129,20 @@ class KernelLearner(RowLearner):
         return [g.ridge for g in self.groups if isinstance(g.ridge, ForwardRidge)]
 
     def _ends(self, row: int) -> tuple[int, int]:
-        """Return the first row and the end of the block that contains a row."""
+        """Return the first row and the end of the block that contains ``row``."""
         return block_of(row, self.n_condensed)
 
     def _open(self, number: int) -> OpenBlock:
         self._check_memory(len(self.stream.store))
-        return self._opened(self._ends(number)[0], self.groups, number)
+        return self._new_block(self._ends(number)[0], self.groups, number)
 
     def _check_memory(self, n_rows: int) -> None:
-        """Raise if the factors of the stream would not fit into memory.
+        """Raise if the factors for ``n_rows`` rows would not fit into memory.
 
         Raises
         ------
         MemoryError
-            If factors grow with every row and there are too many rows.
+            If no setting limits the growth of factors, and there are too many rows.
         """
         available = memory_of(self.device)
         is_bounded = self.n_landmarks < NEVER or self.memory.forgets
@@ -158,7 +159,7 @@ class KernelLearner(RowLearner):
                 f"GB; pass for example max_exact={most}"
             )
 
-    def _opened(
+    def _new_block(
         self, start: int, groups: Sequence[KernelGroup], stop: int | None = None
     ) -> OpenBlock:
         """Open a block, and observe the labels of its rows up to row ``stop``."""
@@ -184,8 +185,8 @@ class KernelLearner(RowLearner):
                 block.observe(targets[first - start : end - start])
         return block
 
-    def _close(self, block: Opened) -> None:
-        """Add a complete block, and rescale rows if a refresh is due."""
+    def _close(self, block: RowBlock) -> None:
+        """Add a complete block, and then refresh or replace factors if this is due."""
         assert isinstance(block, OpenBlock)
         self._append(block, self.groups)
         n_rows = self.n_observed
@@ -227,7 +228,7 @@ class KernelLearner(RowLearner):
         n_rows : int
             The end of a block, at least ``n_settled``.
         targets : callable
-            Maps rows to their targets (n, P).
+            Maps a slice of rows to their targets (n, P).
         """
         if n_rows == self.n_settled:
             recent = self.stream.store.rows(n_rows - RECENT, n_rows)
@@ -288,7 +289,7 @@ class KernelLearner(RowLearner):
     def _fill(self, view: View, n_rows: int, first: int = 0) -> None:
         if not first:
             view.forget()
-        step = BLOCK if first else PIECE  # as in blocks, for the same rounding
+        step = BLOCK if first else PIECE  # to round as in blocks
         for start in range(first, n_rows, step):
             raw = self.stream.store.rows(start, min(start + step, n_rows))
             view.append(self._scaler.scaled(raw, view.scaling, self.device))
@@ -297,7 +298,7 @@ class KernelLearner(RowLearner):
         rows, (start, _) = raw.cpu().numpy(), self._ends(self.n_observed)
         block = None
         if self.n_observed > start:
-            block = self._block or self._opened(start, self.groups, self.n_observed)
+            block = self._block or self._new_block(start, self.groups, self.n_observed)
         means, variances = [], []
         for number, (group, places) in enumerate(places_of(self.groups)):
             view = group.view
@@ -327,15 +328,15 @@ class KernelLearner(RowLearner):
 
     @abstractmethod
     def _keep(self, kept: list[int]) -> None:
-        """Keep only the ``kept`` readouts' state, which does not include factors."""
+        """Drop the state, except factors, of all readouts that are not ``kept``."""
 
     @abstractmethod
     def _learned(self) -> list[dict[str, Tensor]]:
-        """Return each readout's state except the factors."""
+        """Return the state of each readout except its factor."""
 
     @abstractmethod
     def _learn_again(self) -> None:
-        """Relearn the state, except the factors, from only the known rows."""
+        """Learn the state, except the factors, again from the known rows."""
 
     @abstractmethod
     def _take_over(self, learned: Sequence[State], labels: Tensor) -> None:
@@ -395,11 +396,11 @@ class KernelLearner(RowLearner):
     def _replay(self, start: int, stop: int, groups: Sequence[KernelGroup]) -> None:
         while start < stop and groups:
             _, end = self._ends(start)
-            self._append(self._opened(start, groups, end), groups)
+            self._append(self._new_block(start, groups, end), groups)
             start = end
 
     def _measure(self, n_rows: int) -> None:
-        """Repeat the updates of statistics at all refreshes up to row ``n_rows``."""
+        """Repeat all updates of statistics up to row ``n_rows``."""
         for power in range(3, n_rows.bit_length()):
             self._take_in(1 << power)
 
@@ -424,7 +425,7 @@ class KernelLearner(RowLearner):
             self._replay(summed, complete, self.groups)
 
     def _fill_views(self, refreshed: int, n_rows: int) -> None:
-        """Fill views with ``n_rows`` rows; ``refreshed`` rows determine the scaling."""
+        """Fill views with ``n_rows`` rows, of which ``refreshed`` set the scaling."""
         for view in self.views.values():
             self._fill(view, refreshed)
         if refreshed:

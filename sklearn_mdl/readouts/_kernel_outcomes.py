@@ -1,4 +1,4 @@
-"""Predictions of kernel readouts: classes, and densities of real numbers."""
+"""Learners for kernel readouts, in classification and in regression."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ Unit = float | Tensor  # of one labelling, or of several
 
 
 class KernelClassifierLearner(CalibratedLearner, LabellingsLearner):
-    """Kernel readouts for classes, with forward calibration of their scores."""
+    """Learner for kernel classifiers, with forward calibration of their scores."""
 
     def __init__(
         self, members: Sequence[Member], memory: Memory, context: Context
     ) -> None:
         super().__init__(members, context.n_classes, memory, context)
         self.calibration = ForwardSoftmax(len(members), context.n_classes)
-        # Calibration ignores a constant that is added to all targets. So the targets of
-        # classes that are not known yet can be zero.
+        # Calibration ignores a constant that is added to all targets. If classes may be
+        # added, the constant is zero, so that targets of new classes can be zero.
         self.mean = 0.0 if context.may_grow else 1 / context.n_classes
 
     def targets(self, labels: Tensor) -> Tensor:
@@ -43,7 +43,7 @@ class KernelClassifierLearner(CalibratedLearner, LabellingsLearner):
         return onehot.double() - self.mean
 
     def add_classes(self, n: int) -> None:
-        """Add columns of targets, which were zero so far; factors do not change."""
+        """Add columns of targets for new classes, with zeros for all earlier rows."""
         self.calibration.add_classes(n)
         for group in self.groups:
             group.ridge.add_outputs(n)
@@ -51,13 +51,13 @@ class KernelClassifierLearner(CalibratedLearner, LabellingsLearner):
         self._block = None  # reopened when needed
 
     def in_noises(self, variances: Tensor) -> np.ndarray:
-        """Return variances (K, ...), which include the noise, in units of the noise."""
+        """Divide variances (K, ...), which include noise, by the noise variances."""
         noises = torch.cat([group.ridge.alphas for group in self.groups]).cpu()
         shape = -1, *[1] * (variances.ndim - 1)
         return (variances / noises.reshape(shape)).clamp_min_(1).numpy()
 
     def null_losses(self, outputs: Sequence[Labellings]) -> list[np.ndarray]:
-        """Return, for each output, the losses (N, S, K) under its ``S`` labellings.
+        """Return losses (N, S, K) for each output, under its ``S`` labellings.
 
         The learner must be new and cannot be used for anything else afterwards. One
         factor serves all outputs and labellings.
@@ -67,7 +67,7 @@ class KernelClassifierLearner(CalibratedLearner, LabellingsLearner):
     def predict_sets(
         self, outputs: Sequence[Labellings], rows: np.ndarray
     ) -> list[np.ndarray]:
-        """Return, for each output, log-probabilities (S, K, m, C) of rows (m, d).
+        """Return log-probabilities (S, K, m, C) of rows (m, d) for each output.
 
         The learner must be new and cannot be used for anything else afterwards.
         """
@@ -83,7 +83,7 @@ class KernelClassifierLearner(CalibratedLearner, LabellingsLearner):
     def _coded(
         self, outputs: Sequence[Labellings]
     ) -> tuple[list[np.ndarray], list[ForwardSoftmax], Tensor]:
-        """Return each output's losses and calibration, and all outputs' targets."""
+        """Return the losses and the calibration of each output, and all targets."""
         n_readouts, n_rows = len(self.columns), outputs[0].labels.shape[1]
         losses = [np.empty((n_rows, len(out.labels), n_readouts)) for out in outputs]
         calibrations = [
@@ -126,10 +126,10 @@ class KernelClassifierLearner(CalibratedLearner, LabellingsLearner):
         calibration: ForwardSoftmax,
         losses: np.ndarray,
     ) -> None:
-        """Write losses (N, S, K) of rows, beginning at ``start``, and calibrate.
+        """Write the losses (N, S, K) of successive rows, and update the calibration.
 
-        Means (K, n, S C) are the scores, and ratios (K, n) are the variances in units
-        of the noise.
+        The scores are ``means`` (K, n, S C). The variances, divided by the noise, are
+        ``ratios`` (K, n).
         """
         scores = given.scores(means).transpose(2, 0, 1, 3)  # (S, K, n, C)
         stop = start + scores.shape[2]
@@ -161,7 +161,7 @@ class Units(NamedTuple):
 
 
 class KernelRegressorLearner(LabellingsLearner):
-    """Kernel readouts for real numbers, with the density of a Gaussian process.
+    """Learner for kernel regressors, whose densities are those of Gaussian processes.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ class KernelRegressorLearner(LabellingsLearner):
         self.location, self.scale = units.location, units.scale
         self.has_tails = np.array([has_tails[column] for column in self.columns])
         self.squares = np.zeros(len(self.columns))
-        self.reach = math.inf  # largest distance of labels from the location
+        self.reach = math.inf  # largest absolute value of targets
         self.target = TargetScaling(0, self.location, self.scale)  # initial units
 
     def retarget(self, target: TargetScaling) -> None:
@@ -212,7 +212,7 @@ class KernelRegressorLearner(LabellingsLearner):
         self.squares = self.squares + (errors.square() / variances).sum(1).numpy()
 
     def null_losses(self, outputs: Sequence[Labellings]) -> list[np.ndarray]:
-        """Return, for each output, the losses (N, S, K) under its ``S`` labellings.
+        """Return losses (N, S, K) for each output, under its ``S`` labellings.
 
         The learner must be new and cannot be used for anything else afterwards.
         """
@@ -275,7 +275,7 @@ class KernelRegressorLearner(LabellingsLearner):
         return torch.stack([means, log_scale, tails], -1)
 
     def _units_of(self, labels: np.ndarray, n_rows: int) -> Tensor:
-        """Return location, scale and reach (3, S) of labellings after some rows."""
+        """Return location, scale and reach (3, S) given the first ``n_rows`` labels."""
         units = [(self.units.location, self.units.scale, math.inf)] * len(labels)
         if self.units.standardize and n_rows:
             units = [
@@ -284,7 +284,7 @@ class KernelRegressorLearner(LabellingsLearner):
         return torch.tensor(units, dtype=torch.float64).T
 
     def _units_after(self, labels: Tensor) -> tuple[float, float, float]:
-        """Return location, scale and reach given some labels."""
+        """Return location, scale and reach given these labels."""
         known = TargetScaling.of(labels)
         if not known.scale:  # all labels are equal
             return known.mean, self.units.scale, math.inf

@@ -21,11 +21,11 @@ SCALINGS = ("standard", "centered-unit", "unit", *WHITENED)
 FIRST = 8  # rows before the first scaling
 BLOCK = 32  # rows added to a factor at a time
 REDUCED = 128  # rows added to a posterior at a time
-MANY = 8  # rows per landmark after which the weights of features have settled
+MANY = 8  # rows per landmark after which occasional fits are enough
 SHARE = 16  # a fit is due when a sixteenth of the rows are new
 MOST_NEW = 8_192  # new rows after which a fit is due in any case
-MOST_KEPT = 2_048  # rows whose kernels are kept until their features are summed
-SPARSER = 16  # factor of growth in rows that halves the share of learned blocks
+MOST_KEPT = 2_048  # most rows whose kernels are kept before they are summed
+SPARSER = 16  # each time rows grow by this factor, the share of learned blocks halves
 NEVER = sys.maxsize  # a row that no stream reaches
 REACH = 6.0  # deviations at which standardised features are clipped
 OFFSET = 0.3  # value of the constant feature
@@ -62,7 +62,7 @@ def last_fit(n_rows: int, n_settled: int) -> int:
 
 
 def last_sum(n_rows: int, n_settled: int) -> int:
-    """Return the number of rows whose features are summed, at least ``last_fit``."""
+    """Return how many of ``n_rows`` rows are included in the sums of features."""
     return n_rows - (n_rows - last_fit(n_rows, n_settled)) % MOST_KEPT
 
 
@@ -80,7 +80,7 @@ def learns(start: int, n_settled: int) -> bool:
 
 
 def blocks_to_sum(n_rows: int, n_settled: int) -> list[slice]:
-    """Return the learned blocks that the sum at ``n_rows`` adds to the previous sum."""
+    """Return the blocks whose features are added to the sums at ``n_rows``."""
     starts = range(last_sum(n_rows - 1, n_settled), n_rows, REDUCED)
     return [slice(s, s + REDUCED) for s in starts if learns(s, n_settled)]
 
@@ -88,7 +88,7 @@ def blocks_to_sum(n_rows: int, n_settled: int) -> list[slice]:
 def block_of(n_rows: int, n_condensed: int = NEVER) -> tuple[int, int]:
     """Return the first row and the end of the block that contains row ``n_rows``.
 
-    After ``n_condensed`` rows, blocks are longer: a posterior replaces the factors.
+    After ``n_condensed`` rows, blocks are longer, since a posterior replaces factors.
     """
     if n_rows >= n_condensed:
         start = n_rows - (n_rows - n_condensed) % REDUCED
@@ -150,9 +150,9 @@ class Memory(NamedTuple):
             raise invalid(name, required, given, cure)
 
     def first_known(self, n_rows: int) -> int:
-        """Return the first row still known after ``n_rows`` rows, at a block's end.
+        """Return the first row that is still used after ``n_rows`` rows.
 
-        A full window forgets its older half.
+        ``n_rows`` must be the end of a block. A full window forgets its older half.
         """
         first = 0
         if self.window is not None:
@@ -169,7 +169,7 @@ def whole(n_rows: int) -> int:
 
 
 class LaterRows:
-    """The rows of a stream, beginning at a given row, as a separate stream.
+    """The rows of a stream from row ``start`` onwards, as a separate stream.
 
     Parameters
     ----------
@@ -231,7 +231,7 @@ class RowScaler:
         width. "centered-unit" rows are centred and divided by their length. Whitened
         rows are centred, whitened and divided by their length. In all these cases, a
         constant is appended, and rows are only divided by their length until a feature
-        has varied. "unit" rows are divided by their length. If None, rows are kept.
+        has varied. "unit" rows are divided by their length. With None, rows stay raw.
         """
         x = torch.tensor(rows, dtype=torch.float64, device=device)  # type: ignore[arg-type]
         if scaling is None:

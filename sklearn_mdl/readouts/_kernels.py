@@ -33,7 +33,7 @@ MOST_LAYERS = 100  # with more layers, an arc-cosine kernel makes all rows alike
 
 @dataclass(eq=False, repr=False)
 class KernelSettings(Readout):
-    """Settings shared by kernel readouts for classes and for real numbers."""
+    """Settings shared by kernel readouts for classification and for regression."""
 
     kernel: str | Callable[[Any, Any], Any] = "arc-cosine"
     alpha: float = 0.03
@@ -76,12 +76,12 @@ class KernelSettings(Readout):
 
     @property
     def reads_labels(self) -> bool:
-        """True if the factor depends on labels, so other labels cannot share it."""
+        """True if the factor depends on labels and cannot be used for other labels."""
         return self.scaling == WITHIN
 
     @property
     def computation(self) -> str:
-        """Kernel and scaling, which determine the kernel matrix for any noise."""
+        """Kernel and scaling, which determine the kernel matrix without noise."""
         settings = {
             "arc-cosine": self.depth,
             "rbf": self.width if self.gamma is None else f"gamma {self.gamma}",
@@ -92,12 +92,12 @@ class KernelSettings(Readout):
 
     @property
     def pool_kind(self) -> str:
-        """Kernel and scaling; readouts that differ only in noise are switched."""
+        """Kernel and scaling, so readouts that differ only in noise are of one kind."""
         return self.computation
 
     @property
     def memory(self) -> Memory:
-        """The rows that the factor keeps."""
+        """Settings that determine which rows the factor keeps."""
         return Memory(self.max_exact, self.window, self.restart)
 
     def check_width(self, n_features: int) -> None:
@@ -110,22 +110,22 @@ class KernelSettings(Readout):
         self.memory.check_width(self.scaling, n_features)
 
     def member(self, column: int) -> Member:
-        """Return the settings for a learner."""
+        """Return the settings that a learner needs."""
         names = Kernel._fields[1:]
         kernel = Kernel(self.kernel, *(getattr(self, name) for name in names))
         return Member(column, self.scaling, kernel, float(self.alpha))
 
 
 def factor_bytes(readout: Readout, n_rows: int) -> int:
-    """Return the bytes of a factor of ``n_rows`` rows, or 0 for other readouts."""
+    """Return the size of a kernel factor in bytes, or 0 for other readouts."""
     if not isinstance(readout, KernelSettings):
         return 0
     most = n_rows if readout.max_exact is None else 3 * readout.max_exact // 2
-    return 4 * min(n_rows, most) ** 2  # triangles of float64
+    return 4 * min(n_rows, most) ** 2  # one triangle of float64
 
 
 def by_memory(members: Members[KernelSettings]) -> dict[Memory, list[Member]]:
-    """Group (column, readout) pairs by the rows that their factors keep."""
+    """Group (column, readout) pairs whose factors keep the same rows."""
     return grouped((readout.memory, readout.member(c)) for c, readout in members)
 
 
@@ -145,11 +145,11 @@ class KernelReadout(KernelSettings, BaseReadout):
 
     where :math:`v_t = R_{tt}^2 / \alpha` is the variance, :math:`q_c = s_c + 1 / C` the
     score as a probability, and :math:`n_c` the number of earlier labels of the class.
-    After each label, ``(b, v, u, a)`` take one Newton step on the log-loss, except that
-    ``v`` and ``u`` stay fixed before label 64. Then ``p`` is mixed with the uniform
-    distribution, which gets a share of 1e-4. The readout uses neither random numbers
-    nor minibatches. After 4,096 rows, however, it predicts 32 rows at a time and then
-    learns their labels together, unless it forgets rows.
+    After each label, one Newton step on the log-loss updates ``(b, v, u, a)``, except
+    that ``v`` and ``u`` stay fixed before label 64. The probabilities are mixed with
+    the uniform distribution, which gets a share of 1e-4. The readout uses neither
+    random numbers nor minibatches. After 4,096 rows, however, it predicts 32 rows at a
+    time and then learns their labels together, unless it forgets rows.
 
     A switcher computes all of its kernel readouts together. Readouts with the same
     scaling share inner products and distances. If they also have the same kernel, they
@@ -191,11 +191,11 @@ class KernelReadout(KernelSettings, BaseReadout):
     max_exact : int, default=2048
         Number of rows after which kernels are approximated, rounded down to a multiple
         of 32. These rows then serve as landmarks, and statistics such as the whitening
-        covariance are no longer refreshed. After half as many further rows, memory
-        stops growing. After ``8 * max_exact`` rows, but not before row 2,048, the
-        readout is refitted only when the number of rows has grown by a sixteenth, or by
-        8,192. After ``128 * max_exact`` rows, it learns only every second block of 128
-        rows, later only every fourth, and so on. If None, kernels stay exact.
+        covariance are no longer refreshed. After ``1.5 * max_exact`` rows, memory stops
+        growing. After ``8 * max_exact`` rows, but not before row 2,048, the readout is
+        refitted only when the number of rows has grown by a sixteenth, or by 8,192.
+        After ``128 * max_exact`` rows, it learns only every second block of 128 rows,
+        later only every fourth, and so on. If None, kernels stay exact.
     batch_size : int, default=32
         Has no effect, since this readout learns row by row.
     device : str, default="auto"
@@ -253,13 +253,13 @@ class KernelReadout(KernelSettings, BaseReadout):
 
     @property
     def pool_kind(self) -> str:
-        """Kernel, scaling and noise: readouts that differ in noise are pooled."""
+        """Kernel, scaling and noise, so readouts that differ in noise are pooled."""
         return f"{self.computation}, noise {self.alpha:g}"
 
     def predict_relabelled(self, labels: ArrayLike, X: ArrayLike) -> np.ndarray:
         """Predict rows as if the readout had been fitted with other labels.
 
-        One factor serves all labellings.
+        The factor is computed only once for all labellings.
 
         Parameters
         ----------
@@ -330,7 +330,7 @@ class KernelReadout(KernelSettings, BaseReadout):
         scores : ndarray of shape (n_samples, n_classes)
             Means of the kernel regression.
         prior : ndarray of shape (n_classes,)
-            Logits of the class frequencies, which calibration adds.
+            Terms ``a log(n_c + 1/2)``, which calibration adds for class frequencies.
         """
         (learner,) = self._run.threads.learners
         assert isinstance(learner, KernelClassifierLearner)
@@ -387,11 +387,11 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
     max_exact : int, default=2048
         Number of rows after which kernels are approximated, rounded down to a multiple
         of 32. These rows then serve as landmarks, and statistics such as the whitening
-        covariance are no longer refreshed. After half as many further rows, memory
-        stops growing. After ``8 * max_exact`` rows, but not before row 2,048, the
-        readout is refitted only when the number of rows has grown by a sixteenth, or by
-        8,192. After ``128 * max_exact`` rows, it learns only every second block of 128
-        rows, later only every fourth, and so on. If None, kernels stay exact.
+        covariance are no longer refreshed. After ``1.5 * max_exact`` rows, memory stops
+        growing. After ``8 * max_exact`` rows, but not before row 2,048, the readout is
+        refitted only when the number of rows has grown by a sixteenth, or by 8,192.
+        After ``128 * max_exact`` rows, it learns only every second block of 128 rows,
+        later only every fourth, and so on. If None, kernels stay exact.
     batch_size : int, default=32
         Has no effect, since this readout learns row by row.
     device : str, default="auto"
@@ -416,7 +416,8 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
     codelengths_ : ndarray of shape (n_samples_seen_,)
         Codelength of every example, in nats.
     reference_codelengths_ : ndarray of shape (n_samples_seen_,)
-        Cost of the labels under a Gaussian that uses no features, in nats.
+        Cost of the labels without features, under a Gaussian whose mean and variance
+        are learned online, in nats.
     n_features_in_ : int
     n_samples_seen_ : int
     order_ : ndarray of shape (n_samples,)

@@ -1,4 +1,4 @@
-"""Named lists of readouts, chosen by measurement."""
+"""Named lists of readouts, which were chosen in benchmarks."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from sklearn_mdl.readouts._wrappers import RefitReadout
 
 # Settings of the default grids, chosen by measurement. Strong weight decay with small
 # steps suits noisy tasks; no weight decay with large steps suits digits. MLPs need more
-# label smoothing than linear readouts. Regressors with one scale and strong weight
-# decay suit few or noisy rows. Regressors with a second hidden layer and scales that
-# depend on features suit many rows.
+# label smoothing than linear readouts. Regressors with a constant scale and strong
+# weight decay suit few or noisy rows. Regressors with a second hidden layer and scales
+# that depend on features suit many rows.
 DEFAULTS: dict[type, list[dict[str, object]]] = {
     MLPReadout: [
         {"lr": [3e-3, 1e-2], "label_smoothing": 0.03},
@@ -53,7 +53,7 @@ DEFAULTS: dict[type, list[dict[str, object]]] = {
 
 
 class DefaultGrid(list[Any]):
-    """List of readouts built from a name rather than given by the user."""
+    """Built-in list of readouts, as opposed to a list that the user passes."""
 
 
 STREAMS = (30, 10, 3)
@@ -67,8 +67,8 @@ KERNEL_PARTS: dict[str, list[dict[str, Any]]] = {
         {"kernel": "linear", "scaling": "standard"},
         {"kernel": "linear", "scaling": "centered-unit"},
     ],
-    # Kernels with at least two noises each, chosen by measurement on two orders of
-    # digits and seven sets of deep features.
+    # Kernels with at least two noise variances each, chosen by measurement on two
+    # orders of digits and seven sets of deep features.
     "kernels": [
         {"scaling": "unit"},
         {"scaling": "centered-unit"},
@@ -77,9 +77,8 @@ KERNEL_PARTS: dict[str, list[dict[str, Any]]] = {
         {"kernel": "rbf", "width": 0.3, "scaling": "standard"},
         {"kernel": "rbf", "width": 1.0, "scaling": "standard"},
     ],
-    # Kernels to combine with discriminants and class means, which use covariances. They
-    # were chosen like the networks, on digits and on deep features of Caltech 101,
-    # GTSRB and pneumonia.
+    # Kernels to combine with discriminants and class means. Like the networks, they
+    # were chosen on digits and on deep features of Caltech 101, GTSRB and pneumonia.
     "few kernels": [
         {"kernel": "rbf", "width": 0.3, "scaling": "unit"},
         {"kernel": "rbf", "scaling": "unit"},
@@ -91,8 +90,8 @@ KERNEL_PARTS: dict[str, list[dict[str, Any]]] = {
     ],
     "straight": [{"kernel": "linear"}],
 }
-# Networks of the default lists; more networks gain nothing up to 2,000 rows. Regressors
-# add what kernels do not have: scales that depend on features, and heavy tails.
+# Networks of the default lists. More networks gain nothing up to 2,000 rows. Unlike
+# kernels, these regressors have scales that depend on features, or heavy tails.
 FEW_NETS: dict[type, list[dict[str, object]]] = {
     MLPReadout: [
         {"lr": 3e-3, "label_smoothing": 0.03, "weight_decay": 3.0},
@@ -110,16 +109,10 @@ FEW_NETS: dict[type, list[dict[str, object]]] = {
 }
 # Networks of the list "stream". They learn every row once, so their time per row is
 # constant, and the step size sets how fast they follow changes.
-LEARNING_ONCE: dict[type, list[dict[str, object]]] = {
-    MLPReadout: [
-        {"lr": [1e-3, 1e-2, 1e-1]},
-        {"hidden_layer_sizes": (128,), "lr": [1e-4, 1e-3, 1e-2]},
-    ],
-    MLPReadoutRegressor: [
-        {"lr": [1e-3, 1e-2, 1e-1]},
-        {"hidden_layer_sizes": (128,), "lr": [1e-4, 1e-3, 1e-2]},
-    ],
-}
+LEARNING_ONCE: list[dict[str, object]] = [
+    {"lr": [1e-3, 1e-2, 1e-1]},
+    {"hidden_layer_sizes": (128,), "lr": [1e-4, 1e-3, 1e-2]},
+]
 NAMES = ("linear", "closed-form", "nets", "mixed", "drift", "stream")
 PARTS = {
     "linear": ("linear",),
@@ -137,10 +130,10 @@ REAL_PARTS = {
     "drift": ("nets", "kernels", "forgetful", "labels"),
     "stream": ("nets that learn once", "labels"),
 }
-# How kernels in the list "drift" forget. A full window forgets half its rows.
-# So from 64 to 2,048 rows after a change, one window holds at least a quarter of the
-# rows since the change, and no earlier rows. One of the restarted readouts restarts
-# within 16 rows of the change.
+# Settings with which kernels in the list "drift" forget. A full window forgets half of
+# its rows. So from 64 to 2,048 rows after a change, one window holds at least a quarter
+# of the rows since the change, and no earlier rows. One of the readouts with
+# ``restart`` restarts within 16 rows of the change.
 FORGETFUL: list[dict[str, Any]] = [
     *({"window": window} for window in (64, 128, 256, 512, 1024)),
     *({"restart": period} for period in (16, 32, 64, 128, 256, 512)),
@@ -148,7 +141,7 @@ FORGETFUL: list[dict[str, Any]] = [
 
 
 class Kinds(NamedTuple):
-    """Classes of readouts for one kind of labels, and their settings in lists.
+    """Readout classes for classification or regression, with settings for the lists.
 
     Attributes
     ----------
@@ -182,12 +175,12 @@ REALS = Kinds(
 def named_readouts(
     name: str | None, n_features: int, n_classes: int
 ) -> list[BaseEstimator]:
-    """Return the list of readouts for a name in ``NAMES`` or None."""
+    """Return the list of readouts with this name (the default list if None)."""
     return _listed(CLASSES, PARTS[name], n_features, n_classes)
 
 
 def named_regressors(name: str | None, n_features: int) -> list[BaseEstimator]:
-    """Return the list of regressors for a name in ``REAL_PARTS``."""
+    """Return the list of regressors with this name (the default list if None)."""
     return _listed(REALS, REAL_PARTS[name], n_features, N_OUTPUTS)
 
 
@@ -225,7 +218,7 @@ def _nets_in(
     if "few nets" in parts:
         nets += _nets(FEW_NETS[kind], kind, n_features, n_outputs)
     if "nets that learn once" in parts:
-        for entry in LEARNING_ONCE[kind]:
+        for entry in LEARNING_ONCE:
             nets += build_grid(kind, {**entry, "n_replay_streams": 0})
     return nets
 
@@ -243,19 +236,18 @@ def _kernels(
 
 
 def default_readouts(n_features: int, n_classes: int) -> list[BaseEstimator]:
-    """Return the default grid for features of width ``d`` and ``C`` classes.
+    """Return the default readouts for these numbers of features and classes.
 
-    The grid consists of the list "closed-form" (kernels, discriminants, class means and
-    class frequencies) and a few networks. The networks are linear readouts and MLPs
+    The default is the list "closed-form" (kernels, discriminants, class means and class
+    frequencies) with a few networks. The networks are linear readouts and MLPs
     with one hidden layer, on standardised features, with and without averaged weights.
     All readouts were chosen by measurement on digits and on deep features
     (``python -m benchmarks lists``).
 
     To limit the cost of an example, the number of replay streams is the largest of 30,
     10 and 3 for which ``(streams + 1) * parameters`` is at most 1.5e8. After 1,000
-    rows, this number decreases to 3. The grid depends only on ``d`` and ``C``: the
-    length of a stream is not known in advance, and results must not depend on how the
-    stream is divided into calls.
+    rows, this number decreases to 3. The list does not depend on the number of rows,
+    since this number is not known in advance.
 
     Parameters
     ----------
@@ -276,9 +268,9 @@ def default_readouts(n_features: int, n_classes: int) -> list[BaseEstimator]:
 
 
 def default_regressors(n_features: int) -> list[BaseEstimator]:
-    """Return the default grid of regressors for features of width ``d``.
+    """Return the default regressors for this number of features.
 
-    The grid consists of kernels, MLPs with Gaussian densities whose scale depends on
+    The list consists of kernels, MLPs with Gaussian densities whose scale depends on
     the features, and linear regressors with Student-t densities. The networks use
     standardised features and, up to 1,024 features, whitened features, with and without
     averaged weights. All readouts were chosen by measurement (``python -m benchmarks
@@ -292,7 +284,7 @@ def default_regressors(n_features: int) -> list[BaseEstimator]:
     Returns
     -------
     readouts : list of regressors
-        A list that depends only on ``d``.
+        A list that depends only on the number of features.
 
     Examples
     --------
@@ -321,7 +313,7 @@ def _nets(
 
 
 def _replaying(grid: list[Any], n_features: int, n_outputs: int) -> list[BaseEstimator]:
-    """Give networks as many replay streams as their parameters allow."""
+    """Return networks with as many replay streams as the cost limit allows."""
     n_trained = sum(
         count_parameters((n_features, *readout.hidden_layer_sizes, n_outputs))
         for readout in grid
@@ -345,7 +337,7 @@ def _others(n_features: int) -> list[Any]:
     digits and on deep features (``python -m benchmarks codelength``).
 
     With more than 1,024 features, the list has neither whitening (as in the default
-    grid) nor discriminant analysis, since the cost of both is cubic in the number of
+    list) nor discriminant analysis, since the cost of both is cubic in the number of
     features.
     """
     from sklearn.discriminant_analysis import LinearDiscriminantAnalysis

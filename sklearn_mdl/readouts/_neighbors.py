@@ -18,14 +18,14 @@ from sklearn_mdl.readouts._base import COUNT, POSITIVE, BaseReadout, last_restar
 from sklearn_mdl.readouts._build import Context, Members, grouped
 
 BLOCK = 2048  # rows whose distances are computed together
-KEPT_BYTES = {"cpu": 2**29, "cuda": 2**33}  # most bytes of scaled rows in memory
+KEPT_BYTES = {"cpu": 2**29, "cuda": 2**33}  # maximum size of scaled rows in memory
 PLACE_BITS = 32  # low bits of a key, for the position; high bits hold the distance
 
 Block = tuple[Tensor, Tensor]  # rows (n, d) and their squared norms (n,)
 
 
 class SeenRows:
-    """The rows of a run as points between which distances are computed.
+    """The rows of a run, among which nearest neighbours are found.
 
     Rows are read block by block from the run's store, in the current scaling. Full
     blocks are kept until the scaling changes, up to ``KEPT_BYTES``. Other blocks are
@@ -61,14 +61,14 @@ class SeenRows:
     def nearest(
         self, x: Tensor, rows: tuple[int, int], n_neighbors: int
     ) -> tuple[Tensor, Tensor]:
-        """Find the nearest rows in a range.
+        """Find the nearest neighbours of ``x`` among some rows of the run.
 
         Parameters
         ----------
         x : Tensor of shape (B, d)
-            Scaled rows.
+            Scaled rows whose neighbours are found.
         rows : (int, int)
-            The first row to compare, and the row after the last row to compare.
+            The first row to search, and the row after the last row to search.
         n_neighbors : int
 
         Returns
@@ -77,8 +77,8 @@ class SeenRows:
             Squared Euclidean distances, nearest first. With the metric "cosine", rows
             are first divided by their norms, which gives twice the cosine distance.
         places : Tensor of shape (B, k)
-            Positions of these rows. The earlier of two equally near rows comes first.
-            ``k`` is the smaller of ``n_neighbors`` and the number of rows compared.
+            Positions of the neighbours. The earlier of two equally near rows comes
+            first. ``k`` is ``n_neighbors``, or the number of rows if that is smaller.
         """
         (first, last), (query, norms) = rows, self._as_points(x)
         best = torch.empty((len(x), 0), dtype=torch.int64, device=x.device)
@@ -121,9 +121,9 @@ class SeenRows:
     def _first(self) -> Tensor:
         """Return the first row, which is the origin of the coordinates.
 
-        At another origin, the large squares of features far from zero would swamp
-        distances. Here, differences between whole numbers remain whole, and equal
-        distances remain equal.
+        If features are far from zero, squared norms about zero are large, and their
+        rounding errors would hide small distances. With this origin, whole numbers
+        remain whole, and equal distances remain equal.
         """
         if self._origin is None:
             self._origin = self._scaled(0, 1)
@@ -153,7 +153,7 @@ class NeighborSettings(NamedTuple):
 
 
 class Points(NamedTuple):
-    """Settings that determine which rows are compared, and how.
+    """Settings that determine how distances are computed, and to which rows.
 
     Attributes
     ----------
@@ -179,7 +179,7 @@ class Points(NamedTuple):
 
 
 class NeighborsLearner(Learner):
-    """Learner of readouts that share distances, each with its own settings.
+    """Learner for nearest-neighbour readouts that use the same distances.
 
     Parameters
     ----------
@@ -226,7 +226,7 @@ class NeighborsLearner(Learner):
         return first < last
 
     def _excesses(self, x: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield ``e_i`` (n, k) and votes (n, k, C) for every member."""
+        """Yield ``e_i`` of ``KNeighborsReadout`` (n, k), and votes (n, k, C)."""
         most = max(member.n_neighbors for member in self.members)
         compared = self.points.rows(self.n_learned)
         distances, places = self.seen.nearest(x[self.place], compared, most)
@@ -269,16 +269,16 @@ class NeighborsLearner(Learner):
     def _slopes(
         self, index: int, excess: Tensor, votes: Tensor, y: Tensor
     ) -> list[float]:
-        """Differentiate the mean loss with respect to ``b`` and the log bandwidth."""
-        ballot = self._vote(index, excess, votes)
+        """Differentiate the loss with respect to raw logit scale and log bandwidth."""
+        terms = self._vote(index, excess, votes)
         onehot = (y[:, None] == self.classes).double()
-        error = ballot.log_proba.exp() - onehot  # (n, C), by logit_scale times logits
-        by_scale = (error * ballot.logits).sum(1).mean()
-        mean = (ballot.weights * ballot.scaled).sum(1, keepdim=True)
-        change = ballot.weights * (ballot.scaled - mean)  # slope of weights, (n, k)
-        moved = torch.bmm(change[:, None], votes)[:, 0]  # slope of shares, (n, C)
-        by_width = (error * moved / ballot.smoothed).sum(1).mean()
-        return [float(by_scale) * ballot.slope, ballot.logit_scale * float(by_width)]
+        error = terms.log_proba.exp() - onehot  # derivative by scaled logits, (n, C)
+        by_scale = (error * terms.logits).sum(1).mean()
+        mean = (terms.weights * terms.scaled).sum(1, keepdim=True)
+        change = terms.weights * (terms.scaled - mean)  # derivative of weights, (n, k)
+        moved = torch.bmm(change[:, None], votes)[:, 0]  # derivative of shares, (n, C)
+        by_width = (error * moved / terms.smoothed).sum(1).mean()
+        return [float(by_scale) * terms.slope, terms.logit_scale * float(by_width)]
 
     def re_express(self, changes: Sequence[ReExpression | None]) -> None:
         """Compute distances in the new scaling from now on."""
@@ -286,7 +286,7 @@ class NeighborsLearner(Learner):
             self.seen.forget()
 
     def add_classes(self, n: int) -> None:
-        """Add classes, for which no row can vote yet."""
+        """Add classes that no row has yet."""
         self.classes = torch.arange(len(self.classes) + n, device=self.classes.device)
 
     def retire(self, columns: Collection[int]) -> None:
@@ -310,7 +310,7 @@ class NeighborsLearner(Learner):
 
 
 class _VoteTerms(NamedTuple):
-    """A prediction, with the numbers that its derivatives need."""
+    """A prediction, with the intermediate values that derivatives need."""
 
     logit_scale: float
     slope: float
@@ -356,7 +356,7 @@ class KNeighborsReadout(BaseReadout):
         one AdamW step on each minibatch before its rows may vote. If False,
         :math:`\beta = 1` and ``h`` is fixed.
     scaling : {"standard", "whiten"} or None, default="standard"
-        Feature scaling, learned from full minibatches already scored: regularised
+        Feature scaling, learned from earlier full minibatches: regularised
         standardisation, or symmetric whitening with a shrunk covariance.
     window : int, default=None
         Number of most recent rows that may vote (all rows if None).

@@ -37,7 +37,7 @@ from sklearn_mdl.readouts._stack import (
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class NetReadout(Readout):
-    """Base class of linear readouts and MLPs, for classes and real numbers."""
+    """Base class of linear and MLP readouts, for classification and regression."""
 
     stack: ClassVar[type[NetStack]]
     lr: float = 0.003
@@ -107,10 +107,10 @@ def _member(readout: NetReadout, column: int, seed: int) -> Member:
 
 
 def shared_work(readout: Readout, seed: int) -> Hashable:
-    """Return a key for a readout's computation; readouts with equal keys share it.
+    """Return a key that is equal for readouts that share computations.
 
-    Networks that differ only in averaging share one training, and kernels that differ
-    only in noise share one kernel matrix.
+    Networks that differ only in averaging share trained weights, and kernels that
+    differ only in noise share a kernel matrix.
     """
     if not isinstance(readout, NetReadout):
         return readout.computation
@@ -118,7 +118,7 @@ def shared_work(readout: Readout, seed: int) -> Hashable:
 
 
 def state_bytes(readout: Readout, n_features: int, n_outputs: int) -> int:
-    """Return the bytes of a network's weights and training state; 0 for others."""
+    """Return the size of a network's state in bytes, or 0 for other readouts."""
     if not isinstance(readout, NetReadout):
         return 0
     widths = (n_features, *hidden_widths(readout.hidden_layer_sizes), n_outputs)
@@ -138,7 +138,7 @@ class _Readout(NetReadout, OnlineClassifier):
 class LinearReadout(_Readout):
     """Linear softmax readout, learned online with replay.
 
-    Use it as a classifier by itself or as a readout of
+    Use this readout by itself, as a classifier, or in a
     :class:`~sklearn_mdl.MDLReadoutSwitcher` (Li, Bornschein and Hutter, 2023, sec. 3).
 
     Parameters
@@ -147,9 +147,9 @@ class LinearReadout(_Readout):
         Learning rate of AdamW.
     n_replay_streams : int or (int, int), default=10
         Number of replay streams. After each new minibatch, the readout takes one step
-        on each stream. A pair ``(first, least)`` uses ``first`` streams for the first
-        1,000 rows. After ``n`` rows, it uses ``first * sqrt(1000 / n)`` streams, but at
-        least ``least``.
+        on each stream. With a pair ``(first, least)``, there are ``first`` streams for
+        the first 1,000 rows. After ``n`` rows, there are ``first * sqrt(1000 / n)``
+        streams, but at least ``least``.
     beta1, beta2 : float, default=0.9, 0.999
         Decay rates of AdamW's moments.
     weight_decay : float, default=0.0
@@ -163,10 +163,10 @@ class LinearReadout(_Readout):
         Make the ``n``-th averaging step at least ``1 / (n + 1)``. Otherwise, with a
         small step on a short stream, the average stays close to the initial weights.
     calibration : bool, default=True
-        Forward calibration: multiply logits by ``softplus(b)``. The scalar ``b`` takes
-        a step on each minibatch before the weights learn its labels.
+        Forward calibration: multiply logits by ``softplus(b)``. The scalar ``b`` is
+        updated on each minibatch, before the weights learn from it.
     scaling : {"standard", "whiten"} or None, default="standard"
-        Feature scaling, learned from full minibatches already scored: regularised
+        Feature scaling, learned from earlier full minibatches: regularised
         standardisation, or symmetric whitening with a shrunk covariance.
     recency : float, default=1.0
         After ``t`` minibatches, a replay stream returns to the first minibatch with
@@ -174,8 +174,8 @@ class LinearReadout(_Readout):
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     first_batch_size : int or None, default=None
-        Size of a stream's first minibatches. The size doubles after 32 times as many
-        rows. It doubles again whenever the number of rows has doubled, until it reaches
+        Size of a stream's first minibatches. The size doubles after 32 minibatches. It
+        doubles again whenever the number of rows has doubled, until it reaches
         `batch_size`. If None, all minibatches have `batch_size` rows, as in the paper.
         A switcher overrides this.
     device : str, default="auto"
@@ -217,7 +217,7 @@ class LinearReadout(_Readout):
 class MLPReadout(_Readout):
     """Multilayer perceptron readout with ReLU, learned online with replay.
 
-    Use it as a classifier by itself or as a readout of
+    Use this readout by itself, as a classifier, or in a
     :class:`~sklearn_mdl.MDLReadoutSwitcher` (Li, Bornschein and Hutter, 2023, sec. 3).
 
     Parameters
@@ -228,9 +228,9 @@ class MLPReadout(_Readout):
         Learning rate of AdamW.
     n_replay_streams : int or (int, int), default=10
         Number of replay streams. After each new minibatch, the readout takes one step
-        on each stream. A pair ``(first, least)`` uses ``first`` streams for the first
-        1,000 rows. After ``n`` rows, it uses ``first * sqrt(1000 / n)`` streams, but at
-        least ``least``.
+        on each stream. With a pair ``(first, least)``, there are ``first`` streams for
+        the first 1,000 rows. After ``n`` rows, there are ``first * sqrt(1000 / n)``
+        streams, but at least ``least``.
     beta1, beta2 : float, default=0.9, 0.999
         Decay rates of AdamW's moments.
     weight_decay : float, default=0.0
@@ -244,10 +244,10 @@ class MLPReadout(_Readout):
         Make the ``n``-th averaging step at least ``1 / (n + 1)``. Otherwise, with a
         small step on a short stream, the average stays close to the initial weights.
     calibration : bool, default=True
-        Forward calibration: multiply logits by ``softplus(b)``. The scalar ``b`` takes
-        a step on each minibatch before the weights learn its labels.
+        Forward calibration: multiply logits by ``softplus(b)``. The scalar ``b`` is
+        updated on each minibatch, before the weights learn from it.
     scaling : {"standard", "whiten"} or None, default="standard"
-        Feature scaling, learned from full minibatches already scored: regularised
+        Feature scaling, learned from earlier full minibatches: regularised
         standardisation, or symmetric whitening with a shrunk covariance.
     recency : float, default=1.0
         After ``t`` minibatches, a replay stream returns to the first minibatch with
@@ -255,8 +255,8 @@ class MLPReadout(_Readout):
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     first_batch_size : int or None, default=None
-        Size of a stream's first minibatches. The size doubles after 32 times as many
-        rows. It doubles again whenever the number of rows has doubled, until it reaches
+        Size of a stream's first minibatches. The size doubles after 32 minibatches. It
+        doubles again whenever the number of rows has doubled, until it reaches
         `batch_size`. If None, all minibatches have `batch_size` rows, as in the paper.
         A switcher overrides this.
     device : str, default="auto"
@@ -316,7 +316,7 @@ class _RegressorReadout(NetReadout, OnlineRegressor):
 class LinearReadoutRegressor(_RegressorReadout):
     """Linear readout with a Gaussian or Student-t density, learned online with replay.
 
-    Use it as a regressor by itself or as a readout of
+    Use this readout by itself, as a regressor, or in a
     :class:`~sklearn_mdl.MDLReadoutSwitcherRegressor`. Labels are standardised with
     statistics of earlier minibatches, but codelengths refer to the original units.
 
@@ -326,9 +326,9 @@ class LinearReadoutRegressor(_RegressorReadout):
         Learning rate of AdamW.
     n_replay_streams : int or (int, int), default=10
         Number of replay streams. After each new minibatch, the readout takes one step
-        on each stream. A pair ``(first, least)`` uses ``first`` streams for the first
-        1,000 rows. After ``n`` rows, it uses ``first * sqrt(1000 / n)`` streams, but at
-        least ``least``.
+        on each stream. With a pair ``(first, least)``, there are ``first`` streams for
+        the first 1,000 rows. After ``n`` rows, there are ``first * sqrt(1000 / n)``
+        streams, but at least ``least``.
     beta1, beta2 : float, default=0.9, 0.999
         Decay rates of AdamW's moments.
     weight_decay : float, default=0.0
@@ -341,18 +341,18 @@ class LinearReadoutRegressor(_RegressorReadout):
     ema_warmup : bool, default=True
         Make the ``n``-th averaging step at least ``1 / (n + 1)``.
     calibration : bool, default=True
-        Forward calibration: divide the scale by ``softplus(b)``. The scalar ``b`` takes
-        a step on each minibatch before the weights learn its labels.
+        Forward calibration: divide the scale by ``softplus(b)``. The scalar ``b`` is
+        updated on each minibatch, before the weights learn from it.
     scaling : {"standard", "whiten"} or None, default="standard"
-        Feature scaling, learned from full minibatches already scored.
+        Feature scaling, learned from earlier full minibatches.
     recency : float, default=1.0
         After ``t`` minibatches, a replay stream returns to the first minibatch with
         probability ``recency / t``. With 1, replay is uniform.
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     first_batch_size : int or None, default=None
-        Size of a stream's first minibatches. The size doubles after 32 times as many
-        rows. It doubles again whenever the number of rows has doubled, until it reaches
+        Size of a stream's first minibatches. The size doubles after 32 minibatches. It
+        doubles again whenever the number of rows has doubled, until it reaches
         `batch_size`. If None, all minibatches have `batch_size` rows, as in the paper.
         A switcher overrides this.
     device : str, default="auto"
@@ -378,8 +378,8 @@ class LinearReadoutRegressor(_RegressorReadout):
     codelengths_ : ndarray of shape (n_samples_seen_,)
         Codelength of every example, in nats.
     reference_codelengths_ : ndarray of shape (n_samples_seen_,)
-        Cost of the labels under a Gaussian that learns online and uses no features, in
-        nats.
+        Cost of the labels without features, under a Gaussian whose mean and variance
+        are learned online, in nats.
     n_features_in_ : int
     n_samples_seen_ : int
     order_ : ndarray of shape (n_samples,)
@@ -405,7 +405,7 @@ class LinearReadoutRegressor(_RegressorReadout):
 class MLPReadoutRegressor(_RegressorReadout):
     """Multilayer perceptron with a Gaussian or Student-t density, learned online.
 
-    Use it as a regressor by itself or as a readout of
+    Use this readout by itself, as a regressor, or in a
     :class:`~sklearn_mdl.MDLReadoutSwitcherRegressor`. Labels are standardised with
     statistics of earlier minibatches, but codelengths refer to the original units.
 
@@ -417,9 +417,9 @@ class MLPReadoutRegressor(_RegressorReadout):
         Learning rate of AdamW.
     n_replay_streams : int or (int, int), default=10
         Number of replay streams. After each new minibatch, the readout takes one step
-        on each stream. A pair ``(first, least)`` uses ``first`` streams for the first
-        1,000 rows. After ``n`` rows, it uses ``first * sqrt(1000 / n)`` streams, but at
-        least ``least``.
+        on each stream. With a pair ``(first, least)``, there are ``first`` streams for
+        the first 1,000 rows. After ``n`` rows, there are ``first * sqrt(1000 / n)``
+        streams, but at least ``least``.
     beta1, beta2 : float, default=0.9, 0.999
         Decay rates of AdamW's moments.
     weight_decay : float, default=0.0
@@ -432,18 +432,18 @@ class MLPReadoutRegressor(_RegressorReadout):
     ema_warmup : bool, default=True
         Make the ``n``-th averaging step at least ``1 / (n + 1)``.
     calibration : bool, default=True
-        Forward calibration: divide the scale by ``softplus(b)``. The scalar ``b`` takes
-        a step on each minibatch before the weights learn its labels.
+        Forward calibration: divide the scale by ``softplus(b)``. The scalar ``b`` is
+        updated on each minibatch, before the weights learn from it.
     scaling : {"standard", "whiten"} or None, default="standard"
-        Feature scaling, learned from full minibatches already scored.
+        Feature scaling, learned from earlier full minibatches.
     recency : float, default=1.0
         After ``t`` minibatches, a replay stream returns to the first minibatch with
         probability ``recency / t``. With 1, replay is uniform.
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     first_batch_size : int or None, default=None
-        Size of a stream's first minibatches. The size doubles after 32 times as many
-        rows. It doubles again whenever the number of rows has doubled, until it reaches
+        Size of a stream's first minibatches. The size doubles after 32 minibatches. It
+        doubles again whenever the number of rows has doubled, until it reaches
         `batch_size`. If None, all minibatches have `batch_size` rows, as in the paper.
         A switcher overrides this.
     device : str, default="auto"
@@ -469,8 +469,8 @@ class MLPReadoutRegressor(_RegressorReadout):
     codelengths_ : ndarray of shape (n_samples_seen_,)
         Codelength of every example, in nats.
     reference_codelengths_ : ndarray of shape (n_samples_seen_,)
-        Cost of the labels under a Gaussian that learns online and uses no features, in
-        nats.
+        Cost of the labels without features, under a Gaussian whose mean and variance
+        are learned online, in nats.
     n_features_in_ : int
     n_samples_seen_ : int
     order_ : ndarray of shape (n_samples,)

@@ -1,4 +1,4 @@
-"""Grids of readouts from settings or from the tables of the paper."""
+"""Grids of readouts, from the user's settings or from the tables of the paper."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sklearn_mdl.readouts._nets import MLPReadout
 
 @dataclass(frozen=True)
 class LogUniform:
-    """A setting drawn log-uniformly from an interval.
+    """Log-uniform distribution of a setting over an interval.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class Preset(NamedTuple):
         Settings that the paper gives elsewhere or does not specify, such as label
         smoothing and the width of MLPs (512).
     n_samples : int or None
-        Number of configurations that the paper draws, or None if it uses all.
+        Number of configurations that the paper draws, or None if the paper uses all.
     batch_size : int
         Number of rows in a minibatch.
     m : int
@@ -192,10 +192,10 @@ def readout_grid(
     Parameters
     ----------
     preset : str or None
-        The paper's settings to start from: "vtab-frozen" (8 x 576 readouts),
-        "imagenet-frozen" (4 x 96), "imagenet-finetune" (96), or the random draws
-        "vtab-finetune" (300 of 756), "vtab-scratch" (300 of 896) and "imagenet-scratch"
-        (50 from intervals). See also :func:`preset_settings`.
+        Settings of the paper, which `settings` override: "vtab-frozen" (8 x 576
+        readouts), "imagenet-frozen" (4 x 96), "imagenet-finetune" (96), or the random
+        draws "vtab-finetune" (300 of 756), "vtab-scratch" (300 of 896) and
+        "imagenet-scratch" (50 from intervals). See also :func:`preset_settings`.
     n_samples : int, default=None
         Number of combinations to draw, without repetition if there are finitely many.
         If None, build all of them, or as many as the paper draws for the preset.

@@ -27,7 +27,7 @@ from sklearn_mdl.readouts._build import Context
 from sklearn_mdl.readouts._kernel_rows import LaterRows, Memory, block_of
 
 
-class Opened(ABC):
+class RowBlock(ABC):
     """Block of ``B`` rows whose labels are observed one or several at a time.
 
     Parameters
@@ -43,11 +43,11 @@ class Opened(ABC):
         self.n_observed = 0
 
     def __deepcopy__(self, memo: dict[int, object]) -> None:
-        """Leave out the block, since a copy opens a new block when it continues."""
+        """Return None, since a copied learner opens its own block."""
         return
 
     def __reduce__(self) -> tuple[type[None], tuple[()]]:
-        """Leave the block out of files."""
+        """Replace the block by None in files."""
         return type(None), ()
 
     @abstractmethod
@@ -62,14 +62,14 @@ class Opened(ABC):
 
     @abstractmethod
     def observe(self, targets: Tensor) -> None:
-        """Observe the targets (n, ...) of the rows just predicted together."""
+        """Observe the targets (n, ...) of the rows that ``ahead`` predicted last."""
 
 
 class RowLearner(Learner):
     """Base class of learners that learn each row as soon as its label is known.
 
-    Blocks are counted from the first row that is not forgotten. Each block is opened
-    with all its known rows.
+    Blocks are counted from the first row that is not forgotten. When a block is opened,
+    all of its rows that are known are processed together.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ class RowLearner(Learner):
         self.n_forgotten = 0  # rows before the first known row
         self.n_observed = 0  # number of known rows
         self._others: tuple[Tensor, Tensor] | None = None  # last prediction of a group
-        self._block: Opened | None = None
+        self._block: RowBlock | None = None
 
     def attach(self, rows: ScaledRows) -> None:
         """Store the rows of the run."""
@@ -106,14 +106,14 @@ class RowLearner(Learner):
 
     @abstractmethod
     def learn(self, means: Tensor, variances: Tensor, labels: Tensor) -> None:
-        """Learn from labels (n,) what the block does not learn, such as calibration."""
+        """Update the state outside blocks, such as calibration, with labels (n,)."""
 
     @abstractmethod
-    def _open(self, number: int) -> Opened:
+    def _open(self, number: int) -> RowBlock:
         """Open the block of row ``number``, and observe the block's earlier labels."""
 
     @abstractmethod
-    def _close(self, block: Opened) -> None:
+    def _close(self, block: RowBlock) -> None:
         """Add a complete block to the state."""
 
     @abstractmethod
@@ -149,7 +149,7 @@ class RowLearner(Learner):
             self._observe_group(labels)
 
     def _observe_group(self, labels: Tensor) -> None:
-        """Learn the blocks of a group in turn; all rows have already been predicted."""
+        """Learn the labels of a group block by block, without predicting rows again."""
         first = self.n_observed
         for start, end in self.rows_ahead.blocks(first, first + len(labels)):
             assert self._others is not None
@@ -159,7 +159,7 @@ class RowLearner(Learner):
             self._enter(self._open_block(), labels[rows])
         self._others = None
 
-    def _enter(self, block: Opened, labels: Tensor) -> None:
+    def _enter(self, block: RowBlock, labels: Tensor) -> None:
         block.observe(self.targets(labels).cpu())
         self.n_observed += len(labels)
         if block.n_observed == block.size:
@@ -170,7 +170,7 @@ class RowLearner(Learner):
                 self._begin_again()
 
     def _begin_at(self, n_observed: int) -> bool:
-        """Count from the first known row; return True if that row has changed."""
+        """Set the number of observed rows; return True if old rows are forgotten."""
         start = self.memory.first_known(n_observed)
         has_changed = start != self.n_forgotten
         self.n_forgotten, self.n_observed = start, n_observed - start
@@ -182,7 +182,7 @@ class RowLearner(Learner):
         """Do nothing, since every row was learned when its label was observed."""
 
     def _ends(self, row: int) -> tuple[int, int]:
-        """Return the first row and the end of the block that contains a row."""
+        """Return the first row and the end of the block that contains ``row``."""
         return block_of(row)
 
     @property
@@ -201,7 +201,7 @@ class RowLearner(Learner):
         n_same = len(same) if same.all() else int(same.argmin())
         return n_same > 0 and not given[n_same:].any()
 
-    def _open_block(self) -> Opened:
+    def _open_block(self) -> RowBlock:
         """Return the block of the next row, opened with all known rows."""
         start, end = self._ends(self.n_observed)
         n_known = min(end, len(self.stream.store)) - start
@@ -210,10 +210,10 @@ class RowLearner(Learner):
         return self._block
 
     def _read(self, start: int) -> tuple[np.ndarray, np.ndarray]:
-        """Read the known rows of a block, followed by zeros.
+        """Return the known rows of a block, and the same rows padded with zeros.
 
-        All blocks must have the same shape, because it affects the last bits of
-        products.
+        Padding gives all blocks the same shape, because the shape affects the last bits
+        of products.
         """
         _, end = self._ends(start)
         raw = np.array(self.stream.store.rows(start, min(end, len(self.stream.store))))
@@ -221,7 +221,7 @@ class RowLearner(Learner):
 
 
 class CalibratedLearner(RowLearner):
-    """A learner for classes, with forward calibration of its scores.
+    """Base class of learners for classifiers, with forward calibration of scores.
 
     Attributes
     ----------
@@ -231,7 +231,7 @@ class CalibratedLearner(RowLearner):
     calibration: ForwardSoftmax
 
     def in_noises(self, variances: Tensor) -> np.ndarray | None:
-        """Return variances (K, ...) in units of the noise, or None without noise."""
+        """Divide variances (K, ...) by the noise, or return None without noise."""
         return None
 
     def predictive(self, means: Tensor, variances: Tensor) -> Tensor:

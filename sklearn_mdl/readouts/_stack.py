@@ -1,7 +1,7 @@
 """Stacks of readouts with the same shape, trained and scored together.
 
-A stack contains ``T`` trainings for ``K >= T`` readouts. Readouts that differ only in
-averaging or calibration share one training, because both affect only predictions.
+A stack trains ``T`` networks for ``K >= T`` readouts. Readouts that differ only in
+averaging or calibration share a network, because both affect only predictions.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Shape(NamedTuple):
 
 
 class Training(NamedTuple):
-    """Settings shared by the readouts of one training."""
+    """Settings with which a network is trained, shared by its readouts."""
 
     scaling: str | None
     seed: int
@@ -68,12 +68,12 @@ class Training(NamedTuple):
     eps: float
     weight_decay: float
     label_smoothing: float = 0.0  # only for classifiers
-    tails: float = math.inf  # degrees of freedom of a density; infinite for a Gaussian
+    tails: float = math.inf  # degrees of freedom of a density
     heteroscedastic: float = 1.0
 
 
 class Averaging(NamedTuple):
-    """Settings that determine how a readout predicts with its training."""
+    """Settings that determine how a readout predicts with a trained network."""
 
     ema_step_size: float
     ema_warmup: bool
@@ -91,8 +91,8 @@ class Member(NamedTuple):
 class StackNet(NeuralNet):
     """The skorch net of a stack, which owns module, criterion and optimiser.
 
-    As in skorch, ``train_step`` computes gradients and takes one optimiser step. But it
-    bypasses autograd and callbacks, which would take longer than the arithmetic.
+    As in skorch, ``train_step`` computes gradients and takes one optimiser step. It
+    does not use autograd and callbacks, which would take longer than the arithmetic.
     """
 
     @torch.no_grad()
@@ -113,7 +113,7 @@ class StackNet(NeuralNet):
 
 
 class NetStack(Learner):
-    """A learner for all readouts of one shape, for classes or real numbers.
+    """Base class of learners that train all readouts of one shape together.
 
     Subclasses choose the criterion and the kind of net. They define what the outputs
     mean, and the derivative of the loss for forward calibration.
@@ -130,9 +130,9 @@ class NetStack(Learner):
     Attributes
     ----------
     net : StackNet
-        The trainings.
+        The trained networks.
     averages : StackedAverages
-        Averaged copies of the trainings' weights.
+        Averages of the weights of these networks.
     calibration : ForwardCalibration
         Raw values (K, 1), whose softplus is a factor of the prediction.
     """
@@ -156,7 +156,7 @@ class NetStack(Learner):
         self.view = view
         self.shape = shape
         self.replay = shape.replay
-        # Averaged trainings come first, so that a slice selects them without a copy.
+        # Networks with averages come first, so a slice selects them without a copy.
         of_average = [m.training for m in members if m.averaging.ema_step_size < 1]
         trainings = list(dict.fromkeys([*of_average, *(m.training for m in members)]))
         sizes = (n_features, *shape.hidden_layer_sizes, n_outputs)
@@ -173,7 +173,7 @@ class NetStack(Learner):
             verbose=0,
         )
         self.net.initialize()
-        # Index of each training's scaling.
+        # Index of each network's scaling.
         views = [view.scalings.index(training.scaling) for training in trainings]
         self.views = torch.tensor(views, device=device)
         self.only_view = views[0] if len(set(views)) == 1 else None
@@ -192,7 +192,7 @@ class NetStack(Learner):
 
     @abstractmethod
     def _criterion(self, trainings: Sequence[Training], n_outputs: int) -> Options:
-        """Return the trainings' criterion and its parameters, as skorch options."""
+        """Return the criterion and its parameters as skorch options."""
 
     @abstractmethod
     def _slope(self, outputs: Tensor, y: Tensor) -> Tensor:
@@ -208,7 +208,7 @@ class NetStack(Learner):
         return self.averages.logits(self.net.module_, self._viewed(x))
 
     def _viewed(self, x: Tensor) -> Tensor:
-        """Return rows (T, n, d) for every training, copied only if scalings differ."""
+        """Return rows (T, n, d) for every network, copied only if scalings differ."""
         if self.only_view is None:
             return x.index_select(0, self.views)
         return x[self.only_view].expand(len(self.views), -1, -1)
@@ -262,7 +262,7 @@ class NetStack(Learner):
         """Return everything learned, keyed by column and by name.
 
         Shared tensors are stored under the first readout that uses them, so the state
-        does not depend on how trainings are distributed over stacks.
+        does not depend on how networks are distributed over stacks.
         """
         parts = self._parts()
         counts = torch.tensor([part.n_steps for part in self._counting])
@@ -318,7 +318,7 @@ class NetStack(Learner):
             for module in self.averages.copies
             for member in range(module.n_members)
         ]
-        places = self.averages.places.tolist()  # logits of trainings, then averages
+        places = self.averages.places.tolist()  # logits of networks, then of averages
         n_trained = self.net.module_.n_members
         for i, (column, source) in enumerate(zip(parts, self.sources, strict=True)):
             tensors = {"logit_scale": [part[i] for part in calibration]}
@@ -389,7 +389,7 @@ class DensityStack(NetStack):
     """A stack of regressors. The outputs are the location and log scale of a density.
 
     ``target`` standardises labels, but densities are in the units of the labels.
-    Forward calibration divides the scale by its factor.
+    Forward calibration divides the scale by the calibration factor.
     """
 
     net_kind = DensityNet
@@ -463,7 +463,7 @@ class DensityStack(NetStack):
 
     @torch.no_grad()
     def retarget(self, target: TargetScaling) -> None:
-        """Change the units, and adapt the output layers to keep predictions."""
+        """Change the units, and adapt output layers to give the same predictions."""
         if self.target is not None:
             shrink = self.target.scale / target.scale
             shift = (self.target.mean - target.mean) / target.scale

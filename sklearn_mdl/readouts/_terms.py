@@ -1,4 +1,4 @@
-"""Summary of a list of readouts that may depend on the number of features."""
+"""Properties of readout lists that may depend on the number of features."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Terms(NamedTuple):
 
 
 def terms_of(readouts: Sequence[Any]) -> Terms:
-    """Return the terms of a list of readouts of any kind."""
+    """Return the terms of a list of readouts."""
     inner = [getattr(r, "inner", r) for r in readouts]
     streams = {
         Replay.requested(r.n_replay_streams).n_streams

@@ -26,7 +26,7 @@ Columns = slice | Sequence[int]
 
 @dataclass(eq=False, repr=False)
 class ViewSettings(Readout):
-    """Settings of readouts on some columns, for classes or for real numbers."""
+    """Base class of readouts on some columns of X."""
 
     readout: BaseEstimator | str | None
     columns: Columns
@@ -80,7 +80,7 @@ class ViewSettings(Readout):
 
     @property
     def is_list(self) -> bool:
-        """Whether ``readout`` stands for a list of readouts, as None and names do."""
+        """True if ``readout`` is None or a name, and so stands for a list."""
         return self.readout is None or isinstance(self.readout, str)
 
     @property
@@ -100,7 +100,7 @@ class ViewSettings(Readout):
 
     @property
     def pool_kind(self) -> str:
-        """View and kind; readouts of one kind on one view are switched."""
+        """Name of the view and kind of the readout."""
         return f"{self.view}: {self.inner.pool_kind}"
 
     @property
@@ -136,7 +136,7 @@ class ViewSettings(Readout):
 
     @classmethod
     def learners_of(cls, members: Members[Self], context: Context) -> list[Learner]:
-        """Make learners for the readouts of each view, sharing work if possible."""
+        """Make the learners of each view, which its readouts share if possible."""
         views = grouped(
             (member.places(context.n_features), (column, member.inner))
             for column, member in members
@@ -172,7 +172,7 @@ class ViewReadout(ViewSettings, BaseReadout):
     device : str, default="auto"
         Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
-        Seed outside a switcher if the readout's ``random_state`` is None.
+        Seed to use outside a switcher if the readout's ``random_state`` is None.
 
     Attributes
     ----------
@@ -182,7 +182,7 @@ class ViewReadout(ViewSettings, BaseReadout):
         Codelength of every example, in nats.
     classes_ : ndarray of shape (n_classes,)
     n_features_in_ : int
-        Number of columns of X, including columns of other views.
+        Number of columns of X, including columns outside the view.
     n_samples_seen_ : int
     order_ : ndarray of shape (n_samples,)
         Order in which ``fit`` evaluated the rows.
@@ -203,7 +203,7 @@ class ViewReadout(ViewSettings, BaseReadout):
 
 @dataclass(eq=False, repr=False)
 class ViewReadoutRegressor(ViewSettings, OnlineRegressor):
-    """Regressor on some columns of X; see :class:`ViewReadout` for classes.
+    """Regressor on some columns of X, like :class:`ViewReadout` for classification.
 
     Parameters
     ----------
@@ -218,7 +218,7 @@ class ViewReadoutRegressor(ViewSettings, OnlineRegressor):
     device : str, default="auto"
         Torch device. "auto" uses a GPU if one is available. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
-        Seed outside a switcher if the readout's ``random_state`` is None.
+        Seed to use outside a switcher if the readout's ``random_state`` is None.
 
     Attributes
     ----------
@@ -227,7 +227,7 @@ class ViewReadoutRegressor(ViewSettings, OnlineRegressor):
     codelengths_ : ndarray of shape (n_samples_seen_,)
         Codelength of every example, in nats.
     n_features_in_ : int
-        Number of columns of X, including columns of other views.
+        Number of columns of X, including columns outside the view.
     n_samples_seen_ : int
     order_ : ndarray of shape (n_samples,)
         Order in which ``fit`` evaluated the rows.

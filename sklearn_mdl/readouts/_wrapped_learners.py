@@ -1,4 +1,4 @@
-"""Learners for scikit-learn's classifiers, updated by minibatches or refitted.
+"""Learners that wrap scikit-learn classifiers and update or refit them.
 
 A learner's state depends only on its seed and on the rows and labels learned. So copies
 and pickles continue with bitwise the same results.
@@ -33,7 +33,7 @@ SCALED_AT_ONCE = 2**21  # numbers in a block of rows that is scaled in one step
 
 
 class WrappedLearner(Learner):
-    """Learner for one classifier.
+    """Base class of learners that wrap a single classifier.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ class WrappedLearner(Learner):
         return torch.from_numpy(np.log(proba))[None].to(x.device)
 
     def _floored(self, x: Tensor) -> NDArray[np.float64]:
-        """Return positive probabilities (n, C), or NaN in rows without valid ones."""
+        """Return positive probabilities (n, C), or NaN in rows without predictions."""
         if self.fitted is None:
             return np.tile(class_frequencies(self.counts), (x.shape[1], 1))
         features = self._features(x[self.place].cpu().numpy())
@@ -113,12 +113,12 @@ class WrappedLearner(Learner):
         return floored(complete(proba, self.known, self.counts), self.counts)
 
     def _probabilities(self, features: Array) -> NDArray[np.float64]:
-        with self._attended(), net_draws(self.has_net, self.seed):
+        with self._guarded(), net_draws(self.has_net, self.seed):
             given = predict_proba(self.fitted, features)
             return spread(given, self.fitted, len(self.counts))
 
     def _row_by_row(self, features: Array) -> NDArray[np.float64]:
-        """Predict each row in a block of its copies; NaN only in rows that raise."""
+        """Predict each row separately; return NaN for rows that raise an exception."""
         proba = np.full((len(features), len(self.counts)), np.nan)
         for i, row in enumerate(features):
             with suppress(Exception):
@@ -130,8 +130,8 @@ class WrappedLearner(Learner):
         return rows.astype(self.dtype)
 
     @contextmanager
-    def _attended(self) -> Iterator[None]:
-        """Record warnings, and provide the arithmetic that estimators expect."""
+    def _guarded(self) -> Iterator[None]:
+        """Record warnings, and keep denormal numbers, as estimators expect."""
         n_rows = int(self.counts.sum())
         with collected(self.complaints, n_rows), flushed_denormals(flush=False):
             yield
@@ -152,7 +152,7 @@ class WrappedLearner(Learner):
             self.calibration.learn_factor(float(np.mean(gaps)))
 
     def add_classes(self, n: int) -> None:
-        """Add classes, which are predicted by frequency until a fit includes them."""
+        """Add classes, which get their frequencies until a fit includes them."""
         self.counts = np.append(self.counts, np.zeros(n, self.counts.dtype))
         self.known = np.append(self.known, np.zeros(n, bool))
 
@@ -167,7 +167,7 @@ class WrappedLearner(Learner):
     ) -> bool:
         """Call an estimator's method, and return False if it raised."""
         try:
-            with self._attended(), net_draws(self.has_net, self.seed + draw):
+            with self._guarded(), net_draws(self.has_net, self.seed + draw):
                 fit(*arguments, **named)
         except Exception as error:
             self.failing = True
@@ -196,7 +196,7 @@ class WrappedLearner(Learner):
 
 
 class IncrementalLearner(WrappedLearner):
-    """A classifier that is updated minibatch by minibatch."""
+    """Learner that updates a classifier minibatch by minibatch."""
 
     def __init__(self, column: int, readout: Any, context: Context) -> None:
         super().__init__(column, readout, context)
@@ -253,7 +253,7 @@ class IncrementalLearner(WrappedLearner):
 
 
 class RefittedLearner(WrappedLearner):
-    """A classifier that is refitted whenever the number of rows grows by a factor."""
+    """Learner that refits a classifier as the number of rows grows."""
 
     def __init__(self, column: int, readout: Any, context: Context) -> None:
         super().__init__(column, readout, context)
@@ -283,7 +283,7 @@ class RefittedLearner(WrappedLearner):
             self.known = self._counted(labels) > 0
 
     def state_dict(self) -> dict[int, dict[str, Tensor]]:
-        """Return the base class's state and the numbers of rows in the last fits."""
+        """Return the numbers needed to repeat the last fits."""
         numbers = super().state_dict()
         numbers[self.columns[0]]["ends"] = torch.tensor([self.n_fitted, self.n_tried])
         return numbers

@@ -1,4 +1,4 @@
-"""Readouts that wrap scikit-learn's classifiers, incremental or refitted."""
+"""Readouts that wrap scikit-learn classifiers and update or refit them."""
 
 from __future__ import annotations
 
@@ -100,15 +100,15 @@ class IncrementalReadout(WrappedReadout):
     ----------
     estimator : classifier
         A classifier with ``partial_fit`` and ``predict_proba``, which is copied and not
-        modified. Its labels are 0, ..., C - 1. The first call of ``partial_fit`` gets
-        all of these as ``classes``. Features are float32 for skorch nets and float64
-        otherwise.
+        modified. The classifier gets labels 0, ..., C - 1. The first call of
+        ``partial_fit`` also gets all of them as ``classes``. Features are float32 for
+        skorch nets and float64 otherwise.
     scaling : {"standard", "whiten"} or None, default="standard"
-        Feature scaling, learned from full minibatches already scored.
+        Feature scaling, learned from earlier full minibatches.
     calibration : bool, default=True
         Forward calibration: multiply the classifier's log-probabilities by
-        ``softplus(b)``. The scalar ``b`` takes a step on each minibatch before the
-        classifier learns its labels. This helps because many classifiers are
+        ``softplus(b)``. The scalar ``b`` is updated on each minibatch, before the
+        classifier learns from it. This helps because many classifiers are
         overconfident.
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
@@ -118,9 +118,9 @@ class IncrementalReadout(WrappedReadout):
         switcher's seed is used.
     n_replay_streams : int or (int, int), default=0
         Number of replay streams. After each new minibatch, the classifier learns one
-        minibatch of each stream. A pair ``(first, least)`` uses ``first`` streams for
-        the first 1,000 rows. After ``n`` rows, it uses ``first * sqrt(1000 / n)``
-        streams, but at least ``least``.
+        minibatch of each stream. With a pair ``(first, least)``, there are ``first``
+        streams for the first 1,000 rows. After ``n`` rows, there are ``first *
+        sqrt(1000 / n)`` streams, but at least ``least``.
 
     Attributes
     ----------
@@ -158,7 +158,7 @@ class IncrementalReadout(WrappedReadout):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class RefitReadout(WrappedReadout):
-    """Readout that refits any classifier on all rows so far at the end of each block.
+    """Readout that refits a classifier on all earlier rows at the end of each block.
 
     The readout predicts with its last fit, or with label frequencies before the first
     fit. If you use it by itself and without calibration, its code is the online code of
@@ -187,8 +187,8 @@ class RefitReadout(WrappedReadout):
         Feature scaling, which each fit learns from its own rows.
     calibration : bool, default=True
         Forward calibration: multiply the classifier's log-probabilities by
-        ``softplus(b)``. The scalar ``b`` takes a step on each minibatch before the
-        classifier learns its labels. This helps because many classifiers are
+        ``softplus(b)``. The scalar ``b`` is updated on each minibatch, before the
+        classifier learns from it. This helps because many classifiers are
         overconfident.
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
@@ -250,7 +250,7 @@ class RefitReadout(WrappedReadout):
 
     @property
     def growth(self) -> float:
-        """The schedule as a factor."""
+        """Factor by which the number of rows must grow before the next fit."""
         return DOUBLING if isinstance(self.schedule, str) else float(self.schedule)
 
     @property
@@ -272,7 +272,7 @@ def _name_of(estimator: BaseEstimator) -> str:
 
 
 def warn_of_failures(reports: Mapping[int, Report], names: Sequence[str]) -> None:
-    """Warn about readouts whose last fit raised, with the ``names`` of the columns."""
+    """Warn about readouts whose last fit raised, given the names of all readouts."""
     for column, report in reports.items():
         if report.failure is not None:
             warn_caller(

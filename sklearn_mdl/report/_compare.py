@@ -19,8 +19,8 @@ from sklearn_mdl.model_selection import Ranking, RepresentationScorer
 from sklearn_mdl.report._comparison import Comparison
 from sklearn_mdl.report._encoders import features_of, is_given, named_encoders, shown
 
-Place = tuple[str, str]  # dataset, encoder
-Given = dict[str, tuple[Any, Any, Any]]  # dataset: rows, labels, groups
+Place = tuple[str, str]  # (dataset, encoder)
+Given = dict[str, tuple[Any, Any, Any]]  # {dataset: (rows, labels, groups)}
 
 
 def compare(
@@ -56,12 +56,12 @@ def compare(
         * a torch module for images or rows of numbers
         * the name of a timm model, if X holds images or paths of image files
 
-        None if `datasets` contains features.
+        Omit `encoders` if `datasets` contains features.
     X : array-like of shape (n_samples, ...), default=None
         Rows to encode, or None if features are given for every encoder.
     y : array-like of shape (n_samples,), default=None
-        Class labels, or real-valued labels: floats that are not all whole. If X is a
-        data frame, `y` may be the name of a column.
+        Labels, either classes or real numbers. Floats are real numbers unless all are
+        whole. If X is a data frame, `y` may be the name of a column.
     datasets : mapping or path-like, default=None
         ``{name: (X, y)}``, or ``{name: ({encoder: features}, y)}`` without `encoders`.
         An optional third entry holds the group of each row. A path is read by
@@ -105,7 +105,7 @@ def compare(
     known = set(RepresentationScorer().get_params(deep=False)) - {"verbose"}
     for name in settings.keys() - known:
         raise TypeError(f"compare takes {sorted(known)}, got {name!r}; omit {name}")
-    given = _given(encoders, X, y, datasets, groups)
+    given = _datasets_of(encoders, X, y, datasets, groups)
     scorer = RepresentationScorer(verbose=verbose, **settings)
     cache = settings.get("results")
     cache = None if cache is None else FeatureCache(Path(cache) / "features")
@@ -115,8 +115,8 @@ def compare(
     return Comparison(scorer, seconds, pairs, together)
 
 
-def _given(encoders: Any, X: Any, y: Any, datasets: Any, groups: Any) -> Given:
-    """Return each dataset's rows, labels and groups; errors show code that works."""
+def _datasets_of(encoders: Any, X: Any, y: Any, datasets: Any, groups: Any) -> Given:
+    """Return each dataset's rows, labels and groups, or raise if any is invalid."""
     if datasets is None:
         return {"data": _one_dataset(encoders, X, y, groups)}
     for name, value in {"X": X, "y": y, "groups": groups}.items():
@@ -189,7 +189,7 @@ def _one_dataset(encoders: Any, X: Any, y: Any, groups: Any) -> tuple[Any, Any, 
 def _encode(
     encoders: object, given: Given, cache: FeatureCache | None, verbose: int
 ) -> tuple[dict[str, tuple[Any, ...]], dict[Place, float]]:
-    """Run every encoder on every dataset. Return the features and the seconds."""
+    """Run every encoder on every dataset. Return datasets to score, and seconds."""
     cells = [
         (dataset, name, encoder)
         for dataset, (rows, *_) in given.items()
@@ -217,7 +217,7 @@ class _ScorerOfPairs(RepresentationScorer):
 
 
 def _balanced(X: np.ndarray) -> np.ndarray:
-    """Scale features to a total variance of one, for equal weights within a pair."""
+    """Scale features to a total variance of one, so paired encoders count equally."""
     total = float(X.var(0, dtype=np.float64).sum())
     return X / np.sqrt(total) if total > 0 else X
 
@@ -225,7 +225,7 @@ def _balanced(X: np.ndarray) -> np.ndarray:
 def side_by_side(
     scorer: RepresentationScorer, datasets: Mapping[str, tuple[Any, ...]], top_k: int
 ) -> tuple[dict[str, Place], Ranking | None]:
-    """Score pairs of the best encoders, on the same rows and orders.
+    """Score pairs of the best encoders on the same rows and orders as the encoders.
 
     Returns
     -------

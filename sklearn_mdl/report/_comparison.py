@@ -28,7 +28,7 @@ from sklearn_mdl.report._curves import Curve, curve_of, labels_to_reach, level_o
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-Place = tuple[str, str]  # dataset, encoder
+Place = tuple[str, str]  # (dataset, encoder)
 
 
 class Row(NamedTuple):
@@ -40,8 +40,8 @@ class Row(NamedTuple):
     rank : float
         Rank by codelength, averaged over datasets. 1 is best.
     nats, half : float
-        Nats per label, and the half-width of their interval for other rows from the
-        same source.
+        Nats per label, and the half-width of an interval for new rows from the same
+        source.
     saved : float
         Nats per label saved relative to coding the labels without features.
     accuracy : float
@@ -73,7 +73,7 @@ class Row(NamedTuple):
 
 
 class Gain(NamedTuple):
-    """What a pair of encoders saves on a dataset, relative to the better of the two.
+    """Savings of a pair of encoders on a dataset, relative to the better of the two.
 
     Attributes
     ----------
@@ -82,8 +82,8 @@ class Gain(NamedTuple):
     alone, other, both : float
         Codelengths of ``first``, ``second`` and both concatenated, in nats.
     saved, half : float
-        Nats that the pair saves relative to ``first``, and the half-width of their
-        interval, corrected for the number of pairs.
+        Nats that the pair saves relative to ``first``, and the half-width of an
+        interval that is corrected for the number of pairs.
     """
 
     dataset: str
@@ -100,7 +100,7 @@ class Gain(NamedTuple):
 class Comparison:
     """Comparison of encoders, as returned by :func:`~sklearn_mdl.compare`.
 
-    Printing it shows the verdict and tables. Notebooks display it as a page.
+    Print a comparison to see the verdict and tables. Notebooks display a page instead.
 
     Attributes
     ----------
@@ -125,10 +125,10 @@ class Comparison:
 
     def lines(self) -> list[str]:
         """Return the verdict as a list of lines."""
-        return [*self._answer.overall(), *self._of_pairs()]
+        return [*self._answer.overall(), *self._pair_lines()]
 
     def rows(self, dataset: str | None = None) -> list[Row]:
-        """Return one row of results for each encoder, the best rank first.
+        """Return one row of results for each encoder, sorted by rank.
 
         Parameters
         ----------
@@ -184,9 +184,10 @@ class Comparison:
     def curves(self) -> DataFrame:
         """A pandas DataFrame of learning curves with their bands.
 
-        Each row is a point on one encoder's curve for one dataset. It holds the number
-        of ``labels`` seen before, ``nats`` per label and ``accuracy``. The half-widths
-        of their bands are ``nats_half`` and ``accuracy_half``.
+        Each row is a point on one encoder's curve for one dataset. ``labels`` is the
+        number of labels seen before, ``nats`` is the loss per label, and ``accuracy``
+        is the share of correct predictions. ``nats_half`` and ``accuracy_half`` are the
+        half-widths of the bands.
         """
         pandas = plot_extra("pandas")
         names = ("labels", "nats", "nats_half", "accuracy", "accuracy_half")
@@ -246,7 +247,7 @@ class Comparison:
 
     def __repr__(self) -> str:
         """Return the verdict and the scorer's tables as text."""
-        _, _, tables = self.scorer.summary().partition("\n\n")  # without its verdict
+        _, _, tables = self.scorer.summary().partition("\n\n")  # drop its verdict
         return f"{self.verdict()}\n\n{tables}"
 
     @cached_property
@@ -270,12 +271,12 @@ class Comparison:
 
     @cached_property
     def gains(self) -> list[Gain]:
-        """What each pair saves on each dataset, the largest saving first."""
+        """Savings of each pair on each dataset, the largest first."""
         if self.pair_ranking is None:
             return []
         ranking, gains = self.pair_ranking, list[Gain]()
         compared = [(e, both) for both, pair in self.pairs.items() for e in pair]
-        # The best of several pairs is reported, so the level is corrected.
+        # Bonferroni's correction, since the best of several pairs is reported.
         level = 1 - ranking.alpha / len(self.pairs)
         paired = ranking.paired_differences(compared, level=level)
         for d, dataset in enumerate(ranking.dataset_names_):
@@ -292,7 +293,7 @@ class Comparison:
 
     @cached_property
     def total_gains(self) -> list[Gain]:
-        """What each pair saves over all datasets in total; ``dataset`` is empty."""
+        """Savings of each pair in total over all datasets, the largest first."""
         by_pair: dict[frozenset[str], list[Gain]] = {}
         for gain in self.gains:
             by_pair.setdefault(frozenset((gain.first, gain.second)), []).append(gain)
@@ -311,7 +312,7 @@ class Comparison:
         """Half-width of each interval of nats per label, (n_datasets, n_encoders)."""
         tables = []
         for sample in self.scorer.codelength_samples_:
-            # Each encoder is compared with a code of length zero.
+            # For intervals of codelengths, compare encoders with a code of length zero.
             base = replace(
                 sample,
                 contrasts=np.pad(sample.contrasts, ((0, 0), (0, 0), (0, 1))),
@@ -340,7 +341,7 @@ class Comparison:
             for e in self.scorer.encoder_names_
         ]
 
-    def _of_pairs(self) -> list[str]:
+    def _pair_lines(self) -> list[str]:
         best = self._answer.best
         gains = [g for g in self.total_gains if best in (g.first, g.second)]
         if not gains:
@@ -355,7 +356,7 @@ class Comparison:
 
 
 def _total(gains: Sequence[Gain]) -> Gain:
-    """Sum a pair's savings over datasets, relative to the encoder better in total."""
+    """Sum a pair's savings over datasets, relative to the encoder with fewer nats."""
     nats: dict[str, float] = {}
     for gain in gains:
         for name, alone in ((gain.first, gain.alone), (gain.second, gain.other)):

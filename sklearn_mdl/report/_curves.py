@@ -24,7 +24,7 @@ class Curve(NamedTuple):
     Attributes
     ----------
     labels : ndarray of shape (M,)
-        Number of labels seen before a prediction, in the middle of each interval.
+        Middle of each interval, as a number of labels seen before a prediction.
     nats, nats_half : ndarray of shape (M,)
         Mean loss per label, and the half-width of its band.
     accuracy, accuracy_half : ndarray of shape (M,)
@@ -33,7 +33,8 @@ class Curve(NamedTuple):
     kinds : dict of str to ndarray of shape (M,)
         Mean posterior of each kind of readout.
     kept : float
-        Uncompressed megabytes of the losses and posterior that a run stores.
+        Mean size of the arrays that are stored for a run, in megabytes before
+        compression.
     """
 
     labels: Floats
@@ -48,7 +49,7 @@ class Curve(NamedTuple):
 def curve_of(cells: Sequence[Cell], alpha: float) -> Curve:
     """Average an encoder's losses on one dataset over intervals of labels.
 
-    Bands have level ``1 - alpha`` at each point, and treat rows as a random sample.
+    Bands have level ``1 - alpha`` at each point, if rows are a random sample.
 
     Parameters
     ----------
@@ -72,7 +73,7 @@ def curve_of(cells: Sequence[Cell], alpha: float) -> Curve:
     for trace, cell in zip(traces, cells, strict=True):
         last = len(trace.steps) - 1
         rows = np.minimum(np.searchsorted(trace.steps, edges[:-1]), last)
-        # Each row represents the labels up to the next row.
+        # Each row of a trace represents the labels up to the next row.
         stops = np.maximum(np.searchsorted(trace.steps, edges[1:]), rows + 1)
         places = zip(rows, stops, strict=True)
         shares = np.stack([trace.posterior[a:b].mean(0) for a, b in places])

@@ -16,7 +16,7 @@ from sklearn_mdl.report._tables import settings_as_text, tests_of
 
 
 def codelengths(scorer: RepresentationScorer, *, switching: bool = False) -> Table:
-    """Tabulate codelengths, followed by codes without features."""
+    """Tabulate codelengths of encoders, followed by codes that ignore features."""
     table, first = codelength_table(scorer, switching=switching), scorer.first_cells_
     saved = scorer.savings_per_example("labels")[:, 0]
     labels_only = (scorer.codelengths_ / scorer.sizes_)[:, 0] + saved
@@ -40,7 +40,7 @@ def cells(scorer: RepresentationScorer, comparison: ProtocolComparison | None) -
 
 
 def pairs(scorer: RankStatistics) -> Table:
-    """Tabulate pairwise tests by p-value, and then by the size of the difference."""
+    """Tabulate pairwise tests, sorted by p-value and then by size of the difference."""
     statistics = tests_of(scorer)
     names = scorer.encoder_names_
     wilcoxon, bayesian = statistics["wilcoxon"], statistics["bayesian_signed_rank"]

@@ -73,7 +73,7 @@ def _is_array(value: object) -> bool:
 
 
 def is_given(encoder: object) -> bool:
-    """Return True for given features: an array, a file, columns, or X itself (None)."""
+    """Return True for features: an array, a file, columns, or None for X itself."""
     is_file = isinstance(encoder, str | Path) and Path(encoder).suffix in FILES
     columns = isinstance(encoder, list | tuple)
     return is_file or columns or keeps_data(encoder) or _is_array(encoder)
@@ -84,22 +84,21 @@ def features_of(
 ) -> np.ndarray:
     """Return an encoder's features of X, (n_samples, width).
 
-    If the encoder returns a vector for each token, the features are their mean.
+    If the encoder returns a vector for each token, features are means over tokens.
 
     Raises
     ------
     TypeError
-        If `encoder` is not an encoder. The message shows code that works.
+        If `encoder` is none of ``KINDS``. The message shows code that works.
     ValueError
-        If the encoder needs rows and X is None, or if features are not numbers. The
-        message shows what to write instead.
+        If the encoder needs rows and X is None, or if features are not numbers.
     """
-    output = dense(as_array(_rows_of(encoder, X, name, cache, verbose)))
+    output = dense(as_array(_output_of(encoder, X, name, cache, verbose)))
     try:
         features = np.asarray(output)
         if features.ndim > 2 and not _is_array(encoder):
             features = features.reshape(len(features), -1, features.shape[-1]).mean(1)
-    except ValueError:  # texts have different numbers of tokens
+    except ValueError:  # rows differ in their numbers of tokens
         rows = [np.asarray(row) for row in output]
         features = np.stack([row.reshape(-1, row.shape[-1]).mean(0) for row in rows])
     if features.dtype.kind not in "biuf":
@@ -108,10 +107,10 @@ def features_of(
     return features
 
 
-def _rows_of(
+def _output_of(
     encoder: Any, X: Any, name: str, cache: FeatureCache | None, verbose: int
 ) -> Any:
-    """Return the output of an encoder for X, unchanged."""
+    """Return an encoder's output for X, without any conversion."""
     if isinstance(encoder, str | Path) and Path(encoder).suffix in FILES:
         return load_features(encoder)
     if _is_array(encoder):
@@ -195,12 +194,12 @@ def _module_encoder(module: nn.Module, X: Any, name: str, verbose: int) -> Any:
             ".last_hidden_state.mean(1)"
         )
     if _is_array(X) and np.ndim(X) == 2:
-        return lambda rows: _by_rows(_frozen(module), rows, name, verbose)
+        return lambda rows: _by_rows(_function_of(module), rows, name, verbose)
     return TorchEncoder(module)
 
 
-def _frozen(module: nn.Module) -> Callable[[Any], Any]:
-    """Return a function that applies the module to rows without changing it."""
+def _function_of(module: nn.Module) -> Callable[[Any], Any]:
+    """Return a function that applies the module to rows without changing the module."""
 
     def run(rows: Any) -> Any:
         first = next(module.parameters(), torch.empty(0))
@@ -212,7 +211,7 @@ def _frozen(module: nn.Module) -> Callable[[Any], Any]:
 
 
 def _by_rows(run: Callable[[Any], Any], X: Any, name: str, verbose: int) -> np.ndarray:
-    """Call a function on blocks of rows, with a progress bar if it takes long."""
+    """Return a function's outputs for all rows, computed in blocks of rows."""
     rows: Any = X if isinstance(X, list) else np.asarray(as_array(X))
     rows = rows.tolist() if getattr(rows, "ndim", 0) == 1 else rows  # texts
     parts = [rows[start : start + ROWS] for start in range(0, len(rows), ROWS)]

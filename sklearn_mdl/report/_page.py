@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 INSTALL = 'run pip install "sklearn_mdl[report]"'
 GENERATOR = b'<meta name="generator" content="sklearn_mdl">'
-HEAD_BYTES = 2**10  # the first bytes of a page contain GENERATOR
+HEAD_BYTES = 2**10  # GENERATOR is within this many bytes of a page's beginning
 
 
 class Column(NamedTuple):
@@ -59,7 +59,7 @@ class Cell(NamedTuple):
 
 
 class Versus(NamedTuple):
-    """Comparison of two encoders: count of significant savings, and all savings."""
+    """Number of datasets with significant savings over a rival, and all savings."""
 
     n_shorter: int
     details: str
@@ -88,8 +88,8 @@ def page_of(
     """
     if len(comparison.curves_by_cell) < len(comparison.scorer.cells_by_encoder()):
         warn_caller(
-            "Curves need the losses stored in results, but some are missing, so their "
-            "curves are left out; call fit again to compute them"
+            "Curves need the losses stored in results. Some losses are missing, so "
+            "their curves are left out; call fit again to compute them"
         )
     return _template().render(
         result=comparison, protocols=protocols, view=View(comparison), framed=framed
@@ -118,7 +118,7 @@ def notebook_of(comparison: Comparison) -> str:
 
 @cache
 def _template() -> Template:
-    """Return the template of the page, which escapes every text."""
+    """Return the template of the page. It escapes all text."""
     if find_spec("jinja2") is None:
         raise ImportError(f"The page needs Jinja2, which is not installed; {INSTALL}")
     from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -138,7 +138,7 @@ def _template() -> Template:
 
 
 class View:
-    """The content of the page of a comparison, ready for the template.
+    """Content of a comparison's page, in the form that the template needs.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ class View:
         return self.encoders.index(encoder)
 
     def columns(self, dataset: str | None = None) -> list[Column]:
-        """Return the columns of the encoder table, without empty ones."""
+        """Return the columns of the encoder table, without empty columns."""
         level = self.comparison.accuracy_levels.get(dataset or self.datasets[0])
         several = dataset is None and len(self.datasets) > 1
         to = "a level" if several or level is None else f"{level:.0%}"
@@ -193,7 +193,7 @@ class View:
         ]
 
     def cell(self, row: Row, key: str) -> Cell:
-        """Return one of an encoder's numbers, as text and for sorting."""
+        """Return the cell of an encoder in the column ``key``."""
         value = float(getattr(row, key))
         if np.isnan(value):
             never = "n/a" if self._is_real else "never"
@@ -254,7 +254,7 @@ class View:
         return kinds_plot(curve)
 
     def heat(self) -> list[tuple[str, list[tuple[str, str, float]]]]:
-        """Return each encoder's nats saved per dataset, with the shade of the cell."""
+        """Return each encoder with its cells: dataset, nats saved, and shade."""
         saved = self.scorer.savings_per_example("labels")
         low, high = saved.min(1, keepdims=True), saved.max(1, keepdims=True)
         shades = (saved - low) / np.where(high > low, high - low, 1.0)
@@ -267,7 +267,7 @@ class View:
         return rows
 
     def versus(self) -> list[list[Versus | None]]:
-        """Return, for each ordered pair, on how many datasets the first is better."""
+        """Return a table that compares each encoder (row) with each other (column)."""
         best = self.encoders[:MOST_ENCODERS]
         if not (best[1:] and self.curves):  # without traces there are no intervals
             return []
@@ -287,7 +287,7 @@ class View:
         return Versus(int((saved > half).sum()), "\n".join(texts))
 
     def data(self) -> str:
-        """Return the scripts' data as JSON that cannot close the script element."""
+        """Return the data of the page's scripts as JSON that is safe within HTML."""
         tables = [
             {
                 "name": dataset,

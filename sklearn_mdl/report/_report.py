@@ -36,11 +36,12 @@ def write_results(
         A fitted scorer, or a comparison. The page of a comparison also shows what one
         encoder adds to another.
     directory : path-like
-        Folder to write to, created if it does not exist. Files of the same names are
-        replaced if ``.sklearn_mdl`` in the folder lists them as written by sklearn_mdl.
+        Folder to write to, created if it does not exist. Existing files are only
+        replaced if the file ``.sklearn_mdl`` in the folder says that sklearn_mdl wrote
+        them.
     comparison : ProtocolComparison, default=None
         Result of :func:`~sklearn_mdl.compare_protocols` for the same encoders. It adds
-        ``protocols.csv``, a section of the page, and held-out accuracies in
+        ``protocols.csv``, a section on the page, and held-out accuracies in
         ``cells.csv`` and ``ranking.csv``.
 
     Returns
@@ -52,7 +53,7 @@ def write_results(
         * ``ranking.csv``: one row per encoder, best first
         * ``readouts.csv``: the preferred readout of each encoder on each dataset
         * ``scores.csv``: model, dataset, metric and score, for other ranking tools
-        * ``cells.json``: cells without their arrays, settings and versions
+        * ``cells.json``: settings, versions, and the cells without their arrays
         * ``statistics.json``: ranks, tests, intervals, orders and groups
         * ``ranking.tex``, ``codelengths.tex``, ``readouts.tex``: tables for LaTeX
         * ``protocols.csv``: results of other protocols, if `comparison` is given
@@ -91,7 +92,7 @@ def _write(
 
 
 def _protocol_rows(comparison: ProtocolComparison) -> Iterator[list[object]]:
-    """Yield the row of ``COLUMNS`` for each dataset, encoder and protocol."""
+    """Yield a row of ``protocols.csv`` for each dataset, encoder and protocol."""
     ranks = comparison.ranks
     for at in np.ndindex(comparison.values.shape):
         d, e, p = at

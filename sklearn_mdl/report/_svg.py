@@ -85,7 +85,7 @@ def style_of(place: int) -> str:
 
 
 def curves_plot(curves: Mapping[int, tuple[str, Curve]], measure: str) -> Plot:
-    """Draw curves with bands.
+    """Return a figure of curves with their bands.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def curves_plot(curves: Mapping[int, tuple[str, Curve]], measure: str) -> Plot:
 
 
 def kinds_plot(curve: Curve) -> Plot:
-    """Draw the weight of each kind of readouts as stacked areas."""
+    """Return a figure with the weights of readout kinds as stacked areas."""
     x = _x_scale([curve.labels])
     y_scale = Scale(0.0, 1.0, HEIGHT - BOTTOM, TOP)
     places, lines, below = x(curve.labels), [], np.zeros(len(curve.labels))

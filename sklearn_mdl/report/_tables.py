@@ -27,7 +27,7 @@ FORMULAS = (*"=+-@\t\r\n", *"\uff1d\uff0b\uff0d\uff20")
 NO_EFFECT = {"results", "n_jobs", "verbose"}  # settings that do not affect numbers
 
 Statistics = dict[str, Any]  # for JSON
-Heldout = dict[str, dict[tuple[str, str], float]]  # protocol: (dataset, encoder): share
+Heldout = dict[str, dict[tuple[str, str], float]]  # by protocol and (dataset, encoder)
 
 
 def write_rows(
@@ -35,13 +35,13 @@ def write_rows(
 ) -> Path:
     """Write a table for :func:`read_rows`, and return its path.
 
-    Encoders may be named after files from other people. So text that a spreadsheet
-    would treat as a formula is prefixed with an apostrophe.
+    Names of encoders may come from untrusted files. So text that a spreadsheet would
+    run as a formula is prefixed with an apostrophe.
     """
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         for row in chain([columns], rows):
-            writer.writerow([_inert(c) if isinstance(c, str) else c for c in row])
+            writer.writerow([_escape(c) if isinstance(c, str) else c for c in row])
     return path
 
 
@@ -75,19 +75,19 @@ def read_rows(path: str | PathLike[str]) -> list[list[str]]:
     [['encoder', 'nats'], ['=1+1', '2.5']]
     """
     with Path(path).open(newline="", encoding="utf-8") as file:
-        return [[_given(cell) for cell in row] for row in csv.reader(file)]
+        return [[_unescape(cell) for cell in row] for row in csv.reader(file)]
 
 
-def _inert(text: str) -> str:
+def _escape(text: str) -> str:
     return f"'{text}" if _is_formula(text) else text
 
 
-def _given(cell: str) -> str:
+def _unescape(cell: str) -> str:
     return cell[1:] if cell[:1] == "'" and _is_formula(cell[1:]) else cell
 
 
 def _is_formula(text: str) -> bool:
-    """Return True for text that a spreadsheet may run, escaped or not."""
+    """Return True for a formula, possibly with apostrophes in front."""
     return text.lstrip("'").startswith(FORMULAS)
 
 
@@ -142,7 +142,7 @@ def _write_ranking(path: Path, scorer: RepresentationScorer, heldout: Heldout) -
         ("average_rank", scorer.average_ranks_.tolist()),
     ]
     if model_selection.has_tests(scorer):
-        bounds = _listed(scorer.rank_intervals(), "lower", "upper", "p_best")
+        bounds = _as_lists(scorer.rank_intervals(), "lower", "upper", "p_best")
         columns += bounds.items()
     saved = scorer.savings_per_example("labels").mean(0)
     columns.append(("savings_over_labels", saved.tolist()))
@@ -168,7 +168,7 @@ def _write_ranking(path: Path, scorer: RepresentationScorer, heldout: Heldout) -
 def _write_scores(path: Path, scorer: RepresentationScorer) -> Path:
     """Write means over orders in long form, for other ranking tools.
 
-    Such tools assume that more is better, and use one metric per dataset.
+    These tools use one metric per dataset and assume that a higher score is better.
     """
     uniform = np.array([cell.uniform for cell in scorer.first_cells_])[:, None]
     saved = (uniform - scorer.codelengths_) / scorer.sizes_
@@ -196,7 +196,7 @@ def _cells(scorer: RepresentationScorer) -> dict[str, object]:
     try:
         used = scorer.switcher or MDLReadoutSwitcher()
         switcher = model_selection.settings_of_cells(used)
-    except TypeError as error:  # only stored cells need these settings
+    except TypeError as error:  # some settings cannot be stored
         switcher = {"unavailable": str(error)}
     return {
         "unit": "nats",
@@ -273,7 +273,7 @@ def _statistics(ranking: RankStatistics) -> Statistics:
         paired = ranking.paired_differences(top_k=_n_compared(ranking))
         statistics["paired_differences"] = {
             "pairs": _names(ranking, paired.pairs),
-            **_listed(paired, "mean", "std", "error", "lower", "upper", "level"),
+            **_as_lists(paired, "mean", "std", "error", "lower", "upper", "level"),
         }
     if not model_selection.has_tests(ranking):
         return statistics
@@ -303,7 +303,7 @@ def tests_of(ranking: RankStatistics) -> Statistics:
             "f": friedman.f_statistic,
             "f_p_value": friedman.f_p_value,
         },
-        "rank_intervals": _listed(intervals, "lower", "upper", "p_best", "level"),
+        "rank_intervals": _as_lists(intervals, "lower", "upper", "p_best", "level"),
         "nemenyi_p_values": ranking.nemenyi_p_values().tolist(),
         "rank_groups": [
             [ranking.encoder_names_[i] for i in group]
@@ -311,18 +311,18 @@ def tests_of(ranking: RankStatistics) -> Statistics:
         ],
         "wilcoxon": {
             "pairs": _names(ranking, wilcoxon.pairs),
-            **_listed(wilcoxon, "median_log_ratios", "p_values", "adjusted_p_values"),
+            **_as_lists(wilcoxon, "median_log_ratios", "p_values", "adjusted_p_values"),
         },
         "bayesian_signed_rank": {
             "pairs": _names(ranking, bayesian.pairs),
-            **_listed(bayesian, "p_first", "p_equivalent", "p_second", "rope"),
+            **_as_lists(bayesian, "p_first", "p_equivalent", "p_second", "rope"),
         },
         "wins": wins.wins.tolist(),
         "ties": wins.ties.tolist(),
     }
 
 
-def _listed(result: object, *names: str) -> Statistics:
+def _as_lists(result: object, *names: str) -> Statistics:
     return {name: np.asarray(getattr(result, name)).tolist() for name in names}
 
 
@@ -331,7 +331,7 @@ def _names(ranking: RankStatistics, pairs: np.ndarray) -> list[list[str]]:
 
 
 def _by_name(ranking: RankStatistics, table: Sequence[Sequence[object]]) -> Statistics:
-    """Label rows with names of datasets, and columns with names of encoders."""
+    """Return a table as ``{dataset: {encoder: value}}``."""
     return {
         dataset: dict(zip(ranking.encoder_names_, row, strict=True))
         for dataset, row in zip(ranking.dataset_names_, table, strict=True)

@@ -53,7 +53,7 @@ from sklearn_mdl.switcher._split import (
 )
 from sklearn_mdl.switching import PriorLike, Race, SwitchingPrior
 
-# Name and class of each nested parameter, with a noun and an example for errors.
+# Parameters that are objects: name, class, and the noun and example that errors use.
 NESTED: list[tuple[str, type, str, str]] = [
     ("switching", SwitchingPrior, "a prior", "FixedShare(m=2)"),
     ("pooling", LogLinearPool, "a pool", "LogLinearPool()"),
@@ -168,13 +168,13 @@ class BaseSwitcher(FittedSwitcher):
     def _stream_folder(
         self, settings: ResolvedSettings, outcome: Outcome
     ) -> StreamFolder | None:
-        """Return the folder of the trace, or None if it is in memory."""
+        """Return the folder of the trace, or None if the trace is in memory."""
         if settings.folder is None:
             return None
         empty = self._described(np.empty((0, len(settings.readouts))), settings)
         about = description(empty, "float64", growing=True)
         if outcome.escape is not None:
-            about["n_classes"] = None  # only known at the end
+            about["n_classes"] = None  # unknown until the stream ends
         if settings.mixing.group_names and settings.keeps_mixtures:
             about["pool_kinds"] = [str(name) for name in settings.mixing.group_names]
         return StreamFolder(settings.folder, about)
@@ -213,7 +213,7 @@ class BaseSwitcher(FittedSwitcher):
     def _evaluating(
         self, checkpoint: Checkpoint | None
     ) -> Iterator[tuple[Evaluator | None, list[Event]]]:
-        """Yield the evaluator (None for threads) and the events of a checkpoint."""
+        """Yield an evaluator (None to use threads) and events that save checkpoints."""
         if not self.settings_.in_processes:
             with super()._evaluating(checkpoint) as evaluation:
                 yield evaluation
@@ -234,12 +234,12 @@ class BaseSwitcher(FittedSwitcher):
 
         The trial uses at most 2,560 rows, since the cost per row of a kernel stops
         growing after 2,048 rows. The forecast assumes that no readout retires, so a
-        pass with a race takes less time.
+        pass with a race may take less time.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            If it is a memory map, only the rows of the trial are read.
+            Only the rows of the trial are read from a memory map.
         y : array-like of shape (n_samples,)
         groups : array-like of shape (n_samples,), default=None
             As for ``fit``.
@@ -270,11 +270,11 @@ class BaseSwitcher(FittedSwitcher):
                 f"those of {names[k]!r} from row {rows[k]} onwards{causes.get(k, '')}"
                 for k in new[:SHOWN]
             ]
-            more = [f"those of {len(new) - SHOWN} more"] if len(new) > SHOWN else []
+            more = [f"those of {len(new) - SHOWN} others"] if len(new) > SHOWN else []
             warn_caller(
                 "Predictions of readouts should be finite, but "
-                f"{' and '.join([*shown, *more])} are not, so predictions that "
-                "ignore features replace them; pass for example lr=0.001 to networks "
+                f"{' and '.join([*shown, *more])} are not, so they are replaced by "
+                "predictions without features; pass for example lr=0.001 to networks "
                 "and alpha=1.0 to kernels, or leave these readouts out"
             )
 
@@ -287,7 +287,7 @@ class BaseSwitcher(FittedSwitcher):
 
     @property
     def _is_by_name(self) -> bool:
-        """Return True if the list of readouts is built in rather than the user's."""
+        """Return True if the readouts are a built-in list, not a list from the user."""
         if isinstance(self.readouts, str | DefaultGrid | None):
             return True
         views = [view for view in self._given if isinstance(view, ViewSettings)]

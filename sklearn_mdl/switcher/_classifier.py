@@ -1,4 +1,4 @@
-"""The meta-estimator for classes, which mixes readouts under a switching prior."""
+"""Meta-estimator for classification that mixes readouts under a switching prior."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from sklearn_mdl.switching import FixedShare
 
 @dataclass(eq=False, repr=False)
 class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
-    """Codelength of labels given features, by switching between readouts.
+    """Meta-estimator that codes labels given features, by switching between readouts.
 
     All readouts predict every example before its label is seen, and a prior over
     sequences of readouts mixes their predictions. The codelength is the sum of the
@@ -43,28 +43,28 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
     Parameters
     ----------
     readouts : list, readout, or the name of a list, default=None
-        The experts, as a list or a single readout. Use ``LinearReadout`` and
+        The readouts to mix, as a list or a single readout. Use ``LinearReadout`` and
         ``MLPReadout`` (see :func:`~sklearn_mdl.readout_grid`), ``KernelReadout``,
-        ``KNeighborsReadout``, or any classifier in ``IncrementalReadout`` or
+        ``KNeighborsReadout``, or any classifier wrapped in ``IncrementalReadout`` or
         ``RefitReadout``. If rows are images (see
         :func:`~sklearn_mdl.encoders.image_rows`), you can also use
         ``FineTunedReadout``, ``ScratchReadout`` and pairs ``(encoder, readout)``. If
-        None, "closed-form" and six networks are used. "closed-form" contains kernels,
-        discriminants, class means and class frequencies. It needs no seed. "linear"
-        contains four linear kernels, which rank encoders best when there are few
-        labels. "nets" contains only networks, which depend on the numbers of features
-        and classes. "mixed" adds nearest neighbours, a shrunk linear discriminant
-        analysis (up to 1,024 features) and a logistic regression to the default list.
-        "drift" contains networks, kernels, kernels that forget old rows, and readouts
-        that ignore features. "stream" is for long streams: networks that learn every
-        row once, class means, and readouts that ignore features. A
+        None, the list "closed-form" and six networks are used. "closed-form" contains
+        kernels, discriminants, class means and class frequencies, and needs no seed.
+        "linear" contains four linear kernels, which rank encoders best when there are
+        few labels. "nets" contains only networks, which depend on the numbers of
+        features and classes. "mixed" adds nearest neighbours, a shrunk linear
+        discriminant analysis (up to 1,024 features) and a logistic regression to the
+        default list. "drift" contains networks, kernels, kernels that forget old rows,
+        and readouts that ignore features. "stream", for long streams, contains networks
+        that learn every row once, class means, and readouts that ignore features. A
         ``RepresentationScorer`` without a switcher uses "linear" for at most 500 labels
         and "closed-form" for at most 2,048.
     switching : str or SwitchingPrior, default="learned-share"
         Prior over sequences of readouts: "learned-share", "fixed-share" (with rate
         ``1 / t``), "switch-distribution", "run-length", "universal-share", "bayes",
-        "elementwise", or an object such as ``FixedShare(m=11)``, whose parameters you
-        can search as ``switching__m``.
+        "elementwise", or an object such as ``FixedShare(m=11)``. In a search, the
+        parameter ``m`` of this object is ``switching__m``.
     readout_weights : "architecture" or array-like of shape (n_readouts,), default=None
         Prior weights of the readouts (uniform if None). "architecture" first divides
         the weight equally among architectures and then equally among the settings of
@@ -77,22 +77,22 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         `readouts` is None or a name, but not if it is a list. An array-like of shape
         (n_readouts,) names the kind of each readout. Otherwise, two readouts are of the
         same kind if they agree in architecture, scaling, averaging and kernel noise.
-        If None, or with fewer than two kinds, readouts are only switched, as in the
-        paper. Kinds with zero prior weight are left out.
+        If None, or with fewer than two kinds, there is no pool, as in the paper. Kinds
+        with zero prior weight are left out.
     race : "auto", None or Race, default="auto"
-        The rule by which hopeless readouts retire
-        (:class:`~sklearn_mdl.switching.Race`). It is applied each time the number of
-        examples doubles. Retired readouts are no longer trained. They are "asleep":
-        each is treated as if it predicted like the mixture of the others. "auto" is
-        `Race()` if `readouts` is None or a name. It is None if `readouts` is a list, as
-        in the paper. It is also None for "drift" and "stream", where a readout that
-        loses now may win later.
+        Rule that retires readouts that are far behind
+        (:class:`~sklearn_mdl.switching.Race`). The rule is applied each time the number
+        of examples doubles. Retired readouts are no longer trained. Instead, they are
+        assumed to predict like the mixture of the others. "auto" is `Race()` if
+        `readouts` is None or a name, but None if `readouts` is a list, as in the paper.
+        "auto" is also None for "drift" and "stream", where a readout that loses now may
+        win later.
     batch_size : int, (int, int) or "auto", default="auto"
         Number of rows in a minibatch. Overrides the batch size of the readouts. An int
         is a constant size, as in the paper. With a pair, minibatches grow along the
-        stream from the first size to the second. So readouts start to learn from the
-        first few labels. "auto" is 8 for "stream", ``(8, 32)`` for other names and
-        None, and 32 for a list.
+        stream from the first size to the second, so readouts begin to learn after fewer
+        labels. "auto" is 8 for "stream", ``(8, 32)`` for other names and None, and 32
+        for a list.
     label_delay : int, default=0
         Number of further rows that are predicted before the label of a row arrives.
         Readouts, calibration, posterior, pool and race see the label of row ``t`` only
@@ -133,7 +133,7 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
     verbose : int, default=0
         If above 0, show a progress bar.
     random_state : int, RandomState instance or None, default=None
-        Seed of the initial weights, the replay and the permutation of rows.
+        Seed of the initial weights, the replay streams and the permutation of rows.
     new_classes : {"refuse", "escape"}, default="refuse"
         What to do with labels that are missing from the `classes` of ``partial_fit``.
         "refuse" raises ValueError. "escape" codes the first appearance of a class with
@@ -169,7 +169,7 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         retired.
     reference_codelengths_ : ndarray of shape (n_samples_seen_,)
         Cost of every label given only the labels before it, in nats. The code switches
-        between class frequencies, recent frequencies and transitions.
+        between class frequencies, recent frequencies and transitions between classes.
     store_ : Path or None
         Folder with the files of this stream, or None if the trace is in memory.
     readout_codelengths_ : ndarray of shape (n_readouts,)
@@ -226,12 +226,8 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         "new_classes": [StrOptions({"refuse", "escape"})],
         "readouts": [
             *(list, tuple, BaseEstimator),
-            *(
-                StrOptions(
-                    {"linear", "closed-form", "nets", "mixed", "drift", "stream"}
-                ),
-                None,
-            ),
+            StrOptions({"linear", "closed-form", "nets", "mixed", "drift", "stream"}),
+            None,
         ],
         **BaseSwitcher._parameter_constraints,
     }
@@ -247,7 +243,7 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
             ``random_state`` seeds the draws from the grid. For a fine-tuning grid, also
             pass ``readouts=readout_grid(name, encoder=...)``.
         **overrides
-            Parameters of the switcher that replace the preset's.
+            Parameters of the switcher that override the preset.
 
         Returns
         -------
@@ -296,9 +292,9 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         """Cost of every label given only the earlier labels, (n_samples_seen_,).
 
         Costs are in nats. The code mixes class frequencies, recent frequencies and
-        transitions by a fixed share with rate ``1 / t``. Measure the savings of
-        features against this reference, since labels that tend to repeat are cheap even
-        without features.
+        transitions between classes by a fixed share with rate ``1 / t``. Compare
+        ``codelengths_`` with this reference to see how much features save, since labels
+        that tend to repeat are cheap even without features.
         """
         check_is_fitted(self)
         labels = self._run.labels.cpu().numpy()

@@ -61,8 +61,8 @@ def encode_labels(
         Features, converted to float32.
     y : array-like of shape (n_samples,)
         Labels of at least two classes: integers, booleans or text. The header lists the
-        classes. With ``new_classes="escape"`` they are in order of appearance, and the
-        payload encodes where each class first appears.
+        classes. With ``new_classes="escape"``, the header lists them in order of
+        appearance, and the payload encodes where each class first appears.
     groups : array-like of shape (n_samples,), default=None
         As for ``fit``. The decoder needs the same groups.
 
@@ -71,8 +71,9 @@ def encode_labels(
     message : bytes
         Header and payload, which :class:`LabelMessage` separates. The payload exceeds
         the codelength by at most 0.006 bits per label due to rounding, plus at most 64
-        bits in total because it consists of whole words. The payload may be shorter if
-        a label was nearly impossible, since no label costs more than 24 bits.
+        bits in total because it consists of whole words. The payload may be shorter
+        than the codelength if a label was nearly impossible, since no label costs more
+        than 24 bits in the payload.
 
     Raises
     ------
@@ -92,7 +93,7 @@ def encode_labels(
     References
     ----------
     Rissanen, 1984, Universal coding, information, prediction, and estimation, IEEE
-    Transactions on Information Theory 30 (a predictor is a code).
+    Transactions on Information Theory 30 (every predictor defines a code).
     Martin, 1979, Range encoding, Video and Data Recording Conference.
 
     Examples
@@ -116,9 +117,9 @@ def encode(
     y: ArrayLike,
     groups: ArrayLike | None = None,
 ) -> tuple[LabelMessage, OnlineClassifier]:
-    """Encode labels; return the message and the switcher that was fitted to do so.
+    """Return the message with encoded labels, and the switcher that was fitted.
 
-    Parameters and errors are the same as for :func:`encode_labels`.
+    Parameters and errors are as in :func:`encode_labels`.
     """
     estimator = _fresh_copy(switcher)
     X, y = estimator._checked(X, y, reset=True)
@@ -174,9 +175,9 @@ def decode_labels(
     ------
     ValueError
         If the message is damaged or of another kind, or if the decoded labels do not
-        match its checksum. Also if it was encoded with different features, groups or
-        settings, or in an environment that may compute different numbers (other
-        libraries, CPU instructions or device). The error then names the first
+        match its checksum. Also if the message was encoded with different features,
+        groups or settings, or in an environment that may compute different numbers
+        (other libraries, CPU instructions or device). The error then names the first
         difference.
     TypeError
         If `switcher` is another kind of estimator, or `message` is not bytes.
@@ -241,7 +242,7 @@ def _fresh_copy(switcher: OnlineClassifier) -> OnlineClassifier:
             f"{switcher!r}; pass for example MDLReadoutSwitcher(random_state=0)"
         )
     estimator: OnlineClassifier = clone(switcher)
-    # A copy writes no files, and its stacks of networks must not depend on n_jobs.
+    # With n_jobs=None, stacks of networks are the same for encoder and decoder.
     overrides = {"store": "memory", "checkpoint": None, "n_jobs": None}
     names = estimator.get_params(deep=False)
     estimator.set_params(**{name: v for name, v in overrides.items() if name in names})
@@ -255,7 +256,7 @@ def _run(
     keys: np.ndarray | None,
     reveal: Callable[[np.ndarray], int],
 ) -> None:
-    """Evaluate an estimator; `reveal` returns a label given its probabilities."""
+    """Run a pass over X in which `reveal` maps predicted probabilities to labels."""
     bar = nullcontext()  # a hidden bar would still take tqdm's lock
     if estimator.verbose:
         bar = tqdm(total=len(X), desc=type(estimator).__name__, unit="row")
@@ -278,8 +279,8 @@ def _requirements(
 ) -> dict[str, dict[str, object]]:
     """Return everything on which decoding depends: environment, settings, features.
 
-    The decoder repeats every prediction of the encoder. If a single bit of a
-    probability differs, all later labels are lost.
+    The decoder must repeat every prediction of the encoder exactly. If a single bit of
+    a probability differs, no later label can be decoded.
     """
     environment = environment_of(resolve_device(estimator.device))
     environment["versions"]["constriction"] = version_of("constriction")
@@ -315,7 +316,7 @@ def _listed(classes: np.ndarray) -> list[object]:
 def _classes(read: LabelMessage, in_order: bool) -> np.ndarray:
     """Return the classes (C,) of a message; raise if they are invalid.
 
-    With ``in_order``, classes must be sorted.
+    If `in_order` is True, the classes must be sorted.
     """
     labels = read.header["labels"]
     dtype, listed = labels["dtype"], labels["classes"]

@@ -1,4 +1,4 @@
-"""Checks of y with several labels per row, and of the classes of its columns."""
+"""Checks of labels with several columns, and of the classes of each column."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sklearn_mdl._core.validation import (
 
 
 def split_columns(y: object) -> list[np.ndarray]:
-    """Split labels (n_samples, n_outputs) into columns, each of a single type."""
+    """Return the columns of labels y (n_samples, n_outputs), each of a single type."""
     if y is None:
         raise ValueError(
             "MultiOutputSwitcher requires y to be passed, but the target y is None; "
@@ -42,7 +42,7 @@ def split_columns(y: object) -> list[np.ndarray]:
 
 @contextmanager
 def in_column(j: int) -> Iterator[None]:
-    """Prefix any ValueError with the number of the column."""
+    """Add the number of the column to the message of any ValueError."""
     try:
         yield
     except ValueError as error:
@@ -53,7 +53,7 @@ def check_labels(columns: list[np.ndarray]) -> None:
     """Raise if the labels of a column are invalid or all of one class."""
     for j, column in enumerate(columns):
         with in_column(j), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # fit warns for each column
+            warnings.simplefilter("ignore")  # fit will issue these warnings
             check_class_labels(column)
             check_several(np.unique(column))
 
@@ -70,7 +70,7 @@ def check_several(classes: np.ndarray) -> None:
 def classes_of_columns(
     classes: Sequence[ArrayLike] | None, n_outputs: int
 ) -> list[np.ndarray | None]:
-    """Return the sorted classes of each column, or None for each if none are given."""
+    """Return the sorted classes of each column, or a list of None without `classes`."""
     if classes is None:
         return [None] * n_outputs
     if n_outputs == 1 and all(np.ndim(known) == 0 for known in classes):
@@ -83,7 +83,7 @@ def classes_of_columns(
 
 
 def check_first(columns: list[np.ndarray], classes: list[np.ndarray | None]) -> None:
-    """Check that all columns have classes, and that these cover the first labels."""
+    """Raise unless each column has classes and contains no other labels."""
     for j, (column, known) in enumerate(zip(columns, classes, strict=True)):
         if known is None:
             raise ValueError(

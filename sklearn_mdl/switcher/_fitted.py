@@ -55,9 +55,9 @@ from sklearn_mdl.switching import (
 
 
 class FittedSwitcher(OnlineEstimator):
-    """Base class of switchers, with all methods that read a run without changing it.
+    """Base class of switchers, with all methods that read a run but do not change it.
 
-    The subclass ``BaseSwitcher`` creates the run from its parameters.
+    Its subclass ``BaseSwitcher`` creates the run.
     """
 
     switching: PriorLike
@@ -114,7 +114,7 @@ class FittedSwitcher(OnlineEstimator):
 
     @property
     def readout_losses_(self) -> np.ndarray:
-        """Log-losses in nats, NaN once retired, (n_samples_seen_, n_readouts)."""
+        """Log-losses in nats (NaN if retired), (n_samples_seen_, n_readouts)."""
         return self._run.trace.losses
 
     @property
@@ -133,7 +133,7 @@ class FittedSwitcher(OnlineEstimator):
 
     @property
     def readout_names_(self) -> list[str]:
-        """Name of every readout: its architecture and the settings that differ."""
+        """Names of the readouts, from their architectures and settings that differ."""
         return readout_names(self.readouts_)
 
     @property
@@ -199,13 +199,13 @@ class FittedSwitcher(OnlineEstimator):
         return self._stored().remix(switching)
 
     def remix_by_view(self, switching: PriorLike = "learned-share") -> ViewTrace:
-        """Code each view with its own readouts, and mix the views.
+        """Mix the readouts of each view (set of columns), and then mix the views.
 
         Readouts are not trained again. For any prior, the codelength exceeds that of
-        the best view under the same prior by at most ``log(n_views)`` nats. The mixture
-        of all readouts has no such guarantee unless its prior is "bayes". Each time a
-        switching prior redraws the readout, it pays ``log(n_views)`` again to choose a
-        view. In return it can change the view.
+        the best view under the same prior by at most ``log(n_views)`` nats. A mixture
+        of all readouts has no such guarantee unless its prior is "bayes". Under a
+        switching prior, such a mixture can change the view along the stream, but each
+        switch costs another ``log(n_views)`` nats to choose a view.
 
         Parameters
         ----------
@@ -246,14 +246,14 @@ class FittedSwitcher(OnlineEstimator):
         Returns
         -------
         trace : PooledTrace
-            Results in nats. With the prior and pool of the run, they equal the results
-            of the run exactly.
+            Results in nats. With the prior and pool of the run, these results equal
+            those of the run exactly.
 
         Raises
         ------
         ValueError
-            If mixtures were not kept, or if `kinds` contains fewer than two names or an
-            unknown name.
+            If the run did not store mixtures, or if `kinds` contains fewer than two
+            names or an unknown name.
         TypeError
             If `pooling` is not a LogLinearPool.
         """
@@ -293,7 +293,7 @@ class FittedSwitcher(OnlineEstimator):
         return save_losses(Path(path), self._stored(), dtype=dtype)
 
     def _stored(self) -> StoredLosses:
-        """Return the losses and everything else that their file stores."""
+        """Return the losses with everything that ``save_losses`` writes."""
         trace, mixtures = self._run.trace, None
         if trace.keeps_mixtures:
             arrays = trace.file("mixtures"), trace.file("labels")
@@ -357,8 +357,8 @@ class FittedSwitcher(OnlineEstimator):
         Returns
         -------
         segments : StreamSegments
-            Results in nats. For the restart, a group of rows that spans two segments is
-            split into two groups.
+            Results in nats. If a group of rows spans two segments, the restarted
+            readouts treat it as two groups.
 
         Raises
         ------
@@ -400,13 +400,13 @@ class FittedSwitcher(OnlineEstimator):
         """Return a copy fitted only to these rows and their encoded labels."""
 
     def _common(self, folder: str, about: Json) -> Common:
-        """Return the data that all parts of a pass need."""
+        """Return the data that all parts of a split pass share."""
         run, device, precision = self._run, self.device, self.precision
         fields = self.readouts_, run.settings, device, folder, about, precision
         return Common(*fields, run.schedule)
 
     def _blank(self) -> Self:
-        """Return an unfitted copy that writes no files but has the same seed."""
+        """Return an unfitted copy that has the same seed and writes no files."""
         return clone(self).set_params(
             **{"store": "memory", "checkpoint": None, "verbose": 0, "n_jobs": 1},
             random_state=self._seed,
@@ -465,7 +465,7 @@ class FittedSwitcher(OnlineEstimator):
         return test.null_codelengths
 
     def _permutable(self, shuffled: bool) -> tuple[PrequentialRun, list[Readout], int]:
-        """Return the run, its kernels and its seed; raise if rows are not shuffled."""
+        """Return the run, kernels and seed for a permutation test, or raise."""
         if not shuffled and not (self.shuffle and hasattr(self, "order_")):
             raise ValueError(
                 "A permutation test needs rows in random order, but they were "

@@ -20,7 +20,7 @@ from sklearn_mdl._core.io.parameters import Json, as_json, from_json
 from sklearn_mdl._core.io.reading import DAMAGED_HEADER
 from sklearn_mdl._core.io.whole_files import refuse_foreign, replaced
 from sklearn_mdl._core.validation import damaged, invalid
-from sklearn_mdl.switcher._repooling import mixtures_beside
+from sklearn_mdl.switcher._repooling import stored_mixtures
 from sklearn_mdl.switcher._stored_losses import StoredLosses
 from sklearn_mdl.switching import SwitchingPrior
 
@@ -41,9 +41,9 @@ def description(stored: StoredLosses, dtype: str, *, growing: bool = False) -> J
     ----------
     stored : StoredLosses
     dtype : {"float64", "float32"}
-        The stored type.
+        Type of the losses in the file.
     growing : bool, default=False
-        True while a run is still appending rows. Their number is then unknown.
+        True while a run is still appending rows, so that their number is unknown.
 
     Returns
     -------
@@ -66,7 +66,7 @@ def description(stored: StoredLosses, dtype: str, *, growing: bool = False) -> J
 
 
 def described(losses: np.ndarray, text: str | None) -> StoredLosses:
-    """Return losses with their `description` if there is one.
+    """Return stored losses, described by the JSON `text` unless it is None.
 
     Raises
     ------
@@ -91,7 +91,7 @@ def described(losses: np.ndarray, text: str | None) -> StoredLosses:
 
 
 def _prior_as_json(prior: SwitchingPrior | None) -> object:
-    """Return a built-in prior as JSON, or None for any other prior."""
+    """Return a prior as JSON, or None if it is unknown or not built in."""
     if prior is None or _PRIORS.get(type(prior).__name__) is not type(prior):
         return None
     return as_json(prior, "switching")
@@ -124,9 +124,9 @@ def save_losses(
     FileNotFoundError
         If the folder is missing.
     ValueError
-        If the path does not end in ``.npy``, or if it or the path of the description is
-        a file of another kind. Also if ``dtype`` is invalid, or if bare losses are not
-        a valid array for :class:`~sklearn_mdl.switcher.StoredLosses`.
+        If the path does not end in ``.npy``, or if the losses or their description
+        would replace a file of another kind. Also if ``dtype`` is invalid, or if
+        :class:`~sklearn_mdl.switcher.StoredLosses` rejects the array of losses.
 
     Notes
     -----
@@ -158,7 +158,7 @@ def save_losses(
             np.lib.format.write_array_header_1_0(file, header)
             for block in stored.blocks():
                 file.write(np.ascontiguousarray(block, dtype=kind).data)
-        indent = 1 if stored.known is None else None  # not a line per example
+        indent = 1 if stored.known is None else None  # otherwise one line per row
         text = json.dumps(description(stored, dtype), indent=indent, allow_nan=False)
         new_sidecar.write_text(text + "\n", encoding="utf-8")
         sidecar.unlink(missing_ok=True)  # before the new losses are renamed
@@ -173,8 +173,8 @@ def load_losses(path: str | Path) -> StoredLosses:
     path : path-like
         A file written by :func:`~sklearn_mdl.switcher.save_losses`, or the
         ``losses.npy`` of a switcher's ``store``. While the run continues, you get the
-        rows written so far. For a bare ``.npy`` of shape (N, K), readouts are named
-        "readout 0" and so on, and architectures are None.
+        rows written so far. If there is no description, readouts are named "readout 0"
+        and so on, and architectures are None.
 
     Returns
     -------
@@ -213,7 +213,7 @@ def load_losses(path: str | Path) -> StoredLosses:
         if text is not None:
             check_format(sidecar, "losses", json.loads(text))
         losses = np.lib.format.open_memmap(path, mode="r")
-        fields = _beside(path, text, len(losses))
+        fields = _stream_fields(path, text, len(losses))
         if _text(sidecar) == text:
             return replace(described(losses, text), **fields)
     except NewerFormat:
@@ -222,16 +222,16 @@ def load_losses(path: str | Path) -> StoredLosses:
         required = "losses with a matching description"
         cure = f"call save_losses(path, losses) again, or delete {sidecar.name}"
         raise damaged(path, required, f"got: {error}", cure) from error
-    required, cure = "the same losses while read", "call load_losses(path) again"
+    required, cure = "the same losses during loading", "call load_losses(path) again"
     raise damaged(path, required, "another process replaced them", cure)
 
 
-def _beside(path: Path, text: str | None, n_rows: int) -> dict[str, Any]:
-    """Open the files next to the losses of a stream; return fields of StoredLosses."""
+def _stream_fields(path: Path, text: str | None, n_rows: int) -> dict[str, Any]:
+    """Return the fields of StoredLosses that a stream keeps in separate files."""
     if not n_rows or "stream" not in json.loads(text or "{}"):
         return {}
     known = np.lib.format.open_memmap(path.with_name("known.npy"), mode="r")[:n_rows]
-    fields: dict[str, Any] = {"mixtures": mixtures_beside(path, text, n_rows)}
+    fields: dict[str, Any] = {"mixtures": stored_mixtures(path, text, n_rows)}
     if (known != np.arange(n_rows)).any():
         fields["known"] = known
     return fields
@@ -272,7 +272,7 @@ def _is_ours_or_free(sidecar: Path) -> bool:
     except (ValueError, RecursionError):
         return not sidecar.exists()
     is_losses = kind_of(about)[0] == "losses"
-    return is_losses and "stream" not in about  # never replace a store's losses
+    return is_losses and "stream" not in about  # a stream's losses are never replaced
 
 
 def _text(sidecar: Path) -> str | None:

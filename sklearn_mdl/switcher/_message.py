@@ -1,4 +1,4 @@
-"""The message with encoded labels, and the settings on which decoding depends."""
+"""Messages with encoded labels, and the settings on which decoding depends."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from sklearn_mdl._core.io.parameters import WITHOUT_EFFECT, as_json
 from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.switching import as_prior
 
-MAGIC = b"\x89MDLY\r\n\x1a"  # not text, and reveals changed line endings
+MAGIC = b"\x89MDLY\r\n\x1a"  # reveals if line endings were changed
 PREFIX = struct.Struct("<8sHI")
 WORD_BYTES = 4
 DIGEST_BYTES = hashlib.sha256().digest_size
 
-# Types of the header fields that are read. Other fields may hold any JSON, since they
-# are only compared with those of the decoder.
+# Types of the header fields that decoding uses. Other fields may hold any JSON, since
+# the decoder only compares them with its own values.
 Header = dict[str, Any]
 FIELDS: dict[str, type] = {
     **dict.fromkeys(("environment", "settings", "features", "labels"), dict),
@@ -37,16 +37,16 @@ FIELDS: dict[str, type] = {
 
 @dataclass(frozen=True)
 class LabelMessage:
-    """Encoded labels, as returned by :func:`encode_labels`: a header and a payload.
+    """Header and payload of a message that :func:`encode_labels` returned.
 
     Parameters
     ----------
     header : dict
-        Decoding depends on ``environment`` and ``settings``. ``features`` holds the
-        shape and checksum of the features. ``labels`` holds the classes, their dtype
-        and a checksum of the labels.
+        ``environment`` and ``settings`` must be the same for encoding and decoding.
+        ``features`` holds the shape and checksum of the features. ``labels`` holds the
+        classes, their dtype and a checksum of the labels.
     payload : bytes
-        The labels, entropy-coded.
+        The entropy-coded labels.
 
     See Also
     --------
@@ -72,12 +72,12 @@ class LabelMessage:
 
     @property
     def payload_bits(self) -> int:
-        """Size of the payload in bits, about the codelength ``/ log 2``."""
+        """Size of the payload in bits, which is about ``codelength_ / log 2``."""
         return 8 * len(self.payload)
 
     @property
     def header_bits(self) -> int:
-        """Size in bits of the header, its frame and the checksum."""
+        """Size in bits of everything in the message except the payload."""
         frame = PREFIX.size + DIGEST_BYTES
         return 8 * (frame + len(_encoded(self.header)))
 
@@ -119,7 +119,7 @@ class LabelMessage:
 
 
 def is_message(path: Path) -> bool:
-    """Return True if a file contains a message, even a damaged one."""
+    """Return True if a file begins like a message, even if the message is damaged."""
     with path.open("rb") as file:
         return file.read(len(MAGIC)) == MAGIC
 
@@ -166,7 +166,7 @@ def _decoded(text: bytes) -> Header:
         value = header
         for part in name.split("."):
             value = value.get(part) if isinstance(value, dict) else None
-        if type(value) is not kind:  # a bool is not an int here
+        if type(value) is not kind:  # isinstance would accept a bool as an int
             raise _damaged(
                 f"{name}={value!r} instead of a value of type {kind.__name__}"
             )
@@ -204,7 +204,7 @@ def settings_of(switcher: OnlineClassifier) -> dict[str, object]:
         params["readouts"] = [_of_readout(readout) for readout in params["readouts"]]
     return {"class": type(switcher).__name__} | {
         name: _comparable(params[name], name)
-        # The environment holds the device that is used.
+        # The environment already contains the resolved device.
         for name in sorted(params.keys() - WITHOUT_EFFECT - {"device"})
     }
 
@@ -242,7 +242,7 @@ def _comparable(value: object, name: str) -> object:
 
 
 def _flat(value: Any) -> Any:
-    """Turn tuples and arrays into lists, which give the same predictions."""
+    """Replace tuples and arrays by lists, since they give the same predictions."""
     if isinstance(value, list):
         return [_flat(item) for item in value]
     match value:

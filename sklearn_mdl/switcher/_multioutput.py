@@ -1,4 +1,4 @@
-"""Codelength of several labels per row, with one switcher per column of y."""
+"""Meta-estimator for several labels per row, with one switcher per column of y."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ Labels: TypeAlias = ArrayLike | spmatrix
 
 @dataclass(eq=False, repr=False)
 class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
-    """Codelength of several labels per row, with one switcher per column of y.
+    """Meta-estimator for several labels per row, with one switcher per column of y.
 
-    A column of y may be an indicator of a multi-label task or have any other classes.
+    A column of y holds binary indicators, as in multi-label tasks, or other classes.
     Each column gets its own switcher, as in scikit-learn's ``MultiOutputClassifier``.
     All switchers see the same rows in the same order. The sum of their codelengths is a
     codelength of y.
@@ -82,7 +82,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         Cost of coding each column by the class frequencies of earlier labels
         (:func:`~sklearn_mdl.frequency_codelength`), in nats.
     estimators_ : list of n_outputs fitted switchers
-        One for each column, with ``posterior_``, ``remix`` and so on.
+        The fitted switcher of each column, with ``posterior_``, ``remix`` and so on.
     classes_ : list of n_outputs ndarrays of shape (n_classes,)
     n_outputs_ : int
     n_features_in_ : int
@@ -133,7 +133,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         X : array-like of shape (n_samples, n_features)
             Features, converted to float32.
         y : {array-like, sparse matrix} of shape (n_samples, n_outputs)
-            Labels of at least two classes in every column: an indicator matrix or any
+            An indicator matrix, or class labels. Every column needs at least two
             classes.
         groups : array-like of shape (n_samples,), default=None
             As for :meth:`MDLReadoutSwitcher.fit`.
@@ -220,19 +220,19 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
         return switchers
 
     def _side_by_side(self, calls: Iterable[object]) -> list[OnlineClassifier]:
-        # A run rereads mapped rows later, but joblib's maps disappear with its jobs.
+        # joblib would map X to a temporary file, but runs read X again later.
         return list(Parallel(self.n_jobs, max_nbytes=None, **watched())(calls))
 
     def _check_further(
         self, columns: list[np.ndarray], classes: list[np.ndarray | None]
     ) -> None:
-        """Raise for data that would fail in some columns but not in others."""
+        """Raise before any column is evaluated if one of them would fail."""
         self._check_width(columns)
         n_rows = [switcher.n_samples_seen_ for switcher in self.estimators_]
         if len(set(n_rows)) > 1:
             raise ValueError(
                 "All columns must have been evaluated on the same rows, but a call was "
-                f"interrupted and they have {n_rows} rows; call fit(X, y)"
+                f"interrupted and columns have {n_rows} rows; call fit(X, y)"
             )
         pairs = zip(self.estimators_, columns, classes, strict=True)
         for j, (switcher, column, known) in enumerate(pairs):
@@ -246,7 +246,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
             raise invalid("y", required, (*shape, len(columns)), "call fit(X, y)")
 
     def _columns(self, y: Labels) -> list[np.ndarray]:
-        """Return the columns of y; raise if their number differs from that in fit."""
+        """Return the columns of y; raise unless ``fit`` had the same number."""
         columns = split_columns(y)
         self._check_width(columns)
         return columns
@@ -460,7 +460,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
 
     @property
     def n_samples_seen_(self) -> int:
-        """Number of examples evaluated so far, in all columns."""
+        """Number of examples that have been evaluated in every column."""
         return min(switcher.n_samples_seen_ for switcher in self.estimators_)
 
     @property
@@ -483,7 +483,7 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
 
 
 def _switching(switcher: OnlineClassifier) -> np.ndarray:
-    """Return codelengths of the switching mixture, or of a single readout."""
+    """Return codelengths under the switching mixture, or of a single readout."""
     if isinstance(switcher, MDLReadoutSwitcher):
         return switcher.switching_codelengths_
     return switcher.codelengths_

@@ -1,4 +1,4 @@
-"""Forecast the time and space that a pass takes, from a trial on a few rows."""
+"""Forecast of the time and space that a pass takes, from a trial on a few rows."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from sklearn_mdl.switcher._resolved import PROCESSES, store_of
 from sklearn_mdl.switcher._split import ROUND_BYTES, check_split
 from sklearn_mdl.switcher._split_parts import Common, parts_of
 
-ENDS = (512, 2048, 2560)  # ends of windows in the trial; kernels are exact up to 2,048
+ENDS = (512, 2048, 2560)  # ends of windows of the trial; kernels are exact to row 2,048
 FLOAT = 8
 
 
 class PassForecast(NamedTuple):
-    """Cost of one pass that has not run yet.
+    """Estimated cost of one pass.
 
     Attributes
     ----------
@@ -42,8 +42,8 @@ class PassForecast(NamedTuple):
     cpu_seconds : float
         CPU time of all processes, if each device is as fast as this machine.
     seconds : float
-        Elapsed time if the parts are spread evenly over the devices and each uses one
-        thread.
+        Elapsed time if the parts are spread evenly over the devices and each part uses
+        one thread.
     memory_bytes : int
         Memory of readouts, losses and posterior. Libraries (about 400 MB) and
         memory-mapped rows are not included.
@@ -76,7 +76,7 @@ class PassForecast(NamedTuple):
 
 
 class _Window:
-    """CPU seconds of each part and of mixing, for the rows between two `ENDS`."""
+    """CPU seconds of each part and of mixing in one window of the trial."""
 
     def __init__(self, n_parts: int) -> None:
         self.parts = np.zeros(n_parts)
@@ -84,18 +84,18 @@ class _Window:
         self.n_rows = 0
 
 
-class Timed:
-    """Parts of a pass, evaluated one by one in this process and timed.
+class TimedParts:
+    """Evaluator that runs the parts of a pass one by one and times each of them.
 
     Parameters
     ----------
     parts : list of (list of int, Threads)
-        The columns and the threads of each part.
+        The readouts (as columns) and the threads of each part.
 
     Attributes
     ----------
     windows : list of _Window
-        One window for each of `ENDS`.
+        The windows so far. A new window starts at each of `ENDS`.
     """
 
     def __init__(self, parts: list[tuple[list[int], Threads]]) -> None:
@@ -115,14 +115,14 @@ class Timed:
     def next_stop(self, start: int, limit: int) -> int:
         """Return the end of the segment that begins at row ``start``.
 
-        Segments also end where a window ends.
+        No segment crosses the end of a window.
         """
         ends = [end for end in ENDS if end > start]
         limit = min([limit, *ends])
         return min(threads.next_stop(start, limit) for _, threads in self.parts)
 
     def evaluate(self, stop: int) -> Iterator[Scores]:
-        """Evaluate a segment part by part."""
+        """Evaluate a segment part by part, and add the CPU time to the window."""
         window, start = self.windows[-1], self.parts[0][1].n_scored
         losses, values = None, dict[int, Tensor]()
         begun = [threads.evaluate(stop) for _, threads in self.parts]
@@ -148,7 +148,7 @@ class Timed:
             self.windows.append(_Window(len(self.parts)))
 
     def retire(self, columns: Sequence[int]) -> None:
-        """Retire readouts in their parts."""
+        """Retire readouts in the parts to which they belong."""
         for part, threads in self.parts:
             retiring = [place for place, column in enumerate(part) if column in columns]
             if retiring:
@@ -160,7 +160,7 @@ class Timed:
             threads.end()
 
     def seconds(self, n_rows: int) -> tuple[np.ndarray, float]:
-        """Return CPU seconds of the parts and of mixing for a number of rows.
+        """Estimate the CPU seconds of each part and of mixing for ``n_rows`` rows.
 
         A row after the last window is assumed to cost as much as a row in that window.
         """
@@ -180,7 +180,7 @@ def trial_rows(n_rows: int) -> int:
 def forecast_of(
     switcher: FittedSwitcher, X: np.ndarray, y: np.ndarray, groups: ArrayLike | None
 ) -> PassForecast:
-    """Forecast the pass of a switcher over rows (N, d) and labels (N,)."""
+    """Forecast the cost of a pass of a switcher over rows X and labels y."""
     n_rows, n_trial = len(y), trial_rows(len(y))
     overrides = {"store": "memory", "checkpoint": None, "n_jobs": 1, "verbose": 0}
     trial = clone(switcher).set_params(**overrides)
@@ -204,7 +204,7 @@ def forecast_of(
                 (columns, common.threads_of(columns, device, samples))
                 for columns in parts_of(common, n_devices)
             ]
-        timed = Timed(parts)
+        timed = TimedParts(parts)
         trial_keys = None if keys is None else keys[picked]
         run.run(rows, trial._encoded(labels), groups=trial_keys, evaluator=timed)
     times, mixing = timed.seconds(n_rows)

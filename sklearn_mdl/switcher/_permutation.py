@@ -1,4 +1,4 @@
-"""Codelengths of permuted labels, which show how much features save by chance."""
+"""Permutation tests, which show how much features save by chance."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def permutation_tests(
     n_permutations: int,
     seed: int,
 ) -> list[PermutationTest]:
-    """Code the labels of each run and permutations of these labels.
+    """Test each run by coding its labels and permutations of these labels.
 
     A single factorisation serves all runs and permutations. Whatever the prior of the
     runs, a fixed share with rate ``1 / t`` mixes the readouts.
@@ -92,7 +92,7 @@ def permutation_tests(
     n_permutations : int
     seed : int
     """
-    rng = np.random.default_rng([seed, 1])  # independent of the draws that shuffle rows
+    rng = np.random.default_rng([seed, 1])  # not the generator that shuffles rows
     n_rows = len(runs[0].labels)
     places = [np.arange(n_rows)]
     places += [rng.permutation(n_rows) for _ in range(n_permutations)]
@@ -114,7 +114,7 @@ def _test(codelength: float, *nulls: float) -> PermutationTest:
 def _codelengths(
     runs: Sequence[PrequentialRun], kernels: list[Readout], places: np.ndarray
 ) -> np.ndarray:
-    """Return codelengths (n_runs, S) of the labels in S orders, places (S, N)."""
+    """Return codelengths (n_runs, S) of labels reordered by each row of `places`."""
     outputs = [
         Labellings(run.labels.cpu().numpy()[places], run.outcome.n_numbers)
         for run in runs
@@ -128,7 +128,7 @@ def _codelengths(
         learner.attach(first.rows.of(*learner.view))
         losses.append(learner.null_losses(outputs))  # type: ignore[attr-defined]
     by_run = [np.concatenate(parts, 2) for parts in zip(*losses, strict=True)]
-    definite = ~np.isnan(by_run[0]).any((0, 1))  # failures do not depend on labels
+    definite = ~np.isnan(by_run[0]).any((0, 1))  # the same for all labels
     if not definite.any():
         raise ValueError(
             "A permutation test needs kernels that are positive definite, but none is; "

@@ -1,9 +1,9 @@
-"""The entropy coder, which turns labels into bits and back, given probabilities.
+"""Entropy coder that converts labels to bits and back, given class probabilities.
 
-It is the range coder (Martin, 1979) of the library constriction, which rounds
-probabilities to multiples of ``2^-24``. Every class gets one such unit, and the rest is
-divided in proportion to the probabilities. So the coded probability of a label is at
-least ``p (1 - C / 2^24)`` and never zero.
+This is the range coder (Martin, 1979) of the library constriction, which rounds
+probabilities to multiples of ``2^-24``. Each of ``C`` classes gets one such unit, and
+the rest is divided in proportion to the probabilities. So a label of probability ``p``
+is coded with a probability of at least ``p (1 - C / 2^24)``, which is never zero.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class LabelEncoderStream:
         self._encoder = self._stream.queue.RangeEncoder()
 
     def put(self, label: int, probabilities: np.ndarray) -> None:
-        """Encode a label, an index into float64 probabilities (C,) of the classes."""
+        """Encode a class index, given float64 probabilities (C,) of the classes."""
         self._encoder.encode(label, _model(self._stream, probabilities))
 
     @property
@@ -67,21 +67,21 @@ class LabelDecoderStream:
         Raises
         ------
         ValueError
-            If the payload was encoded with other probabilities, which is not always
-            detected.
+            If the payload was clearly encoded with other probabilities. Not all
+            differences are detected.
         """
         try:
             return int(self._decoder.decode(_model(self._stream, probabilities)))
         except AssertionError as error:
-            raise _foreign("one that matches no label") from error
+            raise _mismatch("one that matches no label") from error
 
     def finish(self) -> None:
         """Raise ValueError if the payload holds further labels."""
         if not self._decoder.maybe_exhausted():
-            raise _foreign("one that continues after the last label")
+            raise _mismatch("one that continues after the last label")
 
 
-def _foreign(what: str) -> ValueError:
+def _mismatch(what: str) -> ValueError:
     return ValueError(
         f"A payload must be decoded as it was encoded, got {what}; pass the encoder's "
         "switcher, X and groups, on the same machine"

@@ -1,4 +1,4 @@
-"""The meta-estimator for real-valued labels, which mixes regressors under a prior."""
+"""Meta-estimator for real-valued labels that mixes regressors under a prior."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NAMES = ("closed-form", "nets", "drift", "stream")
 
 @dataclass(eq=False, repr=False)
 class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
-    r"""Codelength of real-valued labels, by switching between regressors on features.
+    r"""Meta-estimator that codes real-valued labels by switching between regressors.
 
     This is the counterpart of :class:`~sklearn_mdl.MDLReadoutSwitcher` for labels that
     are real numbers. All readouts predict every example before its label is seen, and a
@@ -41,14 +41,16 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         -\log p(y_t \mid x_t, \mathrm{past})
 
     with densities in the units of the labels. The sum is a codelength up to a constant:
-    if labels are rounded to a grid of width :math:`\delta`, each costs :math:`\log 1 /
-    \delta` nats more. Codelengths may be negative. Only their differences matter,
-    either between encoders or relative to ``reference_codelengths_``.
+    if labels are rounded to a grid of width :math:`\delta`, each label costs
+    :math:`\log 1 / \delta` nats more. Codelengths may be negative. Only their
+    differences matter, either between encoders or relative to
+    ``reference_codelengths_``.
 
-    Readouts learn labels standardised by the mean and scale of all earlier full
-    minibatches. Densities are mapped back to the units of the labels, which adds the
-    logarithm of the scale. Until the first minibatch is full, all readouts predict a
-    fixed Student-t with one degree of freedom.
+    Networks learn labels standardised by the mean and scale of all earlier full
+    minibatches. For kernels, both are refreshed at rows 8, 16, 32 and so on. Densities
+    are mapped back to the units of the labels, which adds the logarithm of the scale to
+    each loss. Until the first minibatch is full, networks predict a fixed Student-t
+    distribution with one degree of freedom.
 
     Parameters
     ----------
@@ -57,9 +59,10 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         :func:`~sklearn_mdl.readouts.regressor_grid`) and ``KernelReadoutRegressor``
         objects. If None, networks and Gaussian processes are used. "nets" contains only
         networks, which depend on the number of features. "closed-form" contains only
-        Gaussian processes and needs no seed. "drift" adds Gaussian processes that
-        forget old rows, and readouts that ignore features. "stream" is for long
-        streams: networks that learn every row once, and readouts that ignore features.
+        Gaussian processes and needs no seed. "drift" contains networks, Gaussian
+        processes, Gaussian processes that forget old rows, and readouts that ignore
+        features. "stream", for long streams, contains networks that learn every row
+        once, and readouts that ignore features.
     switching : str or SwitchingPrior, default="learned-share"
         Prior over sequences of readouts, as in ``MDLReadoutSwitcher``.
     readout_weights : "architecture" or array-like of shape (n_readouts,), default=None
@@ -68,19 +71,19 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         How to combine the densities of kinds of readouts in addition to switching, as
         in ``MDLReadoutSwitcher``. "auto" pools if `readouts` is None or a name.
     race : "auto", None or Race, default="auto"
-        The rule by which hopeless readouts retire
-        (:class:`~sklearn_mdl.switching.Race`). It is applied each time the number of
-        examples doubles. Retired readouts are no longer trained. They are "asleep":
-        each is treated as if it predicted like the mixture of the others. "auto" is
-        `Race()` if `readouts` is None or a name. It is None if `readouts` is a list, as
-        in the paper. It is also None for "drift" and "stream", where a readout that
-        loses now may win later.
+        Rule that retires readouts that are far behind
+        (:class:`~sklearn_mdl.switching.Race`). The rule is applied each time the number
+        of examples doubles. Retired readouts are no longer trained. Instead, they are
+        assumed to predict like the mixture of the others. "auto" is `Race()` if
+        `readouts` is None or a name, but None if `readouts` is a list, as in the paper.
+        "auto" is also None for "drift" and "stream", where a readout that loses now may
+        win later.
     batch_size : int, (int, int) or "auto", default="auto"
         Number of rows in a minibatch. Overrides the batch size of the readouts. An int
         is a constant size, as in the paper. With a pair, minibatches grow along the
-        stream from the first size to the second. So readouts start to learn from the
-        first few labels. "auto" is 8 for "stream", ``(8, 32)`` for other names and
-        None, and 32 for a list.
+        stream from the first size to the second, so readouts begin to learn after fewer
+        labels. "auto" is 8 for "stream", ``(8, 32)`` for other names and None, and 32
+        for a list.
     label_delay : int, default=0
         Number of further rows that are predicted before the label of a row arrives.
         Readouts, calibration, posterior, pool and race see the label of row ``t`` only
@@ -109,19 +112,18 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
         ``MDLReadoutSwitcher``.
     n_jobs : int, "processes" or None, default=None
         How to evaluate readouts in parallel. Results do not depend on it. An int is a
-        number of threads. Wrapped classifiers all use the same thread, since they may
-        share state. "processes" evaluates the readouts in parts, each in a process with
-        its own device. There are as many processes as the active joblib backend has
-        jobs (``joblib.parallel_config(n_jobs=8)``), possibly on a cluster (see
-        :doc:`/machines`). The fitted estimator then predicts on the CPU.
+        number of threads. "processes" evaluates the readouts in parts, each in a
+        process with its own device. There are as many processes as the active joblib
+        backend has jobs (``joblib.parallel_config(n_jobs=8)``), possibly on a cluster
+        (see :doc:`/machines`). The fitted estimator then predicts on the CPU.
     verbose : int, default=0
         If above 0, show a progress bar.
     random_state : int, RandomState instance or None, default=None
-        Seed of the initial weights, the replay and the permutation of rows.
+        Seed of the initial weights, the replay streams and the permutation of rows.
     prior_location, prior_scale : float, default=0.0, 1.0
         Location and scale of the fixed Student-t, in the units of the labels. Choose
-        them without looking at the labels to be coded. Both affect all encoders and the
-        reference equally. They override the values of the readouts.
+        both without looking at the labels to be coded. They affect all encoders and the
+        reference equally, and override the values of the readouts.
 
     Attributes
     ----------
@@ -134,8 +136,9 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
     switching_codelengths_ : ndarray of shape (n_samples_seen_,)
         Codelength of every example under the switching mixture, in nats.
     reference_codelengths_ : ndarray of shape (n_samples_seen_,)
-        Cost of the same labels under a Gaussian that learns online and uses no
-        features (:func:`~sklearn_mdl.metrics.gaussian_codelengths`), in nats.
+        Cost of the same labels without features, under a Gaussian whose mean and
+        variance are learned online
+        (:func:`~sklearn_mdl.metrics.gaussian_codelengths`), in nats.
     posterior_ : ndarray of shape (n_samples_seen_, n_readouts)
         ``p(readout at t | labels before t)``.
     pool_kinds_ : list of n_kinds names
@@ -236,7 +239,7 @@ def _listed(name: str | None, n_features: int) -> list[BaseEstimator]:
 
 
 def _checked(readout: object) -> Readout:
-    """Return a readout for regression with valid settings.
+    """Validate the settings of a readout for regression, and return the readout.
 
     Raises
     ------

@@ -27,8 +27,8 @@ class PooledTrace(NamedTuple):
         Codelength of all labels, in nats. The switching mixture and the pool are mixed
         by a fixed share with rate ``1 / t``.
     codelengths, switching_codelengths, pool_codelengths : ndarray of shape (N,)
-        Codelength of every example, in nats: of both together, of the switching mixture
-        only and of the pool only.
+        Codelength of every example, in nats, under the code that mixes both, under the
+        switching mixture and under the pool.
     pool_weights : ndarray of shape (N, G)
         Weights of the kinds before each label (zero once a kind has retired).
     pool_posterior : ndarray of shape (N, 2)
@@ -50,7 +50,7 @@ class KindMixtures(NamedTuple):
     ----------
     names : list of G names
     mixtures : ndarray of shape (N, G, Q)
-        For classes, their ``Q = C`` probabilities. For real-valued labels, the mean,
+        For classification, the ``Q = C`` class probabilities. For regression, the mean,
         variance and degrees of freedom. NaN once a kind has retired.
     labels : ndarray of shape (N,)
         Classes as integers, or real numbers.
@@ -100,12 +100,12 @@ class KindMixtures(NamedTuple):
         return [self.names.index(name) for name in kinds]
 
 
-def mixtures_beside(path: Path, text: str | None, n_rows: int) -> KindMixtures | None:
-    """Open the predictions of each kind in the folder of a stream, if it has any."""
+def stored_mixtures(path: Path, text: str | None, n_rows: int) -> KindMixtures | None:
+    """Return the predictions of each kind stored next to losses, or None."""
     about = None if text is None else json.loads(text)
     if not (n_rows and isinstance(about, dict) and "pool_kinds" in about):
         return None
-    # Predictions are written before losses, so there are at least as many.
+    # Predictions are written before losses, so no row is missing.
     mixtures, labels = (
         np.lib.format.open_memmap(path.with_name(name), mode="r")[:n_rows]
         for name in ("mixtures.npy", "labels.npy")

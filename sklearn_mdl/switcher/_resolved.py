@@ -1,4 +1,4 @@
-"""Settings to which "auto" and None resolve in the parameters of a switcher."""
+"""Settings of a switcher after "auto" and None have been resolved."""
 
 from __future__ import annotations
 
@@ -73,9 +73,9 @@ class ResolvedSettings(NamedTuple):
     in_processes : bool
         True if readouts are evaluated in separate processes.
     folder : Path or None
-        Folder of the trace, or None if it is in memory.
+        Folder of the trace, or None if the trace is in memory.
     keeps_mixtures : bool
-        True if predictions of kinds are kept.
+        True if the predictions of each kind are kept.
     """
 
     readouts: list[Readout]
@@ -121,16 +121,16 @@ def resolved(
     Parameters
     ----------
     switcher : Parameters
-        Parameters, each of which has been checked.
+        Its parameters must already be validated.
     readouts : list of Readout
         Readouts of the stream.
     is_by_name : bool
-        True if the list of readouts is built in rather than the user's.
+        True if the readouts are a built-in list, not a list from the user.
 
     Raises
     ------
     ValueError
-        If parameters do not fit the readouts, or the device does not support the
+        If parameters do not fit the readouts, or if the device does not support the
         precision.
     """
     forgets = any(readout.forgets for readout in readouts)
@@ -148,7 +148,7 @@ def resolved(
         check_precision(switcher.precision, device, n_threads)
     place, keeps_mixtures = store_of(switcher.store)
     if place == "memory" and switcher.checkpoint is not None:
-        place = switcher.checkpoint  # a checkpoint includes losses on disk
+        place = switcher.checkpoint  # resuming needs the trace on disk
     return ResolvedSettings(
         readouts,
         mixing,
@@ -181,7 +181,7 @@ def batch_sizes(
 
 
 def store_of(store: Store) -> tuple[StorePath, bool]:
-    """Return the folder of a trace, and True if predictions of kinds are kept."""
+    """Return where a trace is kept, and True if it includes predictions of kinds."""
     if not isinstance(store, tuple):
         return store, False
     is_pair = len(store) == 2 and store[1] == MIXTURES
@@ -193,7 +193,7 @@ def store_of(store: Store) -> tuple[StorePath, bool]:
 
 
 def stored_below(store: Store, name: str) -> Store:
-    """Return the store in a subfolder with this name; "memory" is unchanged."""
+    """Return a store in the subfolder `name`, or in memory if `store` is in memory."""
     place, keeps_mixtures = store_of(store)
     if place == "memory":
         return store
@@ -203,7 +203,7 @@ def stored_below(store: Store, name: str) -> Store:
 def readout_weights(
     given: ReadoutWeights, readouts: Sequence[Readout]
 ) -> np.ndarray | None:
-    """Return prior weights; by default all views get the same total weight."""
+    """Return prior weights, or None if uniform; by default, views weigh the same."""
     if given is not None and not isinstance(given, str):
         array, shape = np.asarray(given, dtype=np.float64), (len(readouts),)
         if array.shape != shape:
@@ -236,7 +236,7 @@ def pool_of(
     is_by_name: bool,
     forgets: bool,
 ) -> tuple[Groups | None, LogLinearPool | None]:
-    """Return the groups and their pool, each None if there is nothing to pool."""
+    """Return the kinds and their pool, or (None, None) if there is no pool."""
     if isinstance(pooling, str):  # "auto" is the only valid string
         options = FORGETTING if forgets else {}
         pooling = LogLinearPool(**options) if is_by_name else None

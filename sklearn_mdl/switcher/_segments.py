@@ -1,4 +1,4 @@
-"""Codelengths by segment of a stream, which show hard parts and slow adaptation."""
+"""Codelengths of the segments of a stream, to find hard parts and slow adaptation."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ Ends = ArrayLike | int | Literal["posterior"]
 
 @dataclass(frozen=True, eq=False)
 class StreamSegments:
-    """Codelength of a stream by segment, compared with other codes, in nats.
+    """Codelengths of the segments of a stream under several codes, in nats.
 
     Attributes
     ----------
     starts, ends : ndarray of shape (n_segments,)
         First row of each segment, and the row after its last row.
     codelengths : ndarray of shape (n_segments,)
-        Cost of the segment in the stream.
+        Cost of each segment as part of the whole stream.
     per_example : ndarray of shape (n_segments,)
-        Cost of the segment divided by its number of rows.
+        ``codelengths`` divided by the number of rows in each segment.
     intervals : ndarray of shape (n_segments, 2)
         Confidence intervals of ``per_example``. The bootstrap resamples blocks of rows,
         since the costs of successive rows are dependent. NaN for segments of one row.
     reference_codelengths : ndarray of shape (n_segments,)
         Cost under the code without features (``reference_codelengths_`` of the
-        switcher). This code has also learned from the earlier segments.
+        switcher). This code, too, learns from the earlier segments.
     restarted_codelengths : ndarray of shape (n_segments,)
-        Cost under the same readouts restarted at the segment, or NaN without
+        Cost if the readouts restart at the beginning of the segment, or NaN without
         ``restart``.
     """
 
@@ -65,9 +65,8 @@ class StreamSegments:
     def adaptation(self) -> Floats:
         """Nats lost because of earlier segments (negative where they helped).
 
-        This is the cost of the segment minus its cost under restarted readouts. If both
-        costs are high, the segment is hard. If only the first is high, the readouts
-        were slow to adapt.
+        This is ``codelengths - restarted_codelengths``. If both are high, the segment
+        is hard. If only ``codelengths`` is high, the readouts were slow to adapt.
         """
         return self.codelengths - self.restarted_codelengths
 
@@ -116,7 +115,7 @@ def segment_ends(
         return np.append(changes[changes > 0], n_rows)
     if isinstance(ends, Integral) and not isinstance(ends, bool):
         if not 1 <= ends <= n_rows:
-            required = f"between 1 and the {n_rows} examples seen if it is an integer"
+            required = f"from 1 to {n_rows} (all examples) if it is an integer"
             raise invalid("ends", required, ends, f"pass ends={min(8, n_rows)}")
         return np.linspace(0, n_rows, int(ends) + 1).round().astype(np.intp)[1:]
     stops = np.atleast_1d(np.asarray(ends))
@@ -142,7 +141,7 @@ def block_bootstrap(
 ) -> tuple[float, float]:
     """Return a block bootstrap interval for the mean of dependent values.
 
-    Blocks are circular and have ``n^(1/3)`` values, rounded up (Hall, Horowitz and
+    Blocks of ``n^(1/3)`` values, rounded up, wrap around at the end (Hall, Horowitz and
     Jing, 1995).
     """
     n = len(values)

@@ -3,7 +3,7 @@
 Such a pass consists of rounds. In a round, every part evaluates its readouts on the
 same rows and writes their losses and predictions to a file. The run then codes these
 losses as if its own threads had computed them. Readouts that lose a race retire before
-the next round. So a round ends where a race compares readouts, or where its files would
+the next round. So a round ends where a race compares readouts, or before its files
 become too large. The results are the same as in a single process.
 """
 
@@ -72,15 +72,15 @@ JOINED = "joined.safetensors"
 
 
 class JoinedFile(Checkpoint):
-    """Progress of the mixture of all parts, saved between rounds.
+    """Checkpoint of the mixture of all parts, saved after every round.
 
     Parameters
     ----------
     folder : Path
     about : mapping
     own : Checkpoint
-        Checkpoint of the pass, written at the end of the pass. The pass resumes from
-        this checkpoint if no round has been joined since.
+        Checkpoint of the pass, written when the pass ends. If no round has finished
+        since then, the pass resumes from this checkpoint.
     """
 
     def __init__(self, folder: Path, about: Json, own: Checkpoint) -> None:
@@ -89,14 +89,14 @@ class JoinedFile(Checkpoint):
         self._own = own
 
     def open(self, trace: PrequentialTrace) -> None:
-        """Open the trace at the rows of the file, or at those of the checkpoint."""
+        """Open the trace after the last round, or at the checkpoint of the pass."""
         if self.file.exists():
             super().open(trace)
         else:
             self._own.open(trace)
 
     def restore(self, run: PrequentialRun) -> None:
-        """Restore a run from the file, except the learners, which the parts store."""
+        """Restore a run except its learners, whose states are in the files of parts."""
         if self._arrays is None:
             self._own.restore(run)
         else:
@@ -107,7 +107,7 @@ class JoinedFile(Checkpoint):
 
     def act(self, run: PrequentialRun) -> None:
         """Write the state after a round."""
-        labels = np.zeros(run.n_scored)  # only their number matters
+        labels = np.zeros(run.n_scored)  # only the length matters
         about = {**self.about, TRACE: run.trace.record()}
         arrays = {"labels": labels, **coded_of(run)}
         write_archive(self.file, "checkpoint", arrays, about)
@@ -118,12 +118,12 @@ class JoinedFile(Checkpoint):
 
 
 class Processes:
-    """Readouts of a run, evaluated part by part in separate processes.
+    """Evaluator that runs the parts of a pass in separate processes.
 
     Parameters
     ----------
     run : PrequentialRun
-        Run of all readouts. At the end, it receives the learners of all parts.
+        Run of all readouts. At the end, the learners of all parts are loaded into it.
     common : Common
     devices : Devices
         Devices assigned to the processes.
@@ -134,11 +134,11 @@ class Processes:
         self.common = common
         self.folder = Path(common.folder)
         self.parts: list[list[int]] = []
-        self.seconds: dict[int, float] = {}  # keyed by first readout
+        self.seconds: dict[int, float] = {}  # of each part, by its first readout
         self._devices = devices
 
     def arithmetic(self) -> AbstractContextManager[None]:
-        """Return the arithmetic context, in which one thread computes."""
+        """Return the context in which results are computed, with a single thread."""
         return fixed_arithmetic()
 
     def begin(self, labels: np.ndarray) -> None:
@@ -180,7 +180,7 @@ class Processes:
         file.append(np.concatenate([seen, labels]))
 
     def _write_states(self) -> None:
-        """Write the states of the run's learners, from which the parts begin."""
+        """Write the states of the run's learners, from which the parts continue."""
         run, n_rows = self.run, self.run.n_scored
         if not n_rows:
             return
@@ -201,7 +201,10 @@ class Processes:
         return self.run.schedule.closing(int(min(start + n_rows, limit)) - 1)
 
     def disk_bytes(self, n_rows: int) -> int:
-        """Return the largest size of the folder: rows, two rounds, all states twice."""
+        """Return the maximum size of the folder, in bytes.
+
+        When a file is written, its previous version still exists.
+        """
         longest = min(n_rows * self.row_bytes, ROUND_BYTES)
         states = state_of(self.common, [range(self.common.n_readouts)])
         return 4 * n_rows * self.common.settings.n_features + 2 * (longest + states)
@@ -210,7 +213,7 @@ class Processes:
         """Do nothing, since the next round passes retired readouts to the parts."""
 
     def evaluate(self, stop: int) -> Iterator[Scores]:
-        """Evaluate a round, and resubmit any part whose process dies.
+        """Evaluate a round, and resubmit the parts whose processes died.
 
         Yields
         ------
@@ -271,7 +274,7 @@ class Processes:
             outcome.n_numbers += int(first in new)
 
     def end(self) -> None:
-        """Load the learned states of the readouts from all parts."""
+        """Load the learned state of every readout into the run."""
         run, n_rows = self.run, self.run.n_scored
         everything = range(self.common.n_readouts)
         threads = self.common.threads_of(everything, run.settings.device, run.samples)
@@ -301,7 +304,7 @@ def check_split(run: PrequentialRun) -> None:
 
 
 def about_of(checkpoint: Checkpoint | None) -> Json:
-    """Return the description to write to the files of a split pass."""
+    """Return the description that the files of a split pass contain."""
     if checkpoint is not None:
         return dict(checkpoint.about)
     return {"pass": secrets.token_hex(16)}
@@ -311,7 +314,7 @@ def about_of(checkpoint: Checkpoint | None) -> Json:
 def folder_of(
     checkpoint: Checkpoint | None, store: str | PathLike[str]
 ) -> Iterator[Path]:
-    """Create the folder of a split pass, and remove it at the end."""
+    """Yield the folder of a split pass, and remove it unless the pass can resume."""
     if checkpoint is None:
         root = None if store == "memory" else Path(store)
         if root is not None:

@@ -1,4 +1,4 @@
-"""How a pass is split into parts, and how one part is evaluated."""
+"""Parts into which a pass is split, and the evaluation of one part."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ROWS, LABELS = "features.npy", "labels.npy"
 
 
 class Common(NamedTuple):
-    """Data common to all parts of a pass, as sent to their processes.
+    """Data of a split pass that are sent to the process of each part.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class Common(NamedTuple):
     folder : str
         Folder with the rows, the labels and the files of the parts.
     about : dict
-        Everything on which the results depend.
+        Description of everything on which the results depend.
     precision : str
     schedule : Schedule
         Step at which each label becomes known.
@@ -61,7 +61,7 @@ class Common(NamedTuple):
     def threads_of(
         self, columns: Sequence[int], device: torch.device, samples: SampleStore
     ) -> Threads:
-        """Create the threads of a part, with learners that have not seen any row.
+        """Create the threads of a part, with untrained learners.
 
         Raises
         ------
@@ -84,7 +84,7 @@ class Common(NamedTuple):
         return Threads(learners, samples, self.schedule, settings)
 
     def about_part(self, columns: Sequence[int]) -> Json:
-        """Return the description for the file of a part, without the environment."""
+        """Return the description in the file of a part, without the environment."""
         about = {name: v for name, v in self.about.items() if name != ENVIRONMENT}
         return {**about, "columns": list(columns)}
 
@@ -121,7 +121,7 @@ def evaluate(common: Common, part: Round, devices: Devices) -> Evaluated:
 
 
 def parts_of(common: Common, n_jobs: int, memory: int | None = None) -> list[list[int]]:
-    """Split the readouts into parts, each given as a list of columns.
+    """Split the readouts into parts, and return the columns of each part.
 
     Readouts that share computations stay together. At first, each architecture is one
     part. While there are fewer parts than jobs, the largest part is halved. After that,
@@ -151,7 +151,7 @@ def parts_of(common: Common, n_jobs: int, memory: int | None = None) -> list[lis
 
 
 def state_of(common: Common, part: Sequence[Sequence[int]]) -> int:
-    """Return the approximate size of the readouts' states, in bytes."""
+    """Return the approximate size of the states of a part, in bytes."""
     settings = common.settings
     width, n_outputs = settings.n_features, settings.outcome.n_numbers
     return sum(

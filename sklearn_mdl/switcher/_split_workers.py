@@ -20,21 +20,21 @@ from sklearn_mdl._core.side_by_side import end_with, watched
 from sklearn_mdl._core.validation import warn_caller
 
 PLAN = "plan.json"
-PROBES = 2  # calls per job, since the backend chooses the worker of each call
+PROBES = 2  # calls per job, since not every worker gets the first call
 
 
 class Worker(NamedTuple):
-    """Report by a worker before the pass.
+    """Report that a worker returns before the pass.
 
     Attributes
     ----------
     name : str
-        Name of its machine.
+        Name of the worker's machine.
     token : str or None
         Token read in the shared folder, or None if the worker does not see the folder.
     environment : dict
     memory : int or None
-        Memory of its device in bytes, or None if it is not known.
+        Memory of the worker's device in bytes, or None if unknown.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Worker(NamedTuple):
 
 
 def introduce(folder: str, device: str, parent: int) -> Worker:
-    """Return the report of this worker before the pass."""
+    """Return the report of the worker that runs this function."""
     end_with(parent)
     path, token = Path(folder) / PLAN, None
     if path.is_file():
@@ -56,7 +56,7 @@ def introduce(folder: str, device: str, parent: int) -> Worker:
 
 
 def workers_of(folder: str, device: str) -> list[Worker]:
-    """Collect reports from workers of the active backend (with Dask, from all)."""
+    """Collect the reports of the workers of the active joblib backend."""
     client = getattr(get_active_backend()[0], "client", None)
     if client is not None and hasattr(client, "run"):
         return list(client.run(introduce, folder, device, os.getpid()).values())

@@ -1,4 +1,4 @@
-"""Stored losses of readouts, and new mixtures of them."""
+"""Losses of readouts that can be mixed again without retraining."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class StoredLosses:
     Parameters
     ----------
     losses : array-like of shape (N, K)
-        ``-log p_k(y_t | past)`` in nats, of a floating type. A memory map is not
-        copied. Values are checked later, by :func:`~sklearn_mdl.forward`.
+        ``-log p_k(y_t | past)`` in nats, as a floating-point array. A memory map is not
+        copied. The values are checked only when they are mixed.
     readouts : sequence of str of length K, optional
         Names of the readouts (by default "readout 0" and so on).
     architectures : sequence of str of length K, optional
@@ -53,8 +53,8 @@ class StoredLosses:
     Raises
     ------
     ValueError
-        If ``losses`` does not have two dimensions, at least one column and a floating
-        type. Also if there are not K names or weights, if weights are not finite and
+        If ``losses`` is not a floating-point array with two dimensions and at least one
+        column. Also if there are not K names or weights, if weights are not finite and
         non-negative with a positive sum, or if ``n_classes`` is not a positive integer.
     TypeError
         If a name is not a string.
@@ -147,7 +147,7 @@ class StoredLosses:
 
     @property
     def kinds(self) -> list[str]:
-        """The architectures of the K readouts, which are the kinds of the columns.
+        """Architectures of the readouts, which can serve as ``kinds`` in :meth:`remix`.
 
         Raises
         ------
@@ -163,11 +163,10 @@ class StoredLosses:
 
     @property
     def readout_codelengths(self) -> np.ndarray:
-        """Codelength of every readout, in nats, (K,), summed block by block.
+        """Codelength of every readout, (K,), in nats.
 
-        A readout with NaN losses has retired. It then costs as much as the mixture of
-        the readouts still running, under the prior of the run or, if that is unknown,
-        the default prior.
+        Where a readout has retired (NaN losses), it costs as much as the mixture of the
+        other readouts, under the prior of the run (the default prior if unknown).
         """
         mixed = None
         if np.isnan(self.losses[-1:]).any():  # a readout awake at the end never retired
@@ -175,12 +174,12 @@ class StoredLosses:
         return self.totals(mixed)
 
     def totals(self, mixed: np.ndarray | None = None) -> np.ndarray:
-        """Sum the losses of every readout, in nats, (K,).
+        """Return the sums (K,) of the losses of every readout, in nats.
 
         Parameters
         ----------
         mixed : ndarray of shape (N,), optional
-            Cost of retired readouts at each example.
+            Loss of each example for readouts that have retired.
         """
         totals, start = np.zeros(self.n_readouts), 0
         with np.errstate(invalid="ignore"):  # infinities of both signs sum to NaN
@@ -205,13 +204,13 @@ class StoredLosses:
         ----------
         switching : str, SwitchingPrior or None
         kinds, max_rows : optional
-            As for :func:`~sklearn_mdl.forward`.
+            As in :func:`~sklearn_mdl.forward`.
 
         Returns
         -------
         trace : ForwardTrace
-            Results of switching without a pool, in nats. Each label becomes known at
-            the same row as in the run.
+            Results of switching without a pool, in nats. Labels are delayed as in the
+            run.
         """
         return forward(
             as_prior(switching),
@@ -298,7 +297,7 @@ class StoredLosses:
 
 
 def _checked_known(known: ArrayLike, n_samples: int) -> np.ndarray:
-    """Return the numbers of known labels (N,); raise if they are invalid."""
+    """Return ``known`` as an integer array (N,); raise if it is invalid."""
     counts = np.asarray(known)
     rows = np.arange(n_samples)
     if (

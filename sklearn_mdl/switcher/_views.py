@@ -1,4 +1,4 @@
-"""Codelengths of single views (sets of columns) and of their mixture."""
+"""Codelengths of views (sets of columns of X) and of a mixture of views."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ViewTrace(NamedTuple):
         Names of the views, or None for the view of all columns.
     view_codelengths : ndarray of shape (n_views,)
         Codelength of each view, in nats. Once all readouts of a view have retired, the
-        view costs as much as the mixture of the others.
+        view costs as much as the mixture of the other views.
     view_losses : ndarray of shape (N, n_views)
         Codelength of every example under each view, in nats.
     known : ndarray of shape (N,)

@@ -24,7 +24,7 @@ from sklearn_mdl.datasets._readers import parts
 
 STATE, SPLITS = "state.json", "dataset_dict.json"
 _NEEDS = "pyarrow", "load_representations", "readers"
-# Matches file names of splits and of their shards.
+# File names of splits and shards, without the suffix.
 _SPLIT = re.compile(
     r"(train|validation|valid|val|dev|test)(-\d+-of-\d+)?|.*-\d+-of-\d+"
 )
@@ -37,7 +37,7 @@ def read_saved(folder: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
     """Read a folder written by ``save_to_disk`` of Hugging Face ``datasets``."""
     folders = {"": folder}
     if (folder / SPLITS).is_file():
-        with _written(folder / SPLITS):
+        with _naming(folder / SPLITS):
             names = json.loads((folder / SPLITS).read_text(encoding="utf-8"))["splits"]
             names = [str(name) for name in names]
         chosen = parts.chosen_splits(names, wanted, folder)
@@ -49,7 +49,7 @@ def read_saved(folder: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
 def _read_arrow(folder: Path) -> Any:
     """Memory-map the Arrow files of one split."""
     pa = needed(*_NEEDS)
-    with _written(folder):
+    with _naming(folder):
         state = json.loads((folder / STATE).read_text(encoding="utf-8"))
         has_indices = bool(state.get("_indices_data_files"))
         named = [str(entry["filename"]) for entry in state["_data_files"]]
@@ -57,20 +57,20 @@ def _read_arrow(folder: Path) -> Any:
     if has_indices:
         cure = "call dataset.flatten_indices().save_to_disk(path)"
         raise damaged(folder, "its rows in order", "it holds indices into them", cure)
-    with _written(folder):
+    with _naming(folder):
         table = pa.concat_tables(
             [pa.ipc.open_stream(pa.memory_map(str(name))).read_all() for name in names]
         )
         n_bytes = sum(name.stat().st_size for name in names)
-        if table.num_rows > MOST_TO_ONE * n_bytes:  # some columns take no bytes
+        if table.num_rows > MOST_TO_ONE * n_bytes:  # a column of nulls takes no bytes
             raise ValueError(f"{n_bytes} bytes cannot hold {table.num_rows} rows")
         table.validate(full=True)  # else pyarrow may read beyond the ends of buffers
     return table
 
 
 @contextmanager
-def _written(path: Path, required: str = "what save_to_disk wrote") -> Iterator[None]:
-    """Name the file or folder in errors raised by json and pyarrow."""
+def _naming(path: Path, required: str = "what save_to_disk wrote") -> Iterator[None]:
+    """Add the name of the file or folder to errors of json and pyarrow."""
     pa = needed(*_NEEDS)
     errors = ValueError, LookupError, TypeError, AttributeError, OSError, MemoryError
     others = pa.ArrowException, RecursionError, OverflowError
@@ -90,7 +90,11 @@ def read_parquet(path: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
 
 
 def read_parquet_folder(folder: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
-    """Read parquet files as shards and splits of one dataset, or one dataset each."""
+    """Read a folder of parquet files.
+
+    If all files are named like splits or shards, they form one dataset. Otherwise, each
+    file is a dataset.
+    """
     pa = needed(*_NEEDS)
     files = sorted(folder.glob("*.parquet"))
     if not all(_SPLIT.fullmatch(file.stem) for file in files):
@@ -121,7 +125,8 @@ def _read_table(path: Path) -> Any:
 
 def check_size(file: Any, path: Path) -> None:
     """Raise ValueError if a parquet file declares more data than its bytes can hold."""
-    for group in range(file.num_row_groups):  # raises where `column` below would abort
+    # This raises an error for files on which `column` below would abort the process.
+    for group in range(file.num_row_groups):
         next(file.iter_batches(1, row_groups=[group]), None)
     groups = map(file.metadata.row_group, range(file.num_row_groups))
     n_bytes = sum(
@@ -139,9 +144,9 @@ def check_size(file: Any, path: Path) -> None:
 def _parts(
     dataset: str, tables: dict[str, Any], wanted: parts.ReadRequest, place: Path
 ) -> list[parts.Part]:
-    """Return a part with all splits for each column of lists."""
+    """Return a part for each column of lists, with the rows of all splits."""
     pa = needed(*_NEEDS)
-    with _written(place, "tables with the same columns"):
+    with _naming(place, "tables with the same columns"):
         schema = next(iter(tables.values())).schema
         encoders = [field.name for field in schema if is_vector(pa, field.type)]
         if not encoders:
@@ -155,7 +160,7 @@ def _parts(
             for name in (column, key, wanted.groups)
             if name is not None
         }
-        labels, known = parts.labels_of(_named(schema, column, columns[column]))
+        labels, known = parts.labels_of(_class_names(schema, column, columns[column]))
         groups = parts.groups_in(columns, wanted, place)
         ids = None if key is None else parts.texts_of(columns[key], "ids")
         counts = ", ".join(f"{k} {len(v)}" for k, v in tables.items() if k)
@@ -177,7 +182,7 @@ def is_vector(pa: Any, kind: Any) -> bool:
     return bool(pa.types.is_floating(inner) or pa.types.is_integer(inner))
 
 
-def _named(schema: Any, column: str, labels: list[Any]) -> Sequence[object]:
+def _class_names(schema: Any, column: str, labels: list[Any]) -> Sequence[object]:
     """Replace the integers of a ``ClassLabel`` by names, and -1 by None."""
     about = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
     feature = about.get("info", {}).get("features", {}).get(column, {})

@@ -2,8 +2,8 @@
 
 The manifest has the columns ``origin``, ``embeddings`` (path of a ``.pt`` file),
 ``target`` and ``split``, followed by optional metadata. A ``.pt`` file contains a
-tensor of shape (d,) or (1, d), or a list with one such tensor. The writer is
-``eva.core.callbacks.writers.embeddings``.
+tensor of shape (d,) or (1, d), or a list with one such tensor. These files are written
+by ``eva.core.callbacks.writers.embeddings``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from sklearn_mdl.datasets._readers.text_tables import read_csv
 MANIFEST = "manifest.csv"
 _OWN = ("origin", "embeddings", "split")
 _MODULES = ("torch", "torch._utils", "collections")
-# torch raises these for damaged files and tensors that are not plain.
+# torch raises these errors for damaged files, and for sparse and other unusual tensors.
 _UNREADABLE = (
     *(RuntimeError, EOFError, pickle.UnpicklingError, ValueError, TypeError),
     *(LookupError, AttributeError, OverflowError, MemoryError, AssertionError),
@@ -35,7 +35,7 @@ _UNREADABLE = (
 
 
 def read_manifest(folder: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
-    """Read the samples of a manifest as the part of one encoder on one dataset."""
+    """Read the requested splits of a manifest, and join them into one part."""
     path = folder / MANIFEST
     table = read_csv(path)
     if not {"origin", "embeddings"} <= set(table):
@@ -74,12 +74,14 @@ def _read_vectors(files: list[Path]) -> np.ndarray:
 
 
 def _check_archive(path: Path) -> None:
-    """Raise ValueError if torch would allocate more memory than a file's size.
+    """Raise ValueError unless an archive is uncompressed and holds only tensors.
+
+    A compressed archive could expand and fill the memory.
 
     An archive must begin at the first byte. Otherwise zipfile and torch might read
     different archives in the same file.
     """
-    with zipfile.ZipFile(path) as archive:  # torch no longer writes its older format
+    with zipfile.ZipFile(path) as archive:
         entries = archive.infolist()
         kinds = {entry.compress_type for entry in entries}
         n_bytes = sum(entry.file_size for entry in entries)
@@ -101,10 +103,10 @@ def _check_pickle(content: bytes) -> None:
 
 
 def _read_vector(path: Path) -> np.ndarray:
-    """Read a sample's vector from a pickle that may only hold tensors and lists."""
+    """Read the vector of one sample from a ``.pt`` file."""
     if not path.is_file():
         raise FileNotFoundError(
-            f"{path} must exist, since manifest.csv names it; copy the .pt files there"
+            f"{path} must exist, since manifest.csv names it; copy the missing files"
         )
     cure = "call torch.save(tensor, path), since other pickles could run code"
     with (
@@ -112,7 +114,7 @@ def _read_vector(path: Path) -> np.ndarray:
         warnings.catch_warnings(),
     ):
         _check_archive(path)
-        warnings.simplefilter("ignore")  # such tensors raise an error below
+        warnings.simplefilter("ignore")  # torch's warnings; the tensor is checked below
         content = torch.load(path, map_location="cpu", weights_only=True)
     tensors = content if isinstance(content, list) else [content]
     if len(tensors) != 1 or not isinstance(tensors[0], torch.Tensor):

@@ -1,8 +1,8 @@
 """HDF5 files with embeddings by id and a table of labels, and AnnData files.
 
-Protein tools write one HDF5 dataset of shape (d,) for each sequence. Its key is the
-sequence's id, or a hash if the attribute ``original_id`` has the id. AnnData writes
-``obsm`` (one array for each encoder) and ``obs`` (columns, including labels).
+Protein tools write one HDF5 dataset of shape (d,) for each sequence. The key of this
+dataset is the sequence's id. If the key is a hash, the attribute ``original_id`` has
+the id. AnnData files have an array for each encoder in ``obsm``, and labels in ``obs``.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def opened(path: Path) -> Iterator[h5py.File]:
 
 
 def _check_links(file: h5py.File, folder: Path, known: list[Path]) -> None:
-    """Raise for links to files outside the folder, including links in linked files."""
+    """Raise an error for links that lead out of the folder, also in linked files."""
     library, names = needed("h5py", "load_representations", "readers"), []
 
     def note(name: bytes, info: Any) -> None:
@@ -61,7 +61,7 @@ def _check_links(file: h5py.File, folder: Path, known: list[Path]) -> None:
         path = parts.named_in(folder, file.get(name, getlink=True).filename)
         if not path.is_file():  # libhdf5 would look for it in the working directory
             raise FileNotFoundError(
-                f"{path} must exist, since {file.filename} links to it; copy it there"
+                f"{path} must exist, since {file.filename} links to it; copy the file"
             )
         if path not in known:
             with library.File(path, "r") as linked:
@@ -86,7 +86,7 @@ def _check_heaps(path: Path) -> None:
 
 
 def _read(item: h5py.Dataset) -> np.ndarray:
-    """Read an array, or raise if it is larger than its file allows."""
+    """Read an array, or raise ValueError if the file is too small to contain it."""
     _check_size(item)
     array: np.ndarray = item.asstr()[()] if item.dtype.kind == "O" else item[()]
     return array
@@ -108,7 +108,7 @@ def _check_size(item: h5py.Dataset) -> None:
 
 
 def read_by_id(path: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
-    """Read embeddings by id and their labels from a file or all files in a folder."""
+    """Read embeddings and labels by id, from a file or from all files in a folder."""
     folder = path if path.is_dir() else path.parent
     files = [path]
     if path.is_dir():
@@ -125,11 +125,11 @@ def read_by_id(path: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
         fault = f"{len(columns[key]) - len(labels)} rows repeat an id"
         raise damaged(table, f"distinct ids in {key!r}", fault, "keep one row per id")
     dataset = path.name if path.is_dir() else table.stem
-    return [_labelled(dataset, file, labels, groups, table) for file in files]
+    return [_part_of(dataset, file, labels, groups, table) for file in files]
 
 
 def _labels_file(path: Path, folder: Path) -> Path:
-    """Find the table of labels: named like the file, labels.csv, or the only table."""
+    """Return the CSV file named like `path`, or labels.csv, or the only CSV file."""
     named = [path.with_suffix(".csv"), folder / "labels.csv"]
     tables = [file for file in named if file.is_file()] or sorted(folder.glob("*.csv"))
     if not tables or (len(tables) > 1 and tables[0] not in named):
@@ -140,7 +140,7 @@ def _labels_file(path: Path, folder: Path) -> Path:
     return tables[0]
 
 
-def _labelled(
+def _part_of(
     dataset: str,
     path: Path,
     labels: dict[str, object],
@@ -151,7 +151,7 @@ def _labelled(
     values, known = parts.labels_of([labels.get(name) for name in ids])
     n_unused = len(labels.keys() - set(ids))
     note = f"{n_unused} ids of {table.name} have no embedding in {path.name}"
-    # An id without a label raises an error or is dropped, so its group is not used.
+    # The group of an id without a label is never used, so any text will do.
     named = None
     if groups is not None:
         texts = [groups.get(name, f"without a label: {name}") for name in ids]
@@ -181,7 +181,7 @@ def _read_vectors(path: Path) -> tuple[list[str], np.ndarray]:
 
 
 def _attribute(item: Any, name: str, default: str) -> str:
-    """Return an attribute as text, or raise for lists, which may crash h5py."""
+    """Return an attribute as text. Raise TypeError for lists, which may crash h5py."""
     if name not in item.attrs:
         return default
     kind = item.attrs.get_id(name).dtype
@@ -196,7 +196,7 @@ def _attribute(item: Any, name: str, default: str) -> str:
 
 
 def read_h5ad(path: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
-    """Read the arrays in ``obsm`` and a column of ``obs``."""
+    """Read the arrays in ``obsm`` as encoders and a column of ``obs`` as labels."""
     with opened(path) as file:
         if not all(hasattr(file.get(name), "keys") for name in ("obs", "obsm")):
             fault, cure = f"it holds {list(file)}", "write it with AnnData.write_h5ad"
@@ -224,7 +224,7 @@ def encoders_of(
     place: str,
     **fields: Any,
 ) -> list[parts.Part]:
-    """Return a part for each array (n_cells, width), all with the same other fields."""
+    """Return a part for each array (n_cells, width). All parts share other fields."""
     if not arrays:
         fault = f"it holds {skipped or 'none'}"
         required = "dense arrays (n_cells, width)"
@@ -244,7 +244,7 @@ def is_table(item: Any) -> bool:
 
 
 def mapped(item: h5py.Dataset, path: Path) -> np.ndarray:
-    """Memory-map a contiguous array, like AnnData's, and read other arrays."""
+    """Memory-map an array if it is contiguous, or else read it into memory."""
     offset = item.id.get_offset()
     # The dataset may be a link into another file.
     elsewhere = item.is_virtual or item.external or Path(item.file.filename) != path
@@ -254,24 +254,24 @@ def mapped(item: h5py.Dataset, path: Path) -> np.ndarray:
 
 
 def _obs_column(obs: h5py.Group, column: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the values and known mask of an obs column with any AnnData encoding."""
+    """Return the values of a column of ``obs``, and a mask of known values."""
     item = obs[column]
     if hasattr(item, "keys") and "codes" not in item:  # nullable numbers and strings
-        return _plain(item["values"]), ~_read(item["mask"]).astype(bool)
+        return _read_values(item["values"]), ~_read(item["mask"]).astype(bool)
     if hasattr(item, "keys"):
-        return _decoded(_read(item["codes"]), _plain(item["categories"]))
+        return _decode(_read(item["codes"]), _read_values(item["categories"]))
     if "__categories" in obs and column in obs["__categories"]:  # before anndata 0.8
-        return _decoded(_read(item), _plain(obs["__categories"][column]))
-    values = _plain(item)
+        return _decode(_read(item), _read_values(obs["__categories"][column]))
+    values = _read_values(item)
     known = ~np.isnan(values) if values.dtype.kind == "f" else values != ""
     return values, np.broadcast_to(known, values.shape)
 
 
-def _decoded(codes: np.ndarray, names: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _decode(codes: np.ndarray, names: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return names[np.where(codes >= 0, codes, 0)], codes >= 0
 
 
-def _plain(item: h5py.Dataset) -> np.ndarray:
+def _read_values(item: h5py.Dataset) -> np.ndarray:
     """Read an array of numbers or strings."""
     values = _read(item)
     return parts.texts_of(values.tolist(), "text") if values.dtype == object else values

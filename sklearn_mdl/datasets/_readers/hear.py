@@ -1,7 +1,7 @@
-"""Embeddings written by HEAR's kit, in folders MODEL/TASK.
+"""Embeddings written by HEAR's evaluation kit, in folders MODEL/TASK.
 
-A task has a file ``task_metadata.json`` and three files per split, written by
-``heareval.embeddings.task_embeddings``. ``SPLIT.embeddings.npy`` is raw float32 data,
+``heareval.embeddings.task_embeddings`` writes a file ``task_metadata.json`` for each
+task, and three files for each split. ``SPLIT.embeddings.npy`` is raw float32 data,
 despite its name. ``SPLIT.embedding-dimensions.json`` has the shape of this data, and
 ``SPLIT.target-labels.pkl`` has the labels.
 """
@@ -41,14 +41,14 @@ class _PlainUnpickler(pickle.Unpickler):
 
 
 def _check_places(content: bytes) -> None:
-    """Raise for memo indices beyond the pickle's size, which would waste memory."""
+    """Raise UnpicklingError for a large memo index, which would waste memory."""
     for code, place, _ in pickletools.genops(content):
         if "PUT" in code.name and int(place or 0) > len(content):
-            raise pickle.UnpicklingError(f"it names place {place} of its memo")
+            raise pickle.UnpicklingError(f"its memo index {place} is too large")
 
 
 def read_task(folder: Path, wanted: ReadRequest) -> list[Part]:
-    """Read all splits of a task as the part of one encoder on one dataset."""
+    """Read the requested splits of a task, and join them into one part."""
     if wanted.groups is not None:
         cure = "write DATASET/ENCODER.npy, DATASET/labels.npy and DATASET/groups.npy"
         raise invalid("groups", "None for HEAR files", wanted.groups, cure)
@@ -101,10 +101,10 @@ def _read_block(folder: Path, split: str) -> np.ndarray:
 
 
 def _read_labels(folder: Path, split: str) -> list[object]:
-    """Read one label per row from a pickle that cannot run code."""
+    """Read the label of each sound from a pickle, without running code from it."""
     path = folder / f"{split}.target-labels.pkl"
     required, cure = "only lists, text and numbers", "call pickle.dump(list(y), file)"
-    # An unpickler raises these for invalid sequences of instructions.
+    # Unpickling a damaged file may raise any of these errors.
     errors = pickle.UnpicklingError, EOFError, ValueError, MemoryError, TypeError
     others = AttributeError, LookupError, OverflowError, RecursionError
     content = path.read_bytes()

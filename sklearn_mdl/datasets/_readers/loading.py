@@ -1,4 +1,4 @@
-"""Detect the format of a path and read it."""
+"""Detect the format of the files at a path, and read them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _files_in(*suffixes: str) -> Finder:
 
 
 def _folder_of(*suffixes: str) -> Finder:
-    """Return a finder of a folder that is read as a whole."""
+    """Return a finder for a folder whose files are read together."""
     return lambda path: [path] if _files_in(*suffixes)(path) else []
 
 
@@ -55,7 +55,7 @@ def _saved(path: Path) -> list[Path]:
 
 
 def _marked(name: str) -> Finder:
-    """Return a finder of folders with a file of this name, up to two levels below."""
+    """Return a finder for folders with a file ``name``, at most two levels down."""
 
     def find(path: Path) -> list[Path]:
         for pattern in (name, f"*/{name}", f"*/*/{name}"):
@@ -107,7 +107,7 @@ def load_representations(
     * HDF5 with an embedding for each id, next to a CSV file of labels
     * folders ``MODEL/DATASET`` of kaiko's eva (``manifest.csv``) or of HEAR
       (``task_metadata.json``)
-    * a directory for :func:`load_feature_directory`
+    * a directory that :func:`load_feature_directory` can read
 
     Parameters
     ----------
@@ -118,13 +118,12 @@ def load_representations(
         Splits to read, if the files have any. By default, all splits are concatenated,
         since a prequential code needs no held-out data.
     groups : str, default=None
-        Column with the group of each row, such as a patient: a column of ``obs``, of
-        the manifest or of the table, or an array of the ``.npz``. The labels of a group
-        are then learned only after all its rows are coded. HEAR files have no groups. A
-        feature directory has files "groups" instead.
+        Name of the column or array with the group of each row, such as a patient. The
+        labels of a group are learned only after all its rows are coded. HEAR files
+        cannot have groups. In a feature directory, save files "groups" instead.
     missing : {"raise", "drop"}, default="raise"
-        Whether to raise an error for rows without a label or an encoder's features, or
-        drop such rows.
+        Raise an error for rows that lack a label or an encoder's features, or drop
+        these rows.
 
     Returns
     -------
@@ -174,12 +173,12 @@ def load_representations(
 
 
 def is_anndata(source: object) -> bool:
-    """Return True for an AnnData, without importing anndata."""
+    """Return True for an AnnData object, without importing anndata."""
     return all(hasattr(source, name) for name in ("obsm", "obs", "obs_names"))
 
 
 def _of_anndata(adata: Any, wanted: ReadRequest) -> list[Part]:
-    """Read the arrays in ``obsm`` and a column of ``obs``."""
+    """Read the arrays in ``obsm`` as encoders and a column of ``obs`` as labels."""
     column = label_column(list(adata.obs.columns), wanted, "obs")
     columns = {
         name: masked(adata.obs[name].tolist(), adata.obs[name].notna())

@@ -1,4 +1,4 @@
-"""Parts of a study (one encoder on one dataset each), and their combination."""
+"""Combine parts, each of which has the features of one encoder on one dataset."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from sklearn_mdl._core.validation import damaged, invalid, may_be_real
 
 LABEL_NAMES = ("label", "labels", "target", "targets", "y", "class", "cell_type")
 ID_NAMES = ("id", "ids")
-LONGEST = 4096  # characters of a label, an id or a group, like a path
+LONGEST = 4096  # most characters of a label, an id or a group
 RECREATE = "recreate the file, for example with df.to_parquet(path)"
 
 
 class ReadRequest(NamedTuple):
     """The requested columns and splits.
 
-    If None, the default label column, all splits or no groups are used, respectively.
+    A field that is None means the default label column, all splits, or no groups.
     """
 
     label: str | None = None
@@ -40,9 +40,9 @@ class Part(NamedTuple):
         True for rows with a label. Labels of other rows are undefined. If None, all
         rows have a label.
     ids : ndarray of shape (n_samples,) or None
-        Names of rows, used to align encoders.
+        Names of rows, used to match the rows of different encoders.
     note : str
-        Remark to print.
+        Remark for the summary.
     groups : ndarray of str, shape (n_samples,), or None
         Groups of rows, such as patients, or None if not requested.
     """
@@ -70,7 +70,7 @@ class Representations(NamedTuple):
         an array of shape (n_samples, n_features). Labels and groups have shape
         (n_samples,).
     ids : dict of str to ndarray of shape (n_samples,)
-        Names of the rows of each dataset with ids.
+        Row names, keyed by dataset, for datasets whose files contain ids.
     notes : list of str
         Remarks, such as dropped rows and skipped entries.
     """
@@ -81,7 +81,7 @@ class Representations(NamedTuple):
     notes: list[str]
 
     def __str__(self) -> str:
-        """Return a line for each dataset, with its encoders, and for each remark."""
+        """Return a summary with a line for each dataset and each remark."""
         lines = [f"found {self.kind}: {_counted(self.datasets, 'dataset')}"]
         for name, (features, labels, *groups) in self.datasets.items():
             widths = ", ".join(f"{e} ({X.shape[1]})" for e, X in features.items())
@@ -100,7 +100,7 @@ def named_in(folder: Path, name: str) -> Path:
     Raises
     ------
     ValueError
-        If the path is outside the folder, since a file must not open files elsewhere.
+        If the path is outside the folder.
     """
     path = Path(os.path.normpath(folder / name))
     if not path.is_relative_to(os.path.normpath(folder)):
@@ -123,7 +123,9 @@ def _counted(things: Collection[object], name: str) -> str:
 
 
 def label_column(columns: Iterable[str], wanted: ReadRequest, place: object) -> str:
-    """Return the label column that is requested, has a common name, or is the only one.
+    """Return the name of the label column.
+
+    This is the requested column, or the first one with a common name, or the only one.
 
     Raises
     ------
@@ -161,7 +163,7 @@ def id_and_label(
 def groups_in(
     columns: Mapping[str, Sequence[object]], wanted: ReadRequest, place: object
 ) -> np.ndarray | None:
-    """Return the group of each row as text, or None if not requested."""
+    """Return the group of each row as text, or None if no groups are requested."""
     return None if wanted.groups is None else groups_of(columns[wanted.groups], place)
 
 
@@ -229,7 +231,7 @@ def texts_of(values: Sequence[object], what: str) -> np.ndarray:
     Raises
     ------
     ValueError
-        If a text is too long to be a name.
+        If a text has more than ``LONGEST`` characters.
     """
     texts = [str(value) for value in values]
     longest = max(map(len, texts), default=0)
@@ -240,7 +242,7 @@ def texts_of(values: Sequence[object], what: str) -> np.ndarray:
 
 
 def parsed(texts: Sequence[str]) -> list[object]:
-    """Return table cells as integers if possible, or as floats, or unchanged."""
+    """Convert all cells of a column to integers or floats, or return them unchanged."""
     for kind in (int, float):
         try:
             return [kind(text) if text else None for text in texts]
@@ -250,7 +252,7 @@ def parsed(texts: Sequence[str]) -> list[object]:
 
 
 def joined(kind: str, parts: Sequence[Part], missing: str) -> Representations:
-    """Combine encoders by dataset, with the same rows for all encoders.
+    """Combine parts by dataset, so that all encoders on a dataset have the same rows.
 
     Parameters
     ----------
@@ -263,8 +265,8 @@ def joined(kind: str, parts: Sequence[Part], missing: str) -> Representations:
     Raises
     ------
     ValueError
-        If rows do not match, if encoders have different labels, or if labels are
-        missing.
+        If encoders have different rows or labels, if labels are missing, or if two
+        encoders on a dataset have the same name.
     """
     representations = Representations(kind, {}, {}, [])
     by_dataset: dict[str, list[Part]] = {}
@@ -274,11 +276,11 @@ def joined(kind: str, parts: Sequence[Part], missing: str) -> Representations:
     for name, members in by_dataset.items():
         notes = [part.note for part in members if part.note]
         representations.notes.extend(f"{name}: {note}" for note in dict.fromkeys(notes))
-        aligned = _aligned(members, missing, representations.notes)
+        aligned = _align(members, missing, representations.notes)
         first = aligned[0]
         for part in aligned[1:]:
             _check_same_labels(first, part)
-        aligned = _with_labels(aligned, missing, representations.notes)
+        aligned = _drop_unlabelled(aligned, missing, representations.notes)
         features = {part.encoder: part.features for part in aligned}
         if len(features) < len(aligned):
             names = [part.encoder for part in aligned]
@@ -297,22 +299,22 @@ def _check_part(part: Part) -> None:
     if X.ndim != 2 or X.dtype.kind not in "biuf" or not X.size:
         fault = f"it holds {X.dtype} in shape {X.shape}"
         cure = "save X.reshape(len(X), -1)"
-        raise damaged(_named(part), "real numbers (n, d)", fault, cure)
+        raise damaged(_title(part), "real numbers (n, d)", fault, cure)
     lengths = {len(part.features), len(part.labels)}
     lengths |= {len(v) for v in (part.ids, part.groups) if v is not None}
     if len(lengths) > 1:
         raise ValueError(
             f"Every embedding must have a label, got {len(part.features)} embeddings "
-            f"and {len(part.labels)} labels in {_named(part)}; save len(X) labels"
+            f"and {len(part.labels)} labels in {_title(part)}; save len(X) labels"
         )
 
 
-def _named(part: Part) -> str:
+def _title(part: Part) -> str:
     return f"{part.encoder!r} on {part.dataset!r}"
 
 
-def _aligned(parts: list[Part], missing: str, notes: list[str]) -> list[Part]:
-    """Align the rows of all encoders on a dataset with the first encoder, by ids."""
+def _align(parts: list[Part], missing: str, notes: list[str]) -> list[Part]:
+    """Use ids to bring the rows of all encoders on a dataset into the same order."""
     first = parts[0]
     unlike = [part for part in parts if not _same_rows(first, part)]
     if not unlike:
@@ -322,7 +324,7 @@ def _aligned(parts: list[Part], missing: str, notes: list[str]) -> list[Part]:
     ):
         raise ValueError(
             "Without unique ids all encoders must have the same rows, but rows of "
-            f"{_named(first)} and {_named(unlike[0])} differ; add a unique column id"
+            f"{_title(first)} and {_title(unlike[0])} differ; add unique ids"
         )
     ids = [np.asarray(part.ids).tolist() for part in parts]
     places = [{name: row for row, name in enumerate(names)} for names in ids]
@@ -335,9 +337,9 @@ def _aligned(parts: list[Part], missing: str, notes: list[str]) -> list[Part]:
             f"{n_all} ids on dataset {first.dataset!r} lack one; pass missing='drop'"
         )
     if n_lost:
-        notes.append(f"{first.dataset}: dropped {n_lost} rows that some encoder lacks")
+        notes.append(f"{first.dataset}: dropped {n_lost} rows without all embeddings")
     return [
-        _taken(part, np.array([rows[name] for name in common], dtype=np.intp))
+        _rows_of(part, np.array([rows[name] for name in common], dtype=np.intp))
         for part, rows in zip(parts, places, strict=True)
     ]
 
@@ -348,8 +350,8 @@ def _same_rows(first: Part, part: Part) -> bool:
     return first.ids is part.ids or np.array_equal(first.ids, part.ids)
 
 
-def _taken(part: Part, rows: np.ndarray) -> Part:
-    """Return a part with only the given rows, or the part itself for all rows."""
+def _rows_of(part: Part, rows: np.ndarray) -> Part:
+    """Return a part that contains only the given rows, in the given order."""
     if np.array_equal(rows, np.arange(len(part.features))):
         return part
     by_row = ("features", "labels", "known", "ids", "groups")
@@ -362,12 +364,12 @@ def _check_same_labels(first: Part, part: Part) -> None:
         required, given = getattr(first, name), getattr(part, name)
         if required is not given and not np.array_equal(required, given):
             raise ValueError(
-                f"All encoders must have the same {name}, but those of {_named(first)} "
-                f"and {_named(part)} differ; save the same {name} with both"
+                f"All encoders must have the same {name}, but those of {_title(first)} "
+                f"and {_title(part)} differ; save the same {name} with both"
             )
 
 
-def _with_labels(parts: list[Part], missing: str, notes: list[str]) -> list[Part]:
+def _drop_unlabelled(parts: list[Part], missing: str, notes: list[str]) -> list[Part]:
     """Drop rows without a label, or raise if `missing` is "raise"."""
     known, name = parts[0].known, parts[0].dataset
     if known is None or known.all():
@@ -381,7 +383,7 @@ def _with_labels(parts: list[Part], missing: str, notes: list[str]) -> list[Part
             f"{name!r} have none{example}; add labels or pass missing='drop'"
         )
     notes.append(f"{name}: dropped {n_lost} rows without a label")
-    return [_taken(part, np.flatnonzero(known)) for part in parts]
+    return [_rows_of(part, np.flatnonzero(known)) for part in parts]
 
 
 def check_vector(vector: np.ndarray, width: int, what: str, place: Path) -> None:

@@ -1,4 +1,4 @@
-"""Copy shards of features that exceed memory into one memory-mapped file."""
+"""Copy shards of features into one memory-mapped file, which may exceed memory."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def stage_rows(
     """Copy the rows of shards to one file, in order, and memory-map the file.
 
     Each shard is read once, a few thousand rows at a time, so little memory is needed.
-    Runs then read and replay the rows of one local file. Download remote shards first.
+    Shards must be local files, so download remote shards first.
 
     Parameters
     ----------
@@ -44,11 +44,11 @@ def stage_rows(
         in the order of the rows. All shards must have the same width.
     folder : path-like
         Folder for ``features.npy``, in float32 (4 bytes per number). An existing file
-        is replaced only if ``.sklearn_mdl`` in the folder lists it as written by this
-        package.
+        is replaced only if this package wrote it, which the file ``.sklearn_mdl`` in
+        the folder records.
     features, label : str, default=None
-        Names of columns or tensors. By default, the only candidate, or a label column
-        with a common name.
+        Names of columns or tensors. By default, the only possible column is used, or
+        the label column with a common name.
 
     Returns
     -------
@@ -116,7 +116,7 @@ def _kind(labels: np.ndarray) -> str:
 
 def _checked(path: Path, features: str | None, label: str | None) -> Iterator[Block]:
     """Yield a shard's blocks, or raise for non-finite values and missing labels."""
-    start = 0  # of the block in the shard
+    start = 0  # the block's first row in the shard
     for X, y in _blocks_of(path, features, label):
         fault = non_finite(X, first=start)
         if not fault and y.dtype.kind == "f" and np.isnan(y).any():
@@ -145,7 +145,7 @@ def _tensors(path: Path, features: str | None, label: str | None) -> Iterator[Bl
         rank: [name for name, entry in entries.items() if len(entry["shape"]) == rank]
         for rank in (1, 2)
     }
-    rows = _named(by_rank[2], features, "features", path)
+    rows = _name_in(by_rank[2], features, "features", path)
     labels = label_column(by_rank[1], ReadRequest(label), path)
     kinds = [entries[name]["dtype"] for name in (rows, labels)]
     if unknown := [kind for kind in kinds if kind not in TYPES]:
@@ -172,10 +172,10 @@ def _tables(path: Path, features: str | None, label: str | None) -> Iterator[Blo
 def _block(
     pa: Any, batch: Any, path: Path, features: str | None, label: str | None
 ) -> Block:
-    """Return the rows and labels of a batch."""
+    """Return the features and labels of an Arrow batch."""
     schema = batch.schema
     vectors = [field.name for field in schema if is_vector(pa, field.type)]
-    vector = _named(vectors, features, "features", path)
+    vector = _name_in(vectors, features, "features", path)
     scalars = [f.name for f in schema if not pa.types.is_nested(f.type)]
     column = batch.column(label_column(scalars, ReadRequest(label), path))
     if column.null_count:
@@ -198,7 +198,7 @@ def _batches(pa: Any, path: Path) -> Iterator[Any]:
         yield from pa.ipc.open_stream(source)
 
 
-def _named(names: Sequence[str], wanted: str | None, what: str, path: Path) -> str:
+def _name_in(names: Sequence[str], wanted: str | None, what: str, path: Path) -> str:
     if wanted in names:
         return str(wanted)
     if wanted is None and len(names) == 1:

@@ -1,1 +1,1 @@
-"""The tasks of VTAB, with images and labels from the data owners' files."""
+"""The tasks of VTAB, read from the files that the data owners publish."""

@@ -29,7 +29,7 @@ TRAIN, VALIDATION, TEST = "train", "validation", "test"
 class VtabData:
     """Images decoded on demand, and VTAB's labels.
 
-    You can also use it as a torch dataset of pairs (image, label).
+    An instance is also a torch dataset of pairs (image, label).
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class VtabData:
     parts: np.ndarray | None
 
     def __post_init__(self) -> None:
-        """Check labels against the task."""
+        """Check that labels match the images and the classes of the task."""
         counts = len(self.images), len(self.y)
         if len(set(counts)) > 1 or not len(self.y):
             raise invalid("Image and label counts", "equal", counts, "download again")
@@ -85,8 +85,8 @@ class VtabData:
         """
         if self.parts is None:
             raise ValueError(
-                f"The files of {self.task.name} do not define its parts, which are "
-                f"{self.task.parts}; call reshuffled()"
+                f"The files of {self.task.name} do not define its parts "
+                f"({self.task.parts}); call reshuffled()"
             )
         is_test = self.parts == TEST
         return self.take(np.flatnonzero(~is_test)), self.take(np.flatnonzero(is_test))
@@ -94,7 +94,7 @@ class VtabData:
     def reshuffled(
         self, random_state: int | RandomState | None = None, n_train: int | None = None
     ) -> tuple[VtabData, VtabData]:
-        """Shuffle all images and split at VTAB's train size, as in the paper.
+        """Shuffle all images and split them in two, as in the paper.
 
         Parameters
         ----------
@@ -139,7 +139,7 @@ def joined(
     ----------
     task : VtabTask
     parts : iterable of (name, items, labels)
-        The name is None if the files do not define parts. Items are as for
+        The name is None if the files do not define parts. For the items, see
         :class:`LazyImages`.
     decode, about
         As for :class:`LazyImages`.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Example = tuple[Path, int]
 
-# Programs decode this image differently, and TensorFlow Datasets leaves it out.
+# TensorFlow Datasets omits this image, since programs decode it differently.
 SUN397_LEFT_OUT = ("church", "outdoor", "sun_bhenjvsvrtumjuri.jpg")
 
 
@@ -61,15 +61,15 @@ OWN_PARTS = {data.TRAIN: "train", data.VALIDATION: "val", data.TEST: "test"}
 
 def dtd(task: data.VtabTask, folder: Path) -> data.VtabData:
     """Read the first partition of torchvision's DTD."""
-    return _divided(task, partial(datasets().DTD, folder, partition=1))
+    return _read_parts(task, partial(datasets().DTD, folder, partition=1))
 
 
 def flowers102(task: data.VtabTask, folder: Path) -> data.VtabData:
     """Read torchvision's Flowers102."""
-    return _divided(task, partial(datasets().Flowers102, folder))
+    return _read_parts(task, partial(datasets().Flowers102, folder))
 
 
-def _divided(
+def _read_parts(
     task: data.VtabTask, read: Callable[..., Iterable[Example]]
 ) -> data.VtabData:
     parts = [(part, read(split=name, loader=Path)) for part, name in OWN_PARTS.items()]
@@ -94,14 +94,14 @@ def retinopathy(task: data.VtabTask, folder: Path) -> data.VtabData:
     folder = folder / "diabetic-retinopathy"
     test, solution = folder / "test", folder / "retinopathy_solution.csv"
     parts = [
-        (data.TRAIN, _graded(folder / "trainLabels.csv", folder / "train", None)),
-        (data.VALIDATION, _graded(solution, test, "Public")),
-        (data.TEST, _graded(solution, test, "Private")),
+        (data.TRAIN, _graded_eyes(folder / "trainLabels.csv", folder / "train", None)),
+        (data.VALIDATION, _graded_eyes(solution, test, "Public")),
+        (data.TEST, _graded_eyes(solution, test, "Private")),
     ]
     return _of_examples(task, parts, open_retina, PROCESSING)
 
 
-def _graded(table: Path, images: Path, usage: str | None) -> list[Example]:
+def _graded_eyes(table: Path, images: Path, usage: str | None) -> list[Example]:
     with table.open(encoding="utf-8", newline="") as file:
         return [
             (images / f"{row['image']}.jpeg", int(row["level"]))
@@ -116,7 +116,7 @@ def _of_examples(
     decode: Callable[[Path], Image] | None = None,
     about: str = "",
 ) -> data.VtabData:
-    """Join the pairs (path, label) of all parts. The name None marks unknown parts."""
+    """Join the (path, label) pairs of all parts into the data of a task."""
     columns = []
     for name, examples in parts:
         pairs = list(examples)

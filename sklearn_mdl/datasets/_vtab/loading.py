@@ -35,7 +35,7 @@ READERS: dict[str, Callable[[VtabTask, Path], VtabData]] = {
 
 
 def load_vtab(task: str | VtabTask, data_dir: str | PathLike[str]) -> VtabData:
-    """Read a task of VTAB from the files that its owners publish.
+    """Read a task of VTAB from the files that the data owners publish.
 
     Labels follow the benchmark's code (``task_adaptation``), as described in
     :data:`~sklearn_mdl.datasets.VTAB_TASKS`. The result contains the images of all
@@ -73,7 +73,7 @@ def load_vtab(task: str | VtabTask, data_dir: str | PathLike[str]) -> VtabData:
     >>> train, test = data.reshuffled(random_state=0)  # doctest: +SKIP
     """
     if not isinstance(task, VtabTask):
-        task = _named(task)
+        task = _task_of(task)
     folder = Path(data_dir)
     _check_files(task, folder)
     try:
@@ -95,7 +95,7 @@ def _check_files(task: VtabTask, folder: Path) -> None:
         packed = place.with_name(f"{place.name}.gz")
         if place.exists() or (place.suffix == ".mat" and packed.exists()):
             continue  # SmallNORB's .mat.gz files are read without unpacking
-        if packed.exists():  # images are read from the middle of unpacked files
+        if packed.exists():  # only unpacked files allow reading one image at a time
             raise FileNotFoundError(f"{task.name} needs {place}; unpack {packed.name}")
         raise FileNotFoundError(
             f"{task.name} needs {place}, which is missing; download "
@@ -103,7 +103,7 @@ def _check_files(task: VtabTask, folder: Path) -> None:
         )
 
 
-def _named(name: str) -> VtabTask:
+def _task_of(name: str) -> VtabTask:
     if name not in VTAB_TASKS:
         near = get_close_matches(str(name), VTAB_TASKS, n=3, cutoff=0.0)
         raise invalid("task", "a name in VTAB_TASKS", name, f"pass one of {near}")

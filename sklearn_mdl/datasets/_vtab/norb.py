@@ -1,4 +1,4 @@
-"""The binary matrices of SmallNORB."""
+"""Reader of SmallNORB, whose images and labels are in binary matrix files."""
 
 from __future__ import annotations
 
@@ -27,27 +27,30 @@ def smallnorb(task: data.VtabTask, folder: Path) -> data.VtabData:
     parts = []
     for name, file in ((data.TRAIN, task.files[0]), (data.TEST, task.files[2])):
         stem = file.removesuffix("-dat.mat")
-        images = read_matrix(_there(folder / f"{stem}-dat.mat"), left=True)
-        info = read_matrix(_there(folder / f"{stem}-info.mat"))
+        images = read_matrix(_existing_path(folder / f"{stem}-dat.mat"), left=True)
+        info = read_matrix(_existing_path(folder / f"{stem}-info.mat"))
         is_azimuth = task.name == "SmallNORBAzimuth"
         labels = info[:, AZIMUTH] // 2 if is_azimuth else info[:, ELEVATION]
         parts.append((name, images, labels))
     return data.joined(task, parts)
 
 
-def _there(path: Path) -> Path:
+def _existing_path(path: Path) -> Path:
     return path if path.exists() else path.with_name(f"{path.name}.gz")
 
 
 def read_matrix(path: Path, *, left: bool = False) -> np.ndarray:
-    """Read a matrix file: type, number of axes, at least three lengths, and numbers.
+    """Read a matrix file.
+
+    The file contains the number type, the number of axes, at least three axis lengths,
+    and the numbers.
 
     Parameters
     ----------
     path : Path
         A ``.mat`` file (not Matlab's), possibly compressed as ``.gz``.
     left : bool, default=False
-        Only keep the first image of each pair in a matrix (N, 2, H, W).
+        Keep only the first image of each pair in a matrix (N, 2, H, W).
 
     Returns
     -------
@@ -65,7 +68,7 @@ def read_matrix(path: Path, *, left: bool = False) -> np.ndarray:
 def _read(file: BinaryIO, path: Path, left: bool) -> np.ndarray:
     magic, n_axes = (int(n) for n in _numbers(file, path, np.dtype("<i4"), 2))
     if magic not in TYPES or not 0 < n_axes < 10:
-        raise ValueError(f"{path} begins with {magic:#010x}, not a matrix type")
+        raise ValueError(f"{path} begins with {magic:#010x}, which is no matrix type")
     shape = _numbers(file, path, np.dtype("<i4"), max(3, n_axes))[:n_axes].tolist()
     dtype, width = TYPES[magic], int(np.prod(shape[1:]))
     if not left:

@@ -2,7 +2,6 @@
 
 A record consists of the message's length (8 bytes, little endian), a checksum of the
 length, the message, and a checksum of the message. The message is a protocol buffer.
-Only three nested kinds of its fields are needed.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import cast
 from sklearn_mdl._core.images.reading import FilePart
 from sklearn_mdl.datasets._vtab import data
 
-POLYNOMIAL = 0x82F63B78  # polynomial of CRC-32C with reversed bits
+POLYNOMIAL = 0x82F63B78  # of CRC-32C, with its bits reversed
 BYTES_LIST, INT64_LIST = 1, 3  # kinds of features; kind 2 holds floats
 Span = tuple[int, int]
 Value = int | Span
@@ -28,8 +27,8 @@ def dmlab(task: data.VtabTask, folder: Path) -> data.VtabData:
         paths = sorted((folder / "dmlab").glob(f"dmlab-{part}.tfrecord*"))
         if not paths:
             raise FileNotFoundError(
-                f"DMLab needs {folder / 'dmlab' / f'dmlab-{part}.tfrecord*'}, got no "
-                f"such file; download {task.download}, from {task.origin}"
+                f"DMLab needs {folder / 'dmlab' / f'dmlab-{part}.tfrecord*'}, which is "
+                f"missing; download {task.download}, from {task.origin}"
             )
         items, labels = zip(*chain(*map(examples, paths)), strict=True)
         parts.append((part, list(items), labels))
@@ -54,12 +53,12 @@ def examples(path: Path) -> Iterator[tuple[FilePart, int]]:
 
 
 def records(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield the byte where each message of a TFRecord file begins, and the message.
+    """Yield each message of a TFRecord file, preceded by its position in the file.
 
     Raises
     ------
     ValueError
-        If a length does not fit its checksum, or the file ends inside a record.
+        If a length does not match its checksum, or the file ends inside a record.
     """
     with path.open("rb") as file:
         while head := file.read(12):
@@ -79,7 +78,7 @@ def masked_crc(content: bytes) -> int:
 
 
 def crc32c(content: bytes) -> int:
-    """Compute Castagnoli's checksum bit by bit, which is fast enough for 8 bytes."""
+    """Return Castagnoli's checksum, computed bit by bit."""
     crc = 0xFFFFFFFF
     for byte in content:
         crc ^= byte

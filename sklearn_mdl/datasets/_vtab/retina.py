@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 RADIUS = 300  # pixels
-KEPT = 0.9  # share of the radius
+KEPT = 0.9  # share of the radius that stays visible
 QUALITY = 72  # quality of the intermediate JPEG
 GREY = 128
 PROCESSING = f"btgraham-{RADIUS}"
@@ -50,7 +50,7 @@ def scale_to_radius(image: Image, radius: int = RADIUS) -> np.ndarray:
     """Scale an image so that its eye has a given radius.
 
     The eye's radius is half the number of pixels in the middle row that are brighter
-    than a tenth of that row's mean. If there are none, it is half the image's height.
+    than a tenth of that row's mean. If no pixel is, half the image's height is used.
     """
     pil = needed("PIL.Image", "Reading images", "vtab")
     pixels = np.asarray(image)
@@ -58,14 +58,14 @@ def scale_to_radius(image: Image, radius: int = RADIUS) -> np.ndarray:
     measured = np.count_nonzero(row > row.mean() / 10) / 2
     scale = radius / (measured if measured >= 1 else len(pixels) / 2)
     width, height = (max(1, round(n * scale)) for n in image.size)
-    # As in OpenCV, interpolate four neighbours only, even when the image shrinks.
+    # As in OpenCV, interpolate between four pixels, even when the image shrinks.
     steps = (1 / scale, 0, 0, 0, 1 / scale, 0)
     affine, linear = pil.Transform.AFFINE, pil.Resampling.BILINEAR
     return np.asarray(image.transform((width, height), affine, steps, linear))
 
 
 def subtract_local_average(pixels: np.ndarray, radius: int = RADIUS) -> np.ndarray:
-    """Return grey plus four times the difference from a Gaussian average."""
+    """Return grey plus four times each pixel's difference from its local average."""
     values = pixels.astype(np.float32)
     sigma = (radius / 30, radius / 30, 0)
     average = gaussian_filter(values, sigma, mode="mirror", truncate=3.0)

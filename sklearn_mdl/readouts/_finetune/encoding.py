@@ -1,4 +1,4 @@
-"""Learner of readouts on a frozen encoder, for runs over images."""
+"""Learner for readouts on a frozen encoder, for rows that are images."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ N_ENCODED = "n_encoded"
 
 
 class EncodingLearner(Learner):
-    """Learner of readouts on one encoder, with its own pass over features.
+    """Learner for readouts on one encoder, with a separate pass over its features.
 
     Images are encoded when their labels are predicted, in whole blocks with zeros in
-    place of unknown rows. Once learned, features are kept, scaled and replayed as in a
-    run over features, so codelengths are the same.
+    place of unknown rows. Features are then stored, scaled and replayed as in a run
+    over features, so codelengths are the same.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ class EncodingLearner(Learner):
         return {**self.__dict__, "_last": None}
 
     def __deepcopy__(self, memo: dict[int, object]) -> EncodingLearner:
-        """Copy everything that changes; share the encoder and the features."""
+        """Return a copy that shares only the encoder and the stored features."""
         store = self.features.store
         memo[id(store)] = store.branch()
         memo[id(self.encoder)] = self.encoder
@@ -117,7 +117,7 @@ class EncodingLearner(Learner):
         return torch.cat(log_probas)
 
     def update(self, x: Tensor, y: Tensor, replayed: Batches) -> None:
-        """Keep a new minibatch's features; learn from these and from past features."""
+        """Store the features of a new minibatch, and learn from new and old rows."""
         self._keep(x[self.place], y)
         if not self.features.n_refreshed:
             self.features.refresh(len(self.features.store))
@@ -162,7 +162,7 @@ class EncodingLearner(Learner):
         self.columns = [k for learner in self.inner for k in learner.columns]
 
     def state_dict(self) -> dict[int, dict[str, Tensor]]:
-        """Return the readouts' state without features, which can be recomputed."""
+        """Return the state of the readouts; the features can be computed again."""
         states: dict[int, dict[str, Tensor]] = {self.columns[0]: {}}
         for learner in self.inner:
             for column, state in learner.state_dict().items():
@@ -171,7 +171,7 @@ class EncodingLearner(Learner):
         return states
 
     def load_state_dict(self, learned: Learned) -> None:
-        """Encode the images of all full minibatches again, and load the readouts."""
+        """Encode all learned images again, and load the state of the readouts."""
         n_rows = int(learned[self.columns[0]][N_ENCODED])
         images = self.images
         refreshed = {images.part(n)[0] for n in images.refreshes(images.n_refreshed)}

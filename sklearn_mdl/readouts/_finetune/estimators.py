@@ -35,9 +35,9 @@ class FineTunedReadout(NetworkReadout):
 
     The network is the encoder followed by a linear layer that starts at zero. All
     parameters of the network are trained (Li, Bornschein and Hutter, 2023, appendix,
-    "Fine-tuning"). Use it as a classifier of images by itself or as a readout of
+    "Fine-tuning"). Use this readout by itself, as a classifier of images, or in a
     :class:`~sklearn_mdl.MDLReadoutSwitcher`. In a list with frozen readouts, the
-    posterior shows after how many examples training the encoder pays off.
+    posterior shows after how many examples it pays off to train the encoder.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class FineTunedReadout(NetworkReadout):
         and never changed. For a cached encoder, the inner encoder is used.
     image_shape : (int, int, int) or (int, int), default=None
         Height, width and channels of the images whose pixels are the rows of X. If
-        None, images are taken to be square, with one or three channels.
+        None, images are assumed to be square, with one or three channels.
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     device : str, default="auto"
@@ -69,9 +69,9 @@ class FineTunedReadout(NetworkReadout):
         Weight decay, decoupled in "adamw" and added to the gradient in "sgd".
     n_replay_streams : int or (int, int), default=10
         Number of replay streams. After each new minibatch, the readout takes one step
-        on each stream. A pair ``(first, least)`` uses ``first`` streams for the first
-        1,000 rows. After ``n`` rows, it uses ``first * sqrt(1000 / n)`` streams, but at
-        least ``least``.
+        on each stream. With a pair ``(first, least)``, there are ``first`` streams for
+        the first 1,000 rows. After ``n`` rows, there are ``first * sqrt(1000 / n)``
+        streams, but at least ``least``.
     ema_step_size : float, default=1.0
         Predict with averaged weights: ``average <- (1 - step) average + step weights``
         after every optimiser step. Batch normalisation statistics are averaged in the
@@ -79,12 +79,12 @@ class FineTunedReadout(NetworkReadout):
     ema_warmup : bool, default=True
         Make the ``n``-th averaging step at least ``1 / (n + 1)``.
     label_smoothing : float, default=0.01
-        Share of each target that is spread over all classes, only in training.
+        Share of each training target that is spread over all classes.
     calibration : bool, default=True
-        Forward calibration: multiply logits by ``softplus(b)``. The scalar ``b`` takes
-        a step on each minibatch before the weights learn its labels.
+        Forward calibration: multiply logits by ``softplus(b)``. The scalar ``b`` is
+        updated on each minibatch, before the weights learn from it.
     augmentation : {"crop", "crop-flip", "randaugment"}, callable or None, default=None
-        Random changes of training images. "crop" takes random crops and resizes them to
+        Random changes to training images. "crop" takes random crops and resizes them to
         the full size. "crop-flip" also mirrors half of the images. "randaugment" is
         RandAugment. A callable must map a uint8 image tensor (C, H, W) to a tensor of
         the same shape and type, and must draw only from torch's random generator.
@@ -139,7 +139,7 @@ class FineTunedReadout(NetworkReadout):
 
     @classmethod
     def learners_of(cls, members: Members[Self], context: Context) -> list[Learner]:
-        """Make one learner for each readout; load equal encoders only once."""
+        """Make one learner for each readout, and load equal encoders only once."""
         shapes = [image_shape_of(context.n_features, r.image_shape) for _, r in members]
         encoders = distinct_encoders([r.encoder for _, r in members], shapes)
         return [
@@ -158,8 +158,8 @@ class ScratchReadout(NetworkReadout):
 
     The paper compares pre-trained encoders with such networks (Li, Bornschein and
     Hutter, 2023, section 4 and appendix, "Train from Scratch"). The network ends in a
-    linear layer that starts at zero. Use it as a classifier of images by itself or as a
-    readout of :class:`~sklearn_mdl.MDLReadoutSwitcher`.
+    linear layer that starts at zero. Use this readout by itself, as a classifier of
+    images, or in a :class:`~sklearn_mdl.MDLReadoutSwitcher`.
 
     Parameters
     ----------
@@ -170,7 +170,7 @@ class ScratchReadout(NetworkReadout):
         as the seed.
     image_shape : (int, int, int) or (int, int), default=None
         Height, width and channels of the images whose pixels are the rows of X. If
-        None, images are taken to be square, with one or three channels.
+        None, images are assumed to be square, with one or three channels.
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     device : str, default="auto"
@@ -193,9 +193,9 @@ class ScratchReadout(NetworkReadout):
         Weight decay, decoupled in "adamw" and added to the gradient in "sgd".
     n_replay_streams : int or (int, int), default=10
         Number of replay streams. After each new minibatch, the readout takes one step
-        on each stream. A pair ``(first, least)`` uses ``first`` streams for the first
-        1,000 rows. After ``n`` rows, it uses ``first * sqrt(1000 / n)`` streams, but at
-        least ``least``.
+        on each stream. With a pair ``(first, least)``, there are ``first`` streams for
+        the first 1,000 rows. After ``n`` rows, there are ``first * sqrt(1000 / n)``
+        streams, but at least ``least``.
     ema_step_size : float, default=1.0
         Predict with averaged weights: ``average <- (1 - step) average + step weights``
         after every optimiser step. Batch normalisation statistics are averaged in the
@@ -203,12 +203,12 @@ class ScratchReadout(NetworkReadout):
     ema_warmup : bool, default=True
         Make the ``n``-th averaging step at least ``1 / (n + 1)``.
     label_smoothing : float, default=0.01
-        Share of each target that is spread over all classes, only in training.
+        Share of each training target that is spread over all classes.
     calibration : bool, default=True
-        Forward calibration: multiply logits by ``softplus(b)``. The scalar ``b`` takes
-        a step on each minibatch before the weights learn its labels.
+        Forward calibration: multiply logits by ``softplus(b)``. The scalar ``b`` is
+        updated on each minibatch, before the weights learn from it.
     augmentation : {"crop", "crop-flip", "randaugment"}, callable or None, default=None
-        Random changes of training images. "crop" takes random crops and resizes them to
+        Random changes to training images. "crop" takes random crops and resizes them to
         the full size. "crop-flip" also mirrors half of the images. "randaugment" is
         RandAugment. A callable must map a uint8 image tensor (C, H, W) to a tensor of
         the same shape and type, and must draw only from torch's random generator.
@@ -268,7 +268,7 @@ class ScratchReadout(NetworkReadout):
     }
 
     def _sources(self) -> Sources:
-        """Describe what ``fit`` reads in addition to images."""
+        """Return the sources that ``fit`` reads in addition to images."""
         return sources_of_name(self.model) if isinstance(self.model, str) else Sources()
 
     @property

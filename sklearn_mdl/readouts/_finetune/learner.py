@@ -1,4 +1,4 @@
-"""Learner of a network that is trained online on images."""
+"""Learner for a network that is trained online on images."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ NETWORK, AVERAGE, OPTIMIZER, SCALE = "network", "average", "optimizer", "logit_s
 
 
 class NetworkLearner(Learner):
-    """Learner of one network, which is trained online.
+    """Learner that trains one network online.
 
     Random numbers in training (dropout, augmentation) depend only on the seed and the
     number of steps. So copies and pickles continue with bitwise the same results.
@@ -114,14 +114,14 @@ class NetworkLearner(Learner):
     def update(self, x: Tensor, y: Tensor, replayed: Batches) -> None:
         """Learn from a new minibatch, then from replayed minibatches.
 
-        If a loss is not finite, the weights are useless, so replay is skipped.
+        Stop once a loss is not finite, since the weights are then useless.
         """
         for some_x, some_y in chain([(x, y)], replayed):
             if not self._step(some_x[self.place], some_y):
                 break
 
     def add_classes(self, n: int) -> None:
-        """Add outputs to the head; their moments are zero."""
+        """Add outputs to the head, with zero moments in the optimiser."""
         head = self.network.head
         self.network.add_classes(n)
         if self.average is not None:

@@ -1,4 +1,4 @@
-"""Parts of networks that are trained as a whole: trunks, augmentation, averages."""
+"""Parts of networks that are trained on images: trunks, augmentation, averages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OPTIMIZERS = ("sgd", "adamw")
 
 
 def augment_of(augmentation: str | Augment | None, shape: Shape) -> Augment | None:
-    """Return a random change of uint8 images (C, H, W) that keeps their size.
+    """Return a function that augments a uint8 image (C, H, W), or None.
 
     Parameters
     ----------
@@ -89,8 +89,8 @@ class AveragedNetwork:
     step_size : float
         ``average <- (1 - step) average + step weights`` after every optimiser step.
     warmup : bool
-        Make the ``n``-th step at least ``1 / (n + 1)``, which gives a plain mean at
-        first.
+        Make the ``n``-th step at least ``1 / (n + 1)``, so that the average begins as a
+        plain mean.
     """
 
     def __init__(self, network: nn.Module, step_size: float, warmup: bool) -> None:
@@ -118,7 +118,7 @@ def _numbers(network: nn.Module) -> Iterator[Tensor]:
 
 
 class PixelTrunk(nn.Module):
-    """A module that takes pixels between -1 and 1.
+    """Module with preprocessing that scales pixels to the range from -1 to 1.
 
     Parameters
     ----------
@@ -191,9 +191,9 @@ def module_of(
 
 
 class HeadedNetwork(nn.Module):
-    """A trunk with a linear head that starts at zero.
+    """Trunk with a linear head whose weights start at zero.
 
-    So all classes are equally likely at first. A minibatch of one row is learned with
+    All classes are equally likely at first. A minibatch of one row is learned with
     the running statistics of batch normalisation, since a single row has no variance.
 
     Parameters
@@ -213,7 +213,7 @@ class HeadedNetwork(nn.Module):
 
     @torch.no_grad()
     def add_classes(self, n: int) -> None:
-        """Add outputs with zero weights and the bias that predicts ``1 / C``."""
+        """Add outputs with zero weights and a bias that gives probability ``1 / C``."""
         weight, bias = self.head.weight, self.head.bias
         known = torch.logsumexp(bias.double(), 0) - math.log(len(bias))
         weight.data = torch.nn.functional.pad(weight, (0, 0, 0, n))
@@ -265,7 +265,7 @@ class LearningNet(NeuralNet):
     """The skorch net of a readout, with its network, criterion and optimiser."""
 
     def __deepcopy__(self, memo: dict[int, object]) -> LearningNet:
-        """Copy networks even if their classes cannot be pickled."""
+        """Return a deep copy without pickling, which some networks do not support."""
         copied = object.__new__(type(self))
         memo[id(self)] = copied
         copied.__dict__.update(copy.deepcopy(self.__dict__, memo))

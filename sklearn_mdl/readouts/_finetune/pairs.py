@@ -43,13 +43,13 @@ class FrozenReadout(ImageReadout):
         Any readout for a switcher, except readouts of images.
     image_shape : (int, int, int) or (int, int), default=None
         Height, width and channels of the images whose pixels are the rows of X. If
-        None, images are taken to be square, with one or three channels.
+        None, images are assumed to be square, with one or three channels.
     batch_size : int, default=32
         Number of rows in a minibatch. A switcher overrides this.
     device : str, default="auto"
         Torch device of the readout, not of the encoder. A switcher overrides this.
     random_state : int, RandomState instance or None, default=None
-        Seed outside a switcher if the readout's ``random_state`` is None.
+        Seed to use outside a switcher if the readout's ``random_state`` is None.
 
     Attributes
     ----------

@@ -12,6 +12,7 @@ import numpy as np
 from sklearn_mdl._core.io.environment import cut_short
 from sklearn_mdl._core.io.formats import check_format, with_format
 from sklearn_mdl._core.io.parameters import Json, as_json, from_json
+from sklearn_mdl._core.io.reading import readable
 from sklearn_mdl._core.io.safetensors_io import read_archive, write_archive
 from sklearn_mdl._core.io.whole_files import exclusive, replaced
 from sklearn_mdl._core.validation import damaged
@@ -138,9 +139,10 @@ class RaceFolder:
             required = f"this race's labels from number {n_before} onwards"
             cure = "restore the missing files, or delete the folder"
             raise damaged(path, required, "it holds other labels", cure)
-        names = enumerate(about["encoders"])
-        features = {name: np.array(arrays[f"features-{i}"]) for i, name in names}
-        classes = np.asarray(from_json(about["classes"], {}))
-        return Step(
-            np.array(arrays["labels"]), np.array(arrays["losses"]), features, classes
-        )
+        required, cure = "an update of this race", "restore it, or delete the folder"
+        with readable(path, required, cure, KeyError, TypeError, ValueError):
+            names = enumerate(about["encoders"])
+            features = {name: np.array(arrays[f"features-{i}"]) for i, name in names}
+            classes = np.asarray(from_json(about["classes"], {}))
+            labels, losses = (np.array(arrays[name]) for name in ("labels", "losses"))
+            return Step(labels, losses, features, classes)

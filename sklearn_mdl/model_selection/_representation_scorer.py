@@ -366,11 +366,8 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
 
     def _check_permutable(self) -> None:
         """Raise before the run for settings that the permutation test would reject."""
-        cure = "pass n_permutations=None"
-        if self.dataset_groups:
-            raise unsupported(PERMUTATIONS, GROUPS, cure)
         if getattr(self.switcher, "label_delay", 0):
-            raise unsupported(PERMUTATIONS, DELAY, cure)
+            raise unsupported(PERMUTATIONS, DELAY, "pass n_permutations=None")
 
     def _tasks(
         self, datasets: Datasets, encoders: Encoders | None
@@ -396,6 +393,8 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         largest = max((len(data.labels) for data in datasets.values()), default=0)
         n_orders, seed = self._orders_for(largest), int(self.random_state)
         for name, dataset in datasets.items():
+            if self.n_permutations is not None and dataset.groups is not None:
+                raise unsupported(PERMUTATIONS, GROUPS, "pass n_permutations=None")
             n_labels = len(dataset.labels)
             switcher = self.switcher or default_switcher(n_labels, dataset.is_real)
             readouts = _equal_readouts(switcher, dataset)

@@ -12,6 +12,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from sklearn_mdl.model_selection._cell_arrays import CellArrays
+from sklearn_mdl.model_selection._cells import Cell
 from sklearn_mdl.model_selection._certainty import Floats, Sample, chances_of_best
 from sklearn_mdl.ranking import pairwise_wilcoxon
 
@@ -291,10 +292,10 @@ def verdict_of(ranking: CellArrays) -> Verdict:
     datasets, ranks = [], np.zeros(())
     rng = np.random.default_rng(0)
     samples = ranking.codelength_samples_
-    for name, sample in zip(ranking.dataset_names_, samples, strict=True):
+    for first, sample in zip(ranking.first_cells_, samples, strict=True):
         draws = sample.draws(rng)
         ranks = ranks + rankdata(draws, axis=1)
-        datasets.append(_on_dataset(ranking, name, sample, chances_of_best(draws)))
+        datasets.append(_on_dataset(ranking, first, sample, chances_of_best(draws)))
     # Correct for all pairs, since the best encoder is chosen on the same datasets. The
     # first pairs are those with the best encoder.
     pairs = list(combinations(order, 2))
@@ -337,7 +338,7 @@ def _best(names: list[str], shares: Floats, ties: list[str]) -> Best:
 
 
 def _on_dataset(
-    ranking: CellArrays, dataset: str, sample: Sample, shares: Floats
+    ranking: CellArrays, first: Cell, sample: Sample, shares: Floats
 ) -> DatasetVerdict:
     totals = sample.codelengths
     order = np.argsort(totals, kind="stable").tolist()
@@ -347,7 +348,7 @@ def _on_dataset(
     halves = sample.least_significant(ranking.alpha)[order[0], order].tolist()
     worse = list(compress(names, map(gt, margins, halves)))
     ties = [name for name in names[1:] if name not in worse]
-    best = replace(_best(names, shares[order], ties), dataset=dataset)
+    best = replace(_best(names, shares[order], ties), dataset=first.dataset)
     if best.rival is not None:
         share = best.probabilities[best.rival]
         tail = (1 - SURE) * (share / (1 - best.probability) if share > 0 else 1.0)
@@ -355,9 +356,9 @@ def _on_dataset(
         best = replace(best, more_labels=sample.more_labels(*places, tail))
     # Codelengths of real labels depend on the unit and may be negative, so shares are
     # meaningless.
-    has_share = names[1:] and not ranking.first_cells_[0].is_real
+    has_share = names[1:] and not first.is_real
     return DatasetVerdict(
-        dataset=dataset,
+        dataset=first.dataset,
         winner=names[0],
         runner_up=names[1] if names[1:] else None,
         codelength=float(totals[order[0]]),

@@ -218,7 +218,8 @@ class Comparison:
         display : LearningCurveDisplay or CodelengthDisplay
             A CodelengthDisplay if labels are real-valued.
         """
-        if self.scorer.first_cells_[0].is_real:
+        names, first = self.scorer.dataset_names_, self.scorer.first_cells_
+        if first[names.index(dataset) if dataset in names else 0].is_real:
             return CodelengthDisplay.from_scorer(self.scorer, dataset, **options)
         return LearningCurveDisplay.from_scorer(self.scorer, dataset, **options)
 

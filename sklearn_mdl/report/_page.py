@@ -155,10 +155,6 @@ class View:
         self.figure = {"width": WIDTH, "height": HEIGHT}
 
     @property
-    def _is_real(self) -> bool:
-        return self.scorer.first_cells_[0].is_real
-
-    @property
     def title(self) -> str:
         """Title with the numbers of encoders and datasets."""
         e, d = len(self.encoders), len(self.datasets)
@@ -185,18 +181,19 @@ class View:
             Column("kept", "kept", "kept"),
         ]
         rows = self.comparison.rows(dataset)
+        is_real = all(np.isnan(row.accuracy) for row in rows)
         return [
             column
             for column in columns
             if not all(np.isnan(getattr(row, column.key)) for row in rows)
-            or (column.key == "labels" and self._is_real)
+            or (column.key == "labels" and is_real)
         ]
 
     def cell(self, row: Row, key: str) -> Cell:
         """Return the cell of an encoder in the column ``key``."""
         value = float(getattr(row, key))
         if np.isnan(value):
-            never = "n/a" if self._is_real else "never"
+            never = "n/a" if np.isnan(row.accuracy) else "never"
             return Cell(never if key == "labels" else "–", float("inf"))
         if key == "nats":
             half = "" if np.isnan(row.half) else f" ± {row.half:.3f}"

@@ -70,7 +70,7 @@ class SwitchDistribution(MarkovPrior):
             raise invalid("theta", required, self.theta, cure)
 
     def rows(self) -> Floats:
-        """Return the probabilities of a block that ends and of the last block."""
+        """Return the probabilities that a block will end and that it is the last."""
         theta = float(self.theta)
         return np.array([theta, 1.0 - theta])
 
@@ -165,7 +165,7 @@ class RunLength(MarkovPrior):
         return weights
 
     def transition(self, t: int) -> Transition:
-        """Redraw at the rate of the block or, in the exact model, by its age."""
+        """Redraw at the rate of the block or, in the exact model, by its length."""
         if self.n_rates is None:
             return Transition(draw=1.0 / np.arange(2.0, t + 1), ageing=True)
         return Transition(draw=self._rates(self.n_rates), enter=self.rows())

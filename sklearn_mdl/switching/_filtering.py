@@ -1,12 +1,12 @@
 """Filters that keep the state of a forward pass, one for each kind of prior.
 
 States are probabilities, not logs. So a step takes only one product, one sum and one
-division, which is several times faster than adding in log space. Likelihoods are
-divided by the largest of the step, and sharing raises every weight again. So no weight
-that matters underflows. Without sharing, a weight could only fall until it was zero,
-and would never recover. Priors that never share therefore use cumulative sums of logs.
-Priors that share only at some steps use logs from the step at which a weight becomes
-too small. If the rows of a state count draws, each row is normalised separately.
+division, which is several times faster than adding in log space. No weight that matters
+underflows: the likelihoods of a step are divided by the largest one, and sharing raises
+every weight again. Without sharing, a weight can only fall and would never recover from
+zero. So priors that never share use cumulative sums of logs. Priors that share only at
+some steps use logs while a weight is too small. If the rows of a state count draws,
+each row is normalised separately.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class MarkovFilter:
 
     @property
     def is_simple(self) -> bool:
-        """Return True for a state with one row and no weights that are too small."""
+        """True for a state with one row and no weight that is too small."""
         return self._kept is not None and self.scores is None
 
     def rates(self, n_steps: int) -> list[float]:
@@ -139,7 +139,7 @@ class MarkovFilter:
         posterior: Floats,
         states: list[Floats] | None = None,
     ) -> None:
-        """Process the rows of `losses`, and write into the other two arrays.
+        """Process rows of `losses`, and fill `codelengths` and `posterior`.
 
         If a list `states` is given, append to it the log state at every step,
         conditioned on the label of that step.
@@ -247,7 +247,7 @@ class CountingFilter(MarkovFilter):
         posterior: Floats,
         states: list[Floats] | None = None,
     ) -> None:
-        """Process the rows of `losses`, and write into the other two arrays."""
+        """Process rows of `losses`, and fill `codelengths` and `posterior`."""
         shifts = row_minima(losses)
         for i, loss in enumerate(losses - shifts[:, np.newaxis]):
             posterior[i] = self.weights
@@ -323,7 +323,7 @@ class CumulativeFilter:
         return Followed(before[places], codelengths)
 
     def advance(self, losses: Floats, codelengths: Floats, posterior: Floats) -> None:
-        """Process the rows of `losses`, and write into the other two arrays."""
+        """Process rows of `losses`, and fill `codelengths` and `posterior`."""
         shifts = row_minima(losses)
         scores = np.empty((len(losses) + 1, losses.shape[1]))
         scores[0] = self.scores
@@ -392,7 +392,7 @@ class MixtureFilter:
         return Followed(weights, codelengths)
 
     def advance(self, losses: Floats, codelengths: Floats, posterior: Floats) -> None:
-        """Process the rows of `losses`, and write into the other two arrays."""
+        """Process rows of `losses`, and fill `codelengths` and `posterior`."""
         parts = [np.empty_like(losses) for _ in self.filters]
         costs = np.empty((len(losses), len(parts)))
         for j, part in enumerate(self.filters):
@@ -447,7 +447,10 @@ def row_minima(losses: Floats) -> Floats:
 
 
 def condition_scores(scores: Floats, losses: Floats) -> tuple[float, Floats]:
-    """Condition the logs of a state on a label; ignore an impossible label."""
+    """Condition log probabilities on a label; also return its codelength.
+
+    An impossible label costs infinitely many nats and is otherwise ignored.
+    """
     joint = scores - losses
     top = float(joint.max())
     if top == -math.inf:
@@ -465,7 +468,7 @@ def logs(values: Floats) -> Floats:
 
 @np.errstate(divide="ignore")
 def log_sums(scores: Floats) -> Floats:
-    """Return the logs of the sums of exp(scores) down the columns."""
+    """Return the log of the sum of exp(scores) in each column."""
     top = np.maximum(np.maximum.reduce(scores, axis=0), LEAST)
     log_totals: Floats = np.log(np.add.reduce(np.exp(scores - top), axis=0)) + top
     return log_totals

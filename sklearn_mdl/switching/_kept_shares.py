@@ -14,7 +14,7 @@ Steps = NDArray[np.intp]
 
 
 class KeptShares:
-    """Products of the probabilities of keeping an expert, for states with one row.
+    """Probabilities of keeping an expert over several steps, for one-row states.
 
     Steps without labels turn a weight ``s`` into ``w + kept (s - w)``, where ``kept``
     is the product of ``1 - alpha_t`` over these steps.
@@ -31,7 +31,7 @@ class KeptShares:
         self._redrawn = np.zeros(2, dtype=np.intp)  # last step that always redraws
 
     def between(self, first: Steps | int, n_steps: Steps | int) -> Floats:
-        """Return the products over the ``n_steps`` steps after each step ``first``."""
+        """Return the probabilities for the ``n_steps`` steps after step ``first``."""
         start = np.asarray(first)
         stop = start + n_steps
         self._extend(int(stop.max(initial=0)) + 1)
@@ -51,7 +51,7 @@ class KeptShares:
 
 
 def kept_shares(prior: MarkovPrior, n_rows: int) -> KeptShares | None:
-    """Return the products for a prior whose states have one row, or None for others."""
+    """Return the `KeptShares` of a prior with one-row states, or None for others."""
     transition = prior.transition(2)
     simple = not (transition.others or transition.ageing or transition.enter is None)
     return KeptShares(prior) if simple and n_rows == len(transition.draw) == 1 else None

@@ -3,8 +3,8 @@
 A prior does not depend on losses. It is a parameter object with two small methods, so
 its parameters can be searched and cloned like the parameters of any estimator. At each
 step the expert is kept or redrawn from the prior weights. This needs no K x K matrix:
-the probability that is redrawn is summed over experts and redistributed in proportion
-to the weights.
+the probability of redrawn experts is summed and then redistributed in proportion to the
+weights.
 """
 
 from __future__ import annotations
@@ -105,8 +105,9 @@ class MarkovPrior(SwitchingPrior):
     def shares(self) -> bool:
         """True if experts are ever redrawn, which lets weight flow between them.
 
-        Without sharing, a weight could only fall, and would underflow to zero and never
-        recover. So the forward pass then uses cumulative sums of logs.
+        Without sharing, a weight can only fall, and would never recover from an
+        underflow to zero. For such priors, the forward pass uses cumulative sums of
+        logs.
         """
         return True
 
@@ -247,10 +248,10 @@ def apply(state: Floats, w: Floats, transition: Transition) -> Floats:
     kept = (1.0 - draw)[:, np.newaxis] * state
     leaving = draw * np.add.reduce(state, axis=1)
     if enter is None:
-        arriving, kept = _aged(leaving), _grown(kept)
+        arriving, kept = _prepend_zeros(leaving), _append_zeros(kept)
     else:
         arriving = np.add.reduce(leaving) * enter
-        kept = _aged(kept) if ageing else kept
+        kept = _prepend_zeros(kept) if ageing else kept
     kept[: len(arriving)] += arriving[:, np.newaxis] * w
     return kept
 
@@ -335,11 +336,11 @@ def _apply_others(
     return moved[np.newaxis]
 
 
-def _aged(rows: Floats) -> Floats:
-    """Shift rows down by one, with a first row of zeros."""
+def _prepend_zeros(rows: Floats) -> Floats:
+    """Prepend a row of zeros."""
     return np.concatenate([np.zeros_like(rows[:1]), rows])
 
 
-def _grown(rows: Floats) -> Floats:
+def _append_zeros(rows: Floats) -> Floats:
     """Append a row of zeros."""
     return np.concatenate([rows, np.zeros_like(rows[:1])])

@@ -1,4 +1,4 @@
-"""Races: a rule that retires experts using past losses only."""
+"""Races, in which experts retire because of their past losses."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class Race(BaseEstimator):
     last half of the examples are compared. An expert stays if its loss exceeds the
     lowest loss by at most `slack` nats plus a share of a reference. The reference is
     the lowest loss or, if less, its saving relative to a uniform code. The share is
-    ``tolerance * sqrt(min_samples / n)`` after ``n`` examples. It decreases because
-    noise decreases too. A learning curve that is still this far behind rarely catches
-    up.
+    ``tolerance * sqrt(min_samples / n)`` after ``n`` examples. The share decreases
+    because noise decreases, too. A learning curve that is even further behind rarely
+    catches up.
 
     With a pool, the best expert of a kind also stays if dropping the kind would
     lengthen the pool's code of all labels so far by more than `pool_slack` nats. After
     ``4 * min_samples`` labels, this limit grows in proportion to their number. The
-    increase is estimated to second order, with the other weights adapted.
+    change of the code is estimated to second order, with the other weights adapted.
 
     After ``2 * min_samples`` examples, a closed-form expert of a pool, such as a
     kernel, stays only if its kind is needed or if its loss is the lowest. Unlike a
@@ -55,8 +55,8 @@ class Race(BaseEstimator):
         Number of examples before which no expert retires. With fewer labels it is
         unclear which kinds a pool needs.
     pool_slack : float, default=0.5
-        Nats that a kind must save the pool over up to ``4 * min_samples`` examples for
-        its best expert to stay.
+        If a kind saves the pool more than this many nats, its best expert stays. The
+        limit applies to up to ``4 * min_samples`` examples and then grows.
 
     References
     ----------
@@ -101,7 +101,7 @@ class Race(BaseEstimator):
             )
 
     def next_count(self, n_steps: int, batch_size: int) -> int:
-        """Return after how many examples experts may retire next."""
+        """Return the number of examples after which experts may retire next."""
         count = batch_size
         while count < self.min_samples or count <= n_steps:
             count *= 2

@@ -24,7 +24,8 @@ from sklearn_mdl.switching._thinning import PosteriorThinner
 
 Floats = NDArray[np.float64]
 
-# Numbers in the states held between two checkpoints; very long streams hold more.
+# How many numbers the states between two checkpoints may take, except in very long
+# streams.
 _HELD = 2**22
 
 
@@ -100,7 +101,7 @@ def _backward(
     components: list[Component], losses: NDArray[np.generic]
 ) -> Iterator[Floats]:
     """Yield smoothed posteriors (n, K) block by block, from the last step backwards."""
-    # Memory holds all checkpoints, and the states between two of them.
+    # Memory must hold all checkpoints, and the states between two of them.
     n_steps, n_experts = losses.shape
     last = max(2, n_steps)
     n_states = n_experts * max(len(c.prior.transition(last).draw) for c in components)

@@ -61,8 +61,8 @@ class _Search:
     begins : ndarray of shape (n_rows, K)
         First step and source of the last block.
     sources : list of ndarray of shape (n_places, 2)
-        For every step after the first, each state that a new block may follow, as
-        its expert and where its own block began.
+        For every step after the first, the states that a new block may follow. Each is
+        given by its expert and the beginning of its block.
     """
 
     def __init__(self, prior: MarkovPrior, w: Floats) -> None:
@@ -129,7 +129,7 @@ class _Search:
     def _draw_others(
         self, leaving: Floats, drawn: Floats, places: Integers
     ) -> Integers:
-        """Draw from the other experts: the best one follows the second best."""
+        """Draw from the others: a block of the best expert follows the second best."""
         rest = sums_of_others(self.w)
         leaving = np.where(rest > 0, leaving - np.log(rest), -np.inf)
         first, source = self._best_of_rows(leaving)

@@ -29,13 +29,13 @@ class GrowingArray:
     Parameters
     ----------
     width : int, tuple of int or None
-        Number of values in a row, or its shape, or None for a plain vector.
+        Number of values in a row, or shape of a row. If None, rows are single numbers.
     path : Path or None
         A ``.npy`` file for the rows. If None, they are kept in memory.
     dtype : str, default="<f8"
         NumPy's name of the dtype.
     folder : StreamFolder or None
-        The stream that the file belongs to. The path is then relative to its folder.
+        Folder of the stream that the file belongs to. The path is then relative to it.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class GrowingArray:
         self._buffer = np.empty((0, *self._tail), self.dtype)
         self._map: np.ndarray | None = None
         self._grows_in_place = False  # True if the file ends with the array's last row
-        self._hash = hashlib.sha256()  # digest of the first rows
+        self._hash = hashlib.sha256()  # hash of the first rows
         self._n_hashed = 0
 
     @property
@@ -195,7 +195,7 @@ class GrowingArray:
             )
 
     def adopt_if_equal(self, blocks: Iterable[np.ndarray]) -> bool:
-        """Adopt the first rows of the file if they equal these rows."""
+        """Adopt the first rows of the file if they equal ``blocks``; return success."""
         if self.count_left() is None:
             return False
         kept, n_rows = np.load(self._file, mmap_mode="r"), 0
@@ -219,7 +219,7 @@ class GrowingArray:
         return (rows[i : i + step] for i in range(start, self.n_rows, step))
 
     def count_left(self) -> int | None:
-        """Count the complete rows in the file; return None for other data."""
+        """Count the complete rows in the file; return None if its data differ."""
         if self._path is None or not self._file.is_file():
             return None
         path = self._file
@@ -233,7 +233,7 @@ class GrowingArray:
         return None
 
     def secure(self) -> None:
-        """Flush the rows to disk, so they survive a loss of power."""
+        """Flush the rows to disk, so they survive a power failure."""
         if self._path is not None and self.n_rows:
             with self._file.open("rb") as file:
                 os.fsync(file.fileno())
@@ -245,7 +245,7 @@ class GrowingArray:
         return text.getvalue()
 
     def __getstate__(self) -> dict[str, object]:
-        """Leave out the map, which would be copied, and unused memory."""
+        """Return the state without unused memory and the map, which would be copied."""
         kept = {**self.__dict__, "_map": None, "_buffer": self._buffer[: self.n_rows]}
         del kept["_hash"], kept["_n_hashed"]
         return kept
@@ -256,7 +256,7 @@ class GrowingArray:
 
     @property
     def rows(self) -> np.ndarray:
-        """Return all rows, as a read-only view of memory or a memory map of the file.
+        """All rows, as a read-only view of memory or a memory map of the file.
 
         Raises
         ------
@@ -266,17 +266,17 @@ class GrowingArray:
         if self._path is not None and self.n_rows:
             # Reopen the map only if rows were added.
             if self._map is None or len(self._map) < self.n_rows:
-                self._map = self._opened(self._file)
+                self._map = self._open_map(self._file)
             return self._map[: self.n_rows]
         view = self._buffer[: self.n_rows]
         view.flags.writeable = False
         return view
 
-    def _opened(self, path: Path) -> np.ndarray:
+    def _open_map(self, path: Path) -> np.ndarray:
         try:
             rows: np.ndarray = np.load(path, mmap_mode="r")
         finally:
-            if self.folder is not None:  # last, since it may change while opening
+            if self.folder is not None:  # last, since files may change while opening
                 self.folder.check()
         if len(rows) < self.n_rows:
             raise ValueError(

@@ -1,8 +1,8 @@
 """Format numbers of all files that this package writes and reads.
 
-Each file contains its kind and format number, such as "losses 1". A change that an
-older version would misread gets a new number. Files with older numbers stay readable,
-which tests check on ``tests/data/formats``.
+Each file contains its kind and format number, such as "losses 1". If older versions
+would misread a changed file, its format gets a new number. Files with older numbers
+stay readable, which tests check on ``tests/data/formats``.
 """
 
 from __future__ import annotations

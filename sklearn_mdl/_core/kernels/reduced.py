@@ -1,17 +1,19 @@
 r"""Kernel ridge regression refitted at every row, in bounded memory.
 
-The first ``M`` rows of a stream, which are treated exactly, become landmarks. With
-their kernel :math:`L L^T`, a row has ``M`` features :math:`f = L^{-1} k`. Inner
-products of features equal the kernel if either row is a landmark, so predictions do not
-jump. For some time the factors continue with the kernel of these features. Then the
-posterior of the features' weights replaces the factors. Each block updates it by
-Woodbury's identity,
+The first ``M`` rows of a stream are treated exactly, and become landmarks. Let
+:math:`L L^T` be the kernel of the landmarks. A row whose kernel with the landmarks is
+``k`` has ``M`` features :math:`f = L^{-1} k`. If one of two rows is a landmark, the
+inner product of their features equals the kernel, so predictions do not jump when
+features replace rows. At first, later rows are added to the Cholesky factors, with the
+kernel of their features. Then the posterior of the features' weights replaces the
+factors. For a block of rows with features ``F`` and targets ``Y``, the mean ``W`` and
+covariance ``A`` of the weights are updated by Woodbury's identity,
 
 .. math::
 
     G = F A, \qquad R R^T = G F^T + \mathrm{noise}, \qquad
     E = R^{-1} (Y - F W), \\
-    V = R^{-1} G, \qquad W \leftarrow W + V^T E, \qquad A \leftarrow A - V^T V ,
+    V = R^{-1} G, \qquad W \leftarrow W + V^T E, \qquad A \leftarrow A - V^T V .
 
 Within a block the forward substitution is exact, row by row. The part of a row's kernel
 that landmarks do not explain is added only to the variance of its prediction. Adding it
@@ -41,15 +43,15 @@ from sklearn_mdl._core.kernels.ridge import (
 )
 from sklearn_mdl._core.numerics import one_blas_thread
 
-LEFT_OUT = 0.01  # share of the landmarks' kernel that the chosen ones may leave out
-TIE = 1e-12  # relative advantage of a landmark over the next one
+LEFT_OUT = 0.01  # share of the trace that chosen landmarks may leave unexplained
+TIE = 1e-12  # relative advantage of a landmark over the next one, to break ties
 JITTERS = (1e-13, 1e-11, 1e-9, 1e-7)  # multiples of the mean diagonal to try in turn
 
 
 class ExtendedRidge(ForwardRidge):
-    """The factors of landmarks, and of later rows with the kernel of their features.
+    """Factors of the landmarks' kernel, extended by the features of later rows.
 
-    Factors cost less than a posterior until about ``M / 2`` rows have been added.
+    Until about ``M / 2`` rows have been added, factors cost less than a posterior.
 
     Parameters
     ----------
@@ -200,7 +202,7 @@ class ReducedRidge:
         self.covariance, self.weights = self.covariance[index], self.weights[index]
 
     def _features(self, cross: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
-        """Return features (A, m, M), equal for all noises, and the rest (m,)."""
+        """Return features, the same for all noises, and the unexplained kernel (m,)."""
         cross = cross[:, self.places]
         features, beyond = landmark_features(self._root, cross, own)
         return features.expand(len(self.alphas), -1, -1), beyond
@@ -223,7 +225,7 @@ def panels(size: int) -> Iterator[tuple[int, slice]]:
 
 
 def add_lower_products(to: Tensor, features: Tensor) -> Tensor:
-    """Add products (m, m) of the columns of features (n, m) in place, and return them.
+    """Add the products of the columns of ``features`` (n, m) to ``to`` (m, m).
 
     Numbers above the diagonal are not computed, except within panels.
     """
@@ -233,11 +235,12 @@ def add_lower_products(to: Tensor, features: Tensor) -> Tensor:
 
 
 def leading_landmarks(kernel: Tensor) -> Tensor:
-    """Choose landmarks, each least explained by the previous ones, until they suffice.
+    """Choose landmarks until all but ``LEFT_OUT`` of the kernel's trace is explained.
 
-    This is a pivoted Cholesky factorisation (Fine and Scheinberg, 2001, Efficient SVM
-    Training Using Low-Rank Kernel Representations). If rows have few features, most
-    landmarks are redundant, but would enlarge all matrices.
+    Each landmark is the one that the previous ones explain least, by a pivoted Cholesky
+    factorisation (Fine and Scheinberg, 2001, Efficient SVM Training Using Low-Rank
+    Kernel Representations). If rows have few features, most landmarks are redundant and
+    would only enlarge the matrices.
 
     Parameters
     ----------
@@ -250,7 +253,7 @@ def leading_landmarks(kernel: Tensor) -> Tensor:
     """
     if kernel.isnan().any():
         return torch.arange(len(kernel), device=kernel.device)
-    # The earlier of two equal rows comes first, whatever the kernel's last digits.
+    # Choose the earlier of two equal rows, despite rounding errors.
     ordered = kernel.cpu().clone()
     ordered.diagonal().mul_(1 - TIE * torch.arange(len(kernel)).to(ordered))
     with one_blas_thread():
@@ -263,8 +266,8 @@ def leading_landmarks(kernel: Tensor) -> Tensor:
 def with_root(places: Tensor, kernel: Tensor) -> tuple[Tensor, Tensor]:
     """Return chosen landmarks (m,) and the root (m, m) of their kernel.
 
-    The choice depends on the last digits of a kernel, which vary with the machine. So
-    a fitted readout stores the choice. The root does not depend on these digits.
+    Rounding errors, which differ between machines, can change which landmarks are
+    chosen. So a fitted readout stores the choice, and only the root is computed again.
 
     Parameters
     ----------
@@ -278,7 +281,7 @@ def with_root(places: Tensor, kernel: Tensor) -> tuple[Tensor, Tensor]:
 def landmark_features(
     root: Tensor, cross: Tensor, own: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Return features (m, M) of rows, and the rest (m,) of their kernel.
+    """Return features (m, M) of rows, and the unexplained part (m,) of their kernel.
 
     Parameters
     ----------
@@ -296,11 +299,12 @@ def landmark_features(
 def landmark_root(
     gram: Gram, n_landmarks: int, scale: float, device: torch.device
 ) -> Tensor:
-    """Factor the kernel of landmarks, which may include equal rows.
+    """Factor the kernel of the landmarks, even if some of these are equal rows.
 
     Parameters
     ----------
     gram : callable
+        Maps slices of rows and columns to kernel values.
     n_landmarks : int
     scale : float
         Mean diagonal of the kernel.
@@ -309,8 +313,8 @@ def landmark_root(
     Returns
     -------
     root : Tensor of shape (M, M)
-        Rows are NaN from the first one that cannot be computed, even after adding a
-        small multiple of the identity.
+        If adding small multiples of the identity does not help, rows are NaN from the
+        first one that cannot be computed.
     """
     for jitter in JITTERS:
         factor = ForwardRidge([jitter * scale], 0, device)

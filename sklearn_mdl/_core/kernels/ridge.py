@@ -7,11 +7,11 @@ identity for kernel ridge regression", Theoretical Computer Science 473):
 
 .. math::
 
-    \mathrm{mean}_t = Y_t - R_{tt} E_t, \qquad \mathrm{var}_t = R_{tt}^2 ,
+    \mathrm{mean}_t = Y_t - R_{tt} E_t, \qquad \mathrm{var}_t = R_{tt}^2 .
 
 Here the mean is the prediction of row ``t`` from only the rows before it, and the
-variance includes the noise. The factor grows by blocks of rows. Within a block, targets
-enter row by row.
+variance includes the noise. Rows are added to the factor in blocks, and the targets of
+a block are used row by row.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from typing import NamedTuple, Self
 import torch
 from torch import Tensor
 
-PANEL = 256  # rows of the factor in one tensor
+PANEL = 256  # number of rows of the factor that one tensor holds
 
 Gram = Callable[[slice, slice], Tensor]  # maps rows and columns to kernel values
 
 
 class Block(NamedTuple):
-    """Everything known about a block of ``B`` rows before its targets are known.
+    """Results for a block of ``B`` rows that do not depend on its targets.
 
     Attributes
     ----------
     factor : Tensor of shape (A, B, B)
-        Lower triangular ``L``, the diagonal part of the factor for this block.
+        Diagonal block ``L`` of the factor, lower triangular.
     base : Tensor of shape (A, B, P)
         Predictions from the rows before the block. With the earlier rows of the block,
         the prediction of row ``t`` is ``base[t] + L[t, :t] @ E[:t]``.
     cross : Tensor of shape (A, B, n)
-        Rows of the factor for this block, in the columns of earlier rows.
+        The rest of the factor's rows, in the columns of earlier rows.
     beyond : Tensor of shape (B,)
         Additional variances of predictions.
     features : Tensor of shape (B, M)
@@ -65,7 +65,7 @@ class Block(NamedTuple):
         """Return predictions and errors (A, B, P), given all targets (B, P).
 
         Predictions are means (A, B, P) and variances (A, B). Row ``t`` is predicted
-        from the first ``known[t]`` rows of the block.
+        from all rows before the block and from its first ``known[t]`` rows.
         """
         remaining = targets - self.base
         errors = torch.linalg.solve_triangular(self.factor, remaining, upper=False)
@@ -74,7 +74,7 @@ class Block(NamedTuple):
 
 
 class Pending(NamedTuple):
-    """The first ``n`` rows of an open block with known targets.
+    """The first ``n`` rows of an open block, whose targets are known.
 
     Attributes
     ----------
@@ -91,7 +91,11 @@ class Pending(NamedTuple):
     def completed(
         self, means: Tensor, variances: Tensor, remaining: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Update predictions with these rows and their covariance (A, n, m)."""
+        """Return means and variances of other rows, updated with the pending rows.
+
+        ``remaining`` (A, n, m) is the covariance of pending and other rows, given all
+        rows before the block.
+        """
         n_own = self.errors.shape[1]
         factor = self.block.factor[:, :n_own, :n_own]
         joined = torch.linalg.solve_triangular(factor, remaining, upper=False)
@@ -110,7 +114,7 @@ def predicted(
     factor : Tensor of shape (A, B, B)
     errors : Tensor of shape (A, B, P)
     known : Tensor of shape (B,)
-        Number of first rows from which each row is predicted.
+        Each row is predicted from this many of the first rows.
     """
     places = torch.arange(len(known))
     if torch.equal(known, places):
@@ -121,11 +125,11 @@ def predicted(
 
 
 def added_products(to: Tensor | None, left: Tensor, right: Tensor) -> Tensor:
-    """Return matrix products (A, m, P), plus ``to`` unless that is None.
+    """Return ``left @ right`` (A, m, P), plus ``to`` unless it is None.
 
-    With one column, the library uses different algorithms for a single matrix and for
-    several. So products are then computed one by one. Otherwise the results for a noise
-    would depend on the other noises.
+    If ``right`` has one column, torch multiplies a single matrix and a stack by
+    different algorithms. Products are then computed one by one, so that the result for
+    one noise does not depend on the other noises.
     """
     n_alphas = len(right)
     parts = [slice(n_alphas)]
@@ -146,14 +150,14 @@ class _Panel(NamedTuple):
 
 
 class ForwardRidge:
-    """The factors of one kernel matrix for several noises, with errors ``E``.
+    """Cholesky factors of one kernel matrix for several noises, with errors ``E``.
 
     Rows are added but never changed, so copies share all panels except the last.
 
     Parameters
     ----------
     alphas : sequence of float
-        The ``A`` noises added to the diagonal.
+        The ``A`` noise variances, which are added to the diagonal.
     n_outputs : int
         Number ``P`` of columns of the targets.
     device : torch.device
@@ -168,7 +172,7 @@ class ForwardRidge:
         self._panels: list[_Panel] = []
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
-        """Share everything that does not change again."""
+        """Copy the last panel, and share the others, which do not change again."""
         copied = copy.copy(self)
         last = [_Panel(*(part.clone() for part in p)) for p in self._panels[-1:]]
         vars(copied)["_panels"] = [*self._panels[:-1], *last]
@@ -208,7 +212,7 @@ class ForwardRidge:
         self.n_rows += size
 
     def refactor(self, n_rows: int, gram: Gram, targets: Tensor) -> None:
-        """Restart with another kernel of the first rows, and targets (n, P)."""
+        """Begin again with another kernel of the first rows and targets (n, P)."""
         self.n_rows, self._panels = 0, []
         for start in range(0, n_rows, PANEL):
             rows = slice(start, min(start + PANEL, n_rows))
@@ -237,7 +241,7 @@ class ForwardRidge:
 
     @property
     def errors(self) -> Tensor:
-        """Return the errors of all rows, (A, n_rows, P)."""
+        """Errors of all rows, (A, n_rows, P)."""
         parts = [panel.errors[:, :rows] for _, rows, panel in self._filled()]
         return torch.cat(parts or [self.alphas.new_zeros(len(self.alphas), 0, 0)], 1)
 
@@ -247,14 +251,14 @@ class ForwardRidge:
             panel.errors[:, :rows] = errors[:, start : start + rows]
 
     def means(self, targets: Tensor) -> Tensor:
-        """Return predictions (A, n_rows, P) of rows, each from only earlier rows."""
+        """Predict each row from only the rows before it, (A, n_rows, P)."""
         return targets - self.diagonal()[..., None] * self.errors
 
     def predicted(self, targets: Tensor, known: Tensor) -> tuple[Tensor, Tensor]:
         """Return means (A, n_rows, P) and variances (A, n_rows) of all rows.
 
-        Each row is predicted from the first ``known`` (n_rows,) rows, which end at the
-        start of its panel or within it.
+        Row ``t`` is predicted from the first ``known[t]`` rows, which must include all
+        rows before the panel of row ``t``.
         """
         parts = []
         for start, rows, panel in self._filled():
@@ -265,7 +269,7 @@ class ForwardRidge:
         return torch.cat(means, 1), torch.cat(variances, 1)
 
     def squares(self, n_rows: int | None = None) -> Tensor:
-        """Return sums of squared errors over all or the first rows, (A, P)."""
+        """Return sums (A, P) of squared errors over the first rows (default: all)."""
         sums = self.alphas.new_zeros(len(self.alphas), self.n_outputs)
         last = self.n_rows if n_rows is None else n_rows
         for start, rows, panel in self._filled():
@@ -305,7 +309,7 @@ class ForwardRidge:
             if start:
                 left = panel.left[:, :rows].mT
                 part = torch.baddbmm(part, solved[:, :, :start], left, alpha=-1)
-            # The library is twice as fast for columns as for rows.
+            # Torch solves for columns twice as fast as for rows.
             own = panel.own[:, :rows, :rows]
             added = torch.linalg.solve_triangular(own, part.mT, upper=False)
             solved[:, :, start : start + rows] = added.mT
@@ -350,8 +354,8 @@ class ForwardRidge:
 def cholesky(matrices: Tensor) -> Tensor:
     """Factor matrices (A, B, B) as far as they are positive definite.
 
-    Rows of a factor are NaN from the first row that cannot be computed, and so are
-    predictions from them. Other rows and matrices are bitwise unaffected.
+    From the first row that cannot be computed, the rows of a factor are NaN, and so are
+    predictions from these rows. Other rows and matrices do not change by a bit.
     """
     factors, failed = torch.linalg.cholesky_ex(matrices)
     # A non-finite number makes the diagonal of its row non-finite, too.

@@ -2,10 +2,10 @@ r"""Kernel ridge regression on very long streams, fitted only occasionally.
 
 Once there are many times more rows than landmarks, a row hardly changes the weights of
 landmark features. So the weights are no longer updated with every block, but fitted
-again whenever the number of rows has grown by a sixteenth. With the features ``F`` and
-targets ``Y`` of all rows learned before the last fit, the root ``Z`` of the kernel of
-the landmarks and
-:math:`R R^T = F^T F + \alpha I`, a row with the kernel ``k`` to the landmarks has
+again whenever the number of rows has grown by a sixteenth. Let ``F`` and ``Y`` be the
+features and targets of all rows learned before the last fit. Let ``Z`` be the root of
+the landmarks' kernel, and :math:`R R^T = F^T F + \alpha I`. The prediction of a row
+whose kernel with the landmarks is ``k`` has
 
 .. math::
 
@@ -13,14 +13,14 @@ the landmarks and
     \mathrm{var} = \alpha + \overline{\alpha \lVert R^{-1} f \rVert^2
         + k(x, x) - \lVert f \rVert^2} .
 
-The uncertainty of the weights, and the part of the kernel that landmarks leave out, are
-averaged over the last rows before the fit. So only rows that are learned need features,
-``f = Z^{-1} k``.
+The overline denotes the mean over the last rows before the fit. It contains the
+uncertainty of the weights and the part of the kernel that the landmarks do not explain.
+So only rows that are learned need features, ``f = Z^{-1} k``.
 
-The sums of the rows before the first fit follow from the posterior that is replaced.
-Features are in single precision, which is twice as fast. Their products are summed in
-double precision, and each fit starts from these sums, so rounding errors do not
-accumulate.
+Sums over the rows before the first fit are computed from the posterior that this class
+replaces. Features are in single precision, which is twice as fast. Their products are
+summed in double precision, and each fit starts from these sums, so rounding errors do
+not accumulate.
 """
 
 from __future__ import annotations
@@ -70,9 +70,9 @@ class SettledRidge:
         self.places, self._root = leading
         self.alphas = alphas
         self.products, self.known = sums
-        # Kernels of later rows, with the landmarks and then with themselves.
+        # Kernels of later rows with the landmarks; their own kernel is the last column.
         self._later: tuple[Tensor, ...] = ()
-        # Features of the last learned rows, and the rest of their kernel.
+        # Features of the last learned rows, and the unexplained part of their kernel.
         self._recent: tuple[Tensor, Tensor] | None = None
 
     @classmethod
@@ -85,9 +85,10 @@ class SettledRidge:
         cross : Tensor of shape (n, M)
             Kernel of the last rows with the landmarks.
         own : Tensor of shape (n,)
-            Kernel of every one of these rows with itself.
+            Kernel of each of these rows with itself.
         """
-        place = int(posterior.alphas.argmax())  # with the smallest rounding errors
+        # The largest noise has the smallest rounding errors.
+        place = int(posterior.alphas.argmax())
         alpha, covariance = posterior.alphas[place], posterior.covariance[place]
         noisy = torch.cholesky_inverse(cholesky(covariance[None])[0]).mul_(alpha)
         known = noisy @ posterior.weights[place]
@@ -101,18 +102,18 @@ class SettledRidge:
     def _take(self, weights: Tensor) -> None:
         """Turn weights (A, m, P) of features into weights of kernels with landmarks."""
         solved = torch.linalg.solve_triangular(self._root.mT, weights, upper=True)
-        # Contiguous, like weights from a file, since the layout affects the last bits.
+        # Use the layout of weights from a file, since it affects the last bits.
         self.weights = solved.contiguous()
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
-        """Share everything, since tensors are replaced rather than modified."""
+        """Share all tensors, which are replaced rather than modified."""
         return copy.copy(self)
 
     def learn(self, targets: Tensor) -> None:
         """Add the rows kept since the last call, with their targets (n, P)."""
         kernel = torch.cat(self._later)
-        # In single precision, solving from the right with a root stored by rows is
-        # faster, and products with the few targets on the left are ten times as fast.
+        # In single precision, it is faster to solve from the right with a root stored
+        # by rows, and ten times as fast to multiply with the few targets on the left.
         root = self._root.float().contiguous().mT
         features = torch.linalg.solve_triangular(
             root, kernel[:, :-1], upper=True, left=False

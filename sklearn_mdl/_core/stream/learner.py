@@ -78,8 +78,9 @@ class Replay(NamedTuple):
     def at(self, n_rows: int) -> int:
         """Return the number of streams that replay after ``n_rows`` rows.
 
-        The square root is a compromise: many streams shorten the code of the first ten
-        thousand rows, but the relative cost of replay should vanish in long streams.
+        After the first 1,000 rows, the number falls with the square root of ``n_rows``.
+        This is a compromise: many streams shorten the code of the first ten thousand
+        rows, but the relative cost of replay should vanish in long streams.
         """
         if self.n_last is None or n_rows <= FULL_REPLAY:
             return self.n_streams
@@ -147,7 +148,7 @@ class Report(NamedTuple):
 def copy_learned(
     column: int, own: Mapping[str, Tensor], given: Mapping[str, Tensor]
 ) -> None:
-    """Copy the learned state of a readout into its tensors.
+    """Copy a given state of a readout into its own tensors.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Switching between the readouts of each group, for mixtures that a pool combines."""
+"""Mixtures of the readouts in each group, which a pool combines."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class GroupMixer(NoMixer):
         Prior weights of all readouts (uniform if None).
     n_readouts : int
     group_pass : GroupPass
-        Defines how, and with which rates, to mix predictions of this kind.
+        Pass of the pool, which defines how to mix predictions and with which rates.
     """
 
     def __init__(

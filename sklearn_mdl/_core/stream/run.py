@@ -162,14 +162,14 @@ class PrequentialRun:
             options = closed_form, settings.batch_size, self.schedule
             self.events = [Elimination(mixing.race, weights, *options)]
         self.flushed: PrequentialRun | None = None
-        self.is_stopped = False  # whether a callback has stopped this call
+        self.is_stopped = False  # True if a callback has stopped this call
         self.can_go_on = True  # False if the last call was interrupted in a segment
         self.first_row = 0  # first row of the last call
         self.origin: Any = None  # settings of the run, set by its owner
         self._evaluator: Evaluator = self.threads
 
     def __reduce_ex__(self, protocol: object) -> tuple[object, ...]:
-        """Leave out the copy for predictions, which is recreated."""
+        """Leave out the copy for predictions, which can be made again."""
         return copyreg.__newobj__, (type(self),), {**self.__dict__, "flushed": None}  # type: ignore[attr-defined]
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -183,7 +183,7 @@ class PrequentialRun:
 
     @property
     def is_numbers(self) -> bool:
-        """Return True if settings and arrays in memory suffice to recreate the run."""
+        """True if settings and arrays in memory suffice to recreate the run."""
         is_whole = self.can_go_on and self.trace.folder is None
         return is_whole and all(learner.is_numbers for learner in self.learners)
 
@@ -368,9 +368,9 @@ class PrequentialRun:
     def close_segment(
         self, values: Sequence[Tensor], block: Block, coded: Coded
     ) -> None:
-        """Store costs of rows and summaries of predictions."""
+        """Add coded rows to the trace, with summaries of the mixture's predictions."""
         weights = torch.as_tensor(coded.posterior.T[self.awake])
-        # Sum in the order of the readouts, however readouts are stacked.
+        # This sums in the order of readouts, which does not depend on their stacks.
         mixed = self.outcome.mix(values, weights.to(values[0].device))
         mixed = self.coder.add_pool(self.outcome, mixed, coded)
         mixed = self.outcome.add_escapes(mixed, self.n_scored)

@@ -1,8 +1,8 @@
 r"""Feature scaling learned online, by a running standardiser or whitener.
 
-A scaling maps a row ``x`` to ``(x - m) T``. It is computed from full minibatches that
-were already scored, and refreshed when their number has doubled. Readouts with the same
-scaling share it. At a refresh the first layer of a readout is re-expressed,
+A scaling maps a row ``x`` to ``(x - m) T``. It is computed from all rows so far, and
+refreshed whenever their number has doubled. Readouts with the same scaling share it. At
+a refresh, the first layer of a readout is re-expressed,
 
 .. math::
 
@@ -35,8 +35,8 @@ MAX_WHITENED_FEATURES = MAX_VALUES
 BLOCK = 1024  # largest number of rows scaled and predicted together
 GROWTH = 32  # number of parts before their size first doubles
 TAKEN_AT_ONCE = 2**21  # number of values whose moments are computed together
-# Cache of scaled minibatches. A segment with 16 streams and 768 features in two
-# scalings reads 110 MB.
+# Size of the cache of scaled minibatches. For example, a segment with 16 streams and
+# 768 features in two scalings reads 110 MB.
 KEPT_BYTES = {"cpu": 128 * 2**20, "cuda": 8 * 2**30}
 LARGEST_FACTOR = 1e30  # if larger, float32 features are nearly denormal
 _EIGENVALUE_FLOOR = 1e-6  # relative to the mean, as precise as float32
@@ -59,7 +59,7 @@ class Scaling:
     is_extreme: bool = field(init=False)  # features may be denormal numbers
 
     def __post_init__(self) -> None:
-        """Look for extreme factors only once, since reading from a GPU stalls it."""
+        """Look for extreme factors only once, since reading them stalls a GPU."""
         extreme = bool(self.transform.abs().max() > LARGEST_FACTOR)
         object.__setattr__(self, "is_extreme", extreme)
 
@@ -76,12 +76,12 @@ class Scaling:
         return torch.bmm(centred, transform.expand(len(x), -1, -1))
 
     def re_expression(self, old: Scaling) -> ReExpression:
-        """Return the change of first layers that preserves their function.
+        """Return a function that adapts first layers to this scaling.
 
         Parameters
         ----------
         old : Scaling
-            Scaling to which the layers are adapted.
+            Scaling to which the layers are adapted so far.
 
         Returns
         -------
@@ -97,7 +97,7 @@ class Scaling:
             shift = (self.mean - old.mean) @ old.transform
 
         def re_express(weight: Tensor, bias: Tensor) -> None:
-            # Not @, which uses different kernels for one member and for several.
+            # Use bmm, since @ has different algorithms for one and several members.
             some_shift = shift.to(weight).expand(len(weight), 1, -1)
             bias.add_(torch.bmm(some_shift, weight.mT))
             factor = change.to(weight)
@@ -114,9 +114,9 @@ class RunningStandardizer:
     """Running mean and regularised running variance of every feature.
 
     The (lower) median of the positive variances is added to the variance of each
-    feature. Otherwise the noise of nearly constant features, such as many pixels in
-    digits, would be scaled up. The median is used instead of the mean so that one
-    feature on a large scale, as in wine, does not suppress the others.
+    feature. Otherwise the noise of nearly constant features, such as many pixels of the
+    digits data, would be scaled up. The median is used instead of the mean so that one
+    feature on a large scale, as in the wine data, does not suppress the others.
 
     Parameters
     ----------
@@ -170,8 +170,8 @@ class RunningWhitener(RunningStandardizer):
     Parameters
     ----------
     n_features : int
-        Width ``d``, at most ``MAX_WHITENED_FEATURES``, since the eigendecomposition
-        grows with its third power.
+        Width ``d``, at most ``MAX_WHITENED_FEATURES``, since the time of the
+        eigendecomposition grows as ``d ** 3``.
     """
 
     def __init__(self, n_features: int) -> None:
@@ -220,8 +220,8 @@ class ScaledRows:
 
     A minibatch is scaled when it is read, in blocks of at most ``BLOCK`` rows. Scaled
     blocks are cached for other learners and replay streams until the scaling changes or
-    space is needed. So a stream may exceed memory, and a small stream is scaled once
-    per refresh. Unknown rows of a block are zero.
+    space is needed. So a stream may be larger than memory, and a small stream is scaled
+    only once per refresh. Rows of a block that are not known yet are zero.
 
     Parameters
     ----------
@@ -358,7 +358,7 @@ class ScaledRows:
             start, end = self.part(end)
 
     def reveal(self, start: int, labels: Tensor) -> None:
-        """Write labels, beginning at row ``start``. All learners write the same."""
+        """Write labels from row ``start`` on; all learners write the same ones."""
         self.labels[start : start + len(labels)] = labels
 
     def extend(self, stop: int) -> None:
@@ -429,7 +429,7 @@ class ScaledRows:
             Change of first layers (:meth:`Scaling.re_expression`). None without
             scaling, and at the first refresh, before which nothing was learned.
         """
-        # Read blocks of a size that depends only on the width.
+        # The size of blocks must not depend on how rows arrive.
         step = max(self.batch_size, TAKEN_AT_ONCE // max(1, self.store.n_features))
         for start in range(self.n_refreshed, n_rows, step):
             rows = self.store.rows(start, min(start + step, n_rows))

@@ -2,8 +2,8 @@
 
 Labels of a group, such as the images of one patient, become known only after all its
 rows are coded. Every row of the group is predicted and mixed with only the labels known
-before its first row. With a delay, each label becomes known that many rows late. With
-groups and a delay, a label becomes known at the later of the two times.
+before the first row of the group. With a delay, each label becomes known that many rows
+late. With groups and a delay, a label becomes known at the later of the two times.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Schedule:
         self.keys += names
 
     def cut(self, n_rows: int) -> None:
-        """Forget the groups of rows that were not evaluated."""
+        """Forget all groups that end after row ``n_rows``."""
         n_left = bisect_right(self.ends, n_rows)
         self._names.difference_update(self.keys[n_left:])
         for column in (self.starts, self.ends, self.keys):
@@ -182,9 +182,9 @@ def keys_of(groups: ArrayLike | None, n_rows: int) -> Keys | None:
 def grouped_order(order: NDArray[np.intp], keys: Keys) -> NDArray[np.intp]:
     """Return a random order (n,) in which the rows of each group are adjacent.
 
-    A group moves to the random position of its first given row, so all orders of groups
-    are equally likely, whatever their sizes. With groups of one row the order is
-    unchanged.
+    A group moves to the place in ``order`` of its first row, so all orders of groups
+    are equally likely, whatever their sizes. With groups of one row, the order does not
+    change.
     """
     place = np.empty_like(order)
     place[order] = np.arange(len(order))

@@ -29,8 +29,9 @@ class ReplayStreams:
     n_streams : int
         Number of streams ``S``.
     recency : float, default=1.0
-        ``c`` in the jump probability ``min(1, c / t)``. 1 replays uniformly, smaller
-        values favour recent minibatches, and larger values early ones.
+        A stream jumps back to the first minibatch with probability
+        ``min(1, recency / t)``. So 1 replays all minibatches equally often, smaller
+        values favour recent ones, and larger values favour early ones.
     seed : int, default=0
         For a given seed and recency, a stream does not depend on ``S``, so readouts
         with different numbers of streams share their first streams.
@@ -60,7 +61,7 @@ class ReplayStreams:
         """Draw positions to replay after the part at ``place`` in the last minibatch.
 
         The streams do not move. Relative positions are drawn from their limiting
-        distribution, which is Beta(1, c).
+        distribution, which is Beta(1, recency).
         """
         shares = 1.0 - (1.0 - self._uniforms(place)) ** (1.0 / self.recency)
         drawn = (self.n_records * shares).astype(np.intp)
@@ -103,7 +104,7 @@ class PassState:
         self.n_scored = 0
         self.n_learned = 0
         self.n_known = 0
-        self.failed_at = torch.full((1,), NEVER, device=device)  # broadcasts
+        self.failed_at = torch.full((1,), NEVER, device=device)  # all readouts
 
     @classmethod
     def attached(cls, learner: Learner, rows: ScaledRows, seed: int) -> Self:
@@ -238,7 +239,7 @@ def block_of(learner: Learner, rows: ScaledRows, row: int) -> tuple[int, int]:
 def prequential_steps(
     learner: Learner, rows: ScaledRows, state: PassState, outcome: Outcome, stop: int
 ) -> Generator[Prediction, Tensor, None]:
-    """Predict, observe, learn: the prequential coroutine over rows up to ``stop``.
+    """Predict, observe and learn rows up to ``stop``, as a coroutine.
 
     The learner always predicts a whole block (see `Learner.rows_ahead`). Rows of the
     block that have not arrived are zero, and user-defined code does not see them. So
@@ -299,7 +300,7 @@ def prequential_steps(
 
 
 def shown(learner: Learner, x: Tensor, n_known: int) -> Tensor:
-    """Return the rows of a block (n_scalings, n, d) that a learner may see."""
+    """Return rows (n_scalings, n, d) of a block, only known ones if foreign."""
     return x[:, :n_known] if learner.foreign else x
 
 

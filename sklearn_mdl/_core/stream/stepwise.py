@@ -143,7 +143,7 @@ class _Queue:
         return log_proba
 
     def reveal(self, label: int) -> None:
-        """Store the label of that row, and send all labels of the block once known."""
+        """Store the label of the next row; send all labels of a block at its end."""
         self._revealed.append(label)
         if len(self._revealed) == self._rows.shape[1]:
             labels = self._as_tensor()

@@ -32,7 +32,7 @@ from sklearn_mdl._core.stream.steps import (
     segment_jobs,
 )
 
-SEGMENT = 1024  # number of rows for which a learner is evaluated before the next one
+SEGMENT = 1024  # a learner is evaluated on this many rows, then the next learner
 KEPT = 2**27  # bytes of predictions kept until they are mixed
 
 
@@ -87,7 +87,7 @@ class Threads:
     Parameters
     ----------
     learners : sequence of Learner
-        They keep this order, except that foreign learners come last.
+        Foreign learners are moved to the end, and the others keep their order.
     samples : SampleStore
         The rows of the run in order.
     schedule : Schedule
@@ -193,8 +193,8 @@ class Threads:
     def next_stop(self, start: int, limit: int) -> int:
         """Return the end of the segment that begins at a row.
 
-        Segments end at refreshes of the scalings and at the limit, except within a
-        group. A row with a new class is a separate segment.
+        A segment ends at the limit or at a refresh of the scalings or, if this would
+        divide a group, after the group. A row with a new class is a separate segment.
         """
         stop = min(start + self.segment, self.rows.next_refresh(start), limit)
         for new in self._new_rows[bisect_left(self._new_rows, start) :][:1]:
@@ -238,14 +238,14 @@ class Threads:
         return Scores(losses, self.in_order(list(values)), labels.cpu().numpy())
 
     def in_order(self, values: Sequence[Tensor]) -> list[Tensor]:
-        """Return predictions, given learner by learner, in the order of readouts."""
+        """Sort predictions, given learner by learner, into the order of readouts."""
         return [values[i] for i in np.argsort(self.columns)]
 
     def new_class_scores(self, label: int) -> Scores:
         """Predict the incoming row, which has an unknown class.
 
-        The escape costs all readouts the same and does not affect their weights, so
-        losses are zero.
+        Coding that the class is new costs the same under every readout. So losses are
+        zero, and the weights of readouts do not change.
         """
         with fixed_arithmetic(), flushed_denormals():
             predicted = [next(steps).values for steps in self.steps(self.n_scored + 1)]
@@ -277,7 +277,7 @@ class Threads:
         self.rows.extend(stop)
 
     def close(self, stop: int) -> None:
-        """Count the rows of a segment, and refresh all scalings if a refresh is due."""
+        """End a segment; if a refresh is due, refresh all scalings and units."""
         due, self.n_scored = self.rows.next_refresh(self.n_scored), stop
         if stop < due:
             return
@@ -289,7 +289,7 @@ class Threads:
         self.outcome.refresh(known, self.learners)
 
     def retire(self, columns: Sequence[int]) -> None:
-        """Drop some readouts, and learners and views that have no other readouts."""
+        """Drop some readouts, and learners and views that are left without readouts."""
         self._diverged_at, self._reports = self.diverged_at, self.reports
         gone, kept = set(columns), []
         for learner, state in zip(self.learners, self.states, strict=True):

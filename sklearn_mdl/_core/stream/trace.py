@@ -24,11 +24,11 @@ class TraceShape(NamedTuple):
     n_groups : int
         Number ``G`` of pooled groups, or 0 without a pool.
     n_kept : int
-        How many numbers are stored for every prediction of the mixture.
+        Length of the stored summary of a prediction of the mixture.
     n_numbers : int
-        Size ``Q`` of a group's prediction, or 0 if these are not stored.
+        Size ``Q`` of a group's prediction, or 0 if such predictions are not stored.
     label_dtype : str
-        Dtype of the labels, which are stored if predictions of groups are.
+        Dtype of the labels, which are stored only with predictions of groups.
     """
 
     n_readouts: int
@@ -64,14 +64,15 @@ class PrequentialTrace:
         probable class, its probability and the sum of squared probabilities. For real
         labels, mean and standard deviation.
     refusal : OSError or None
-        Error of the last attempt to write rows. These rows are still in memory.
+        Error of the last attempt to write rows, if it failed. The rows are then still
+        in memory.
     """
 
     def __init__(self, shape: TraceShape, folder: StreamFolder | None = None) -> None:
         self.shape = shape
         self.folder = folder
         self.refusal: OSError | None = None
-        # In the order of writing, so rows with losses also have mixtures and labels.
+        # Files are written in this order, so rows with losses also have mixtures.
         columns: dict[str, tuple[int | tuple[int, ...] | None, str]] = {}
         if shape.n_numbers:
             columns["mixtures"] = (shape.n_groups, shape.n_numbers), "<f8"
@@ -101,7 +102,7 @@ class PrequentialTrace:
         return self._n_before + self._numbers["codes"].n_rows
 
     def branch(self) -> PrequentialTrace:
-        """Return a trace in memory for later rows. Its length includes these rows."""
+        """Return a trace in memory for later rows; its length includes earlier rows."""
         branch = PrequentialTrace(self.shape._replace(n_numbers=0))
         branch._n_before = len(self)
         return branch
@@ -109,7 +110,7 @@ class PrequentialTrace:
     def append(self, block: Block, coded: Coded, summaries: np.ndarray) -> None:
         """Add a block of n rows with its code and summaries (n, n_kept).
 
-        Rows that cannot be written stay in memory, since they were learned.
+        Rows that cannot be written stay in memory, since learners have learned them.
 
         Raises
         ------
@@ -121,7 +122,7 @@ class PrequentialTrace:
         self.append_files({**columns, "known": block.known[:-1]})
 
     def append_files(self, given: Mapping[str, np.ndarray]) -> None:
-        """Add rows to the files, after :meth:`account` has added the rest."""
+        """Add rows to the files, without the numbers that :meth:`account` adds."""
         self._waiting.append({name: given[name] for name in self._files})
         try:
             self.write_waiting()
@@ -129,12 +130,12 @@ class PrequentialTrace:
             self.refusal = error
 
     def account(self, numbers: Mapping[str, np.ndarray]) -> None:
-        """Add the numbers of rows that are always in memory."""
+        """Add those numbers of further rows that are always in memory."""
         for name, kept in self._numbers.items():
             kept.append(numbers[name])
 
     def numbers(self) -> dict[str, np.ndarray]:
-        """Return the numbers that are always in memory, for :meth:`account`."""
+        """Return the numbers that :meth:`account` has added."""
         return {name: kept.rows for name, kept in self._numbers.items()}
 
     def write_waiting(self) -> None:
@@ -177,7 +178,7 @@ class PrequentialTrace:
             )
 
     def record(self) -> Json:
-        """Flush the files, and return the record that :meth:`adopt` checks."""
+        """Flush the files to disk, and return the record that :meth:`adopt` checks."""
         self.write_waiting()
         for file in self._files.values():
             file.secure()
@@ -224,7 +225,7 @@ class PrequentialTrace:
 
     @property
     def keeps_mixtures(self) -> bool:
-        """Return True if predictions of groups are kept."""
+        """True if predictions of groups are kept."""
         return "mixtures" in self._files
 
     def file(self, name: str) -> np.ndarray:

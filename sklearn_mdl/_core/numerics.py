@@ -70,7 +70,7 @@ class _SharedSetting:
         self, make: Callable[[], Callable[[], object]], *, in_main_thread: bool = False
     ) -> None:
         self._make = make  # applies the setting, returns a function that reverts it
-        self._in_main_thread = in_main_thread  # only it can revert
+        self._in_main_thread = in_main_thread  # reverts only there
         self._lock = threading.Lock()
         self._n_inside = 0
         self._owed: Callable[[], object] | None = None
@@ -95,7 +95,7 @@ class _SharedSetting:
                         self._settle()
 
     def _settle(self) -> None:
-        """Revert what another thread could not, if this is the main thread."""
+        """If this is the main thread, revert what another thread could not."""
         is_main = threading.current_thread() is threading.main_thread()
         if self._owed is not None and is_main:
             self._owed()
@@ -241,7 +241,7 @@ def dense(rows: Any) -> Any:
 
 
 def resolve_device(device: str) -> torch.device:
-    """Return the device with that name; "auto" is a GPU if there is one."""
+    """Return the torch device of this name; "auto" is a GPU if there is one."""
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -318,7 +318,7 @@ _granted: ContextVar[int | None] = ContextVar("granted", default=None)
 
 @contextmanager
 def granted_memory(n_bytes: int) -> Iterator[None]:
-    """Make :func:`memory_of` return ``n_bytes``, to limit the memory of a load."""
+    """Make :func:`memory_of` return ``n_bytes``, for example to load a file."""
     token = _granted.set(n_bytes)
     try:
         yield

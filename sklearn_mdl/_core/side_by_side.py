@@ -66,9 +66,9 @@ def _watch(parent: int) -> None:
 class Devices:
     """Assignment of the GPUs of a machine to the processes of a run.
 
-    A process takes and keeps the first free slot. Slot ``p`` is GPU ``p mod n``. Slots
-    are files in the directory for temporary files, so each machine assigns its own
-    GPUs.
+    A process takes and keeps the first free slot. With ``n`` GPUs, slot ``p`` is GPU
+    ``p mod n``. Slots are files in the directory for temporary files, so each machine
+    assigns its own GPUs.
     """
 
     def __init__(self) -> None:

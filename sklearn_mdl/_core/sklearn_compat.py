@@ -43,7 +43,7 @@ class Seed(Interval):
         return (
             "an int of at least 0 (write random_state=0, or "
             "random_state=secrets.randbits(31) for new orders each time), since "
-            "resumed calls and all calls in a search draw the same orders"
+            "resumed calls and all calls in a search must draw the same orders"
         )
 
 

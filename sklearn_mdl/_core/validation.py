@@ -31,7 +31,7 @@ GROUPED = (
     "changes the codelength; pass shuffle=True or permute the rows"
 )
 GROUPED_NATS = 14.0  # see is_grouped
-STEPS = 1000  # the range of a feature must be this many rounding errors
+STEPS = 1000  # smallest range of a feature, in rounding errors
 CONSTANT = 1e-12  # largest range of a constant feature, as a share of its size
 SHOWN = 200  # most characters of a value in a message
 MANY_VALUES = 20  # with more distinct values, whole floats may be real numbers
@@ -115,7 +115,7 @@ def non_finite(
     names : sequence of str, optional
         Names of the columns.
     first : int, default=0
-        Number by which the message counts the first row.
+        Row number of the first row in the description.
     """
     step = max(1, CHECKED_AT_ONCE // max(1, X.shape[1]))
     for start in range(0, len(X), step):
@@ -307,7 +307,7 @@ def named_groups(groups: Any, title: str = "groups") -> np.ndarray:
 
 
 def _missing(values: Any) -> np.ndarray:
-    """Mark the missing values of an array-like: None, NaN, masked, or pandas' NA."""
+    """Return a mask of values that are None, NaN, masked, or pandas' NA."""
     # NumPy would convert NaN to text in a list that also contains text.
     array = values if isinstance(values, np.ndarray) else np.asarray(values, object)
     plain = np.asarray(array)

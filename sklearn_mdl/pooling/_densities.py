@@ -91,7 +91,7 @@ class DensityPoolPass(GroupPass):
         return predicted, cost
 
     def cost(self, predicted: Floats, label: float) -> float:
-        """Return minus the log density of a label in nats, or NaN without a density."""
+        """Return minus the log density of a label in nats, or NaN if there is none."""
         return _student_t_loss(label, *predicted.tolist())
 
     def _pooled(self, mixed: Floats) -> _Pooled | None:

@@ -54,7 +54,10 @@ class Members:
         self._places = np.argsort(by_size)
 
     def sums(self, values: Floats) -> Floats:
-        """Sum values (size, ...), in `order`, within groups. Values are overwritten."""
+        """Return the sums (G, ...) of values within groups.
+
+        The values (size, ...) are given in `order`, and are overwritten.
+        """
         end = self._counts[0]
         total = values[:end]
         for count in self._counts[1:]:

@@ -29,8 +29,8 @@ from sklearn_mdl.switching._prior import (
 Floats = NDArray[np.float64]
 Steps = NDArray[np.intp]
 
-# A step whose probability is below `TINY` is recomputed in log space. So a weight of
-# at least `LOW` times the prior weight keeps all its digits.
+# If the probability of a label is below `TINY`, its step is recomputed in log space. So
+# a weight of at least `LOW` times the prior weight keeps all its digits.
 TINY = 1e-100
 LOW = 1e-200
 LEAST = float(np.finfo(np.float64).min)
@@ -338,7 +338,7 @@ class CumulativeFilter:
         self.scores = scores[-1].copy()
 
     def _impossible_rows(self, losses: Floats) -> list[int]:
-        """Return the rows whose label no expert with positive weight allows."""
+        """Return the rows whose labels all experts with positive weight rule out."""
         alive = self.scores > -math.inf
         dead = np.isinf(losses)
         impossible = []

@@ -144,7 +144,7 @@ class ForwardPass:
         return shares / max(float(shares.sum()), np.finfo(float).tiny)
 
     def reveal(self, n_known: int) -> None:
-        """Condition on the labels of only the first ``n_known`` steps."""
+        """Condition on the labels of the first ``n_known`` steps."""
         n_new = n_known - (self.n_steps - len(self._pending))
         if n_new > 0:
             self._observe_all(self._pending[:n_new])

@@ -55,8 +55,7 @@ class SwitchingPrior(BaseEstimator, ABC):  # type: ignore[misc, unused-ignore]
         Raises
         ------
         ValueError
-            If the cost of a step grows with the stream and the stream exceeds the
-            limit.
+            If the stream is longer than the prior allows.
         """
 
     @abstractmethod

@@ -22,7 +22,7 @@ class Race(BaseEstimator):
     After `min_samples` examples, and whenever their number has doubled, losses over the
     last half of the examples are compared. An expert stays if its loss exceeds the
     lowest loss by at most `slack` nats plus a share of a reference. The reference is
-    the lowest loss or, if less, its saving relative to a uniform code. The share is
+    the lowest loss or, if that is less, what it saves over a uniform code. The share is
     ``tolerance * sqrt(min_samples / n)`` after ``n`` examples. The share decreases
     because noise decreases, too. A learning curve that is even further behind rarely
     catches up.
@@ -33,20 +33,20 @@ class Race(BaseEstimator):
     change of the code is estimated to second order, with the other weights adapted.
 
     After ``2 * min_samples`` examples, a closed-form expert of a pool, such as a
-    kernel, stays only if its kind is needed or if its loss is the lowest. Unlike a
-    network, it rarely catches up late.
+    kernel, stays only if its kind is needed or if its loss is the lowest. Unlike
+    networks, such experts rarely catch up late.
 
-    All other experts retire. They are no longer evaluated or trained. They are asleep:
-    each is treated as if it predicted like the mixture of the experts that still run
+    All other experts retire: they are no longer evaluated or trained. Each of them is
+    then treated as if it predicted like the mixture of the experts that still run
     (Freund et al., 1997). A decoder retires the same experts, since the rule uses only
     past losses.
 
     Parameters
     ----------
     tolerance : float, default=0.075
-        Share of the lowest loss, or of its saving, by which a loss may exceed it at
+        Share of the reference by which a loss may exceed the lowest loss after
         `min_samples` examples. Losses of real-valued labels have no natural zero, so
-        `tolerance` is then a share of 0.2 nats per example.
+        their reference is 0.2 nats per example.
     slack : float, default=10.0
         Nats by which a loss may exceed the lowest loss in addition to this share.
     min_readouts : int, default=4
@@ -108,7 +108,7 @@ class Race(BaseEstimator):
         return int(count)
 
     def slack_of_pool(self, n_samples: int) -> float:
-        """Return the nats that a kind must save a pool after ``n_samples`` examples.
+        """Return how many nats a kind must save a pool after ``n_samples`` examples.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Single sequences of experts: the most probable, the best in hindsight, and costs.
+"""Sequences of experts: the most probable one, the best one, and their costs.
 
 A mixture never costs more than a single sequence plus the cost of naming the sequence:
 

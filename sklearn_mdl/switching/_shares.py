@@ -89,7 +89,7 @@ class GroupedShare:
         totals = np.add.reduceat(joint, self._starts)
         if some_sleep:
             awake = np.add.reduceat(np.where(asleep, 0.0, self.weights), self._starts)
-            # Leave groups as they are in which all experts are awake.
+            # Groups whose experts are all awake need no correction.
             partly = np.logical_or.reduceat(asleep, self._starts) & finite
             np.divide(totals, awake, out=totals, where=partly)
             np.copyto(joint, self.weights * totals[self._members], where=asleep)
@@ -109,7 +109,7 @@ class GroupedShare:
         return codelengths
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
-        """Return the weights and the step for which they are the weights."""
+        """Return the weights and the number of the next step."""
         return {"weights": self.weights, "step": np.array([self._t])}
 
     def load_state_dict(self, state: Mapping[str, NDArray[Any]]) -> None:

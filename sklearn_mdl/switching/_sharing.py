@@ -64,7 +64,7 @@ class ElementwiseMixture(MarkovPrior):
     ----------
     weights : array-like of shape (K,), optional
         The fixed weights, non-negative with a positive sum. They are normalised here.
-        By default the prior weights of the experts.
+        By default, these are the prior weights of the experts.
 
     References
     ----------

@@ -378,8 +378,8 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
     ) -> np.ndarray:
         """Return codelengths of further rows without changing the estimator.
 
-        A copy of the estimator continues the stream with these rows. It predicts each
-        row from all rows before it, and then learns it.
+        A copy of the estimator continues the stream with these rows, and predicts each
+        row before learning it.
 
         Parameters
         ----------

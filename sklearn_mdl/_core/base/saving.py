@@ -59,7 +59,7 @@ NUMBERS = "_numbers"  # in a pickled state, the arrays that replace the run
 
 
 class FileMixin:
-    """Mixin of estimators that can be saved to one file, or pickled as plain arrays."""
+    """Mixin for estimators that can be saved to one file, or pickled as arrays."""
 
     def __getstate__(self) -> dict[str, Any]:
         """Return settings and NumPy arrays, if a run can be recreated from them.
@@ -249,7 +249,7 @@ def _restore_run(
 
 
 def _check_classes(settings: object, known: Container[str]) -> None:
-    """Raise for settings with estimators that a file may not create."""
+    """Raise TypeError if settings contain estimators that a file may not create."""
     match settings:
         case {"class": str(name), "params": dict()} if name not in known:
             raise TypeError(

@@ -34,7 +34,7 @@ DEEP = ("I", "F")  # first letters of modes with more than 8 bits per channel
 
 
 def needed(module: str, caller: str, extra: str) -> ModuleType:
-    """Import a module of an extra.
+    """Import a module that an extra of this package installs.
 
     Raises
     ------
@@ -99,7 +99,7 @@ def as_images(X: object) -> Images:
 
 
 def item_at(images: Images, row: int) -> object:
-    """Return the undecoded image of a row, the first item if the row is a tuple."""
+    """Return the undecoded image of a row, which may be the first item of a tuple."""
     item = images[row]
     return item[0] if isinstance(item, tuple | list) else item
 

@@ -79,7 +79,7 @@ class GrowingArray:
             self._buffer = room
 
     def append(self, rows: np.ndarray) -> None:
-        """Add rows, shape (n,), (n, width) or (n, *width)."""
+        """Add rows of shape (n,), (n, width) or (n, *width)."""
         self.extend([rows])
 
     def extend(self, blocks: Iterable[np.ndarray]) -> None:
@@ -195,7 +195,7 @@ class GrowingArray:
             )
 
     def adopt_if_equal(self, blocks: Iterable[np.ndarray]) -> bool:
-        """Adopt the first rows of the file if they equal ``blocks``; return success."""
+        """Adopt the first rows of the file if they equal ``blocks``."""
         if self.count_left() is None:
             return False
         kept, n_rows = np.load(self._file, mmap_mode="r"), 0
@@ -219,7 +219,7 @@ class GrowingArray:
         return (rows[i : i + step] for i in range(start, self.n_rows, step))
 
     def count_left(self) -> int | None:
-        """Count the complete rows in the file; return None if its data differ."""
+        """Count the complete rows in the file; return None if it has other contents."""
         if self._path is None or not self._file.is_file():
             return None
         path = self._file

@@ -19,7 +19,7 @@ SHOWN = 200  # most characters of a value in a message
 
 
 def environment_of(device: torch.device) -> Json:
-    """Describe the environment. Call this with the arithmetic of the run.
+    """Describe the environment, including the current settings of torch.
 
     Returns
     -------

@@ -116,7 +116,7 @@ def as_json(value: object, name: str) -> object:
 # The dtypes that as_json writes: booleans, integers, floats, text and objects.
 _DTYPES = re.compile(r"\|(b1|O|[iu]1)|[<>]([iu][248]|f(2|4|8|16)|U[0-9]{1,9})")
 PLAIN_BYTES = 2**24  # arrays up to this size are always created
-BYTES_A_LETTER = 64  # larger arrays may take so many bytes per item and character
+BYTES_A_LETTER = 64  # larger arrays may take this many bytes per item and character
 
 
 def array_of(items: object, dtype: str) -> np.ndarray:

@@ -182,7 +182,7 @@ def read_head(path: Path) -> tuple[dict[str, str], dict[str, Json], int]:
 
 
 def mapped(path: Path, entry: Json, start: int) -> np.ndarray:
-    """Memory-map an array read-only; ``start`` is the offset of all numbers."""
+    """Memory-map an array read-only; ``start`` is where all numbers begin."""
     code, shape = _CODES[entry["dtype"]], tuple(entry["shape"])
     if 0 in shape:  # nothing to map
         return np.empty(shape, dtype=code)

@@ -87,8 +87,8 @@ def naming(path: Path) -> Iterator[None]:
 
 @contextmanager
 def _locked(path: Path, *, required: bool = False) -> Iterator[None]:
-    """Lock a file or folder in this context; killing the process unlocks it."""
-    if sys.platform == "win32":  # open files are locked anyway, and cannot be renamed
+    """Lock a file or folder in this context, or until the process is killed."""
+    if sys.platform == "win32":  # locks open files anyway, and cannot rename them
         yield
         return
     # Some file systems only lock files that are open for writing.

@@ -1,13 +1,13 @@
 r"""Kernel ridge regression refitted at every row, in bounded memory.
 
 The first ``M`` rows of a stream are treated exactly, and become landmarks. Let
-:math:`L L^T` be the kernel of the landmarks. A row whose kernel with the landmarks is
-``k`` has ``M`` features :math:`f = L^{-1} k`. If one of two rows is a landmark, the
-inner product of their features equals the kernel, so predictions do not jump when
-features replace rows. At first, later rows are added to the Cholesky factors, with the
-kernel of their features. Then the posterior of the features' weights replaces the
-factors. For a block of rows with features ``F`` and targets ``Y``, the mean ``W`` and
-covariance ``A`` of the weights are updated by Woodbury's identity,
+:math:`L L^T` be the kernel of the landmarks. A row whose kernel values with the
+landmarks are ``k`` has ``M`` features :math:`f = L^{-1} k`. If one of two rows is a
+landmark, the inner product of their features equals the kernel, so predictions do not
+jump when features come into use. At first, later rows are added to the Cholesky
+factors, with the kernel of their features. Then the posterior of the features' weights
+replaces the factors. For a block of rows with features ``F`` and targets ``Y``, the
+mean ``W`` and covariance ``A`` of the weights are updated by Woodbury's identity,
 
 .. math::
 
@@ -116,7 +116,7 @@ class ExtendedRidge(ForwardRidge):
 
 @dataclass(eq=False)
 class ReducedRidge:
-    """The posterior of weights of landmark features for several noises.
+    """The posterior of weights of landmark features for several noise levels.
 
     Parameters
     ----------
@@ -152,9 +152,9 @@ class ReducedRidge:
         Parameters
         ----------
         cross : Tensor of shape (B, M)
-            Kernel of the block's rows with the landmarks.
+            Kernel values of the block's rows and the landmarks.
         own : Tensor of shape (B, B)
-            Kernel of the block.
+            Kernel matrix of the block.
         """
         features, beyond = self._features(cross, own.diagonal())
         joined = self._joined(features)
@@ -196,13 +196,13 @@ class ReducedRidge:
         self.weights = torch.nn.functional.pad(self.weights, (0, n))
 
     def retire(self, kept: Sequence[int]) -> None:
-        """Keep only some noises, whose results do not change."""
+        """Keep only some noise levels, without changing their results."""
         index = list(kept)
         self.alphas = self.alphas[index]
         self.covariance, self.weights = self.covariance[index], self.weights[index]
 
     def _features(self, cross: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
-        """Return features, the same for all noises, and the unexplained kernel (m,)."""
+        """Return features, repeated for each noise level, and unexplained kernels."""
         cross = cross[:, self.places]
         features, beyond = landmark_features(self._root, cross, own)
         return features.expand(len(self.alphas), -1, -1), beyond
@@ -239,8 +239,8 @@ def leading_landmarks(kernel: Tensor) -> Tensor:
 
     Each landmark is the one that the previous ones explain least, by a pivoted Cholesky
     factorisation (Fine and Scheinberg, 2001, Efficient SVM Training Using Low-Rank
-    Kernel Representations). If rows have few features, most landmarks are redundant and
-    would only enlarge the matrices.
+    Kernel Representations). If the input has few features, most landmarks are redundant
+    and would only enlarge the matrices.
 
     Parameters
     ----------
@@ -286,11 +286,11 @@ def landmark_features(
     Parameters
     ----------
     root : Tensor of shape (M, M)
-        Root of the kernel of the landmarks.
+        Root of the landmarks' kernel.
     cross : Tensor of shape (m, M)
-        Kernel of the rows with the landmarks.
+        Kernel values of the rows and the landmarks.
     own : Tensor of shape (m,)
-        Kernel of every row with itself.
+        Kernel value of each row with itself.
     """
     features = torch.linalg.solve_triangular(root, cross.mT, upper=False).mT
     return features, (own - features.square().sum(1)).clamp_min_(0)

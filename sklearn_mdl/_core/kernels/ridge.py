@@ -81,7 +81,7 @@ class Pending(NamedTuple):
     block : Block
     errors : Tensor of shape (A, n, P)
     near : Tensor of shape (n, m)
-        Kernel of these rows with the rows to predict.
+        Kernel values of these rows and the rows to predict.
     """
 
     block: Block
@@ -114,7 +114,7 @@ def predicted(
     factor : Tensor of shape (A, B, B)
     errors : Tensor of shape (A, B, P)
     known : Tensor of shape (B,)
-        Each row is predicted from this many of the first rows.
+        How many of the first rows each row is predicted from.
     """
     places = torch.arange(len(known))
     if torch.equal(known, places):
@@ -129,7 +129,7 @@ def added_products(to: Tensor | None, left: Tensor, right: Tensor) -> Tensor:
 
     If ``right`` has one column, torch multiplies a single matrix and a stack by
     different algorithms. Products are then computed one by one, so that the result for
-    one noise does not depend on the other noises.
+    one noise level does not depend on the others.
     """
     n_alphas = len(right)
     parts = [slice(n_alphas)]
@@ -150,7 +150,7 @@ class _Panel(NamedTuple):
 
 
 class ForwardRidge:
-    """Cholesky factors of one kernel matrix for several noises, with errors ``E``.
+    """Cholesky factors of a kernel matrix for several noise levels, and errors ``E``.
 
     Rows are added but never changed, so copies share all panels except the last.
 
@@ -184,9 +184,9 @@ class ForwardRidge:
         Parameters
         ----------
         cross : Tensor of shape (B, n_rows)
-            Kernel of the block's rows with earlier rows (zero for unknown rows).
+            Kernel values of the block's rows and earlier rows, zero for unknown rows.
         own : Tensor of shape (B, B)
-            Kernel of the block; the identity for unknown rows.
+            Kernel matrix of the block, the identity for unknown rows.
         """
         joined = self.solve(cross)
         noise = torch.diag_embed(self.alphas[:, None].expand(-1, len(own)))
@@ -285,9 +285,9 @@ class ForwardRidge:
         Parameters
         ----------
         cross : Tensor of shape (m, n_rows)
-            Kernel of the other rows with the factor's rows.
+            Kernel values of the other rows and the factor's rows.
         own : Tensor of shape (m,)
-            Kernel of every other row with itself.
+            Kernel value of each other row with itself.
         pending : Pending or None
             Rows of a block that is still open.
         """
@@ -301,7 +301,7 @@ class ForwardRidge:
         return pending.completed(means, variances, pending.near - near)
 
     def solve(self, known: Tensor) -> Tensor:
-        """Solve for rows (m, n_rows), or (A, m, n_rows), by forward substitution."""
+        """Solve for rows, (m, n_rows) or (A, m, n_rows), by forward substitution."""
         known = known.expand(len(self.alphas), -1, -1)
         solved = torch.empty_like(known, memory_format=torch.contiguous_format)
         for start, rows, panel in self._filled():
@@ -337,7 +337,7 @@ class ForwardRidge:
         return factors
 
     def retire(self, kept: Sequence[int]) -> None:
-        """Keep only some noises, whose results do not change."""
+        """Keep only some noise levels, without changing their results."""
         self.alphas = self.alphas[list(kept)]
         self._panels = [
             _Panel(*(part[list(kept)] for part in panel)) for panel in self._panels
@@ -355,7 +355,7 @@ def cholesky(matrices: Tensor) -> Tensor:
     """Factor matrices (A, B, B) as far as they are positive definite.
 
     From the first row that cannot be computed, the rows of a factor are NaN, and so are
-    predictions from these rows. Other rows and matrices do not change by a bit.
+    predictions from these rows. Other rows and matrices are bitwise the same.
     """
     factors, failed = torch.linalg.cholesky_ex(matrices)
     # A non-finite number makes the diagonal of its row non-finite, too.

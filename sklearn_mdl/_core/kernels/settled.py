@@ -5,7 +5,7 @@ landmark features. So the weights are no longer updated with every block, but fi
 again whenever the number of rows has grown by a sixteenth. Let ``F`` and ``Y`` be the
 features and targets of all rows learned before the last fit. Let ``Z`` be the root of
 the landmarks' kernel, and :math:`R R^T = F^T F + \alpha I`. The prediction of a row
-whose kernel with the landmarks is ``k`` has
+whose kernel values with the landmarks are ``k`` has
 
 .. math::
 
@@ -39,7 +39,7 @@ RECENT = 128  # rows over which the uncertainty of the weights is averaged
 
 
 class SettledRidge:
-    """Ridge regression on landmark features for several noises.
+    """Ridge regression on landmark features for several noise levels.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class SettledRidge:
     Attributes
     ----------
     weights : Tensor of shape (A, m, P)
-        Weights of the kernel with each landmark.
+        Weights of the kernel values of a row and the landmarks.
     variances : Tensor of shape (A,)
         Variance of every prediction.
     """
@@ -77,15 +77,15 @@ class SettledRidge:
 
     @classmethod
     def following(cls, posterior: ReducedRidge, cross: Tensor, own: Tensor) -> Self:
-        """Continue from a posterior.
+        """Create a regression that continues from a posterior.
 
         Parameters
         ----------
         posterior : ReducedRidge
         cross : Tensor of shape (n, M)
-            Kernel of the last rows with the landmarks.
+            Kernel values of the last rows and the landmarks.
         own : Tensor of shape (n,)
-            Kernel of each of these rows with itself.
+            Kernel value of each of these rows with itself.
         """
         # The largest noise has the smallest rounding errors.
         place = int(posterior.alphas.argmax())
@@ -94,13 +94,13 @@ class SettledRidge:
         known = noisy @ posterior.weights[place]
         noisy.diagonal().sub_(alpha)
         ridge = cls(posterior.leading, posterior.alphas, (noisy, known))
-        ridge._take(posterior.weights)
+        ridge._set_weights(posterior.weights)
         _, variances = posterior.predict(cross, own)
         ridge.variances = variances.mean(1)
         return ridge
 
-    def _take(self, weights: Tensor) -> None:
-        """Turn weights (A, m, P) of features into weights of kernels with landmarks."""
+    def _set_weights(self, weights: Tensor) -> None:
+        """Store weights (A, m, P) of features as weights of kernel values."""
         solved = torch.linalg.solve_triangular(self._root.mT, weights, upper=True)
         # Use the layout of weights from a file, since it affects the last bits.
         self.weights = solved.contiguous()
@@ -110,7 +110,7 @@ class SettledRidge:
         return copy.copy(self)
 
     def learn(self, targets: Tensor) -> None:
-        """Add the rows kept since the last call, with their targets (n, P)."""
+        """Add the rows stored since the last call, with their targets (n, P)."""
         kernel = torch.cat(self._later)
         # In single precision, it is faster to solve from the right with a root stored
         # by rows, and ten times as fast to multiply with the few targets on the left.
@@ -130,7 +130,7 @@ class SettledRidge:
         noisy.diagonal(dim1=1, dim2=2).add_(self.alphas[:, None])
         factors = cholesky(noisy)
         known = self.known.expand(len(self.alphas), -1, -1)
-        self._take(torch.cholesky_solve(known, factors))
+        self._set_weights(torch.cholesky_solve(known, factors))
         features, beyond = (recent.double() for recent in self._recent)
         solved = torch.linalg.solve_triangular(factors, features.mT, upper=False)
         doubt = solved.square().sum(1).mean(1)
@@ -143,9 +143,9 @@ class SettledRidge:
         Parameters
         ----------
         cross : Tensor of shape (B, M)
-            Kernel of the block's rows with the landmarks.
+            Kernel values of the block's rows and the landmarks.
         own : Tensor of shape (B, B)
-            Kernel of the block.
+            Kernel matrix of the block.
         """
         diagonal = own.diagonal()
         deviations = self.variances.sqrt()[:, None].expand(-1, len(own))
@@ -154,7 +154,7 @@ class SettledRidge:
         return Block(factor, base, factor[:, :, :0], 0 * diagonal, kept)
 
     def close(self, block: Block, errors: Tensor) -> None:
-        """Keep the kernel of a block for the next fit."""
+        """Store the kernel values of a block for :meth:`learn`."""
         self._later = *self._later, block.features
 
     def predict(
@@ -169,7 +169,7 @@ class SettledRidge:
         self.weights = torch.nn.functional.pad(self.weights, (0, n))
 
     def retire(self, kept: Sequence[int]) -> None:
-        """Keep only some noises, whose results do not change."""
+        """Keep only some noise levels, without changing their results."""
         index = list(kept)
         self.alphas, self.variances = self.alphas[index], self.variances[index]
         self.weights = self.weights[index]

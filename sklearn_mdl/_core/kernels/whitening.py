@@ -1,7 +1,6 @@
-r"""Whitening by a shrunk covariance of all rows or within classes.
+r"""Whitening by a shrunk covariance, either of all rows or within classes.
 
-In both cases the covariance is :math:`S = E^T E + c I`, a product of rows :math:`E`
-plus a multiple of the identity:
+Both covariances have the form :math:`S = E^T E + c I`:
 
 * the covariance of all rows, shrunk by the oracle approximating rule,
   :math:`T = (1 - \rho) R^T R / n + \rho \mu I` with ``R`` the centred rows;

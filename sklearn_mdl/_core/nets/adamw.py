@@ -116,7 +116,7 @@ class _Update:
         ]
 
     def hold(self, params: list[nn.Parameter]) -> bool:
-        """Return True if the parameters still have the gradients looked up."""
+        """Return True if the gradients of the parameters have not been replaced."""
         pairs = zip(params, self.tensors, strict=True)
         return all(p.grad is grad for p, (_, grad, *_) in pairs)
 
@@ -264,7 +264,7 @@ class ForwardCalibration:
         self.optimizer.update()
 
     def pick(self, members: Sequence[int]) -> ForwardCalibration:
-        """Return a copy of some members."""
+        """Return a copy with only some members."""
         index = list(members)
         picked = ForwardCalibration(self.values.detach()[index])
         moments = zip(picked.optimizer.moments(), self.optimizer.moments(), strict=True)
@@ -301,10 +301,10 @@ class LogitScale(ForwardCalibration):
         return logit_scale_of(*self.member(0))[0]
 
     def learn_factor(self, derivative: float) -> None:
-        """Take one descent step, given the mean loss's derivative for the factor.
+        """Take one descent step, given a derivative of the mean loss.
 
-        This derivative is the mean over rows of the expected logit minus the logit of
-        the label.
+        ``derivative`` is taken with respect to the factor. It is the mean over rows of
+        the expected logit minus the label's logit.
         """
         _, slope = logit_scale_of(*self.member(0))
         self.learn(torch.tensor([[derivative * slope]], dtype=torch.float64))

@@ -118,7 +118,7 @@ def density_losses(values: Tensor, labels: Tensor) -> Tensor:
 
 
 def pull(z: Tensor, degrees_of_freedom: Tensor) -> Tensor:
-    """Return ``w`` such that the derivative of the loss by ``z`` is ``w * z``."""
+    """Return the derivative of the loss with respect to ``z``, divided by ``z``."""
     gaussian = degrees_of_freedom.isinf()
     dof = torch.where(gaussian, 1.0, degrees_of_freedom)
     return torch.where(gaussian, 1.0, (dof + 1) / (dof + z.square()))

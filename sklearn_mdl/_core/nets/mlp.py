@@ -130,7 +130,8 @@ class StackedMLP(nn.Module):
 
         ``C`` includes these classes. Ratios between other classes do not change.
         """
-        for bias in self.pairs[-1][1]:  # one by one, so a stack does not matter
+        # One member at a time, so that results do not depend on the stack.
+        for bias in self.pairs[-1][1]:
             known = bias[0, :-n].cpu().double().numpy()
             bias[0, -n:] = float(logsumexp(known)) - math.log(len(known))
 
@@ -237,7 +238,8 @@ def count_parameters(layer_sizes: Sequence[int]) -> int:
 def gradient_of(parameter: nn.Parameter) -> Tensor:
     """Return the gradient of a parameter, to be written in place.
 
-    It is never replaced by another tensor, since :class:`StackedAdamW` keeps views.
+    The gradient is never replaced by another tensor, since :class:`StackedAdamW` keeps
+    views of it.
     """
     if parameter.grad is None:
         parameter.grad = torch.empty_like(parameter)
@@ -250,7 +252,7 @@ class StackedAverages:
     Parameters
     ----------
     trained : StackedMLP
-        The ``T`` perceptrons in training.
+        The ``T`` perceptrons that are being trained.
     sources : sequence of int
         Index of the trained perceptron that each of ``K`` readouts follows.
     step_sizes : sequence of float

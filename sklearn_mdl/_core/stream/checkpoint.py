@@ -27,7 +27,7 @@ from sklearn_mdl._core.stream.threads import Threads
 from sklearn_mdl._core.stream.trace import PrequentialTrace
 from sklearn_mdl._core.validation import warn_caller
 
-BLOCK = 4096  # how many rows of losses are passed over at a time
+BLOCK = 4096  # how many rows of losses are recoded at a time
 READOUT = "readout."  # prefix of the names of a readout's arrays
 MIXER, CODER = "mixer.", "coder."
 
@@ -179,7 +179,7 @@ _NONE = np.empty(0)
 
 
 def checked_retirement(arrays: Mapping[str, np.ndarray], n_readouts: int) -> np.ndarray:
-    """Return and check the rows at which readouts retired, -1 for awake readouts."""
+    """Check and return the rows at which readouts retired (-1 for awake ones)."""
     retired, n_rows = np.array(arrays["retired_at"]), len(arrays["labels"])
     if retired.shape != (n_readouts,) or retired.dtype.kind != "i":
         raise ValueError(f"retired_at must be {n_readouts} integers, got {retired!r}")

@@ -181,7 +181,7 @@ class Coder:
         return mixed
 
     def needed(self, slack: float) -> list[NDArray[np.intp]]:
-        """Return the columns of each group that the pool needs, [] without a pool."""
+        """Return the columns of each group that a pool needs (here, there is none)."""
         return []
 
     def retire(self, readouts: Sequence[int]) -> None:
@@ -197,7 +197,7 @@ class Coder:
         """Restore the state of another coder of the same losses."""
 
     def recode(self, losses: Floats, known: NDArray[np.intp]) -> Floats:
-        """Pass over losses (n, K) that were coded before, and return the posterior."""
+        """Code losses (n, K) again, and return the posterior."""
         return self._forward.extend(losses, known).posterior
 
 
@@ -369,6 +369,6 @@ class PooledCoder(Coder):
 
 
 def under(arrays: Mapping[str, np.ndarray], head: str) -> dict[str, np.ndarray]:
-    """Return the arrays whose names begin with ``head``, keyed by the rest of it."""
+    """Select arrays whose names begin with ``head``, keyed by the rest of the name."""
     names = [name for name in arrays if name.startswith(head)]
     return {name.removeprefix(head): np.array(arrays[name]) for name in names}

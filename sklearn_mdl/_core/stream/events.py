@@ -28,7 +28,7 @@ class Event:
         """Read what is needed before rows are added, without changing anything."""
 
     def restore(self, run: PrequentialRun) -> None:
-        """Restore the interrupted state of a run whose rows were added."""
+        """Restore the state of an interrupted run, after its rows were added."""
 
     def begin(self, run: PrequentialRun) -> None:
         """Act before the first segment of a call."""
@@ -162,7 +162,7 @@ class Progress(Event):
 
 
 class Notify(Event):
-    """Notification of scikit-learn's callbacks, which may end a run.
+    """Notifier of scikit-learn's callbacks, which may end a run.
 
     Parameters
     ----------

@@ -100,6 +100,6 @@ def continued(
 
 
 def branched(run: PrequentialRun) -> PrequentialRun:
-    """Return a copy of a run that can continue, and whose trace has no earlier rows."""
+    """Return a copy that can continue a run, with a trace of only later rows."""
     own = {id(run.samples): run.samples.branch(), id(run.trace): run.trace.branch()}
     return copy.deepcopy(run, own)

@@ -41,7 +41,7 @@ MOST_STREAMS = 10_000
 
 
 class Replay(NamedTuple):
-    """Replay that a learner requests.
+    """Replay of earlier minibatches that a learner requests.
 
     Attributes
     ----------
@@ -183,14 +183,14 @@ class Learner(ABC):
         Minibatches to learn again after each new minibatch.
     rows_ahead : int, RowsAhead or None
         Number of rows to predict before observing their labels. None means a minibatch,
-        in blocks of at most 1,024 rows. Predictions are made on whole blocks, counted
-        from the beginning of a minibatch or as in `RowsAhead`, with zeros for unknown
-        rows. With delayed labels, the learner predicts later rows in between, so it
-        predicts a block again just before it observes the block's labels.
+        in blocks of at most 1,024 rows. Whole blocks are predicted, in which unknown
+        rows are zero. Blocks are counted from the beginning of a minibatch, or as in
+        `RowsAhead`. If labels are delayed, the learner predicts later rows in between,
+        so it predicts a block again just before it observes the block's labels.
     foreign : bool
-        True if the learner runs user-defined code. It never sees unknown rows, so its
-        blocks may be shorter. Foreign learners may share state, so they take turns
-        after every block, as in decoding.
+        True if the learner runs user-defined code. Such a learner never sees unknown
+        rows, so its blocks may be shorter. Foreign learners may share state, so they
+        take turns after every block, as in decoding.
     is_numbers : bool
         True if the learner can be recreated from its settings and :meth:`state_dict`,
         without reading anything else or fitting again.
@@ -214,12 +214,12 @@ class Learner(ABC):
 
     @abstractmethod
     def predict(self, x: Tensor) -> Tensor:
-        """Predict rows (n_scalings, n, d) by ``P`` numbers, (K, n, P), float64.
+        """Return predictions (K, n, P), in float64, of rows (n_scalings, n, d).
 
-        The numbers are log-probabilities of classes, or location, log scale and degrees
-        of freedom of a density. If a readout has no prediction for a row, the first
-        number is NaN, and a fallback replaces all numbers of the row. The learned state
-        does not change.
+        The ``P`` numbers are log-probabilities of classes, or location, log scale and
+        degrees of freedom of a density. If a readout has no prediction for a row, the
+        first number is NaN, and a fallback replaces all numbers of the row. The learned
+        state does not change.
         """
 
     def observe(self, labels: Tensor) -> None:  # noqa: B027
@@ -260,7 +260,7 @@ class Learner(ABC):
         )
 
     def add_classes(self, n: int) -> None:
-        """Append ``n`` classes to the predictions from now on.
+        """Add ``n`` classes to all later predictions.
 
         Other probabilities keep their ratios, except for floors that depend on the
         number of classes.

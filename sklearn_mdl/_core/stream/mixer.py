@@ -58,7 +58,7 @@ class Groups:
 
 
 class _Awake(NamedTuple):
-    """Groups with at least one readout awake, and the members of each.
+    """Groups with at least one awake readout, and the awake members of each.
 
     ``places`` are positions of the members among all awake readouts, and ``grouped``
     are their positions among all readouts in groups. A group is whole if all its
@@ -122,7 +122,7 @@ class GroupMixer(NoMixer):
         Prior weights of all readouts (uniform if None).
     n_readouts : int
     group_pass : GroupPass
-        Pass of the pool, which defines how to mix predictions and with which rates.
+        Pass of the pool, which defines how predictions are mixed, and the rates.
     """
 
     def __init__(
@@ -147,7 +147,7 @@ class GroupMixer(NoMixer):
         Returns
         -------
         mixtures : ndarray of shape (n, G, Q)
-            NaN for groups without a readout awake.
+            NaN for groups without an awake readout.
         """
         weights = self._within.ahead(len(self._pending))
         return self._mixed(values[self._awake.places], weights[:, np.newaxis])
@@ -168,7 +168,7 @@ class GroupMixer(NoMixer):
         Returns
         -------
         mixtures : ndarray of shape (n, G, Q)
-            NaN for groups without a readout awake.
+            NaN for groups without an awake readout.
         """
         weights = []
         self.reveal(int(known[0]))

@@ -217,7 +217,7 @@ class ClassLabels(Outcome):
         return -math.log(values.shape[-1])
 
     def unit_of_loss(self, least: float, n_rows: int) -> float:
-        """Return the lowest loss or, if smaller, its saving over a uniform code.
+        """Return the smaller of the lowest loss and its saving over a uniform code.
 
         Readouts have similar losses if labels are nearly certain, and also if labels
         can hardly be predicted.
@@ -256,17 +256,17 @@ class ClassLabels(Outcome):
         return log_proba
 
     def summarise(self, mixed: np.ndarray) -> np.ndarray:
-        """Return the best class, its probability and the sum of squared ones."""
+        """Return best class, its probability, and sum of squared probabilities."""
         return summarise(mixed)
 
 
 class OpenClassLabels(ClassLabels):
-    """Classes that need not all be named beforehand.
+    """Classes, not all of which need to be named beforehand.
 
     Parameters
     ----------
     n_named : int
-        Number of named classes.
+        Number of classes that were named beforehand.
 
     Attributes
     ----------
@@ -353,8 +353,8 @@ class RealTargets(Outcome):
     All readouts predict a fixed Student-t with one degree of freedom until the first
     minibatch is full. The fallback for later missing predictions is a Student-t based
     on labels only: the predictive density of Gaussian labels with unknown mean and
-    variance under Jeffreys' prior, given the labels at the last refresh, with outliers
-    winsorised (:class:`TargetScaling`).
+    variance under Jeffreys' prior. It is computed at each refresh from the known
+    labels, with outliers winsorised (:class:`TargetScaling`).
 
     Scaled features are clipped at 50 standard deviations. Farther out, a readout
     extrapolates, and each unit of error in its log scale costs a nat.

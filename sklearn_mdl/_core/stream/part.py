@@ -19,11 +19,11 @@ from sklearn_mdl._core.io.safetensors_io import read_archive, write_archive
 from sklearn_mdl._core.stream.checkpoint import Checkpoint, learned_of, restore
 from sklearn_mdl._core.stream.threads import Scores, Threads
 
-SCORES = "losses", "values", "labels_scored"  # results of a round in a file
+SCORES = "losses", "values", "labels_scored"  # names of a round's results
 
 
 class Round(NamedTuple):
-    """Rows on which a part is evaluated before all readouts are mixed.
+    """Rows on which a part of the readouts is evaluated before all are mixed.
 
     Attributes
     ----------

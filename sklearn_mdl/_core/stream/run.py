@@ -56,7 +56,7 @@ class Evaluator(Protocol):
 
 
 class Mixing(NamedTuple):
-    """Settings of how readouts are mixed.
+    """Settings of the mixture of readouts.
 
     Attributes
     ----------
@@ -106,7 +106,7 @@ class PrequentialRun:
         Folder of the trace and of rows that are not memory-mapped. If None, they are
         kept in memory.
     label_delay : int
-        Number of rows by which each label arrives late.
+        Number of rows by which labels are delayed.
     store_mixtures : bool
         True if the trace includes predictions of groups.
 
@@ -176,9 +176,9 @@ class PrequentialRun:
         """Raise for serialisers other than pickle, such as skops."""
         raise TypeError(
             "An estimator must consist of settings and numbers to be written without "
-            "pickle, as by skops, but this one holds a wrapped classifier, an encoder, "
-            "an interrupted stream or a trace on disk; call pickle.dump or save(path), "
-            "or fit other readouts in memory"
+            "pickle, for example by skops, but this one holds a wrapped classifier, "
+            "an encoder, an interrupted stream or a trace on disk; call pickle.dump or "
+            "save(path), or fit other readouts in memory"
         )
 
     @property
@@ -199,7 +199,7 @@ class PrequentialRun:
 
     @property
     def learners(self) -> list[Learner]:
-        """Learners with a readout awake."""
+        """Learners with at least one awake readout."""
         return self.threads.learners
 
     @property
@@ -370,7 +370,7 @@ class PrequentialRun:
     ) -> None:
         """Add coded rows to the trace, with summaries of the mixture's predictions."""
         weights = torch.as_tensor(coded.posterior.T[self.awake])
-        # This sums in the order of readouts, which does not depend on their stacks.
+        # Sum in the order of readouts, which does not depend on their stacks.
         mixed = self.outcome.mix(values, weights.to(values[0].device))
         mixed = self.coder.add_pool(self.outcome, mixed, coded)
         mixed = self.outcome.add_escapes(mixed, self.n_scored)

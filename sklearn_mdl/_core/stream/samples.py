@@ -168,7 +168,7 @@ class SomeFeatures(SampleStore):
         return np.ascontiguousarray(self.pick(self.store.rows(start, stop)))
 
     def pick(self, X: np.ndarray) -> np.ndarray:
-        """Return these features of rows ``X`` with all features."""
+        """Return the features of this view, from rows ``X`` with all features."""
         picked: np.ndarray = X[:, self._picked]
         return picked
 

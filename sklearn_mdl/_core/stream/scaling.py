@@ -163,9 +163,9 @@ class RunningWhitener(RunningStandardizer):
     """Running mean and shrunk covariance, for symmetric (ZCA) whitening.
 
     The covariance is shrunk towards a multiple of the identity by the oracle
-    approximating rule (Chen, Wiesel, Eldar and Hero, 2010), and less so the more rows
-    there are. The symmetric inverse root does not rotate axes, so weights keep
-    their meaning at a refresh.
+    approximating rule (Chen, Wiesel, Eldar and Hero, 2010), which shrinks less as the
+    number of rows grows. The symmetric inverse root does not rotate axes, so weights
+    keep their meaning at a refresh.
 
     Parameters
     ----------

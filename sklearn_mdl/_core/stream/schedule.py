@@ -27,7 +27,7 @@ class Schedule:
     Parameters
     ----------
     delay : int, default=0
-        Number of rows by which each label arrives late.
+        Number of rows by which labels are delayed.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class Schedule:
         self.keys += names
 
     def cut(self, n_rows: int) -> None:
-        """Forget all groups that end after row ``n_rows``."""
+        """Forget all groups that do not end within the first ``n_rows`` rows."""
         n_left = bisect_right(self.ends, n_rows)
         self._names.difference_update(self.keys[n_left:])
         for column in (self.starts, self.ends, self.keys):
@@ -110,7 +110,7 @@ class Schedule:
         return n_known
 
     def groups(self, start: int, stop: int) -> NDArray[np.intp]:
-        """Return a number for each row of a range, equal within a group."""
+        """Return a number for each row of a range, the same for all rows of a group."""
         numbers = np.arange(start, stop)
         place = bisect_right(self.ends, start)
         for first, end in zip(self.starts[place:], self.ends[place:], strict=True):
@@ -154,7 +154,7 @@ def _beginnings(keys: Keys) -> NDArray[np.intp]:
 
 
 def keys_of(groups: ArrayLike | None, n_rows: int) -> Keys | None:
-    """Return a number for each row (n,), equal within a group.
+    """Return a number for each row (n,), the same for all rows of a group.
 
     Group names of any type are hashed as text, so that files never contain the names
     of patients.

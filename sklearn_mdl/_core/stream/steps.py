@@ -300,7 +300,7 @@ def prequential_steps(
 
 
 def shown(learner: Learner, x: Tensor, n_known: int) -> Tensor:
-    """Return rows (n_scalings, n, d) of a block, only known ones if foreign."""
+    """Return the rows of a block, only the known ones for a foreign learner."""
     return x[:, :n_known] if learner.foreign else x
 
 
@@ -348,8 +348,8 @@ def score_segment(
         For each learner, the costs (n, K) of the labels under its readouts, in nats,
         and the predictions (K, n, P) of these readouts for all rows.
     """
-    # Enter these contexts in this thread, too. Otherwise its first matrix product would
-    # use all cores and sum in another order.
+    # Enter these contexts in this thread, too. Otherwise the thread's first matrix
+    # product would use all cores and sum in another order.
     with fixed_arithmetic(), flushed_denormals():
         blocks = [next(each) for each in steps]
         predicted = [

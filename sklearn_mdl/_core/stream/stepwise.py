@@ -36,7 +36,7 @@ def stepwise(
     run : PrequentialRun
     X : ndarray of shape (n, d)
     order : ndarray of shape (n,) or None
-        Order in which rows are evaluated. If None, their own order.
+        Order in which rows are evaluated. If None, rows are evaluated as given.
     groups : ndarray of shape (n,) or None
         Group key of each row. None means no groups.
 

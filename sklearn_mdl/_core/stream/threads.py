@@ -82,7 +82,7 @@ class Scores(NamedTuple):
 
 
 class Threads:
-    """Learners of a run in this process: they predict, observe and learn its rows.
+    """Learners of a run in this process, which predict, observe and learn rows.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ class Threads:
     Attributes
     ----------
     learners : list of Learner
-        The learners with a readout awake.
+        The learners with at least one awake readout.
     states : list of PassState
         Positions of the learners on the stream.
     rows : ScaledRows
@@ -120,7 +120,7 @@ class Threads:
         self.n_jobs = settings.n_jobs
         self.n_readouts = sum(len(learner.columns) for learner in learners)
         self.n_scored = 0
-        self.n_numbers = outcome.n_numbers  # as learners predict them
+        self.n_numbers = outcome.n_numbers  # numbers that learners predict
         n_kept = KEPT // (8 * self.n_readouts * outcome.n_numbers)
         batch_size = settings.batch_size
         self.segment = min(SEGMENT, max(1, n_kept // batch_size) * batch_size)
@@ -193,8 +193,9 @@ class Threads:
     def next_stop(self, start: int, limit: int) -> int:
         """Return the end of the segment that begins at a row.
 
-        A segment ends at the limit or at a refresh of the scalings or, if this would
-        divide a group, after the group. A row with a new class is a separate segment.
+        A segment has at most ``segment`` rows, and ends at the limit or at a refresh of
+        the scalings. If this would divide a group, the segment ends after the group. A
+        row with a new class is a separate segment.
         """
         stop = min(start + self.segment, self.rows.next_refresh(start), limit)
         for new in self._new_rows[bisect_left(self._new_rows, start) :][:1]:

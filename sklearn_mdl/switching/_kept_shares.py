@@ -28,9 +28,8 @@ class KeptShares:
         self._prior = prior
         self._n_steps = 2  # number of entries filled; step 1 has no transition
         self._logs = np.zeros(2)  # logs of products up to each step, skipping zeros
-        self._redrawn = np.zeros(
-            2, dtype=np.intp
-        )  # last step so far that redraws for certain
+        # The last step, up to each step, that redraws with probability one.
+        self._redrawn = np.zeros(2, dtype=np.intp)
 
     def between(self, first: Steps | int, n_steps: Steps | int) -> Floats:
         """Return the probabilities for the ``n_steps`` steps after step ``first``."""

@@ -84,21 +84,21 @@ class _Search:
         self.n_steps += 1
 
     def _move(self, transition: Transition) -> None:
-        kept, begins = self._kept(transition)
+        kept, begins = self._keep(transition)
         drawn, places = np.full(kept.shape, -np.inf), np.zeros(kept.shape, np.int64)
         self.sources.append(self._draw(transition, drawn, places))
         new = drawn > kept
         self.scores = np.where(new, drawn, kept)
         self.begins = np.where(new, (self.n_steps << _PLACE_BITS) + places, begins)
 
-    def _kept(self, transition: Transition) -> tuple[Floats, Integers]:
+    def _keep(self, transition: Transition) -> tuple[Floats, Integers]:
         """Return scores and last blocks of paths that keep their expert."""
         draw, enter, ageing, others = transition
         stay = (1.0 - draw)[:, np.newaxis]
         if others:  # without another expert, switching is impossible
             stay = np.where(sums_of_others(self.w) > 0, stay, 1.0)
         elif enter is not None and not ageing:
-            # A draw may return the same expert in the same row, which is the same path.
+            # A draw of the same expert and row continues the same path.
             stay = stay + (draw * enter)[:, np.newaxis] * self.w
         kept, begins = self.scores + np.log(stay), self.begins
         if enter is not None and not ageing:

@@ -310,9 +310,9 @@ def load_estimator(
         allowed.check(part, path)
         # The saved estimator owns its folder.
         if "store" in part.get_params(deep=False):
-            part.set_params(store=_placed(part.store, "memory"), checkpoint=None)
+            part.set_params(store=_with_place(part.store, "memory"), checkpoint=None)
     if "store" in estimator.get_params(deep=False):
-        estimator.set_params(store=_placed(estimator.store, store))
+        estimator.set_params(store=_with_place(estimator.store, store))
     elif store != "memory":
         required = f"'memory' for a {type(estimator).__name__}, which keeps no files"
         raise invalid("store", required, str(store), "omit store")
@@ -330,8 +330,8 @@ def load_estimator(
     return estimator
 
 
-def _placed(store: object, place: str | PathLike[str]) -> object:
-    """Return the parameter ``store`` with its place replaced."""
+def _with_place(store: object, place: str | PathLike[str]) -> object:
+    """Return the parameter ``store`` with another place."""
     return (place, *store[1:]) if isinstance(store, tuple) else place
 
 

@@ -47,7 +47,7 @@ class StreamFolder:
 
     @property
     def path(self) -> Path:
-        """The folder."""
+        """Path of the stream's folder."""
         return self.root / self.name
 
     @property

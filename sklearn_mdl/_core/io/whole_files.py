@@ -56,12 +56,12 @@ def replaced(path: Path) -> Iterator[Path]:
 def _part_in(folder: Path, name: str) -> Path:
     """Return a new name for a partial file; first remove those of killed processes."""
     process = os.getpid()  # a forked process sweeps again
-    _swept(folder.absolute(), process)
+    _sweep_once(folder.absolute(), process)
     return folder / f".{name}.{secrets.token_hex(4)}.mdl-part"
 
 
 @cache
-def _swept(folder: Path, process: int) -> None:
+def _sweep_once(folder: Path, process: int) -> None:
     sweep(folder, before=_STARTED.setdefault(process, time.time()))
 
 

@@ -68,7 +68,7 @@ class ExtendedRidge(ForwardRidge):
         self._later = root.new_empty(0, len(root))  # features of later rows
 
     def open(self, cross: Tensor, own: Tensor) -> Block:
-        """Prepare a block of rows (B, M) given the earlier rows."""
+        """Prepare a block of rows for prediction from the earlier rows."""
         features, beyond = landmark_features(self._root, cross, own.diagonal())
         known = torch.cat([cross, features @ self._later.mT], 1)
         block = super().open(known, features @ features.mT)
@@ -82,7 +82,7 @@ class ExtendedRidge(ForwardRidge):
     def predict(
         self, cross: Tensor, own: Tensor, pending: Pending | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Return means (A, m, P) and variances (A, m) of other rows."""
+        """Predict other rows, as means (A, m, P) and variances (A, m)."""
         features, beyond = landmark_features(self._root, cross, own)
         if pending is not None:
             near = pending.block.features[: pending.errors.shape[1]] @ features.mT
@@ -147,7 +147,7 @@ class ReducedRidge:
         return copy.copy(self)
 
     def open(self, cross: Tensor, own: Tensor) -> Block:
-        """Prepare a block of rows given the earlier rows, like a `ForwardRidge`.
+        """Prepare a block of rows for prediction, like a `ForwardRidge`.
 
         Parameters
         ----------
@@ -157,7 +157,7 @@ class ReducedRidge:
             Kernel matrix of the block.
         """
         features, beyond = self._features(cross, own.diagonal())
-        joined = self._joined(features)
+        joined = self._times_covariance(features)
         noise = torch.diag_embed(self.alphas[:, None].expand(-1, len(own)))
         remaining = torch.baddbmm(noise, joined, features.mT)
         base = added_products(None, features, self.weights)
@@ -179,9 +179,9 @@ class ReducedRidge:
     def predict(
         self, cross: Tensor, own: Tensor, pending: Pending | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Return means (A, m, P) and variances (A, m) of other rows."""
+        """Predict other rows, as means (A, m, P) and variances (A, m)."""
         features, beyond = self._features(cross, own)
-        joined = self._joined(features)
+        joined = self._times_covariance(features)
         means = added_products(None, features, self.weights)
         explained = (joined * features).sum(2)
         variances = explained + beyond + self.alphas[:, None]
@@ -207,7 +207,7 @@ class ReducedRidge:
         features, beyond = landmark_features(self._root, cross, own)
         return features.expand(len(self.alphas), -1, -1), beyond
 
-    def _joined(self, features: Tensor) -> Tensor:
+    def _times_covariance(self, features: Tensor) -> Tensor:
         """Return products (A, m, M) of features with the covariance."""
         joined = torch.zeros_like(features, memory_format=torch.contiguous_format)
         for start, columns in panels(len(self._root)):

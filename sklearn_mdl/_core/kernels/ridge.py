@@ -53,7 +53,7 @@ class Block(NamedTuple):
     features: Tensor
 
     def first(self, n_rows: int) -> Block:
-        """Restrict the block to its first rows."""
+        """Return the block of only the first ``n_rows`` rows."""
         rows = slice(n_rows)
         factor = self.factor[:, rows, rows]
         base, cross = self.base[:, rows], self.cross[:, rows]
@@ -179,7 +179,7 @@ class ForwardRidge:
         return copied
 
     def open(self, cross: Tensor, own: Tensor) -> Block:
-        """Prepare a block of rows given the earlier rows.
+        """Prepare a block of rows for prediction from the earlier rows.
 
         Parameters
         ----------
@@ -212,7 +212,7 @@ class ForwardRidge:
         self.n_rows += size
 
     def refactor(self, n_rows: int, gram: Gram, targets: Tensor) -> None:
-        """Begin again with another kernel of the first rows and targets (n, P)."""
+        """Refit to the first ``n_rows`` rows, with other kernels and targets (n, P)."""
         self.n_rows, self._panels = 0, []
         for start in range(0, n_rows, PANEL):
             rows = slice(start, min(start + PANEL, n_rows))
@@ -222,7 +222,7 @@ class ForwardRidge:
             self.close(block, errors)
 
     def retarget(self, targets: Tensor) -> None:
-        """Learn other targets (n_rows, P) of the same rows with the same factor."""
+        """Replace the targets of all rows by ``targets`` (n_rows, P)."""
         errors = self.solve(targets.mT).mT
         panels = []
         for start, rows, panel in self._filled():
@@ -246,7 +246,7 @@ class ForwardRidge:
         return torch.cat(parts or [self.alphas.new_zeros(len(self.alphas), 0, 0)], 1)
 
     def restore(self, errors: Tensor) -> None:
-        """Load errors (A, n_rows, P)."""
+        """Replace the errors of all rows by ``errors`` (A, n_rows, P)."""
         for start, rows, panel in self._filled():
             panel.errors[:, :rows] = errors[:, start : start + rows]
 
@@ -280,7 +280,7 @@ class ForwardRidge:
     def predict(
         self, cross: Tensor, own: Tensor, pending: Pending | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Return means (A, m, P) and variances (A, m) of other rows.
+        """Predict other rows, as means (A, m, P) and variances (A, m).
 
         Parameters
         ----------

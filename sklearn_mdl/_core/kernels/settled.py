@@ -138,7 +138,7 @@ class SettledRidge:
         self._recent = None
 
     def open(self, cross: Tensor, own: Tensor) -> Block:
-        """Prepare a block of rows, each predicted from the last fit.
+        """Prepare a block of rows for prediction from the last fit.
 
         Parameters
         ----------
@@ -160,7 +160,7 @@ class SettledRidge:
     def predict(
         self, cross: Tensor, own: Tensor, pending: Pending | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Return means (A, m, P) and variances (A, m) of other rows."""
+        """Predict other rows, as means (A, m, P) and variances (A, m)."""
         return self._means(cross), self.variances[:, None].expand(-1, len(own))
 
     def add_outputs(self, n: int) -> None:

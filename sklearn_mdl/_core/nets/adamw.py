@@ -21,12 +21,14 @@ SETTINGS = ("lr", "beta1", "beta2", "eps", "weight_decay")
 
 
 class StackedAdamW(torch.optim.Optimizer):
-    """AdamW (Loshchilov and Hutter, 2019) with separate settings per stack member.
+    """AdamW (Loshchilov and Hutter, 2019) with separate settings for each member.
+
+    A member is one of the networks that are stacked in the same tensors.
 
     Parameters
     ----------
     params : iterable of Parameter
-        Parameters whose leading axis is the member.
+        Parameters whose leading axis is that of the members.
     lr, beta1, beta2, eps, weight_decay : sequence of float, one per member
         As in ``torch.optim.AdamW``.
 

@@ -91,7 +91,7 @@ def resume(
 
 
 def restore(threads: Threads, arrays: Mapping[str, np.ndarray]) -> None:
-    """Restore rows and learners (see :func:`resume`)."""
+    """Restore only the rows and learners (see :func:`resume`)."""
     rows, outcome = threads.rows, threads.outcome
     retired = checked_retirement(arrays, threads.n_readouts) >= 0
     labels = torch.from_numpy(np.array(arrays["labels"])).to(outcome.dtype)
@@ -120,13 +120,13 @@ def restore(threads: Threads, arrays: Mapping[str, np.ndarray]) -> None:
         outcome.recall(labels.numpy())
         if n_new := outcome.n_numbers - threads.n_numbers:
             threads.add_classes(n_new)
-        learned = _learned(arrays)
+        learned = _states_by_column(arrays)
         for learner in threads.learners:
             learner.load_state_dict(learned)
     threads.n_scored = n_rows
 
 
-def _learned(arrays: Mapping[str, np.ndarray]) -> dict[int, dict[str, Tensor]]:
+def _states_by_column(arrays: Mapping[str, np.ndarray]) -> dict[int, dict[str, Tensor]]:
     """Return the learned states of readouts, keyed by column and name."""
     learned: dict[int, dict[str, Tensor]] = {}
     for key, array in under(arrays, READOUT).items():

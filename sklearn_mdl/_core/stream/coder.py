@@ -72,7 +72,7 @@ class Coded(NamedTuple):
     posterior : ndarray of shape (n, K)
         Probability of each readout before each label.
     shares : ndarray of shape (n, 2)
-        Probability of switching mixture and pool before each label.
+        Probabilities of switching and of the pool before each label.
     pool_weights : ndarray of shape (n, G)
         Weights of the groups in the pool before each label.
     pooled : ndarray of shape (n, P)
@@ -92,7 +92,7 @@ class Coded(NamedTuple):
 
 
 class Coder:
-    """Code of labels by switching between readouts.
+    """Coder of labels that switches between readouts.
 
     Parameters
     ----------
@@ -210,7 +210,7 @@ class _Pending(NamedTuple):
 
 
 class PooledCoder(Coder):
-    """Code of labels by a mixture of switching and a pool of groups.
+    """Coder of labels that mixes switching with a pool of groups.
 
     Parameters
     ----------
@@ -261,7 +261,7 @@ class PooledCoder(Coder):
     def _code(
         self, mixed: Floats, label: float, escape: float, codes: Floats, in_time: bool
     ) -> Floats:
-        """Write the codes (3,) of a row, and learn its label if it is in time."""
+        """Write the codes (3,) of a row, and learn its label if ``in_time`` is True."""
         mixed = mixed[self._awake_groups]
         if not len(mixed):  # in stored blocks all groups may be asleep
             predicted, cost = np.full(mixed.shape[1], np.nan), math.nan
@@ -288,7 +288,7 @@ class PooledCoder(Coder):
 
     @property
     def shares(self) -> Floats:
-        """Probability of switching mixture and pool for the incoming row, (2,)."""
+        """Probabilities (2,) of switching and of the pool for the incoming row."""
         return self._choice.ahead(len(self._pending))
 
     def predict(self, values: Floats, mixtures: Floats) -> Floats:

@@ -94,7 +94,7 @@ class RowsAhead(NamedTuple):
     Attributes
     ----------
     first : int
-        First row of the blocks of several rows, a multiple of ``size``.
+        First row that is in a block of several rows, a multiple of ``size``.
     size : int
         Number of rows in a later block. Blocks are counted from the first row of the
         stream.
@@ -123,8 +123,8 @@ class RowsAhead(NamedTuple):
         return np.where(rows < self.first, rows, rows - rows % self.size)
 
 
-# In long streams a label changes predictions so little that it can wait for the rest of
-# its block, and predicting a block costs hardly more than predicting a single row.
+# In long streams a label changes predictions so little that labels can be learned block
+# by block, and predicting a block costs hardly more than predicting a single row.
 BY_BLOCKS = RowsAhead(4096, 32)
 BY_ROW = RowsAhead(0, 1)
 
@@ -137,8 +137,8 @@ class Report(NamedTuple):
     notes : list of str
         Exceptions and warnings of the estimator.
     failure : str or None
-        If the last fit raised, a message that also says how the readout predicts
-        instead.
+        Message about the error of the last fit, and about what the readout predicts
+        instead. None if the fit succeeded.
     """
 
     notes: list[str]
@@ -176,7 +176,7 @@ class Learner(ABC):
     Attributes
     ----------
     columns : list of int
-        Positions of its ``K`` readouts among all readouts of the run.
+        Positions of the learner's ``K`` readouts among all readouts of the run.
     view : FeatureView
         Columns of X that the learner sees, and their scalings.
     replay : Replay

@@ -122,7 +122,7 @@ class GroupMixer(NoMixer):
         Prior weights of all readouts (uniform if None).
     n_readouts : int
     group_pass : GroupPass
-        Pass of the pool, which defines how predictions are mixed, and the rates.
+        Pass of the pool, which determines how predictions are mixed.
     """
 
     def __init__(

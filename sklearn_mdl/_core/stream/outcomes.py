@@ -106,7 +106,7 @@ class Outcome(ABC):
 
     @abstractmethod
     def mix(self, values: Iterable[Tensor], weights: Tensor) -> np.ndarray:
-        """Mix predictions, for :meth:`summarise`.
+        """Mix predictions of readouts, as input of :meth:`summarise`.
 
         Parameters
         ----------

@@ -151,7 +151,7 @@ class RunningStandardizer:
         return bool((self.scatter > 0).any())
 
     def scaling(self) -> Scaling:
-        """Return the scaling from the rows observed so far."""
+        """Return the scaling computed from the rows observed so far."""
         variance = self.scatter / self.n_rows
         positive = variance[variance > 0]
         usual = positive.median() if len(positive) else torch.ones(())
@@ -182,7 +182,7 @@ class RunningWhitener(RunningStandardizer):
         return centred.T @ centred
 
     def scaling(self) -> Scaling:
-        """Return the scaling from the rows observed so far."""
+        """Return the scaling computed from the rows observed so far."""
         covariance = shrunk_covariance(self.scatter / self.n_rows, self.n_rows)
         values, vectors = torch.linalg.eigh(covariance)
         values = values.clamp_min(_EIGENVALUE_FLOOR * values.mean())
@@ -327,7 +327,7 @@ class ScaledRows:
         return block
 
     def scaled(self, X: np.ndarray) -> Tensor:
-        """Scale at most a block of raw rows in all scalings, (n_scalings, b, d)."""
+        """Return raw rows, at most a block, in every scaling, (n_scalings, b, d)."""
         padded = np.zeros((1, self.block_size, self.store.n_features), np.float32)
         padded[0, : len(X)] = X
         x = torch.from_numpy(padded).to(self.device)
@@ -417,7 +417,7 @@ class ScaledRows:
         self.views = {k: v for k, v in views if v is self or k in used}
 
     def refresh_all(self, n_rows: int) -> dict[Features, list[ReExpression | None]]:
-        """Refresh these rows and all their views, and return the changes of each."""
+        """Refresh these rows and their views; return the changes of each view."""
         return {sees: view.refresh(n_rows) for sees, view in self.views.items()}
 
     def refresh(self, n_rows: int) -> list[ReExpression | None]:
@@ -426,8 +426,8 @@ class ScaledRows:
         Returns
         -------
         changes : list of callable or None, one per scaling
-            Change of first layers (:meth:`Scaling.re_expression`). None without
-            scaling, and at the first refresh, before which nothing was learned.
+            Functions that adapt first layers (:meth:`Scaling.re_expression`). None
+            without scaling, and at the first refresh, before which nothing was learned.
         """
         # The size of blocks must not depend on how rows arrive.
         step = max(self.batch_size, TAKEN_AT_ONCE // max(1, self.store.n_features))

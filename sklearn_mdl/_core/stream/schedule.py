@@ -52,7 +52,7 @@ class Schedule:
         ValueError
             If rows of one group are not adjacent.
         """
-        names = keys[_beginnings(keys)].tolist()
+        names = keys[_group_starts(keys)].tolist()
         if len(set(names)) < len(names) or not self._names.isdisjoint(names):
             raise ValueError(
                 "Rows of a group must be adjacent and passed in one call, but a group "
@@ -63,7 +63,7 @@ class Schedule:
     def append(self, start: int, keys: Keys) -> None:
         """Add the group keys (n,) of rows that begin at ``start``; raise if invalid."""
         self.check(keys)
-        places = _beginnings(keys)
+        places = _group_starts(keys)
         names = keys[places].tolist()
         self._names.update(names)
         self.starts += (start + places).tolist()
@@ -148,7 +148,7 @@ class Schedule:
         self._names = set(self.keys)
 
 
-def _beginnings(keys: Keys) -> NDArray[np.intp]:
+def _group_starts(keys: Keys) -> NDArray[np.intp]:
     """Return the positions (G,) of keys (n,) that differ from the previous key."""
     return np.flatnonzero(np.r_[np.ones(len(keys[:1]), bool), keys[1:] != keys[:-1]])
 

@@ -223,7 +223,7 @@ class Threads:
         self.close(stop)
 
     def steps(self, stop: int) -> list[Steps]:
-        """Begin the steps of all learners over rows up to ``stop``."""
+        """Return generators of the learners' steps over rows up to ``stop``."""
         return [
             prequential_steps(learner, self.rows, state, self.outcome, stop)
             for learner, state in zip(self.learners, self.states, strict=True)

@@ -130,7 +130,7 @@ class PrequentialTrace:
             self.refusal = error
 
     def account(self, numbers: Mapping[str, np.ndarray]) -> None:
-        """Add those numbers of further rows that are always in memory."""
+        """Append, for further rows, the numbers that are always kept in memory."""
         for name, kept in self._numbers.items():
             kept.append(numbers[name])
 
@@ -240,12 +240,12 @@ class PrequentialTrace:
 
     @property
     def codes(self) -> np.ndarray:
-        """Codelengths as coded, by switching and by the pool, (N, 3), in nats."""
+        """Codelengths (N, 3) in nats: as coded, under switching and under the pool."""
         return self._numbers["codes"].rows
 
     @property
     def shares(self) -> np.ndarray:
-        """Probability of switching and of the pool before each label, (N, 2)."""
+        """Probabilities (N, 2) of switching and of the pool before each label."""
         return self._numbers["shares"].rows
 
     @property

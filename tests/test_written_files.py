@@ -280,7 +280,7 @@ OWN_NAMES = {
 
 REFUSED = (
     "exists; move it|is a file of another kind"
-    "|must hold (what sklearn_mdl saved|the settings of a race), but"
+    "|must hold (arrays saved by sklearn_mdl|the settings of a race), but"
 )
 
 

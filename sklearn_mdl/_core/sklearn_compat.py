@@ -109,7 +109,7 @@ class FitTasks:
         self._part.call_on_fit_task_begin(estimator=self._estimator)
 
     def end_part(self) -> bool:
-        """Notify callbacks that the part has ended; return True to stop the fit."""
+        """Notify callbacks that the part has ended. Return True to stop the fit."""
         return bool(self._part.call_on_fit_task_end(estimator=self._estimator))
 
     def end(self) -> None:

@@ -64,7 +64,7 @@ class MarkovFilter:
 
     @property
     def weights(self) -> Floats:
-        """Probability of each expert at the next step, shape (K,)."""
+        """Probability (K,) of each expert at the next step."""
         weights: Floats = np.add.reduce(self.state, axis=0)
         return weights
 
@@ -212,7 +212,7 @@ class MarkovFilter:
 
 
 class CountingFilter(MarkovFilter):
-    """State of a prior whose rows count draws; every row is normalised separately.
+    """State of a prior whose rows count draws. Rows are normalised separately.
 
     Counts never decrease, and the rate of later draws depends on the count. So a count
     that is very improbable now may become the most probable one later.
@@ -231,7 +231,7 @@ class CountingFilter(MarkovFilter):
 
     @property
     def weights(self) -> Floats:
-        """Probability of each expert at the next step, shape (K,)."""
+        """Probability (K,) of each expert at the next step."""
         weights: Floats = np.add.reduce(self._unscaled(), axis=0)
         return weights
 
@@ -258,7 +258,7 @@ class CountingFilter(MarkovFilter):
             self._move(self.prior.transition(self.t))
 
     def _condition(self, losses: Floats) -> float:
-        """Condition on a label, unless it is impossible; return its codelength."""
+        """Condition on a label, unless it is impossible, and return its codelength."""
         rows, sums = _scaled_rows(self.state * np.exp(-losses))
         low = np.flatnonzero(sums < math.log(TINY))
         if len(low):
@@ -304,7 +304,7 @@ class CumulativeFilter:
 
     @property
     def weights(self) -> Floats:
-        """Probability of each expert at the next step, shape (K,)."""
+        """Probability (K,) of each expert at the next step."""
         weights: Floats = softmax(self.scores[np.newaxis, :])[0][0]
         return weights
 
@@ -365,7 +365,7 @@ class MixtureFilter:
 
     @property
     def weights(self) -> Floats:
-        """Probability of each expert at the next step, shape (K,)."""
+        """Probability (K,) of each expert at the next step."""
         return self._average([part.weights for part in self.filters])
 
     @property
@@ -405,7 +405,7 @@ class MixtureFilter:
 def _weights_around(
     stream: MarkovFilter | CumulativeFilter, losses: Floats
 ) -> tuple[Floats, Floats]:
-    """Process losses (n, K); return all weights (n + 1, K) and the codelengths."""
+    """Process losses (n, K), and return all weights (n + 1, K) and codelengths."""
     codelengths = np.empty(len(losses))
     weights = np.empty((len(losses) + 1, losses.shape[1]))
     stream.advance(losses, codelengths, weights[:-1])
@@ -447,7 +447,7 @@ def row_minima(losses: Floats) -> Floats:
 
 
 def condition_scores(scores: Floats, losses: Floats) -> tuple[float, Floats]:
-    """Condition log probabilities on a label; also return its codelength.
+    """Return the codelength of a label, and log probabilities conditioned on it.
 
     An impossible label costs infinitely many nats and is otherwise ignored.
     """
@@ -481,7 +481,7 @@ def _scaled_rows(state: Floats) -> tuple[Floats, Floats]:
 
 
 def softmax(scores: Floats) -> tuple[Floats, Floats]:
-    """Normalise exp(scores) row by row; also return the log of each row's sum."""
+    """Return exp(scores) with normalised rows, and the logs of the rows' sums."""
     top = scores.max(axis=1, keepdims=True)
     joint: Floats = np.exp(scores - top)
     total = joint.sum(axis=1, keepdims=True)

@@ -337,7 +337,7 @@ class ForwardPass:
             codelengths[i] = self._observe(row, shares)
 
     def _observe(self, losses: Floats, shares: Floats | None = None) -> float:
-        """Condition on the losses (K,) of a step; return the cost of the mixture.
+        """Condition on the losses (K,) of a step, and return the mixture's cost.
 
         If the log shares of the awake experts are already known, pass them as `shares`.
         """

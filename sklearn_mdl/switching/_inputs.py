@@ -64,7 +64,7 @@ def cut(array: NDArray[Number]) -> Iterator[NDArray[Number]]:
 
 
 def loss_array(losses: ArrayLike) -> Losses:
-    """Return losses as an array (N, K) that can be read twice; values are unchecked."""
+    """Return losses as an array (N, K) that can be read twice, without checks."""
     if isinstance(losses, Iterator):
         raise TypeError(
             "`losses` must be an array that can be read more than once, got an "

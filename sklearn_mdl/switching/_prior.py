@@ -111,7 +111,7 @@ class MarkovPrior(SwitchingPrior):
         return True
 
     def rows(self) -> Floats:
-        """Return the probabilities of the rows at the first step, shape (n_rows,)."""
+        """Return the probabilities (n_rows,) of the rows at the first step."""
         return np.ones(1)
 
     @abstractmethod

@@ -141,7 +141,7 @@ class LearnedGroupedShare:
 
     @property
     def weights(self) -> Floats:
-        """Probability of each expert at the next step, (K,)."""
+        """Probability (K,) of each expert at the next step."""
         return self.ahead(0)
 
     def ahead(self, n_steps: int) -> Floats:

@@ -75,7 +75,7 @@ class _Search:
         self.n_steps = 0
 
     def advance(self, loss: Floats) -> None:
-        """Enter the next step and add its losses, shape (K,)."""
+        """Enter the next step, and subtract its losses (K,) from the scores."""
         if self.n_steps:
             self._move(self.prior.transition(self.n_steps + 1))
         scores = self.scores - loss
@@ -111,7 +111,7 @@ class _Search:
     def _draw(
         self, transition: Transition, drawn: Floats, places: Integers
     ) -> Integers:
-        """Write scores and sources of paths with a new block; return the sources."""
+        """Write the scores and places of paths with a new block; return the sources."""
         draw, enter, _, others = transition
         leaving = self.scores + np.log(draw)[:, np.newaxis]
         if others:

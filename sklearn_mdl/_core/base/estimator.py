@@ -51,7 +51,7 @@ RandomState = int | np.random.RandomState | None
 
 
 class UnfittedRun:
-    """Placeholder for a fitted attribute; the value set on an instance overrides it.
+    """Placeholder for a fitted attribute, until a value is set on the instance.
 
     Parameters
     ----------
@@ -236,7 +236,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         seed: int | None = None,
         keys: np.ndarray | None = None,
     ) -> None:
-        """Begin a new stream; if ``n_rows`` is given, draw the order of its rows."""
+        """Begin a new stream, and draw the order of its rows if ``n_rows`` is given."""
         outcome = self._outcome(classes)
         if seed is None:
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -263,7 +263,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         checkpoint: Checkpoint | None = None,
         given: np.ndarray | None = None,
     ) -> None:
-        """Run over rows; callbacks are notified only if ``given`` labels are passed."""
+        """Run over rows, and notify callbacks if the original labels are ``given``."""
         run, events, n_before = self._run, list[Event](), self._run.n_scored
         if self.verbose:
             events.append(Progress(type(self).__name__))
@@ -287,7 +287,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         self._warn_of_diverged(n_before)
 
     def _warn_of_diverged(self, start: int) -> None:
-        """Warn if all readouts have diverged; subclasses may use ``start``."""
+        """Warn if all readouts have diverged. Subclasses may use ``start``."""
         if self._run.diverged.all():
             warn_caller(self._all_diverged)
 
@@ -365,7 +365,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
 
     @property
     def codelengths_(self) -> np.ndarray:
-        """Codelength of every example in order of evaluation, (n_samples_seen_,)."""
+        """Codelengths (n_samples_seen_,) of all examples, in order of evaluation."""
         return self._run.trace.codelengths
 
     @property

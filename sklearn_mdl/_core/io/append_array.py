@@ -126,7 +126,7 @@ class GrowingArray:
         if path.stat().st_size != end:
             raise ValueError(
                 f"{path} must contain only the {self.n_rows} rows of this stream, but "
-                "another stream has written to it; pass each stream its own store="
+                "another stream has written to it; pass a separate store= to each"
             )
         try:
             with naming(path), path.open("r+b") as file:
@@ -208,7 +208,7 @@ class GrowingArray:
         return True
 
     def digest(self) -> str:
-        """Return the SHA-256 of all rows; a later call reads only the added rows."""
+        """Return the SHA-256 of all rows. A later call reads only the added rows."""
         for rows in self._blocks(self._n_hashed):
             self._hash.update(np.ascontiguousarray(rows).data)
         self._n_hashed = self.n_rows
@@ -219,7 +219,7 @@ class GrowingArray:
         return (rows[i : i + step] for i in range(start, self.n_rows, step))
 
     def count_left(self) -> int | None:
-        """Count the complete rows in the file; return None if it has other contents."""
+        """Count the complete rows in the file, or return None for other contents."""
         if self._path is None or not self._file.is_file():
             return None
         path = self._file

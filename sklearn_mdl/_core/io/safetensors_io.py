@@ -136,7 +136,7 @@ def read_archive(path: Path, kind: str) -> tuple[dict[str, np.ndarray], Json]:
     """
     if not path.is_file():
         raise FileNotFoundError(f"{path} must exist, but does not; save it first")
-    required = "what sklearn_mdl saved"
+    required = "arrays saved by sklearn_mdl"
     with readable(path, required, "save it again", *_UNREADABLE):
         metadata, entries, start = read_head(path)
         unknown = {entry["dtype"] for entry in entries.values()} - set(_CODES)

@@ -74,7 +74,7 @@ class StreamFolder:
         self.stream, self._writer = stream, content["writer"]
 
     def claim(self) -> None:
-        """Acquire write ownership of the folder; call before every write.
+        """Acquire write ownership of the folder. Call this before every write.
 
         Raises
         ------

@@ -117,10 +117,10 @@ def refuse_foreign(path: Path, is_ours: Callable[[Path], object] | None = None) 
         If a file exists that this package did not write.
     """
     if path.exists() and not (is_ours and path.is_file() and is_ours(path)):
-        what = "sklearn_mdl wrote" if is_ours else "does not exist yet"
+        required = "new or written by sklearn_mdl" if is_ours else "new"
         raise ValueError(
-            f"The file to write must be one that {what}, but {path} exists; move it, "
-            "or pass another path"
+            f"The file to write must be {required}, but {path} is not; move it, or "
+            "pass another path"
         )
 
 

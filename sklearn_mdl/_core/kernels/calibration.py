@@ -126,7 +126,7 @@ class ForwardSoftmax:
             counts += np.bincount(own, minlength=len(counts))
 
     def _features(self, scores: Floats, variances: Floats | None) -> Floats:
-        """Return the terms that the factors multiply, (K, n, F, C)."""
+        """Return the terms (K, n, F, C) that the factors multiply."""
         shape = *scores.shape[:-1], self.factors.shape[-1], scores.shape[-1]
         features = np.zeros(shape)
         features[..., 0, :] = scores

@@ -241,7 +241,7 @@ class ForwardRidge:
 
     @property
     def errors(self) -> Tensor:
-        """Errors of all rows, (A, n_rows, P)."""
+        """Errors (A, n_rows, P) of all rows."""
         parts = [panel.errors[:, :rows] for _, rows, panel in self._filled()]
         return torch.cat(parts or [self.alphas.new_zeros(len(self.alphas), 0, 0)], 1)
 
@@ -251,7 +251,7 @@ class ForwardRidge:
             panel.errors[:, :rows] = errors[:, start : start + rows]
 
     def means(self, targets: Tensor) -> Tensor:
-        """Predict each row from only the rows before it, (A, n_rows, P)."""
+        """Return the prediction (A, n_rows, P) of each row from the rows before it."""
         return targets - self.diagonal()[..., None] * self.errors
 
     def predicted(self, targets: Tensor, known: Tensor) -> tuple[Tensor, Tensor]:
@@ -322,12 +322,12 @@ class ForwardRidge:
             yield start, min(PANEL, self.n_rows - start), panel
 
     def diagonal(self) -> Tensor:
-        """Return the predicted standard deviations of all rows, (A, n_rows)."""
+        """Return the predicted standard deviations (A, n_rows) of all rows."""
         parts = [panel.own.diagonal(dim1=1, dim2=2) for panel in self._panels]
         return torch.cat(parts, 1)[:, : self.n_rows]
 
     def matrices(self) -> Tensor:
-        """Return the factors, (A, n_rows, n_rows)."""
+        """Return the factors (A, n_rows, n_rows) as dense matrices."""
         n_alphas, n_rows = len(self.alphas), self.n_rows
         factors = self.alphas.new_zeros(n_alphas, n_rows, n_rows)
         for start, rows, panel in self._filled():

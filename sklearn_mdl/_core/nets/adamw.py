@@ -88,7 +88,7 @@ class StackedAdamW(torch.optim.Optimizer):
     def step(  # type: ignore[override]
         self, closure: Callable[[], float] | None = None
     ) -> float | None:
-        """Take one step for every member; ``closure`` may compute the gradients."""
+        """Take one step for every member, after calling ``closure`` if given."""
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -216,7 +216,7 @@ def adamw_rates(settings: Tensor, n_steps: int) -> tuple[Tensor, ...]:
 
 
 def adamw_update(p: Tensor, grad: Tensor, m: Tensor, v: Tensor, *rates: Tensor) -> None:
-    """Take a step of AdamW in place; ``rates`` must broadcast to the tensors."""
+    """Take a step of AdamW in place, with rates that broadcast to the tensors."""
     gain1, gain2, kept, step, eps = rates
     m.lerp_(grad, gain1)
     v.lerp_(grad * grad, gain2)
@@ -251,7 +251,7 @@ class ForwardCalibration:
         )
 
     def member(self, index: int) -> list[float]:
-        """Return the values of one member, (P,)."""
+        """Return the values (P,) of one member."""
         return self.values[index].tolist()
 
     @torch.no_grad()

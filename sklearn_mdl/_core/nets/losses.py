@@ -53,7 +53,7 @@ class StackedCrossEntropy(nn.Module):
 
 
 def softmax(logits: Tensor) -> Tensor:
-    """Return the softmax over classes, (K, B, C), in the memory layout (K, C, B)."""
+    """Return the softmax (K, B, C) over classes, in the memory layout (K, C, B)."""
     return logits.mT.softmax(1).mT
 
 

@@ -91,11 +91,11 @@ class NoMixer:
     def mixtures(
         self, values: Sequence[Tensor], losses: Floats, known: NDArray[np.intp]
     ) -> Floats:
-        """Return empty mixtures for n rows, (n, 0, 0) (see `GroupMixer`)."""
+        """Return empty mixtures (n, 0, 0) for n rows (see `GroupMixer`)."""
         return np.empty((len(losses), 0, 0))
 
     def predict(self, values: Floats) -> Floats:
-        """Return empty mixtures for n rows, (n, 0, 0)."""
+        """Return empty mixtures (n, 0, 0) for n rows."""
         return np.empty((values.shape[1], 0, 0))
 
     def reveal(self, n_known: int) -> None:

@@ -85,7 +85,7 @@ class Outcome(ABC):
 
     @abstractmethod
     def fallback(self, values: Tensor) -> Tensor | float:
-        """Return what replaces missing ``values``, (P,) or one number."""
+        """Return the numbers (P,), or one number, that replace missing ``values``."""
 
     def init_units(self, learner: Learner, y: Tensor) -> None:  # noqa: B027
         """Set the units of a learner before it learns a minibatch with labels (n,)."""
@@ -173,7 +173,7 @@ class Outcome(ABC):
 
     @abstractmethod
     def summarise(self, mixed: np.ndarray) -> np.ndarray:
-        """Return summaries of mixed predictions for the measures, (n, n_kept)."""
+        """Return summaries (n, n_kept) of mixed predictions, for the measures."""
 
 
 class ClassPrediction(Prediction):
@@ -229,19 +229,19 @@ class ClassLabels(Outcome):
         return PoolPass(pool, n_groups, self.n_numbers)
 
     def mix(self, values: Iterable[Tensor], weights: Tensor) -> np.ndarray:
-        """Return probabilities of the classes, (n, C)."""
+        """Return probabilities (n, C) of the classes."""
         return mixture(values, weights).cpu().numpy()
 
     def mix_with(
         self, mixed: np.ndarray, pooled: np.ndarray, shares: np.ndarray
     ) -> np.ndarray:
-        """Return probabilities of the classes, (n, C)."""
+        """Return probabilities (n, C) of the classes."""
         both: np.ndarray = shares[:, :1] * mixed
         both += shares[:, 1:] * pooled
         return both
 
     def mix_rows(self, values: Tensor, weights: np.ndarray) -> np.ndarray:
-        """Return log-probabilities of the classes, (n, C)."""
+        """Return log-probabilities (n, C) of the classes."""
         with np.errstate(divide="ignore"):  # weights may be zero
             log_weights = np.log(weights)[:, None, None]
         mixed: np.ndarray = logsumexp(log_weights + values.cpu().numpy(), axis=0)
@@ -250,7 +250,7 @@ class ClassLabels(Outcome):
     def mix_rows_with(
         self, mixed: np.ndarray, pooled: np.ndarray, shares: np.ndarray
     ) -> np.ndarray:
-        """Return log-probabilities of the classes, (n, C)."""
+        """Return log-probabilities (n, C) of the classes."""
         both = np.stack([mixed, np.log(pooled)], -1)
         log_proba: np.ndarray = logsumexp(both, axis=-1, b=shares)
         return log_proba
@@ -390,7 +390,7 @@ class RealTargets(Outcome):
         return DensityPrediction(values, self.fallback(values))
 
     def fallback(self, values: Tensor) -> Tensor:
-        """Return the fallback density, based on labels only, (3,)."""
+        """Return the fallback density (3,), which is based on labels only."""
         if self._fallback is None:
             density, known = self._first(), self.known
             if known is not None and known.scale:
@@ -432,7 +432,7 @@ class RealTargets(Outcome):
         return DensityPoolPass(pool, n_groups)
 
     def mix(self, values: Iterable[Tensor], weights: Tensor) -> np.ndarray:
-        """Return mean and standard deviation of the mixture, (n, 2).
+        """Return the mean and standard deviation (n, 2) of the mixture.
 
         The mean is the weighted mean of the locations. If the standard deviation is
         undefined, it is infinite.
@@ -443,7 +443,7 @@ class RealTargets(Outcome):
     def mix_with(
         self, mixed: np.ndarray, pooled: np.ndarray, shares: np.ndarray
     ) -> np.ndarray:
-        """Return mean and standard deviation, (n, 2)."""
+        """Return the mean and standard deviation (n, 2) of the whole mixture."""
         location, log_scale, dof = pooled.T
         # The pool is NaN if a group has no variance. Then use only the mixture.
         shares = np.where(np.isnan(pooled[:, :1]), [1.0, 0.0], shares)
@@ -456,7 +456,7 @@ class RealTargets(Outcome):
         return np.stack([centre, np.sqrt(square)], 1)
 
     def mix_rows(self, values: Tensor, weights: np.ndarray) -> np.ndarray:
-        """Return mean and standard deviation of the mixture, (n, 2)."""
+        """Return the mean and standard deviation (n, 2) of the mixture."""
         values = values.cpu()
         return self.mix(
             values, torch.from_numpy(weights)[:, None].expand(values.shape[:2])
@@ -465,7 +465,7 @@ class RealTargets(Outcome):
     def mix_rows_with(
         self, mixed: np.ndarray, pooled: np.ndarray, shares: np.ndarray
     ) -> np.ndarray:
-        """Return mean and standard deviation, (n, 2)."""
+        """Return the mean and standard deviation (n, 2) of the whole mixture."""
         return self.mix_with(mixed, pooled, np.tile(shares, (len(mixed), 1)))
 
     def summarise(self, mixed: np.ndarray) -> np.ndarray:

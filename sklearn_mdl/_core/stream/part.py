@@ -90,7 +90,7 @@ class PartFile(Checkpoint):
         self._save(threads, part.start, retired_at)
 
     def _resume(self, threads: Threads, part: Round) -> np.ndarray:
-        """Restore learners from the file; return the rows at which readouts retired."""
+        """Restore learners from the file, and return when each readout retired."""
         if not self.file.exists():
             return np.full(threads.n_readouts, -1)
         arrays, about = read_archive(self.file, "part")

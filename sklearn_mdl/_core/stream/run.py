@@ -214,17 +214,17 @@ class PrequentialRun:
 
     @property
     def labels(self) -> Tensor:
-        """Labels of all rows evaluated so far, (n_scored,)."""
+        """Labels (n_scored,) of all rows evaluated so far."""
         return self.rows.labels[: self.n_scored]
 
     @property
     def diverged(self) -> np.ndarray:
-        """Mask of the readouts whose predictions have stopped being finite, (K,)."""
+        """Mask (K,) of the readouts whose predictions have stopped being finite."""
         return self.threads.diverged_at >= 0
 
     @property
     def awake(self) -> NDArray[np.bool_]:
-        """Mask of the readouts that have not retired, (K,)."""
+        """Mask (K,) of the readouts that have not retired."""
         return self.retired_at < 0
 
     def check_length(self, n_rows: int) -> None:

@@ -301,7 +301,7 @@ class ScaledRows:
         return self.views[sees]
 
     def between(self, start: int, stop: int) -> Tensor:
-        """Return rows ``start`` to ``stop`` in every scaling, (n_scalings, n, d).
+        """Return rows ``start`` to ``stop`` (n_scalings, n, d) in every scaling.
 
         Unknown rows are zero.
         """
@@ -327,7 +327,7 @@ class ScaledRows:
         return block
 
     def scaled(self, X: np.ndarray) -> Tensor:
-        """Return raw rows, at most a block, in every scaling, (n_scalings, b, d)."""
+        """Return at most a block of raw rows (n_scalings, b, d) in every scaling."""
         padded = np.zeros((1, self.block_size, self.store.n_features), np.float32)
         padded[0, : len(X)] = X
         x = torch.from_numpy(padded).to(self.device)
@@ -358,7 +358,7 @@ class ScaledRows:
             start, end = self.part(end)
 
     def reveal(self, start: int, labels: Tensor) -> None:
-        """Write labels from row ``start`` on; all learners write the same ones."""
+        """Write labels from row ``start`` on. All learners write the same ones."""
         self.labels[start : start + len(labels)] = labels
 
     def extend(self, stop: int) -> None:
@@ -417,11 +417,11 @@ class ScaledRows:
         self.views = {k: v for k, v in views if v is self or k in used}
 
     def refresh_all(self, n_rows: int) -> dict[Features, list[ReExpression | None]]:
-        """Refresh these rows and their views; return the changes of each view."""
+        """Refresh these rows and their views, and return the changes of each view."""
         return {sees: view.refresh(n_rows) for sees, view in self.views.items()}
 
     def refresh(self, n_rows: int) -> list[ReExpression | None]:
-        """Update scalings with the rows up to ``n_rows``; all rows are then rescaled.
+        """Update scalings with the rows up to ``n_rows``, and rescale all rows.
 
         Returns
         -------

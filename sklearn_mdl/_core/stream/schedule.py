@@ -61,7 +61,7 @@ class Schedule:
             )
 
     def append(self, start: int, keys: Keys) -> None:
-        """Add the group keys (n,) of rows that begin at ``start``; raise if invalid."""
+        """Check and add the group keys (n,) of rows that begin at ``start``."""
         self.check(keys)
         places = _group_starts(keys)
         names = keys[places].tolist()
@@ -96,7 +96,7 @@ class Schedule:
         return max(n_known + self.delay, self.closing(n_known - 1)) if n_known else 0
 
     def known_by_row(self, start: int, stop: int) -> NDArray[np.intp]:
-        """Return the number of known labels at each row, (n + 1,).
+        """Return the number (n + 1,) of known labels at each row.
 
         The last entry is the number of known labels after the last row.
         """

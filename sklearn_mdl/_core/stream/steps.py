@@ -115,7 +115,7 @@ class PassState:
         return cls(streams, rows.device)
 
     def resume(self, rows: ScaledRows, n_scored: int, failed_at: Tensor) -> None:
-        """Resume after ``n_scored`` rows; their complete parts are already learned."""
+        """Resume after ``n_scored`` rows, whose complete parts are already learned."""
         self.n_scored, self.n_known = n_scored, rows.schedule.known(n_scored)
         self.failed_at = failed_at.to(self.failed_at.device)
         self.n_learned, _ = rows.part(self.n_known)

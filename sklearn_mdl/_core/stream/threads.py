@@ -163,7 +163,7 @@ class Threads:
 
     @property
     def diverged_at(self) -> np.ndarray:
-        """First row for which each readout had no finite prediction, or -1, (K,)."""
+        """First row (K,) for which each readout had no finite prediction, or -1."""
         diverged = self._diverged_at.copy()
         for learner, state in zip(self.learners, self.states, strict=True):
             rows = state.failed_at.cpu().numpy()
@@ -172,7 +172,7 @@ class Threads:
 
     @property
     def labels(self) -> Tensor:
-        """Labels of all rows evaluated so far, (n_scored,)."""
+        """Labels (n_scored,) of all rows evaluated so far."""
         return self.rows.labels[: self.n_scored]
 
     @contextmanager
@@ -278,7 +278,7 @@ class Threads:
         self.rows.extend(stop)
 
     def close(self, stop: int) -> None:
-        """End a segment; if a refresh is due, refresh all scalings and units."""
+        """End a segment, and refresh all scalings and units if a refresh is due."""
         due, self.n_scored = self.rows.next_refresh(self.n_scored), stop
         if stop < due:
             return

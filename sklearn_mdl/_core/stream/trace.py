@@ -102,7 +102,7 @@ class PrequentialTrace:
         return self._n_before + self._numbers["codes"].n_rows
 
     def branch(self) -> PrequentialTrace:
-        """Return a trace in memory for later rows; its length includes earlier rows."""
+        """Return a trace in memory for later rows. Its length includes earlier rows."""
         branch = PrequentialTrace(self.shape._replace(n_numbers=0))
         branch._n_before = len(self)
         return branch
@@ -210,17 +210,17 @@ class PrequentialTrace:
 
     @property
     def losses(self) -> np.ndarray:
-        """Loss of every readout at every example, (N, K), in nats."""
+        """Losses (N, K) of all readouts at all examples, in nats."""
         return self.file("losses")
 
     @property
     def posterior(self) -> np.ndarray:
-        """Posterior over readouts before each label, (N, K)."""
+        """Posterior (N, K) over readouts before each label."""
         return self.file("posterior")
 
     @property
     def known(self) -> np.ndarray:
-        """Number of known labels at each example and at the end, (N + 1,)."""
+        """Number (N + 1,) of known labels at each example and at the end."""
         return np.append(self.file("known"), len(self))
 
     @property
@@ -235,7 +235,7 @@ class PrequentialTrace:
 
     @property
     def codelengths(self) -> np.ndarray:
-        """Codelength of every example as it was coded, (N,), in nats."""
+        """Codelengths (N,) of all examples as they were coded, in nats."""
         return self.codes[:, 0]
 
     @property
@@ -250,10 +250,10 @@ class PrequentialTrace:
 
     @property
     def pool_weights(self) -> np.ndarray:
-        """Weights of the groups before each label, (N, G)."""
+        """Weights (N, G) of the groups before each label."""
         return self._numbers["pool_weights"].rows
 
     @property
     def summaries(self) -> np.ndarray:
-        """Summaries of the mixture's predictions, (N, n_kept)."""
+        """Summaries (N, n_kept) of the mixture's predictions."""
         return self._numbers["summaries"].rows

@@ -44,8 +44,8 @@ def one_thread() -> Iterator[None]:
         return
     with _ONE_AT_A_TIME:
         torch.set_num_threads(1)
-        # Torch sets both the number for this thread and the default for new threads.
-        # Calling it in another thread restores the default.
+        # This sets both the number for this thread and the default for new threads.
+        # The same call in another thread restores the default.
         other = threading.Thread(target=torch.set_num_threads, args=(n_threads,))
         other.start()
         other.join()

@@ -5,9 +5,9 @@ The first ``M`` rows of a stream are treated exactly, and become landmarks. Let
 landmarks are ``k`` has ``M`` features :math:`f = L^{-1} k`. If one of two rows is a
 landmark, the inner product of their features equals the kernel, so predictions do not
 jump when features come into use. At first, later rows are added to the Cholesky
-factors, with the kernel of their features. Then the posterior of the features' weights
-replaces the factors. For a block of rows with features ``F`` and targets ``Y``, the
-mean ``W`` and covariance ``A`` of the weights are updated by Woodbury's identity,
+factors, with the kernel of their features. Later the posterior over the features'
+weights replaces the factors. For a block of rows with features ``F`` and targets ``Y``,
+the mean ``W`` and covariance ``A`` of the weights are updated by Woodbury's identity,
 
 .. math::
 
@@ -93,7 +93,7 @@ class ExtendedRidge(ForwardRidge):
         return means, variances + beyond
 
     def condensed(self, targets: Tensor) -> ReducedRidge:
-        """Return the posterior of the features' weights, given all targets (N, P)."""
+        """Return the posterior over the features' weights, given all targets (N, P)."""
         kernel = self._root @ self._root.mT
         leading = places, root = with_root(leading_landmarks(kernel), kernel)
         later = self._later @ self._root[places].mT
@@ -116,7 +116,7 @@ class ExtendedRidge(ForwardRidge):
 
 @dataclass(eq=False)
 class ReducedRidge:
-    """The posterior of weights of landmark features for several noise levels.
+    """Posterior over the weights of landmark features, for several noise levels.
 
     Parameters
     ----------

@@ -13,9 +13,9 @@ whose kernel values with the landmarks are ``k`` has
     \mathrm{var} = \alpha + \overline{\alpha \lVert R^{-1} f \rVert^2
         + k(x, x) - \lVert f \rVert^2} .
 
-The overline denotes the mean over the last rows before the fit. It contains the
-uncertainty of the weights and the part of the kernel that the landmarks do not explain.
-So only rows that are learned need features, ``f = Z^{-1} k``.
+The overlined terms are the uncertainty of the weights and the part of the kernel that
+the landmarks do not explain. They are averaged over the last rows before the fit, so
+only rows that are learned need features, ``f = Z^{-1} k``.
 
 Sums over the rows before the first fit are computed from the posterior that this class
 replaces. Features are in single precision, which is twice as fast. Their products are

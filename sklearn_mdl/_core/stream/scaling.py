@@ -235,8 +235,8 @@ class ScaledRows:
         Distance from the mean at which scaled features are clipped.
     label_dtype : torch.dtype
     first : int or None
-        Number of rows in the first part of a minibatch (see :meth:`part`). If None,
-        parts are whole minibatches.
+        Number ``f`` of rows in the first parts of minibatches (see :meth:`part`). If
+        None, parts are whole minibatches.
 
     Attributes
     ----------
@@ -379,8 +379,8 @@ class ScaledRows:
     def next_refresh(self, n_rows: int) -> int:
         """Return the next number of rows, f, 2f, 4f, ..., at which a refresh is due.
 
-        ``f`` is the number of rows learned first. Rows are rescaled whenever their
-        number has doubled.
+        ``f`` is the number of rows in the first parts of minibatches. Rows are rescaled
+        whenever their number has doubled.
         """
         return self.first << (n_rows // self.first).bit_length()
 

@@ -65,9 +65,9 @@ class FileMixin:
         """Return settings and NumPy arrays, if a run can be recreated from them.
 
         Formats that do not run code, such as skops, then need to trust only this
-        package's classes. If a run cannot be recreated (a trace on disk, user-defined
-        classifiers and encoders, an interrupted segment), the state contains the run
-        itself.
+        package's classes. Otherwise the state contains the run itself, for example if
+        the trace is on disk, a classifier or encoder is user-defined, or a segment was
+        interrupted.
         """
         state: dict[str, Any] = dict(super().__getstate__())  # type: ignore[call-overload]
         run = state.get("_run")

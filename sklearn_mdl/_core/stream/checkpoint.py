@@ -1,8 +1,8 @@
 """State of a run on disk, from which another process can resume it.
 
-Only labels, losses and learned states are stored. Everything else is recomputed with
-bitwise the same result: scaling and replay from the rows, and the mixture from the
-losses.
+The file contains labels, codes, learned states and the state of the pool. Everything
+else is recomputed with bitwise the same result: scaling and replay from the rows, and
+the switching weights from the losses, which are in the trace.
 """
 
 from __future__ import annotations

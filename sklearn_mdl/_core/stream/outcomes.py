@@ -27,7 +27,7 @@ from sklearn_mdl._core.unsupported import ESCAPE, unsupported
 from sklearn_mdl.metrics import EscapeCode, summarise
 from sklearn_mdl.pooling import DensityPoolPass, GroupPass, LogLinearPool, PoolPass
 
-# A readout's cost of a label may exceed the cost under the fallback by this many nats.
+# A label costs at most this many nats more under a readout than under the fallback.
 # The resulting floor changes the sum of all probabilities by less than rounding errors.
 MOST_LOST = 40.0
 

@@ -104,7 +104,7 @@ class PassState:
         self.n_scored = 0
         self.n_learned = 0
         self.n_known = 0
-        self.failed_at = torch.full((1,), NEVER, device=device)  # all readouts
+        self.failed_at = torch.full((1,), NEVER, device=device)  # one for all
 
     @classmethod
     def attached(cls, learner: Learner, rows: ScaledRows, seed: int) -> Self:
@@ -137,8 +137,8 @@ class PassState:
     ) -> None:
         """Learn the pending rows before row ``stop``, and replay after each part.
 
-        First calibrate the learner on all these rows, since rows of the same group may
-        be in several parts.
+        The learner is first calibrated on all these rows, since rows of the same group
+        may be in several parts.
         """
         rows = rows.of(learner.view.columns)
         parts, start = [], self.n_learned

@@ -139,12 +139,12 @@ class PrequentialTrace:
         return {name: kept.rows for name, kept in self._numbers.items()}
 
     def write_waiting(self) -> None:
-        """Write the rows that could not be written before.
+        """Write the rows that are still waiting to be written.
 
         Raises
         ------
         OSError
-            If they still cannot be written.
+            If they cannot be written.
         """
         while self._waiting:
             n_rows = self._files["losses"].n_rows

@@ -199,7 +199,7 @@ class Transition(NamedTuple):
     draw : ndarray of shape (n_rows,)
         Probability, for each row, that the expert is redrawn from the prior weights.
     enter : ndarray of shape (n_new_rows,) or None
-        Probabilities of the rows that a redrawn expert enters, whatever its previous
+        Probabilities of the rows that a redrawn expert enters, from any previous
         row. By default it enters the first row. If None, it enters the next row, which
         adds a row to the state.
     ageing : bool

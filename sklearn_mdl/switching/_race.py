@@ -56,7 +56,7 @@ class Race(BaseEstimator):
         unclear which kinds a pool needs.
     pool_slack : float, default=0.5
         If a kind saves the pool more than this many nats, its best expert stays. The
-        limit applies to up to ``4 * min_samples`` examples and then grows.
+        limit is constant for ``4 * min_samples`` examples and then grows.
 
     References
     ----------
@@ -138,10 +138,10 @@ class Race(BaseEstimator):
         kinds : sequence of ndarray of int
             Experts of each kind that the pool needs.
         unit : float or None
-            Cost in nats of which `tolerance` is a share (the lowest loss if None).
+            The reference, in nats (the lowest loss if None).
         n_samples : int or None
-            Number of examples so far, from which the tolerance follows (`min_samples`
-            if None).
+            Number of examples so far, which determines the share of the reference
+            (`min_samples` if None).
         closed_form : ndarray of shape (K,), bool, or None
             Mask of the experts that learn in closed form (no expert if None).
 

@@ -45,7 +45,7 @@ from sklearn_mdl._core.numerics import one_blas_thread
 
 LEFT_OUT = 0.01  # share of the trace that chosen landmarks may leave unexplained
 TIE = 1e-12  # relative advantage of a landmark over the next one, to break ties
-JITTERS = (1e-13, 1e-11, 1e-9, 1e-7)  # multiples of the mean diagonal to try in turn
+JITTERS = (1e-13, 1e-11, 1e-9, 1e-7)  # multiples of the mean diagonal, tried in turn
 
 
 class ExtendedRidge(ForwardRidge):

@@ -183,8 +183,8 @@ class Learner(ABC):
         Minibatches to learn again after each new minibatch.
     rows_ahead : int, RowsAhead or None
         Number of rows to predict before observing their labels. None means a minibatch,
-        in blocks of at most 1,024 rows. Whole blocks are predicted, in which unknown
-        rows are zero. Blocks are counted from the beginning of a minibatch, or as in
+        in blocks of at most 1,024 rows. Whole blocks are predicted, with zeros for
+        unknown rows. Blocks are counted from the beginning of a minibatch, or as in
         `RowsAhead`. If labels are delayed, the learner predicts later rows in between,
         so it predicts a block again just before it observes the block's labels.
     foreign : bool

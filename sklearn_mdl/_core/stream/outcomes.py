@@ -95,7 +95,7 @@ class Outcome(ABC):
 
     @abstractmethod
     def unit_of_loss(self, least: float, n_rows: int) -> float:
-        """Return the cost, in nats, to which tolerances are relative.
+        """Return the cost, in nats, by which the tolerance of a race is multiplied.
 
         ``least`` is the lowest cost of ``n_rows`` labels under any readout.
         """

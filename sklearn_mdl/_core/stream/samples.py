@@ -86,7 +86,7 @@ class SampleStore:
         X : ndarray of shape (n, n_features)
             A memory map must keep its content from now on.
         order : ndarray of shape (n,) or None
-            Order in which to add the rows of X. If None, they are added as they are.
+            Order in which to add the rows of X. If None, their order does not change.
         """
         if is_mapped(X):
             self._parts.append(_Mapped(X, order))

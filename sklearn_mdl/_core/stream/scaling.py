@@ -131,7 +131,7 @@ class RunningStandardizer:
 
     def update(self, X: np.ndarray) -> None:
         """Update with a block of rows (n, d) (Chan, Golub and LeVeque, 1983)."""
-        # Sum by rows in a fixed order, whatever the memory layout of X.
+        # Sum by rows in a fixed order, for any memory layout of X.
         with flushed_denormals(False):  # all features may be denormal
             x = torch.from_numpy(np.array(X, dtype=np.float64, order="C"))
         centre = x.mean(0)

@@ -183,8 +183,8 @@ def grouped_order(order: NDArray[np.intp], keys: Keys) -> NDArray[np.intp]:
     """Return a random order (n,) in which the rows of each group are adjacent.
 
     A group moves to the place in ``order`` of its first row, so all orders of groups
-    are equally likely, whatever their sizes. With groups of one row, the order does not
-    change.
+    are equally likely, regardless of their sizes. With groups of one row, the order
+    does not change.
     """
     place = np.empty_like(order)
     place[order] = np.arange(len(order))

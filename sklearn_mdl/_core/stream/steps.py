@@ -72,7 +72,7 @@ class ReplayStreams:
         self.n_records += 1
         uniforms = self._uniforms(0)
         jump = uniforms < min(1.0, self.recency / self.n_records)
-        # All streams begin with the first minibatch, whatever the recency.
+        # All streams begin with the first minibatch, for any recency.
         jump |= self.n_records == 1
         self.positions = np.where(jump, 0, self.positions + 1)
         return self.positions

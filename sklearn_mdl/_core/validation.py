@@ -132,7 +132,7 @@ def non_finite(
 
 
 def validated(estimator: BaseEstimator, *given: Any, dtype: Any, reset: bool) -> Any:
-    """Check features, and labels if given, with scikit-learn, and return them.
+    """Return features, and labels if given, after the checks of scikit-learn.
 
     Raises
     ------

@@ -53,8 +53,8 @@ def image_rows(
     Returns
     -------
     rows : ndarray of shape (N, H * W * C), uint8
-        With `path`, a read-only memory map of the file. Otherwise a view of `images`
-        if they need no conversion, or else a new array.
+        With `path`, a read-only memory map of the file. Otherwise a new array, or a
+        view of `images` if no conversion is needed.
 
     Raises
     ------

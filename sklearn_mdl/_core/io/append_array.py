@@ -35,7 +35,7 @@ class GrowingArray:
     dtype : str, default="<f8"
         NumPy's name of the dtype.
     folder : StreamFolder or None
-        Folder of the stream that the file belongs to. The path is then relative to it.
+        Folder of the stream. The path is then relative to this folder.
     """
 
     def __init__(

@@ -104,8 +104,8 @@ def centring(rows: Tensor) -> Whitening:
 def oas_share(spread: float, level: float, d: int, n_rows: int) -> float:
     """Return the share of the identity in a shrunk covariance of ``n_rows`` rows.
 
-    The formula is that of :func:`sklearn.covariance.oas`, whose constant differs from
-    the one of Chen, Wiesel, Eldar and Hero (2010).
+    The formula is that of :func:`sklearn.covariance.oas`, in which one constant differs
+    from Chen, Wiesel, Eldar and Hero (2010).
 
     Parameters
     ----------

@@ -62,7 +62,7 @@ def log_softmax(logits: Tensor) -> Tensor:
     return logits.mT.log_softmax(1).mT
 
 
-# Gradients treat larger residuals, in units of the scale, as if they had this size.
+# In gradients, residuals are clipped to this size, in units of the scale.
 # Otherwise one outlier would dominate AdamW's second moment for a thousand steps.
 MAX_RESIDUAL = 5.0
 # The smallest log scale of standardised labels. Without this limit, equal labels would

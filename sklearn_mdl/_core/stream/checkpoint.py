@@ -202,7 +202,7 @@ class Checkpoint(Event):
     """File to which a run is saved from time to time.
 
     Losses are in the folder of the stream and grow with every segment. The checkpoint
-    contains their number and digests, and the learned states of readouts. It is
+    contains their number and digests, and the learned states of readouts. The file is
     replaced atomically, so it is complete even if the process is killed.
 
     Parameters

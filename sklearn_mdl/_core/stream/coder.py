@@ -33,7 +33,7 @@ class Block(NamedTuple):
     Attributes
     ----------
     losses : ndarray of shape (n, K)
-        Cost of the labels under each readout, in nats, or NaN where it has retired.
+        Cost of the labels under each readout, in nats. NaN for retired readouts.
     mixtures : ndarray of shape (n, G, Q)
         Predictions of the mixtures within groups: probabilities of classes, or mean,
         variance and degrees of freedom. NaN where a group has retired. ``G = 0``

@@ -231,8 +231,8 @@ class Learner(ABC):
     def calibrate(self, x: Tensor, y: Tensor) -> None:  # noqa: B027
         """Calibrate on a full minibatch before learning it.
 
-        Calibration uses all pending minibatches before the first is learned, since they
-        may share groups.
+        Calibration uses all pending minibatches before the first is learned, since
+        minibatches may share groups.
         """
 
     @abstractmethod

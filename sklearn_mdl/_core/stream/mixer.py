@@ -58,7 +58,7 @@ class Groups:
 
 
 class _Awake(NamedTuple):
-    """Groups with at least one awake readout, and the awake members of each.
+    """Groups with at least one awake readout, and their awake members.
 
     ``places`` are positions of the members among all awake readouts, and ``grouped``
     are their positions among all readouts in groups. A group is whole if all its

@@ -26,8 +26,8 @@ class SampleStore:
     """The rows of a stream in order.
 
     Rows are copied to memory or to a file, since the caller may change the array while
-    its rows are still replayed. Rows of a memory map are not copied. They are read from
-    their file, a few at a time, and converted to float32.
+    its rows are still replayed. Rows of a memory map are not copied, but read from the
+    file, a few at a time, and converted to float32.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class SampleStore:
     path : Path or None
         A ``.npy`` file for copied rows. If None, they are kept in memory.
     folder : StreamFolder or None
-        Folder of the stream. The path is then relative to it.
+        Folder of the stream. The path is then relative to this folder.
     """
 
     def __init__(

@@ -8,7 +8,7 @@ a refresh, the first layer of a readout is re-expressed,
 
     W' = T_{new}^{-1} T_{old} W, \qquad b' = b + (m_{new} - m_{old}) T_{old} W,
 
-so that the function it computes does not jump. Without a scaling, encoders would be
+so that the function of the readout does not jump. Without a scaling, encoders would be
 penalised for differences that an affine map can undo.
 """
 

@@ -1,9 +1,10 @@
 """When labels of a stream become known: immediately, after a delay or after a group.
 
-Labels of a group, such as the images of one patient, become known only after all its
-rows are coded. Every row of the group is predicted and mixed with only the labels known
-before the first row of the group. With a delay, each label becomes known that many rows
-late. With groups and a delay, a label becomes known at the later of the two times.
+Labels of a group, such as the images of one patient, become known only after all rows
+of the group are coded. These rows are predicted and mixed with only the labels that are
+known before the first row of the group. With a delay, each label becomes known that
+many rows late. With groups and a delay, a label becomes known at the later of the two
+times.
 """
 
 from __future__ import annotations
@@ -127,7 +128,7 @@ class Schedule:
         return {"row_groups": columns, "group_keys": np.array(self.keys, np.int64)}
 
     def load_state_dict(self, arrays: Mapping[str, np.ndarray], n_rows: int) -> None:
-        """Load the groups of the first rows unless they were already given.
+        """Load the groups of the first rows, unless groups were already given.
 
         Raises
         ------

@@ -245,8 +245,8 @@ def prequential_steps(
     block that have not arrived are zero, and user-defined code does not see them. So
     results are bitwise identical however you divide the rows into calls.
 
-    If a readout has no prediction for a row, it uses the outcome's fallback (for
-    classes, the uniform distribution) for that row and all later rows.
+    If a readout has no prediction for a row, the outcome's fallback (for classes, the
+    uniform distribution) is used for that row and all later rows.
 
     All rows of a group are predicted, block by block, before the learner observes any
     of their labels. Delayed labels are observed only when they arrive.

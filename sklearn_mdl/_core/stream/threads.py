@@ -177,7 +177,7 @@ class Threads:
 
     @contextmanager
     def arithmetic(self) -> Iterator[None]:
-        """Compute in one thread, including BLAS if user-defined code may call it."""
+        """Compute in one thread, and limit BLAS if user-defined code may call it."""
         foreign = any(learner.foreign for learner in self.learners)
         with fixed_arithmetic(), one_blas_thread() if foreign else nullcontext():
             yield

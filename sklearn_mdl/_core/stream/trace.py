@@ -64,8 +64,8 @@ class PrequentialTrace:
         probable class, its probability and the sum of squared probabilities. For real
         labels, mean and standard deviation.
     refusal : OSError or None
-        Error of the last attempt to write rows, if it failed. The rows are then still
-        in memory.
+        Error of the last attempt to write rows, which are then still in memory. None
+        if the attempt succeeded.
     """
 
     def __init__(self, shape: TraceShape, folder: StreamFolder | None = None) -> None:

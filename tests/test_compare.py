@@ -321,7 +321,7 @@ def test_unknown_settings_are_named():
 def test_a_page_replaces_pages_of_ours_alone(wine, tmp_path):
     page, theirs = tmp_path / "page.html", b'<html><meta name="generator" content="x">'
     page.write_bytes(theirs)
-    with pytest.raises(ValueError, match=r"sklearn_mdl wrote, but .*page\.html"):
+    with pytest.raises(ValueError, match=r"written by sklearn_mdl, but .*page\.html"):
         wine.to_html(page)
     assert page.read_bytes() == theirs
     page.unlink()

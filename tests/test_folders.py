@@ -304,7 +304,7 @@ def test_copies_of_a_stream_go_on_one_by_one(tmp_path, name):
     other.partial_fit(*data(1, 5))
     before = contents(tmp_path)
     for rows in (data(2, 5), data(2, 7)):
-        with pytest.raises(ValueError, match="pass each stream its own store="):
+        with pytest.raises(ValueError, match="pass a separate store= to each"):
             first.partial_fit(*rows)
     assert contents(tmp_path) == before
     assert_same(first, stream())
@@ -739,9 +739,9 @@ def test_loops_and_scorers_may_share_one_folder(tmp_path, backend, n_jobs):
 
 def test_an_error_says_which_files_may_be_replaced(tmp_path):
     (tmp_path / "a").touch()
-    with pytest.raises(ValueError, match="must be one that does not exist yet, but"):
+    with pytest.raises(ValueError, match="must be new, but"):
         refuse_foreign(tmp_path / "a")
-    with pytest.raises(ValueError, match="must be one that sklearn_mdl wrote, but"):
+    with pytest.raises(ValueError, match="must be new or written by sklearn_mdl, but"):
         refuse_foreign(tmp_path / "a", lambda path: False)
     refuse_foreign(tmp_path / "a", lambda path: path.name == "a")
     refuse_foreign(tmp_path / "b")

@@ -134,7 +134,7 @@ def test_a_call_that_writes_is_recognised(source, found):
     assert writers(source) == ({found} - {None})
 
 
-WORDS = "exists; move it|of another kind|Output must not|other origin"
+WORDS = "is not; move it|of another kind|Output must not|other origin"
 
 
 def modules_that_write():
@@ -279,8 +279,8 @@ OWN_NAMES = {
 
 
 REFUSED = (
-    "exists; move it|is a file of another kind"
-    "|must hold (what sklearn_mdl saved|the settings of a race), but"
+    "is not; move it|is a file of another kind"
+    "|must hold (arrays saved by sklearn_mdl|the settings of a race), but"
 )
 
 

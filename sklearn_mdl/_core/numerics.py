@@ -19,13 +19,13 @@ from torch import Tensor
 
 from sklearn_mdl._core.unsupported import unsupported
 
-# By default, MKL may sum in an order that depends on memory addresses, as on non-Intel
-# processors. Then a readout in a stack would differ from the same readout without the
-# stack. MKL reads this setting at the first product of a process. It costs no time.
+# By default, MKL may sum in an order that depends on memory addresses, for example on
+# AMD processors. A readout would then give different results inside and outside a
+# stack. MKL reads this setting at the first product of a process.
 os.environ.setdefault("MKL_CBWR", "AUTO")
 
 
-LANES = 64  # larger than a vector register
+LANES = 64  # more numbers than a vector register holds
 
 PRECISIONS = ("float32", "bfloat16", "tf32")
 AMPERE = 8  # compute capability of the first GPUs with bfloat16 and TF32
@@ -35,8 +35,8 @@ AMPERE = 8  # compute capability of the first GPUs with bfloat16 and TF32
 def one_thread() -> Iterator[None]:
     """Limit torch to one thread, which is faster for small products.
 
-    The results are then also independent of the number of cores. The limit applies only
-    to this thread.
+    The results then do not depend on the number of cores. The limit applies only to the
+    calling thread.
     """
     n_threads = torch.get_num_threads()
     if n_threads == 1:
@@ -44,8 +44,8 @@ def one_thread() -> Iterator[None]:
         return
     with _ONE_AT_A_TIME:
         torch.set_num_threads(1)
-        # Torch sets the number for this thread and the default for later threads.
-        # Setting it in another thread restores the default.
+        # This sets both the number for this thread and the default for new threads.
+        # The same call in another thread restores the default.
         other = threading.Thread(target=torch.set_num_threads, args=(n_threads,))
         other.start()
         other.join()
@@ -61,15 +61,16 @@ _ONE_AT_A_TIME = threading.Lock()
 class _SharedSetting:
     """A setting of the whole process, active while any thread needs it.
 
-    The first thread to enter applies it, and the last one to leave reverts it. If each
-    thread saved and restored it, threads would restore each other's setting.
+    The first thread that enters applies the setting, and the last thread that leaves
+    reverts it. If each thread saved and restored the setting itself, one thread would
+    revert it while another still needs it.
     """
 
     def __init__(
         self, make: Callable[[], Callable[[], object]], *, in_main_thread: bool = False
     ) -> None:
-        self._make = make  # returns the function that reverts it
-        self._in_main_thread = in_main_thread  # only the main thread can revert
+        self._make = make  # applies the setting, returns a function that reverts it
+        self._in_main_thread = in_main_thread  # reverts only there
         self._lock = threading.Lock()
         self._n_inside = 0
         self._owed: Callable[[], object] | None = None
@@ -94,7 +95,7 @@ class _SharedSetting:
                         self._settle()
 
     def _settle(self) -> None:
-        """Revert in the main thread if another thread could not."""
+        """If this is the main thread, revert what another thread could not."""
         is_main = threading.current_thread() is threading.main_thread()
         if self._owed is not None and is_main:
             self._owed()
@@ -153,7 +154,7 @@ def fixed_arithmetic() -> Iterator[None]:
 
 @contextmanager
 def evaluation_mode(module: torch.nn.Module) -> Iterator[None]:
-    """Run a module in evaluation mode, and restore the mode of every part."""
+    """Run a module in evaluation mode, then restore the mode of its submodules."""
     training = [part for part in module.modules() if part.training]
     module.eval()
     try:
@@ -167,8 +168,8 @@ def evaluation_mode(module: torch.nn.Module) -> Iterator[None]:
 def flushed_denormals(flush: bool = True) -> Iterator[None]:
     """Choose whether to flush denormal numbers (below 1e-38) to zero in this thread.
 
-    Moments and gradients of rare features decay to such numbers. They do not affect
-    predictions, but arithmetic with them is many times slower.
+    Moments and gradients of rare features become so small over time. They do not affect
+    predictions, but arithmetic with denormal numbers is many times slower.
     """
     smallest = torch.tensor(1e-40, dtype=torch.float32, device="cpu")
     flushes = not bool((smallest * 1.0).any())  # the thread's previous setting
@@ -180,11 +181,11 @@ def flushed_denormals(flush: bool = True) -> Iterator[None]:
 
 
 def in_lanes(function: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
-    """Apply an elementwise function to values of any shape, in whole vectors.
+    """Apply an elementwise function to values, padded to whole vectors.
 
-    On a CPU, vector instructions and scalar instructions, which process the remainder
-    of an array, give different last bits. With a remainder, results of a readout or a
-    row would depend on its neighbours.
+    A CPU processes the remainder of an array, which does not fill a vector, by scalar
+    instructions. These give other last bits than vector instructions. With padding,
+    results for a readout or a row do not depend on its position in the array.
     """
     flat = values.reshape(-1)
     whole = torch.nn.functional.pad(flat, (0, -len(flat) % LANES))
@@ -192,19 +193,19 @@ def in_lanes(function: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
 
 
 def mixture(log_proba: Iterable[Tensor], weights: Iterable[Tensor]) -> Tensor:
-    """Mix the readouts' predictions, (n, C) each, with weights, (n,) each."""
+    """Return the weighted mean (n, C) of the readouts' probabilities."""
     # One readout at a time, to avoid K x n x C numbers and to sum in a fixed order.
     terms = (w[:, None] * p.exp() for p, w in zip(log_proba, weights, strict=True))
     return reduce(Tensor.add_, terms)
 
 
 def as_array(values: object) -> Any:
-    """Return tensors of any device as arrays, and anything else unchanged.
+    """Convert a tensor on any device to an array; return anything else unchanged.
 
     Raises
     ------
     ValueError
-        If some values of an array are masked, since scikit-learn would ignore the mask.
+        If an array has masked values, since scikit-learn would ignore the mask.
     """
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         row = np.argwhere(np.ma.getmaskarray(values))[0][0]
@@ -219,7 +220,7 @@ def as_array(values: object) -> Any:
 
 
 def dense(rows: Any) -> Any:
-    """Return sparse rows as an array of float32, and anything else unchanged.
+    """Convert sparse rows to a float32 array; return anything else unchanged.
 
     Raises
     ------
@@ -240,7 +241,7 @@ def dense(rows: Any) -> Any:
 
 
 def resolve_device(device: str) -> torch.device:
-    """Return the device with that name; "auto" is a GPU if there is one."""
+    """Return the torch device of this name; "auto" is a GPU if there is one."""
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -260,7 +261,7 @@ def resolve_device(device: str) -> torch.device:
 
 
 def check_precision(precision: str, device: torch.device, n_jobs: int) -> None:
-    """Raise for a precision below float32 that the device does not support."""
+    """Raise ValueError if the device does not support a precision below float32."""
     if not _multiplies(precision, device):
         gpu = f"a GPU of compute capability {AMPERE}.0"
         needed = f"a CPU with AVX-512 BF16, or {gpu}"
@@ -284,8 +285,7 @@ def _multiplies(precision: str, device: torch.device) -> bool:
 def rounded_product(a: Tensor, b: Tensor) -> Tensor:
     """Multiply stacks of bfloat16 matrices, with sums and result in float32.
 
-    On a CPU the finished sums are rounded to bfloat16, because torch cannot return
-    anything else there.
+    On a CPU, torch can only return bfloat16, so sums are rounded once more.
     """
     if a.device.type == "cpu":
         return torch.bmm(a, b).float()
@@ -305,7 +305,7 @@ def tensor_floats() -> Iterator[None]:
 
 def last_level_cache() -> int | None:
     """Return the size in bytes of a core's largest cache, or None if unknown."""
-    # Not SC_LEVEL3_CACHE_SIZE, which may include caches of other cores.
+    # SC_LEVEL3_CACHE_SIZE may include the caches of other cores.
     sizes = []
     for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
         with suppress(OSError, ValueError):
@@ -318,7 +318,7 @@ _granted: ContextVar[int | None] = ContextVar("granted", default=None)
 
 @contextmanager
 def granted_memory(n_bytes: int) -> Iterator[None]:
-    """Limit :func:`memory_of`, for example to the size of a file to load."""
+    """Make :func:`memory_of` return ``n_bytes``, for example to load a file."""
     token = _granted.set(n_bytes)
     try:
         yield
@@ -327,7 +327,7 @@ def granted_memory(n_bytes: int) -> Iterator[None]:
 
 
 def memory_of(device: torch.device) -> int | None:
-    """Return the total memory of a device in bytes, or the limit if one is granted.
+    """Return the total memory of a device in bytes, or the limit that was granted.
 
     The result is None if the system does not report it.
     """

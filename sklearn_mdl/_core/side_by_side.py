@@ -1,4 +1,4 @@
-"""Parallel processes that have their own GPU and end with their parent."""
+"""Worker processes that each use one GPU and end with their parent."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from typing import Any, Self
 
 from joblib.parallel import get_active_backend
 
-PASSES = 2  # attempts at tasks whose process died
-# Errors of joblib and Dask when a process dies. A task that cannot be unpickled also
-# breaks a pool, but would break it again.
+PASSES = 2  # how often a task is tried if its process dies
+# Errors that joblib and Dask raise when a process dies. They do not include the error
+# for a task that cannot be unpickled, since trying it again would not help.
 DEATHS = {"TerminatedWorkerError", "KilledWorker", "FutureCancelledError"}
 CLAIMED: dict[str, int] = {}  # GPU slots of this process, keyed by run
 WATCHED: set[int] = set()  # the parent of this process once it is watched
 WATCH_SECONDS = 1.0
-OWN_PROCESSES = {"LokyBackend", "MultiprocessingBackend"}  # on this machine
+# Backends of joblib whose processes are on this machine.
+OWN_PROCESSES = {"LokyBackend", "MultiprocessingBackend"}
 
 
 def end_with(parent: int) -> None:
@@ -31,8 +32,8 @@ def end_with(parent: int) -> None:
     Parameters
     ----------
     parent : int
-        Process that distributes the work. Nothing happens if it is not the parent of
-        this process, as for threads or workers of a cluster. However, a joblib worker
+        Process that distributes the work. If it is not the parent of this process, as
+        in a thread or a worker of a cluster, nothing happens. However, a joblib worker
         whose parent has already died ends immediately.
     """
     is_parent, is_self = os.getppid() == parent, os.getpid() == parent
@@ -46,8 +47,8 @@ def end_with(parent: int) -> None:
 def watched() -> dict[str, Any]:
     """Return options for joblib that make its workers end with this process.
 
-    Otherwise a worker without a task would outlive a killed parent. There are no such
-    options for workers of a cluster, or if the user has set an initializer.
+    Otherwise a worker without a task would outlive a killed parent. The options are
+    empty for workers of a cluster, and if the user has set an initializer.
     """
     backend = get_active_backend()[0]
     own = type(backend).__name__ in OWN_PROCESSES
@@ -65,9 +66,9 @@ def _watch(parent: int) -> None:
 class Devices:
     """Assignment of the GPUs of a machine to the processes of a run.
 
-    A process takes and keeps the first free slot. Slot ``p`` is GPU ``p mod n``. Slots
-    are files in the directory for temporary files, so each machine assigns its own
-    GPUs.
+    A process takes and keeps the first free slot. With ``n`` GPUs, slot ``p`` is GPU
+    ``p mod n``. Slots are files in the directory for temporary files, so each machine
+    assigns its own GPUs.
     """
 
     def __init__(self) -> None:
@@ -75,7 +76,7 @@ class Devices:
         self.parent = os.getpid()
 
     @property
-    def _folder(self) -> Path:  # on this machine, wherever tasks come from
+    def _folder(self) -> Path:  # on the machine of the worker
         return Path(tempfile.gettempdir()) / f"sklearn_mdl-{self.run}"
 
     def __enter__(self) -> Self:
@@ -87,7 +88,7 @@ class Devices:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def claim(self, device: str) -> str | None:
-        """Return the device of this process, if there are several to choose from.
+        """Return the GPU of this process, or None if there are fewer than two.
 
         Parameters
         ----------

@@ -36,19 +36,19 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 class Seed(Interval):
-    """Constraint of a seed that several calls share."""
+    """Constraint for the seed of calls that must draw the same orders."""
 
     def __str__(self) -> str:
-        """Return what is required, what to write, and why."""
+        """Return the text that scikit-learn inserts into its error message."""
         return (
             "an int of at least 0 (write random_state=0, or "
             "random_state=secrets.randbits(31) for new orders each time), since "
-            "resumed calls and all calls in a search draw the same orders"
+            "resumed calls and all calls in a search must draw the same orders"
         )
 
 
 def with_callbacks(method: Method) -> Method:
-    """Tear down callbacks after a method, if this version has callbacks."""
+    """Decorate a method so that callbacks, if supported, are torn down after it."""
     if _with_callbacks is None:
         return method
     decorated: Method = _with_callbacks(method)
@@ -56,13 +56,13 @@ def with_callbacks(method: Method) -> Method:
 
 
 def fit_context(method: Method) -> Method:
-    """Check parameters by ``_parameter_constraints`` before a method runs."""
+    """Decorate a method so that it first checks the estimator's parameters."""
     checked: Method = _fit_context(prefer_skip_nested_validation=False)(method)
     return checked
 
 
 def validate_params(constraints: Constraints) -> Callable[[Method], Method]:
-    """Check the parameters of a function before it runs."""
+    """Return a decorator that checks the parameters of a function before it runs."""
     decorate: Callable[[Method], Method] = _validate_params(
         constraints, prefer_skip_nested_validation=False
     )
@@ -72,8 +72,8 @@ def validate_params(constraints: Constraints) -> Callable[[Method], Method]:
 def predict_proba(classifier: Any, X: Any) -> np.ndarray:
     """Return probabilities (n, C) as scikit-learn 1.9 does.
 
-    Earlier versions of linear classifiers divided zero by zero if all one-vs-rest
-    probabilities of a row were zero. Such rows become uniform.
+    In earlier versions, linear classifiers return NaN for a row if all its one-vs-rest
+    probabilities are zero. Here the probabilities of such a row are uniform.
     """
     proba = np.array(classifier.predict_proba(X), dtype=np.float64)
     undefined = np.isnan(proba).all(axis=1)
@@ -84,7 +84,7 @@ def predict_proba(classifier: Any, X: Any) -> np.ndarray:
 
 
 class FitTasks:
-    """Notification of scikit-learn's callbacks about a fit and its parts.
+    """Notifier of scikit-learn's callbacks about a fit and its parts.
 
     Parameters
     ----------
@@ -99,19 +99,19 @@ class FitTasks:
         self._data = {"X": X, "y": y}
 
     def begin(self, n_parts: int) -> None:
-        """Notify that the fit begins."""
+        """Notify callbacks that the fit begins."""
         self._whole = self._estimator._init_callback_context(max_subtasks=n_parts)
         self._whole.call_on_fit_task_begin(estimator=self._estimator, **self._data)
 
     def begin_part(self) -> None:
-        """Notify that a part begins."""
+        """Notify callbacks that a part begins."""
         self._part = self._whole.subcontext(task_name="segment")
         self._part.call_on_fit_task_begin(estimator=self._estimator)
 
     def end_part(self) -> bool:
-        """Notify that the part has ended; return True if a callback wants to stop."""
+        """Notify callbacks that the part has ended. Return True to stop the fit."""
         return bool(self._part.call_on_fit_task_end(estimator=self._estimator))
 
     def end(self) -> None:
-        """Notify that the fit has ended."""
+        """Notify callbacks that the fit has ended."""
         self._whole.call_on_fit_task_end(estimator=self._estimator, **self._data)

@@ -34,7 +34,7 @@ class Table:
     n_left : int, default=1
         Number of left-aligned columns. The other columns hold numbers.
     bold : collection of (int, int), default=()
-        Row and column of each bold cell, for formats with bold text.
+        Row and column of each bold cell. Plain text ignores them.
     """
 
     head: Sequence[str]
@@ -43,7 +43,7 @@ class Table:
     bold: Collection[tuple[int, int]] = ()
 
     def to_text(self) -> str:
-        """Return aligned columns, with two spaces before each."""
+        """Return the table as aligned text, with two spaces before each column."""
         rows = [self.head, *self.rows]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         return "\n".join(
@@ -78,7 +78,7 @@ def escape_latex(text: str) -> str:
     return " ".join(text.split()).translate(_LATEX)
 
 
-# Words of a name: the architecture, each setting "name=value", and a final "#2".
+# Separates the words of a name: the architecture, settings "name=value", a final "#2".
 _WORDS = re.compile(r" (?=\w+=|#\d+$)")
 
 

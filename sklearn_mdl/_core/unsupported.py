@@ -1,4 +1,4 @@
-"""The table of all pairs of features that cannot be combined, with reasons.
+"""All pairs of features that cannot be combined, and the reasons.
 
 No other code may raise for a combination of features that are supported separately. The
 table may only shrink. Tests draw pairs of features and check them against it.

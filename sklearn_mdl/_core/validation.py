@@ -1,4 +1,4 @@
-"""Checks for features, labels and steps that would invalidate codelengths."""
+"""Checks of features, labels and pipeline steps, to keep codelengths valid."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-OWN = ("sklearn_mdl", "sklearn", "joblib")  # packages that are not the caller
-CHECKED_AT_ONCE = 2**24  # numbers checked together
-SAMPLED = 2**20  # numbers in the first rows, whose rounding is checked
-LARGE = 2**53  # above this float64 cannot represent all whole numbers
+OWN = ("sklearn_mdl", "sklearn", "joblib")  # packages that warnings never point to
+CHECKED_AT_ONCE = 2**24  # how many numbers are checked at a time
+SAMPLED = 2**20  # about how many numbers are checked for rounding
+LARGE = 2**53  # above this, float64 cannot represent all whole numbers
 GROUPED = (
     "y should be in random order, but it is grouped by class or nearly so, which "
     "changes the codelength; pass shuffle=True or permute the rows"
 )
-GROUPED_NATS = 14.0
-STEPS = 1000  # smallest number of float32 steps over the range of a feature
+GROUPED_NATS = 14.0  # see is_grouped
+STEPS = 1000  # smallest range of a feature, in rounding errors
 CONSTANT = 1e-12  # largest range of a constant feature, as a share of its size
 SHOWN = 200  # most characters of a value in a message
 MANY_VALUES = 20  # with more distinct values, whole floats may be real numbers
@@ -66,7 +66,7 @@ _KEPT: ContextVar[list[str] | None] = ContextVar("kept", default=None)
 
 @contextmanager
 def kept_warnings() -> Iterator[list[str]]:
-    """Collect the warnings of :func:`warn_caller` in this thread, to issue later."""
+    """Collect the warnings of :func:`warn_caller` instead of issuing them."""
     messages: list[str] = []
     token = _KEPT.set(messages)
     try:
@@ -107,7 +107,7 @@ def check_finite(X: np.ndarray, names: Sequence[str] | None) -> None:
 def non_finite(
     X: np.ndarray, names: Sequence[str] | None = None, first: int = 0
 ) -> str:
-    """Describe the first feature (n, d) that is not finite as float32, or return "".
+    """Describe the first value in X that is not finite as float32, or return "".
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def non_finite(
     names : sequence of str, optional
         Names of the columns.
     first : int, default=0
-        Number of the first row.
+        Row number of the first row in the description.
     """
     step = max(1, CHECKED_AT_ONCE // max(1, X.shape[1]))
     for start in range(0, len(X), step):
@@ -132,7 +132,7 @@ def non_finite(
 
 
 def validated(estimator: BaseEstimator, *given: Any, dtype: Any, reset: bool) -> Any:
-    """Return features, and labels if given, as scikit-learn checks them.
+    """Return features, and labels if given, after the checks of scikit-learn.
 
     Raises
     ------
@@ -154,7 +154,7 @@ def validated(estimator: BaseEstimator, *given: Any, dtype: Any, reset: bool) ->
 
 
 def _refuse_text(X: Any) -> None:
-    """Raise for the first value of features that is not a number."""
+    """Raise ValueError for the first value in X that is not a number."""
     is_frame = hasattr(X, "columns")
     rows = X if is_frame else np.asarray(X, dtype=object)
     for place, name in enumerate(X.columns if is_frame else range(rows.shape[1])):
@@ -170,7 +170,7 @@ def _refuse_text(X: Any) -> None:
 
 
 def warn_if_rounded(X: Any, names: Sequence[str] | None) -> None:
-    """Warn about a feature whose range is only a few steps of float32.
+    """Warn if float32 can hardly resolve the variation of a feature.
 
     Only the first rows are checked, about ``SAMPLED`` numbers.
     """
@@ -181,7 +181,7 @@ def warn_if_rounded(X: Any, names: Sequence[str] | None) -> None:
     rows = np.asarray(X[:n_rows], dtype=np.float64)
     rounding = np.abs(rows.astype(np.float32) - rows).max(0)
     spread, size = np.ptp(rows, axis=0), np.abs(rows).max(0)
-    # Rounding to float64 may make a constant vary.
+    # Rounding errors of float64 may make a constant feature appear to vary.
     is_lost = (rounding > spread / STEPS) & (spread > CONSTANT * size)
     if is_lost.any():
         column = int(is_lost.argmax())
@@ -235,8 +235,8 @@ def as_labels(y: Any) -> Any:
 def may_be_real(labels: np.ndarray) -> bool:
     """Return True for whole floats that could be ages, counts or prices.
 
-    They have more than 2 distinct values, and more than the smaller of 20 and a quarter
-    of the number of rows. So 1.0, 2.0 and 3.0 in 200 rows are classes.
+    Labels must have more than 2 distinct values, and more than the smaller of 20 and a
+    quarter of the number of rows. So 1.0, 2.0 and 3.0 in 200 rows are classes.
     """
     if labels.dtype.kind != "f" or not np.array_equal(labels, np.rint(labels)):
         return False
@@ -264,7 +264,7 @@ def check_class_labels(y: np.ndarray) -> None:
 
 
 def refuse_missing(y: object) -> object:
-    """Return labels unchanged, except that NumPy's text type becomes objects.
+    """Return labels unchanged, except that NumPy's StringDType becomes objects.
 
     Raises
     ------
@@ -284,17 +284,17 @@ def refuse_missing(y: object) -> object:
             "y must hold a label for every row, but Input y contains "
             f"{what} in row {row}; pass only rows where pandas.notna(y)"
         )
-    # NumPy's text type is unknown to scikit-learn.
+    # scikit-learn does not support StringDType, whose kind is "T".
     return labels.astype(object) if labels.dtype.kind == "T" else y
 
 
 def named_groups(groups: Any, title: str = "groups") -> np.ndarray:
-    """Return the names of the groups of rows as an array.
+    """Return the group of each row as an array.
 
     Raises
     ------
     ValueError
-        If a name is missing: None, NaN, masked, or missing in pandas.
+        If a group is missing: None, NaN, masked, or missing in pandas.
     """
     missing = _missing(groups)
     if missing.any():
@@ -307,7 +307,7 @@ def named_groups(groups: Any, title: str = "groups") -> np.ndarray:
 
 
 def _missing(values: Any) -> np.ndarray:
-    """Mark the missing values of an array-like: None, NaN, masked, or pandas' NA."""
+    """Return a mask of values that are None, NaN, masked, or pandas' NA."""
     # NumPy would convert NaN to text in a list that also contains text.
     array = values if isinstance(values, np.ndarray) else np.asarray(values, object)
     plain = np.asarray(array)
@@ -349,9 +349,9 @@ def is_grouped(labels: np.ndarray) -> bool:
 
     The check compares two codes of the labels. The first codes their order, given the
     number of examples of each class. The second codes runs of equal labels: their
-    number, starts and classes. Labels are grouped if there are fewer runs than in
-    random order, and the second code is shorter by a quarter and by 14 nats. In random
-    order this happens with probability at most ``exp(-14) < 1e-6``.
+    number, starts and classes. Labels are grouped if they have fewer runs than expected
+    in random order, and the second code is shorter by a quarter and by 14 nats. In
+    random order this happens with probability at most ``exp(-14) < 1e-6``.
     """
     counts = np.unique(labels, return_counts=True)[1]
     n, n_classes = len(labels), len(counts)
@@ -366,11 +366,11 @@ def is_grouped(labels: np.ndarray) -> bool:
 
 
 def labelled_step(transformer: BaseEstimator) -> str | None:
-    """Return the first step that would fit on the labels, or None.
+    """Return the class name of the first step that would fit on the labels, or None.
 
-    Features must not depend on the labels to be coded: selecting the best of 1,000
-    random features by the labels "compresses" random labels. Frozen steps are not
-    fitted.
+    Features must not depend on the labels to be coded. For example, selecting the best
+    of 1,000 random features by the labels would "compress" random labels. Frozen steps
+    are not fitted.
     """
     if transformer is None or isinstance(transformer, (FrozenEstimator, str)):
         return None
@@ -409,7 +409,7 @@ def _learns_y(transformer: BaseEstimator) -> bool:
 
 
 def refuse_labelled(transformer: BaseEstimator, name: str) -> None:
-    """Raise ValueError if a transformer would see the labels to be coded."""
+    """Raise ValueError if a transformer would fit on the labels to be coded."""
     step = labelled_step(transformer)
     if step is not None:
         raise ValueError(
@@ -420,7 +420,7 @@ def refuse_labelled(transformer: BaseEstimator, name: str) -> None:
 
 
 def refuse_weights(given: Mapping[str, object], caller: str) -> None:
-    """Raise TypeError if weights of labels are given, and name their parameter."""
+    """Raise TypeError if weights of labels are given by any parameter."""
     for name in given:
         raise TypeError(
             f"{caller} must weight all labels equally, since a weighted sum is not a "

@@ -1,8 +1,8 @@
 """Pools, which combine different kinds of experts with weights learned online.
 
 A switching mixture follows one expert at a time. If kinds of experts make different
-errors, it is better to combine the kinds. A log-linear pool multiplies powers of their
-predictions,
+errors, it is better to combine the kinds. A log-linear pool multiplies powers of the
+kinds' predictions,
 
     p_t(y)  ~  prod_g q_gt(y) ^ w_g.
 

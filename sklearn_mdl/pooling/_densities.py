@@ -1,4 +1,4 @@
-"""The pool for real-valued labels, which combines densities as if Gaussian."""
+"""Pool for real-valued labels, which combines densities as if they were Gaussian."""
 
 from __future__ import annotations
 
@@ -34,10 +34,11 @@ class DensityPoolPass(GroupPass):
     :math:`\mu_g` and variances :math:`v_g`, the product's precision is :math:`\sum_g
     w_g / v_g`, and its mean is :math:`\sum_g w_g \mu_g / v_g` divided by the precision.
     Under a Gaussian, however, outliers would be too costly. So the pool is a Student-t
-    with this mean and variance. Its degrees of freedom are the smallest of all kinds.
+    with this mean and variance, and with the lowest degrees of freedom of any kind.
     After each label, the weights take one Newton step on the label's log-loss, with the
     Fisher information of the pool's density as the Hessian. Weights are non-negative
-    and sum to at least one, so the pool is never wider than its widest kind.
+    and sum to at least one, so the pool's variance is never larger than that of its
+    widest kind.
 
     The pool predicts NaN until every kind has a finite variance.
 
@@ -76,21 +77,21 @@ class DensityPoolPass(GroupPass):
     def predict(self, mixed: Floats) -> Floats:
         """Return location, log scale and degrees of freedom (3,), or NaN."""
         pooled = self._pooled(mixed)
-        return NONE if pooled is None else _named(pooled)
+        return NONE if pooled is None else _location_scale(pooled)
 
     def observe(self, mixed: Floats, label: float) -> tuple[Floats, float]:
         """Predict a row, then update the weights with its label."""
         pooled = self._pooled(mixed)
         if pooled is None:
             return NONE, math.nan
-        named = _named(pooled)
-        cost = self.cost(named, label)
+        predicted = _location_scale(pooled)
+        cost = self.cost(predicted, label)
         if math.isfinite(cost):
             self._step(mixed, pooled, label)
-        return named, cost
+        return predicted, cost
 
     def cost(self, predicted: Floats, label: float) -> float:
-        """Return minus the log density of a label in nats, or NaN without a density."""
+        """Return minus the log density of a label in nats, or NaN if there is none."""
         return _student_t_loss(label, *predicted.tolist())
 
     def _pooled(self, mixed: Floats) -> _Pooled | None:
@@ -114,8 +115,8 @@ class DensityPoolPass(GroupPass):
             pull = (pooled.dof + 1) / (pooled.dof + scaled)
             location = (pooled.dof + 1) / (pooled.dof + 3)
             fisher = location, 0.5 * pooled.dof / (pooled.dof + 3)
-        # Derivatives with respect to the weights, of the mean (in units of the scale)
-        # and of the log variance.
+        # Derivatives of the log variance, and of the mean in units of the scale, with
+        # respect to the weights.
         by_variance = -pooled.variance / variance
         by_mean = by_variance * (pooled.mean - mean) / math.sqrt(square)
         gradient = by_mean * (pull * residual / math.sqrt(square))
@@ -128,9 +129,9 @@ class DensityPoolPass(GroupPass):
         weights = self.weights + newton_step(self.hessian, gradient)
         if np.maximum(weights, 0.0).sum() == 0:
             return
-        self.weights = self._allowed(weights)
+        self.weights = self._project(weights)
 
-    def _allowed(self, weights: Floats) -> Floats:
+    def _project(self, weights: Floats) -> Floats:
         positive = np.maximum(weights, 0.0)
         total = float(positive.sum())
         return (
@@ -140,7 +141,7 @@ class DensityPoolPass(GroupPass):
         )
 
 
-def _named(pooled: _Pooled) -> Floats:
+def _location_scale(pooled: _Pooled) -> Floats:
     """Return the location, log scale and degrees of freedom of a density."""
     return np.array([pooled.mean, 0.5 * math.log(pooled.squared_scale), pooled.dof])
 

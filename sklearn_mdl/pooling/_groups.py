@@ -54,7 +54,10 @@ class Members:
         self._places = np.argsort(by_size)
 
     def sums(self, values: Floats) -> Floats:
-        """Sum values (size, ...) in `order` within groups, (G, ...); overwrite them."""
+        """Return the sums (G, ...) of values within groups.
+
+        The values (size, ...) are given in `order`, and are overwritten.
+        """
         end = self._counts[0]
         total = values[:end]
         for count in self._counts[1:]:
@@ -104,7 +107,7 @@ class GroupPass(ABC):
         Hessian of the log-losses so far with respect to the weights. If the pool has a
         half-life, older losses weigh less.
     rates : sequence of float or None
-        Rates of the fixed share within groups, as in the pool.
+        Rates of the fixed share within groups (see ``LogLinearPool``).
     """
 
     def __init__(self, pool: PoolSettings, n_groups: int) -> None:
@@ -163,12 +166,12 @@ class GroupPass(ABC):
     def retire(self, groups: Sequence[int]) -> None:
         """Drop some groups, and transfer their weights to the remaining groups."""
         weights, self.hessian = without(self.weights, self.hessian, groups)
-        self.weights = self._allowed(weights)
+        self.weights = self._project(weights)
 
     def add_classes(self, n: int) -> None:  # noqa: B027
         """Add classes, if labels are classes."""
 
-    def _allowed(self, weights: Floats) -> Floats:
+    def _project(self, weights: Floats) -> Floats:
         """Return valid weights near the given weights."""
         return weights
 

@@ -211,7 +211,7 @@ class PoolPass(GroupPass):
         proba : ndarray of shape (G, C)
             Probabilities of the kinds.
         """
-        return self._coded(self._pooled(np.log(self._coded(proba))))
+        return self._with_floor(self._pooled(np.log(self._with_floor(proba))))
 
     def observe(self, proba: Floats, label: float) -> tuple[Floats, float]:
         """Predict a row, then update the weights with its label.
@@ -237,14 +237,14 @@ class PoolPass(GroupPass):
             predicted = self.predict(proba)
             self.add_classes(right + 1 - self._shape[1])
             return predicted, 0.0
-        scores = np.log(self._coded(proba))
+        scores = np.log(self._with_floor(proba))
         pooled = self._pooled(scores)
         gaps = scores - (scores @ pooled)[:, np.newaxis]
         self._fade()
         self.hessian += (gaps * pooled) @ gaps.T
-        # Make a new array, because a trace may still refer to the old array.
+        # Create a new array, since callers may still use the old one.
         self.weights = self.weights + newton_step(self.hessian, gaps[:, right])
-        coded = self._coded(pooled)
+        coded = self._with_floor(pooled)
         return coded, self.cost(coded, right)
 
     def cost(self, predicted: Floats, label: float) -> float:
@@ -289,7 +289,7 @@ class PoolPass(GroupPass):
             _, codelengths[i] = self.observe(np.exp(row), label)
         return PoolTrace(float(codelengths.sum()), codelengths, weights)
 
-    def _coded(self, proba: Floats) -> Floats:
+    def _with_floor(self, proba: Floats) -> Floats:
         """Mix probabilities (..., C) with the uniform distribution."""
         mixed: Floats = proba * (1 - self._floor)
         mixed += self._floor / self._shape[1]

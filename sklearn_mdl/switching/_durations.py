@@ -70,7 +70,7 @@ class SwitchDistribution(MarkovPrior):
             raise invalid("theta", required, self.theta, cure)
 
     def rows(self) -> Floats:
-        """Return the probabilities of a block that ends and of the last block."""
+        """Return the probabilities that a block will end and that it is the last."""
         theta = float(self.theta)
         return np.array([theta, 1.0 - theta])
 
@@ -81,11 +81,11 @@ class SwitchDistribution(MarkovPrior):
 
 @dataclass(eq=False, repr=False)
 class RunLength(MarkovPrior):
-    """Independent block lengths: ``d`` has probability ``1 / (d (d + 1))``.
+    """Prior under which a block has length ``d`` with probability ``1 / (d (d + 1))``.
 
-    Every block draws its expert from the prior weights. The exact model has a row for
-    each length of the current block, so step ``t`` takes O(K t) time. The mixture form
-    takes O(n_rates K) time per step. It approximates
+    Blocks are independent, and each draws its expert from the prior weights. The exact
+    model has a row for each length of the current block, so step ``t`` takes O(K t)
+    time. The mixture form takes O(n_rates K) time per step. It approximates
     ``1 / (d (d + 1)) = int_0^1 a (1 - a)^(d-1) da`` by a mixture of geometric
     distributions with rates ``a = 1/2, 1/4, ..., 2^-n_rates`` and weights proportional
     to ``a``. Every block draws a rate. The mixture is itself a valid prior. For lengths
@@ -165,7 +165,7 @@ class RunLength(MarkovPrior):
         return weights
 
     def transition(self, t: int) -> Transition:
-        """Redraw at the rate of the block or, in the exact model, by its age."""
+        """Redraw at the rate of the block or, in the exact model, by its length."""
         if self.n_rates is None:
             return Transition(draw=1.0 / np.arange(2.0, t + 1), ageing=True)
         return Transition(draw=self._rates(self.n_rates), enter=self.rows())

@@ -1,12 +1,12 @@
 """Filters that keep the state of a forward pass, one for each kind of prior.
 
 States are probabilities, not logs. So a step takes only one product, one sum and one
-division, which is several times faster than adding in log space. Likelihoods are
-divided by the largest of the step, and sharing raises every weight again. So no weight
-that matters underflows. Without sharing, a weight could only fall until it was zero,
-and would never recover. Priors that never share therefore use cumulative sums of logs.
-Priors that share only at some steps use logs from the step at which a weight becomes
-too small. If the rows of a state count draws, each row is normalised separately.
+division, which is several times faster than adding in log space. No weight that matters
+underflows: the likelihoods of a step are divided by the largest one, and sharing raises
+every weight again. Without sharing, a weight can only fall and would never recover from
+zero. So priors that never share use cumulative sums of logs. Priors that share only at
+some steps use logs while a weight is too small. If the rows of a state count draws,
+each row is normalised separately.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from sklearn_mdl.switching._prior import (
 Floats = NDArray[np.float64]
 Steps = NDArray[np.intp]
 
-# A step whose probability is below `TINY` is recomputed in log space. So a weight of
-# at least `LOW` times the prior weight keeps all its digits.
+# If the probability of a label is below `TINY`, its step is recomputed in log space. So
+# a weight of at least `LOW` times the prior weight keeps all its digits.
 TINY = 1e-100
 LOW = 1e-200
 LEAST = float(np.finfo(np.float64).min)
@@ -64,13 +64,13 @@ class MarkovFilter:
 
     @property
     def weights(self) -> Floats:
-        """Probability of each expert at the next step, shape (K,)."""
+        """Probability (K,) of each expert at the next step."""
         weights: Floats = np.add.reduce(self.state, axis=0)
         return weights
 
     @property
     def is_simple(self) -> bool:
-        """Return True for a state with one row and no weights that are too small."""
+        """True for a state with one row and no weight that is too small."""
         return self._kept is not None and self.scores is None
 
     def rates(self, n_steps: int) -> list[float]:
@@ -139,7 +139,7 @@ class MarkovFilter:
         posterior: Floats,
         states: list[Floats] | None = None,
     ) -> None:
-        """Process the rows of `losses`, and write into the other two arrays.
+        """Process rows of `losses`, and fill `codelengths` and `posterior`.
 
         If a list `states` is given, append to it the log state at every step,
         conditioned on the label of that step.
@@ -212,7 +212,7 @@ class MarkovFilter:
 
 
 class CountingFilter(MarkovFilter):
-    """State of a prior whose rows count draws; every row is normalised separately.
+    """State of a prior whose rows count draws. Rows are normalised separately.
 
     Counts never decrease, and the rate of later draws depends on the count. So a count
     that is very improbable now may become the most probable one later.
@@ -231,7 +231,7 @@ class CountingFilter(MarkovFilter):
 
     @property
     def weights(self) -> Floats:
-        """Probability of each expert at the next step, shape (K,)."""
+        """Probability (K,) of each expert at the next step."""
         weights: Floats = np.add.reduce(self._unscaled(), axis=0)
         return weights
 
@@ -247,7 +247,7 @@ class CountingFilter(MarkovFilter):
         posterior: Floats,
         states: list[Floats] | None = None,
     ) -> None:
-        """Process the rows of `losses`, and write into the other two arrays."""
+        """Process rows of `losses`, and fill `codelengths` and `posterior`."""
         shifts = row_minima(losses)
         for i, loss in enumerate(losses - shifts[:, np.newaxis]):
             posterior[i] = self.weights
@@ -258,7 +258,7 @@ class CountingFilter(MarkovFilter):
             self._move(self.prior.transition(self.t))
 
     def _condition(self, losses: Floats) -> float:
-        """Condition on a label, unless it is impossible; return its codelength."""
+        """Condition on a label, unless it is impossible, and return its codelength."""
         rows, sums = _scaled_rows(self.state * np.exp(-losses))
         low = np.flatnonzero(sums < math.log(TINY))
         if len(low):
@@ -304,7 +304,7 @@ class CumulativeFilter:
 
     @property
     def weights(self) -> Floats:
-        """Probability of each expert at the next step, shape (K,)."""
+        """Probability (K,) of each expert at the next step."""
         weights: Floats = softmax(self.scores[np.newaxis, :])[0][0]
         return weights
 
@@ -323,7 +323,7 @@ class CumulativeFilter:
         return Followed(before[places], codelengths)
 
     def advance(self, losses: Floats, codelengths: Floats, posterior: Floats) -> None:
-        """Process the rows of `losses`, and write into the other two arrays."""
+        """Process rows of `losses`, and fill `codelengths` and `posterior`."""
         shifts = row_minima(losses)
         scores = np.empty((len(losses) + 1, losses.shape[1]))
         scores[0] = self.scores
@@ -338,7 +338,7 @@ class CumulativeFilter:
         self.scores = scores[-1].copy()
 
     def _impossible_rows(self, losses: Floats) -> list[int]:
-        """Return the rows whose label no expert with positive weight allows."""
+        """Return the rows whose labels all experts with positive weight rule out."""
         alive = self.scores > -math.inf
         dead = np.isinf(losses)
         impossible = []
@@ -365,7 +365,7 @@ class MixtureFilter:
 
     @property
     def weights(self) -> Floats:
-        """Probability of each expert at the next step, shape (K,)."""
+        """Probability (K,) of each expert at the next step."""
         return self._average([part.weights for part in self.filters])
 
     @property
@@ -392,7 +392,7 @@ class MixtureFilter:
         return Followed(weights, codelengths)
 
     def advance(self, losses: Floats, codelengths: Floats, posterior: Floats) -> None:
-        """Process the rows of `losses`, and write into the other two arrays."""
+        """Process rows of `losses`, and fill `codelengths` and `posterior`."""
         parts = [np.empty_like(losses) for _ in self.filters]
         costs = np.empty((len(losses), len(parts)))
         for j, part in enumerate(self.filters):
@@ -405,7 +405,7 @@ class MixtureFilter:
 def _weights_around(
     stream: MarkovFilter | CumulativeFilter, losses: Floats
 ) -> tuple[Floats, Floats]:
-    """Process losses (n, K); return all weights (n + 1, K) and the codelengths."""
+    """Process losses (n, K), and return all weights (n + 1, K) and codelengths."""
     codelengths = np.empty(len(losses))
     weights = np.empty((len(losses) + 1, losses.shape[1]))
     stream.advance(losses, codelengths, weights[:-1])
@@ -447,7 +447,10 @@ def row_minima(losses: Floats) -> Floats:
 
 
 def condition_scores(scores: Floats, losses: Floats) -> tuple[float, Floats]:
-    """Condition the logs of a state on a label; ignore an impossible label."""
+    """Return the codelength of a label, and log probabilities conditioned on it.
+
+    An impossible label costs infinitely many nats and is otherwise ignored.
+    """
     joint = scores - losses
     top = float(joint.max())
     if top == -math.inf:
@@ -465,7 +468,7 @@ def logs(values: Floats) -> Floats:
 
 @np.errstate(divide="ignore")
 def log_sums(scores: Floats) -> Floats:
-    """Return the logs of the sums of exp(scores) down the columns."""
+    """Return the log of the sum of exp(scores) in each column."""
     top = np.maximum(np.maximum.reduce(scores, axis=0), LEAST)
     log_totals: Floats = np.log(np.add.reduce(np.exp(scores - top), axis=0)) + top
     return log_totals
@@ -478,7 +481,7 @@ def _scaled_rows(state: Floats) -> tuple[Floats, Floats]:
 
 
 def softmax(scores: Floats) -> tuple[Floats, Floats]:
-    """Normalise exp(scores) row by row; also return the log of each row's sum."""
+    """Return exp(scores) with normalised rows, and the logs of the rows' sums."""
     top = scores.max(axis=1, keepdims=True)
     joint: Floats = np.exp(scores - top)
     total = joint.sum(axis=1, keepdims=True)

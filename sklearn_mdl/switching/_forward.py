@@ -115,7 +115,7 @@ class ForwardPass:
         w = normalised_weights(weights, n_experts)
         self._n_experts = n_experts
         self.n_steps = 0
-        self._pending = np.empty((0, n_experts))  # losses of labels not known yet
+        self._pending = np.empty((0, n_experts))  # losses of unlabelled steps
         self._filter = make_filter(self._prior.components(w))
         self._asleep = np.zeros(n_experts, dtype=bool)
         self._possible = self._filter.weights > 0
@@ -144,7 +144,7 @@ class ForwardPass:
         return shares / max(float(shares.sum()), np.finfo(float).tiny)
 
     def reveal(self, n_known: int) -> None:
-        """Condition on the labels of only the first ``n_known`` steps."""
+        """Condition on the labels of the first ``n_known`` steps."""
         n_new = n_known - (self.n_steps - len(self._pending))
         if n_new > 0:
             self._observe_all(self._pending[:n_new])
@@ -228,8 +228,8 @@ class ForwardPass:
         Notes
         -----
         A label costs infinitely many nats if every expert with positive weight gives it
-        probability zero. The state is not conditioned on such a label, as if it had not
-        been observed.
+        probability zero. Such a label is then ignored: the state is not conditioned on
+        it.
 
         Retired experts sleep, and all others are awake (Freund et al., 1997). A
         sleeping expert is treated as if it predicted like the mixture of the awake
@@ -260,7 +260,7 @@ class ForwardPass:
         codelengths: Floats,
         posterior: Floats,
     ) -> None:
-        """Code all steps, as many together as the arrival of labels allows."""
+        """Code all steps, as many at a time as the arrival of labels allows."""
         start = 0
         while start < len(losses):
             self.reveal(int(known[start]))
@@ -280,7 +280,7 @@ class ForwardPass:
             start = rows.stop
 
     def _shares_late(self, known: NDArray[np.intp], losses: Floats) -> Floats:
-        """Return the probabilities (n, K) of experts at steps whose labels are late."""
+        """Return the probabilities (n, K) of experts at steps with delayed labels."""
         n_before = self.n_steps - len(self._pending)
         places, n_new = known - n_before, int(known[-1]) - n_before
         n_ahead = self.n_steps + np.arange(len(known)) - known
@@ -337,7 +337,7 @@ class ForwardPass:
             codelengths[i] = self._observe(row, shares)
 
     def _observe(self, losses: Floats, shares: Floats | None = None) -> float:
-        """Condition on the losses (K,) of a step; return the cost of the mixture.
+        """Condition on the losses (K,) of a step, and return the mixture's cost.
 
         If the log shares of the awake experts are already known, pass them as `shares`.
         """
@@ -360,8 +360,8 @@ def forward(
 ) -> ForwardTrace:
     """Mix experts under a switching prior in one pass over their losses.
 
-    Besides its losses and its result, the pass needs memory for the state of the prior
-    and a few tens of megabytes for temporary arrays.
+    In addition to the losses and the result, the pass needs memory for the state of the
+    prior and a few tens of megabytes for temporary arrays.
 
     Parameters
     ----------

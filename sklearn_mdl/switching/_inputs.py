@@ -15,7 +15,8 @@ Floats = NDArray[np.float64]
 Losses = NDArray[np.floating]
 Number = TypeVar("Number", bound=np.generic)
 
-# Numbers in a block: its float64 copy and temporary arrays should fit in the cache.
+# How many numbers a block holds. Its float64 copy and temporary arrays should fit in
+# the cache.
 _BLOCK = 2**19
 WRONG = "find the wrong rows by np.argwhere(~(losses > -np.inf))"
 
@@ -63,7 +64,7 @@ def cut(array: NDArray[Number]) -> Iterator[NDArray[Number]]:
 
 
 def loss_array(losses: ArrayLike) -> Losses:
-    """Return losses as an array (N, K) that can be read twice; values are unchecked."""
+    """Return losses as an array (N, K) that can be read twice, without checks."""
     if isinstance(losses, Iterator):
         raise TypeError(
             "`losses` must be an array that can be read more than once, got an "

@@ -14,7 +14,7 @@ Steps = NDArray[np.intp]
 
 
 class KeptShares:
-    """Products of the probabilities of keeping an expert, for states with one row.
+    """Probabilities of keeping an expert over several steps, for one-row states.
 
     Steps without labels turn a weight ``s`` into ``w + kept (s - w)``, where ``kept``
     is the product of ``1 - alpha_t`` over these steps.
@@ -27,11 +27,12 @@ class KeptShares:
     def __init__(self, prior: MarkovPrior) -> None:
         self._prior = prior
         self._n_steps = 2  # number of entries filled; step 1 has no transition
-        self._logs = np.zeros(2)  # logs of the products up to each step, skipping zeros
-        self._redrawn = np.zeros(2, dtype=np.intp)  # last step that always redraws
+        self._logs = np.zeros(2)  # logs of products up to each step, skipping zeros
+        # The last step, up to each step, that redraws with probability one.
+        self._redrawn = np.zeros(2, dtype=np.intp)
 
     def between(self, first: Steps | int, n_steps: Steps | int) -> Floats:
-        """Return the products over the ``n_steps`` steps after each step ``first``."""
+        """Return the probabilities for the ``n_steps`` steps after step ``first``."""
         start = np.asarray(first)
         stop = start + n_steps
         self._extend(int(stop.max(initial=0)) + 1)
@@ -51,7 +52,7 @@ class KeptShares:
 
 
 def kept_shares(prior: MarkovPrior, n_rows: int) -> KeptShares | None:
-    """Return the products for a prior whose states have one row, or None for others."""
+    """Return the `KeptShares` of a prior with one-row states, or None for others."""
     transition = prior.transition(2)
     simple = not (transition.others or transition.ageing or transition.enter is None)
     return KeptShares(prior) if simple and n_rows == len(transition.draw) == 1 else None

@@ -3,8 +3,8 @@
 A prior does not depend on losses. It is a parameter object with two small methods, so
 its parameters can be searched and cloned like the parameters of any estimator. At each
 step the expert is kept or redrawn from the prior weights. This needs no K x K matrix:
-the probability that is redrawn is summed over experts and redistributed in proportion
-to the weights.
+the probability of redrawn experts is summed and then redistributed in proportion to the
+weights.
 """
 
 from __future__ import annotations
@@ -55,8 +55,7 @@ class SwitchingPrior(BaseEstimator, ABC):  # type: ignore[misc, unused-ignore]
         Raises
         ------
         ValueError
-            If the cost of a step grows with the stream and the stream exceeds the
-            limit.
+            If the stream is longer than the prior allows.
         """
 
     @abstractmethod
@@ -105,13 +104,14 @@ class MarkovPrior(SwitchingPrior):
     def shares(self) -> bool:
         """True if experts are ever redrawn, which lets weight flow between them.
 
-        Without sharing, a weight could only fall, and would underflow to zero and never
-        recover. So the forward pass then uses cumulative sums of logs.
+        Without sharing, a weight can only fall, and would never recover from an
+        underflow to zero. For such priors, the forward pass uses cumulative sums of
+        logs.
         """
         return True
 
     def rows(self) -> Floats:
-        """Return the probabilities of the rows at the first step, shape (n_rows,)."""
+        """Return the probabilities (n_rows,) of the rows at the first step."""
         return np.ones(1)
 
     @abstractmethod
@@ -199,7 +199,7 @@ class Transition(NamedTuple):
     draw : ndarray of shape (n_rows,)
         Probability, for each row, that the expert is redrawn from the prior weights.
     enter : ndarray of shape (n_new_rows,) or None
-        Probabilities of the rows that a redrawn expert enters, whatever its previous
+        Probabilities of the rows that a redrawn expert enters, from any previous
         row. By default it enters the first row. If None, it enters the next row, which
         adds a row to the state.
     ageing : bool
@@ -247,10 +247,10 @@ def apply(state: Floats, w: Floats, transition: Transition) -> Floats:
     kept = (1.0 - draw)[:, np.newaxis] * state
     leaving = draw * np.add.reduce(state, axis=1)
     if enter is None:
-        arriving, kept = _aged(leaving), _grown(kept)
+        arriving, kept = _prepend_zeros(leaving), _append_zeros(kept)
     else:
         arriving = np.add.reduce(leaving) * enter
-        kept = _aged(kept) if ageing else kept
+        kept = _prepend_zeros(kept) if ageing else kept
     kept[: len(arriving)] += arriving[:, np.newaxis] * w
     return kept
 
@@ -335,11 +335,11 @@ def _apply_others(
     return moved[np.newaxis]
 
 
-def _aged(rows: Floats) -> Floats:
-    """Shift rows down by one, with a first row of zeros."""
+def _prepend_zeros(rows: Floats) -> Floats:
+    """Prepend a row of zeros."""
     return np.concatenate([np.zeros_like(rows[:1]), rows])
 
 
-def _grown(rows: Floats) -> Floats:
+def _append_zeros(rows: Floats) -> Floats:
     """Append a row of zeros."""
     return np.concatenate([rows, np.zeros_like(rows[:1])])

@@ -1,4 +1,4 @@
-"""Races: a rule that retires experts using past losses only."""
+"""Races, in which experts retire because of their past losses."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ class Race(BaseEstimator):
     After `min_samples` examples, and whenever their number has doubled, losses over the
     last half of the examples are compared. An expert stays if its loss exceeds the
     lowest loss by at most `slack` nats plus a share of a reference. The reference is
-    the lowest loss or, if less, its saving relative to a uniform code. The share is
-    ``tolerance * sqrt(min_samples / n)`` after ``n`` examples. It decreases because
-    noise decreases too. A learning curve that is still this far behind rarely catches
-    up.
+    the lowest loss or, if that is less, what it saves over a uniform code. The share is
+    ``tolerance * sqrt(min_samples / n)`` after ``n`` examples. The share decreases
+    because noise decreases, too. A learning curve that is even further behind rarely
+    catches up.
 
     With a pool, the best expert of a kind also stays if dropping the kind would
     lengthen the pool's code of all labels so far by more than `pool_slack` nats. After
     ``4 * min_samples`` labels, this limit grows in proportion to their number. The
-    increase is estimated to second order, with the other weights adapted.
+    change of the code is estimated to second order, with the other weights adapted.
 
     After ``2 * min_samples`` examples, a closed-form expert of a pool, such as a
-    kernel, stays only if its kind is needed or if its loss is the lowest. Unlike a
-    network, it rarely catches up late.
+    kernel, stays only if its kind is needed or if its loss is the lowest. Unlike
+    networks, such experts rarely catch up late.
 
-    All other experts retire. They are no longer evaluated or trained. They are asleep:
-    each is treated as if it predicted like the mixture of the experts that still run
+    All other experts retire: they are no longer evaluated or trained. Each of them is
+    then treated as if it predicted like the mixture of the experts that still run
     (Freund et al., 1997). A decoder retires the same experts, since the rule uses only
     past losses.
 
     Parameters
     ----------
     tolerance : float, default=0.075
-        Share of the lowest loss, or of its saving, by which a loss may exceed it at
+        Share of the reference by which a loss may exceed the lowest loss after
         `min_samples` examples. Losses of real-valued labels have no natural zero, so
-        `tolerance` is then a share of 0.2 nats per example.
+        their reference is 0.2 nats per example.
     slack : float, default=10.0
         Nats by which a loss may exceed the lowest loss in addition to this share.
     min_readouts : int, default=4
@@ -55,8 +55,8 @@ class Race(BaseEstimator):
         Number of examples before which no expert retires. With fewer labels it is
         unclear which kinds a pool needs.
     pool_slack : float, default=0.5
-        Nats that a kind must save the pool over up to ``4 * min_samples`` examples for
-        its best expert to stay.
+        If a kind saves the pool more than this many nats, its best expert stays. The
+        limit is constant for ``4 * min_samples`` examples and then grows.
 
     References
     ----------
@@ -101,14 +101,14 @@ class Race(BaseEstimator):
             )
 
     def next_count(self, n_steps: int, batch_size: int) -> int:
-        """Return after how many examples experts may retire next."""
+        """Return the number of examples after which experts may retire next."""
         count = batch_size
         while count < self.min_samples or count <= n_steps:
             count *= 2
         return int(count)
 
     def slack_of_pool(self, n_samples: int) -> float:
-        """Return the nats that a kind must save a pool after ``n_samples`` examples.
+        """Return how many nats a kind must save a pool after ``n_samples`` examples.
 
         Parameters
         ----------
@@ -138,10 +138,10 @@ class Race(BaseEstimator):
         kinds : sequence of ndarray of int
             Experts of each kind that the pool needs.
         unit : float or None
-            Cost in nats of which `tolerance` is a share (the lowest loss if None).
+            The reference, in nats (the lowest loss if None).
         n_samples : int or None
-            Number of examples so far, from which the tolerance follows (`min_samples`
-            if None).
+            Number of examples so far, which determines the share of the reference
+            (`min_samples` if None).
         closed_form : ndarray of shape (K,), bool, or None
             Mask of the experts that learn in closed form (no expert if None).
 

@@ -1,4 +1,4 @@
-"""The registry of priors by name."""
+"""Names of the built-in priors, and the prior for each name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Single sequences of experts: the most probable, the best in hindsight, and costs.
+"""Sequences of experts: the most probable one, the best one, and their costs.
 
 A mixture never costs more than a single sequence plus the cost of naming the sequence:
 
@@ -77,11 +77,11 @@ def best_sequence(
     Returns
     -------
     sequence : ExpertSequence
-        Under a prior with one row (Bayesian mixture, elementwise mixture or fixed
-        share), no sequence has a shorter `codelength`. Other priors have hidden
-        variables, such as the rate of a run length. Experts and hidden variables are
-        then chosen together, as the most probable combination. Only the experts are
-        returned, and `prior_cost` is summed over the hidden variables.
+        Under a Bayesian mixture, elementwise mixture or fixed share, no sequence has a
+        shorter `codelength`. Other priors have hidden variables, such as the rate of a
+        run length. Experts and hidden variables are then chosen together, as the most
+        probable combination. Only the experts are returned, and `prior_cost` is summed
+        over the hidden variables.
 
     Raises
     ------
@@ -97,9 +97,10 @@ def best_sequence(
 
     Notes
     -----
-    The Viterbi algorithm takes O(n_rows K) operations per step, since the weights from
-    which a new expert is drawn do not depend on the previous one. It needs
-    O(n_rows (N + K)) memory besides the losses.
+    If the prior's states have ``n_rows`` rows (see `MarkovPrior`), the Viterbi
+    algorithm takes O(n_rows K) operations per step, since the weights from which a new
+    expert is drawn do not depend on the previous one. In addition to the losses, it
+    needs O(n_rows (N + K)) memory.
 
     References
     ----------
@@ -245,7 +246,7 @@ def sequence_cost(
 
 
 def _awake_only(losses: ArrayLike) -> NDArray[np.floating]:
-    """Return losses (N, K) that rule out sequences with retired experts."""
+    """Return losses (N, K), infinite for retired experts to rule these out."""
     array = loss_array(losses)
     if not np.isnan(array[-1:]).any():  # no expert has retired
         return array
@@ -267,9 +268,9 @@ def _with_cost(
 def _path_cost(components: list[Component], experts: Integers) -> float:
     """Return the cost of a sequence of experts, in nats.
 
-    It is the codelength of labels that are possible only under this sequence. Unused
-    experts are merged into one with the sum of their weights, so the time does not
-    depend on the number of unused experts.
+    The cost equals the codelength of labels that are possible only under this sequence.
+    Unused experts are merged into a single one with the sum of their weights, so the
+    time does not depend on their number.
     """
     used, path = np.unique(experts, return_inverse=True)
     merged = [
@@ -290,10 +291,10 @@ def _path_cost(components: list[Component], experts: Integers) -> float:
 def _best_blocks(losses: NDArray[np.generic], n_blocks: int) -> Integers:
     """Return the experts of the best `n_blocks` blocks, by dynamic programming.
 
-    Row ``m`` of `total` is the lowest loss of paths with ``m + 1`` blocks that end in
-    each expert. Row ``m`` of `start` is the first step of their last block. The best
-    path of each row is stored at every step, since a new block can only follow one of
-    these paths.
+    Row ``m`` of `total` contains, for each expert, the lowest loss of paths with
+    ``m + 1`` blocks that end in this expert. Row ``m`` of `start` contains the first
+    step of the last block. The best path of each row is stored at every step, since a
+    new block can only follow one of these paths.
     """
     n_steps, n_experts = losses.shape
     total = np.full((n_blocks, n_experts), np.inf)

@@ -15,8 +15,8 @@ Floats = NDArray[np.float64]
 class GroupedShare:
     """Fixed share within each of several groups of experts.
 
-    The results are the same as from one :class:`~sklearn_mdl.switching.ForwardPass`
-    with ``FixedShare()`` per group, but take only the time of a single pass.
+    The results are those of a :class:`~sklearn_mdl.switching.ForwardPass` with
+    ``FixedShare()`` for each group, computed in the time of a single pass.
 
     Parameters
     ----------
@@ -69,8 +69,8 @@ class GroupedShare:
     def observe(self, losses: Floats) -> Floats:
         """Update the weights with the losses (K,) of a step, in nats.
 
-        NaN means that an expert is asleep. It is given the loss of its group's mixture
-        of awake experts.
+        NaN means that an expert is asleep. A sleeping expert is given the loss of the
+        mixture of its group's awake experts.
 
         Returns
         -------
@@ -93,7 +93,7 @@ class GroupedShare:
         totals = np.add.reduceat(joint, self._starts)
         if some_sleep:
             awake = np.add.reduceat(np.where(asleep, 0.0, self.weights), self._starts)
-            # Groups in which all experts are awake do not depend on other groups.
+            # Groups whose experts are all awake need no correction.
             partly = np.logical_or.reduceat(asleep, self._starts) & finite
             np.divide(totals, awake, out=totals, where=partly)
             np.copyto(joint, self.weights * totals[self._members], where=asleep)
@@ -113,7 +113,7 @@ class GroupedShare:
         return codelengths
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
-        """Return the weights and the step at which they apply."""
+        """Return the weights and the number of the next step."""
         return {"weights": self.weights, "step": np.array([self._t])}
 
     def load_state_dict(self, state: Mapping[str, NDArray[Any]]) -> None:
@@ -152,7 +152,7 @@ class LearnedGroupedShare:
 
     @property
     def weights(self) -> Floats:
-        """Probability of each expert at the next step, (K,)."""
+        """Probability (K,) of each expert at the next step."""
         return self.ahead(0)
 
     def ahead(self, n_steps: int) -> Floats:

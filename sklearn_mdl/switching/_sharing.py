@@ -1,4 +1,4 @@
-"""Priors that redraw the expert never, always, at a known or at a learned rate."""
+"""Priors that redraw the expert: never, always, or at a fixed or learned rate."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class ElementwiseMixture(MarkovPrior):
     ----------
     weights : array-like of shape (K,), optional
         The fixed weights, non-negative with a positive sum. They are normalised here.
-        By default the prior weights of the experts.
+        By default, these are the prior weights of the experts.
 
     References
     ----------
@@ -105,7 +105,7 @@ class FixedShare(MarkovPrior):
     Parameters
     ----------
     m : float, optional
-        Number of blocks for which the rate is suited, at least 1. The rate decreases as
+        Number of blocks to which the rate is suited, at least 1. The rate decreases as
         ``alpha_t = min(1, (m - 1) / t)``. ``m=1`` is the Bayesian mixture. If neither
         `m` nor `alpha` is given, ``m`` is 2.
     alpha : float or "summable", optional
@@ -275,8 +275,8 @@ class UniversalShare(MarkovPrior):
     After ``s`` draws in ``n`` steps, the next draw has probability ``(s + a) / (n + a +
     b)``. For ``a = b = 1/2`` this is the Krichevsky-Trofimov estimator. The codelength
     then exceeds that of the best constant rate in hindsight by at most ``log 2 + 1/2
-    log N`` nats, about 4 nats for 1,000 labels. The model has a row for each number of
-    draws, so a stream takes O(K N^2) time.
+    log N`` nats, about 4 nats for 1,000 labels. The states have a row for each number
+    of draws, so a stream takes O(K N^2) time.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Steps at which some experts are asleep, for mixtures of simple priors.
+"""Forward pass over steps at which some experts are asleep.
 
 A sleeping (retired) expert is given the loss of the mixture of the awake experts. This
 loss depends on all parts of the mixture of priors. So steps are processed one by one,
@@ -33,7 +33,7 @@ def advance_awake(
     codelengths: Floats,
     posterior: Floats,
 ) -> bool:
-    """Process rows at which the same experts (K,) are awake, if the parts are simple.
+    """Process rows at which the same experts are awake, if all parts are simple.
 
     The result is the same as if rows were processed one by one and sleeping experts had
     the loss of the mixture of the awake experts. Computing all parts together is

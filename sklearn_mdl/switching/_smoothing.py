@@ -24,7 +24,8 @@ from sklearn_mdl.switching._thinning import PosteriorThinner
 
 Floats = NDArray[np.float64]
 
-# Numbers in the states held between two checkpoints; very long streams hold more.
+# How many numbers the states between two checkpoints may take, except in very long
+# streams.
 _HELD = 2**22
 
 
@@ -48,9 +49,9 @@ def smoothed_posterior(
     losses : array-like of shape (N, K)
         Minus log probability of each observed label under each expert, in nats. Plus
         infinity is allowed. A memory map is read twice, in blocks. NaN means that an
-        expert has retired. It is then treated as if it predicted like the mixture of
-        the others. So later labels are no evidence for or against it, and its
-        probability may stay positive.
+        expert has retired. Such an expert is treated as if it predicted like the
+        mixture of the others. So later labels are no evidence for or against the
+        expert, whose probability may stay positive.
     weights : array-like of shape (K,), optional
         Prior weights of the experts (uniform if not given).
     kinds : sequence of length K, optional
@@ -100,7 +101,7 @@ def _backward(
     components: list[Component], losses: NDArray[np.generic]
 ) -> Iterator[Floats]:
     """Yield smoothed posteriors (n, K) block by block, from the last step backwards."""
-    # Memory holds all checkpoints, and the states between two of them.
+    # Memory must hold all checkpoints, and the states between two of them.
     n_steps, n_experts = losses.shape
     last = max(2, n_steps)
     n_states = n_experts * max(len(c.prior.transition(last).draw) for c in components)
@@ -142,8 +143,8 @@ def _smooth(
         The filter before the block. It is advanced in place.
     losses : ndarray of shape (n, K)
     message : ndarray of shape (n_rows, K) or None
-        Log probability of all labels after the block given the state of its last step,
-        up to a constant, or None if the block is the last one.
+        Log probability, up to a constant, of all labels after the block, given the
+        state at its last step. None if the block is the last one.
 
     Returns
     -------

@@ -61,8 +61,8 @@ class _Search:
     begins : ndarray of shape (n_rows, K)
         First step and source of the last block.
     sources : list of ndarray of shape (n_places, 2)
-        For every step after the first, each state that a new block may follow, as
-        its expert and where its own block began.
+        For every step after the first, the states that a new block may follow. Each is
+        given by its expert and the beginning of its block.
     """
 
     def __init__(self, prior: MarkovPrior, w: Floats) -> None:
@@ -75,7 +75,7 @@ class _Search:
         self.n_steps = 0
 
     def advance(self, loss: Floats) -> None:
-        """Enter the next step and add its losses, shape (K,)."""
+        """Enter the next step, and subtract its losses (K,) from the scores."""
         if self.n_steps:
             self._move(self.prior.transition(self.n_steps + 1))
         scores = self.scores - loss
@@ -84,21 +84,21 @@ class _Search:
         self.n_steps += 1
 
     def _move(self, transition: Transition) -> None:
-        kept, begins = self._kept(transition)
+        kept, begins = self._keep(transition)
         drawn, places = np.full(kept.shape, -np.inf), np.zeros(kept.shape, np.int64)
         self.sources.append(self._draw(transition, drawn, places))
         new = drawn > kept
         self.scores = np.where(new, drawn, kept)
         self.begins = np.where(new, (self.n_steps << _PLACE_BITS) + places, begins)
 
-    def _kept(self, transition: Transition) -> tuple[Floats, Integers]:
+    def _keep(self, transition: Transition) -> tuple[Floats, Integers]:
         """Return scores and last blocks of paths that keep their expert."""
         draw, enter, ageing, others = transition
         stay = (1.0 - draw)[:, np.newaxis]
         if others:  # without another expert, switching is impossible
             stay = np.where(sums_of_others(self.w) > 0, stay, 1.0)
         elif enter is not None and not ageing:
-            # A draw may return the same expert in the same row, which is the same path.
+            # A draw of the same expert and row continues the same path.
             stay = stay + (draw * enter)[:, np.newaxis] * self.w
         kept, begins = self.scores + np.log(stay), self.begins
         if enter is not None and not ageing:
@@ -111,7 +111,7 @@ class _Search:
     def _draw(
         self, transition: Transition, drawn: Floats, places: Integers
     ) -> Integers:
-        """Write scores and sources of paths with a new block; return the sources."""
+        """Write the scores and places of paths with a new block; return the sources."""
         draw, enter, _, others = transition
         leaving = self.scores + np.log(draw)[:, np.newaxis]
         if others:
@@ -129,7 +129,7 @@ class _Search:
     def _draw_others(
         self, leaving: Floats, drawn: Floats, places: Integers
     ) -> Integers:
-        """Draw from the other experts: the best one follows the second best."""
+        """Draw from the others: a block of the best expert follows the second best."""
         rest = sums_of_others(self.w)
         leaving = np.where(rest > 0, leaving - np.log(rest), -np.inf)
         first, source = self._best_of_rows(leaving)

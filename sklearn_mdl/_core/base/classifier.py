@@ -85,7 +85,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
             known = np.unique(as_labels(classes))
         elif self.new_classes == "escape":
             known = NONE_NAMED
-        with warnings.catch_warnings():  # a few rows may have as many classes as rows
+        with warnings.catch_warnings():  # a call may have few rows of many classes
             warnings.filterwarnings("ignore", "The number of unique classes")
             return self._continue(X, y, known, groups)
 
@@ -100,8 +100,8 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
             Pairs ``(X, y)`` as for :meth:`partial_fit`, from a generator or a torch
             ``DataLoader``.
         classes : array-like of shape (n_classes,), default=None
-            As for :meth:`partial_fit`. Needed because the first blocks may not contain
-            all classes.
+            As for :meth:`partial_fit`, since the first block may not contain all
+            classes.
 
         Returns
         -------
@@ -220,7 +220,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         if may_be_real(y):
             warn_caller(
                 f"y holds {len(np.unique(y))} different whole numbers as floats in "
-                f"{len(y)} rows, which are treated as classes; fit an "
+                f"{len(y)} rows, and each number is treated as a class; fit an "
                 "MDLReadoutSwitcherRegressor if they are real numbers, or pass "
                 "y.astype(int) if they are classes"
             )

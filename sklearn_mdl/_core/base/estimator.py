@@ -1,8 +1,8 @@
 """The scikit-learn interface of an estimator that is evaluated online.
 
-``fit`` checks its data, creates a run and drives it. Everything else is read from the
-run. Estimators are dataclasses, so each parameter is declared once, as a field. As
-scikit-learn requires, ``__init__`` only stores parameters.
+``fit`` checks its data, creates a run and passes rows to it. Fitted attributes are read
+from the run. Estimators are dataclasses, so each parameter is declared once, as a
+field. As scikit-learn requires, ``__init__`` only stores parameters.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ RandomState = int | np.random.RandomState | None
 
 
 class UnfittedRun:
-    """Placeholder for a fitted attribute; the value set on an instance overrides it.
+    """Placeholder for a fitted attribute, until a value is set on the instance.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
 
     @abstractmethod
     def _outcome(self, classes: np.ndarray | None) -> Outcome:
-        """Return the kind of the labels, and store classes if there are any."""
+        """Return the outcome of a stream, and store its classes if there are any."""
 
     @abstractmethod
     def _checked(
@@ -102,7 +102,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
 
     @abstractmethod
     def _encoded(self, y: np.ndarray, order: np.ndarray | None = None) -> np.ndarray:
-        """Encode labels for a run, which takes the rows in the given ``order``."""
+        """Encode labels for a run that evaluates rows in the given ``order``."""
 
     @abstractmethod
     def _decoded(self, labels: np.ndarray) -> np.ndarray:
@@ -110,7 +110,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
 
     @abstractmethod
     def _fingerprint_of(self, labels: np.ndarray) -> str:
-        """Return a hash of encoded labels in their original form."""
+        """Return a hash of the original form of encoded labels."""
 
     def _classes_of(self, y: np.ndarray) -> np.ndarray | None:
         """Return the classes of a whole stream, or None if labels are numbers."""
@@ -236,13 +236,13 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         seed: int | None = None,
         keys: np.ndarray | None = None,
     ) -> None:
-        """Begin a new stream; if its rows are known, draw their order."""
+        """Begin a new stream, and draw the order of its rows if ``n_rows`` is given."""
         outcome = self._outcome(classes)
         if seed is None:
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         self._run = self._make_run(n_features, outcome, seed)
         self._seed = seed
-        # A pickle recreates the run from its initial parameters.
+        # Unpickling recreates the run from these initial parameters.
         is_numbers = all(learner.is_numbers for learner in self._run.learners)
         self._settings = clone(self) if is_numbers else None
         if n_rows is not None:
@@ -263,7 +263,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         checkpoint: Checkpoint | None = None,
         given: np.ndarray | None = None,
     ) -> None:
-        """Drive the run over rows; callbacks are notified if labels are ``given``."""
+        """Run over rows, and notify callbacks if the original labels are ``given``."""
         run, events, n_before = self._run, list[Event](), self._run.n_scored
         if self.verbose:
             events.append(Progress(type(self).__name__))
@@ -287,7 +287,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         self._warn_of_diverged(n_before)
 
     def _warn_of_diverged(self, start: int) -> None:
-        """Warn about readouts that diverged at row ``start`` or later."""
+        """Warn if all readouts have diverged. Subclasses may use ``start``."""
         if self._run.diverged.all():
             warn_caller(self._all_diverged)
 
@@ -344,7 +344,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         kind = type(self)
         about = {
             "estimator": f"{kind.__module__}.{kind.__qualname__}",
-            # The device is part of the environment, so a change only causes a warning.
+            # Another device is another environment, which only causes a warning.
             "settings": settings_of(self, WITHOUT_EFFECT | {"device"}),
             "X": {"shape": list(X.shape), "sha256": fingerprint(X, "<f4")},
             "y": self._fingerprint_of(labels),
@@ -365,7 +365,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
 
     @property
     def codelengths_(self) -> np.ndarray:
-        """Codelength of every example in order of evaluation, (n_samples_seen_,)."""
+        """Codelengths (n_samples_seen_,) of all examples, in order of evaluation."""
         return self._run.trace.codelengths
 
     @property
@@ -378,8 +378,8 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
     ) -> np.ndarray:
         """Return codelengths of further rows without changing the estimator.
 
-        A copy of the estimator continues the stream with these rows. It predicts each
-        row from all rows before it, and then learns it.
+        A copy of the estimator continues the stream with these rows, and predicts each
+        row before learning it.
 
         Parameters
         ----------
@@ -421,7 +421,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
 
 
 def pairs_of(blocks: Iterable[object]) -> Iterator[tuple[Any, Any]]:
-    """Yield the checked blocks of a stream.
+    """Check the blocks of a stream, and yield each as a pair (X, y).
 
     Raises
     ------
@@ -434,7 +434,7 @@ def pairs_of(blocks: Iterable[object]) -> Iterator[tuple[Any, Any]]:
     for number, block in enumerate(blocks):
         if not isinstance(block, (tuple, list)) or len(block) != 2:
             raise TypeError(
-                "blocks must yield pairs (X, y), of features and their labels, but "
+                "blocks must yield pairs (X, y) of features and their labels, but "
                 f"block {number} is {type(block).__name__}; write yield X, y"
             )
         yield block[0], block[1]

@@ -115,10 +115,10 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
         """Cost of every example under a Gaussian that learns online, in nats.
 
         An array of shape (n_samples_seen_,), computed by
-        :func:`~sklearn_mdl.metrics.gaussian_codelengths`. It learns from the first
-        labels as early as the readouts do: with kernels after two labels, and otherwise
-        after the first minibatch. Until then, it uses the same fixed density as
-        the readouts.
+        :func:`~sklearn_mdl.metrics.gaussian_codelengths`. The Gaussian first learns
+        when the readouts do: after two labels if there are kernels, and otherwise after
+        the first minibatch. Until then, labels are coded with the same fixed density as
+        under the readouts.
         """
         targets = cast(RealTargets, self._run.outcome)
         density = {"location": targets.location, "scale": targets.scale}
@@ -143,18 +143,18 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
     def _checked(
         self, X: ArrayLike, y: ArrayLike, *, reset: bool
     ) -> tuple[np.ndarray, np.ndarray]:
-        with suppress(TypeError):  # anything but an array raises an error below
+        with suppress(TypeError):  # invalid labels raise an error below
             _check_size(np.asarray(as_array(y)))
         rows, given = self._validated(X, y, reset=reset)
         labels = _as_numbers(column_or_1d(given, warn=True))
-        _check_size(labels)  # also labels in a column, or objects
+        _check_size(labels)  # again, for columns and objects
         return rows, labels
 
     def _outcome(self, classes: np.ndarray | None) -> RealTargets:
         return RealTargets(float(self.prior_location), float(self.prior_scale))
 
     def _encoded(self, y: np.ndarray, order: np.ndarray | None = None) -> np.ndarray:
-        """Return the labels unchanged, since none can be unknown."""
+        """Return the labels unchanged."""
         return y
 
     def _decoded(self, labels: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Save and load estimators without pickle, as settings in JSON and numbers."""
+"""Save and load estimators as settings in JSON and numbers, without pickle."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ FIELDS: dict[str, type] = {
     "seed": int,
     "versions": dict,
 }
-# Arrays in every file, and their dimensions.
+# Arrays in every file, and their numbers of dimensions.
 ARRAYS = {
     "labels": 1,
     "summaries": 2,
@@ -50,8 +50,7 @@ ARRAYS = {
     "losses": 2,
     "rows": 2,
 }
-# Memory that loading may always use, in addition to twice the size of the file. The
-# file contains rows, losses, and three or four numbers per weight.
+# Memory that loading may use in addition to twice the size of the file.
 SPARE_BYTES = 2**26
 STREAM_BYTES = 64  # size of a replay stream: position and generator
 
@@ -60,15 +59,15 @@ NUMBERS = "_numbers"  # in a pickled state, the arrays that replace the run
 
 
 class FileMixin:
-    """Mixin of estimators that can be saved to one file, or pickled as plain arrays."""
+    """Mixin for estimators that can be saved to one file, or pickled as arrays."""
 
     def __getstate__(self) -> dict[str, Any]:
         """Return settings and NumPy arrays, if a run can be recreated from them.
 
         Formats that do not run code, such as skops, then need to trust only this
-        package's classes. If a run cannot be recreated (a trace on disk, user-defined
-        classifiers and encoders, an interrupted segment), the state contains the run
-        itself.
+        package's classes. Otherwise the state contains the run itself, for example if
+        the trace is on disk, a classifier or encoder is user-defined, or a segment was
+        interrupted.
         """
         state: dict[str, Any] = dict(super().__getstate__())  # type: ignore[call-overload]
         run = state.get("_run")
@@ -86,7 +85,7 @@ class FileMixin:
             blank = clone(state["_settings"])
             width, classes = state["n_features_in_"], state.get("classes_")
             with fixed_arithmetic():
-                _go_to(arrays, blank, width, classes, state["_seed"])
+                _restore_run(arrays, blank, width, classes, state["_seed"])
             state["_run"] = blank._run
         super().__setstate__(state)  # type: ignore[misc]
 
@@ -140,8 +139,8 @@ class FileMixin:
         If you fit it further, results are bitwise identical to those of the saved
         estimator. You can load files that you do not trust: no code in a file is run,
         and only objects of this package are created. Memory use is limited by the size
-        of the file, except for timm networks that the file names. Nothing else is read
-        or downloaded unless you allow it.
+        of the file, except for timm networks that the file names. No other file is read
+        and nothing is downloaded unless you allow it.
 
         Parameters
         ----------
@@ -168,7 +167,7 @@ class FileMixin:
         ValueError
             If the file is damaged, or comes from another program, version or class.
             Also if its settings are invalid, or need files or downloads that you did
-            not allow, or if it contains a single readout and you pass `store`.
+            not allow. Also if you pass `store` for a file of a single readout.
         """
         allowed = TrustedSources(allow_network, frozenset(fspath(p) for p in trusted))
         with fixed_arithmetic():
@@ -177,7 +176,7 @@ class FileMixin:
 
 
 class TrustedSources(NamedTuple):
-    """Sources that estimators in a file may read, in addition to the file."""
+    """Downloads and files that the estimators in a loaded file may read."""
 
     network: bool
     paths: frozenset[str]
@@ -220,21 +219,21 @@ def save_estimator(estimator: BaseEstimator, path: Path) -> None:
 
 
 def _numbers_of(run: PrequentialRun) -> dict[str, np.ndarray]:
-    """Return the arrays from which to recreate a run, except its rows."""
+    """Return all arrays needed to recreate a run, except its rows."""
     arrays = {**progress_of(run), "losses": run.trace.losses}
     if run.trace.keeps_mixtures:
         arrays["mixtures"] = run.trace.file("mixtures")
     return arrays
 
 
-def _go_to(
+def _restore_run(
     arrays: Mapping[str, np.ndarray],
     estimator: BaseEstimator,
     n_features: int,
     classes: np.ndarray | None,
     seed: int,
 ) -> None:
-    """Restore the saved arrays in an unfitted estimator."""
+    """Create the run of an unfitted estimator from saved arrays."""
     named = classes
     if classes is not None and "n_named" in arrays:
         named = classes[: int(arrays["n_named"][0])]
@@ -250,7 +249,7 @@ def _go_to(
 
 
 def _check_classes(settings: object, known: Container[str]) -> None:
-    """Raise for settings with estimators that a file may not create."""
+    """Raise TypeError if settings contain estimators that a file may not create."""
     match settings:
         case {"class": str(name), "params": dict()} if name not in known:
             raise TypeError(
@@ -268,7 +267,7 @@ def _check_classes(settings: object, known: Container[str]) -> None:
 
 
 class _Rows:
-    """The rows of a store, with the interface needed to write them."""
+    """The rows of a store, with the attributes that `write_archive` needs."""
 
     dtype = np.dtype("<f4")
     ndim = 2
@@ -311,9 +310,9 @@ def load_estimator(
         allowed.check(part, path)
         # The saved estimator owns its folder.
         if "store" in part.get_params(deep=False):
-            part.set_params(store=_placed(part.store, "memory"), checkpoint=None)
+            part.set_params(store=_with_place(part.store, "memory"), checkpoint=None)
     if "store" in estimator.get_params(deep=False):
-        estimator.set_params(store=_placed(estimator.store, store))
+        estimator.set_params(store=_with_place(estimator.store, store))
     elif store != "memory":
         required = f"'memory' for a {type(estimator).__name__}, which keeps no files"
         raise invalid("store", required, str(store), "omit store")
@@ -331,13 +330,13 @@ def load_estimator(
     return estimator
 
 
-def _placed(store: object, place: str | PathLike[str]) -> object:
-    """Return the parameter ``store`` for another place, with the same contents."""
+def _with_place(store: object, place: str | PathLike[str]) -> object:
+    """Return the parameter ``store`` with another place."""
     return (place, *store[1:]) if isinstance(store, tuple) else place
 
 
 def _reason(error: Exception) -> str:
-    """Return an error as one short line."""
+    """Describe an error in one short line."""
     text = " ".join(str(error).split())
     if isinstance(error, KeyError):
         text = f"it lacks {text}"
@@ -363,13 +362,13 @@ def _restore(
         if np.shape(names) != (n_features,):
             raise ValueError(f"names of {n_features} features have another shape")
         estimator.feature_names_in_ = names
-    _go_to(arrays, estimator, n_features, classes, about["seed"])
+    _restore_run(arrays, estimator, n_features, classes, about["seed"])
     if "order" in arrays:
         estimator.order_ = np.array(arrays["order"])
 
 
 def _check_params(estimator: BaseEstimator, granted: int) -> None:
-    """Check parameters as in ``fit``; weights are checked when they are created."""
+    """Check parameters as ``fit`` does, and the memory for replay streams."""
     n_streams = 0
     for part in estimators_in(estimator):
         if hasattr(part, "_parameter_constraints"):
@@ -391,7 +390,7 @@ def _check_arrays(arrays: Mapping[str, np.ndarray], n_features: int) -> None:
         if len(shape) != ARRAYS[name] or not fits:
             raise ValueError(f"its {name} are of shape {shape} for {n_rows} rows")
     order = arrays.get("order", np.arange(n_rows))
-    distinct = np.unique(order)  # does not include rows of later calls
+    distinct = np.unique(order)  # rows of later calls are not in it
     if order.ndim != 1 or len(distinct) != len(order) or not len(order) <= n_rows:
         raise ValueError("its order is not a permutation")
     if distinct.dtype.kind != "i" or distinct[:1].min(initial=0) < 0:
@@ -439,7 +438,7 @@ def _subclasses(kind: type) -> Iterator[type]:
 
 
 def archive_path(path: str | PathLike[str]) -> Path:
-    """Return the path of a saved estimator; raise for another suffix."""
+    """Return the path of a saved estimator; raise if its suffix is wrong."""
     place = Path(path)
     if place.suffix != ".safetensors":
         cure = f"name it {place.stem or 'estimator'}.safetensors"

@@ -1,1 +1,1 @@
-"""Functions that read and prepare pictures."""
+"""Functions that read and prepare images."""

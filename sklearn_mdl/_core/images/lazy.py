@@ -46,9 +46,9 @@ class LazyImages(Sequence[Any]):
     items : sequence
         Paths, file parts or arrays, one per image.
     decode : callable, default=None
-        Maps an item to a PIL image. If None, the item is opened.
+        Maps an item to a PIL image. If None, items are read as RGB images.
     about : str, default=""
-        Name of the processing in ``decode``, which is part of fingerprints.
+        Name of what ``decode`` does. Fingerprints depend on it.
     """
 
     items: Images
@@ -101,9 +101,9 @@ def minibatches(
     rows : range
     batch_size : int
     n_threads : int
-        With more than one thread, the next minibatch is prepared while the current
-        minibatch is being used. Decoding and resizing release the interpreter's lock,
-        so threads run in parallel.
+        If greater than 1, the next minibatch is prepared while the caller uses the
+        current one. Threads run in parallel, since decoding and resizing release the
+        interpreter's lock.
 
     Yields
     ------
@@ -142,7 +142,7 @@ def images_fingerprint(X: object) -> str:
     Parameters
     ----------
     X : images, as for encoders
-        Lazy images are read but not decoded.
+        The files of lazy images are hashed without decoding them.
 
     Raises
     ------

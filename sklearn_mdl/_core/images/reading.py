@@ -1,4 +1,4 @@
-"""Read pictures from files, arrays and PIL images."""
+"""Read images from files, arrays and PIL images."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ KINDS = (
     "an array (N, H, W, C) or (N, H, W), a list of paths, PIL images or arrays, or a "
     "torch dataset with a length"
 )
-DEEP = ("I", "F")  # initials of modes with more than 8 bits per channel
+DEEP = ("I", "F")  # first letters of modes with more than 8 bits per channel
 
 
 def needed(module: str, caller: str, extra: str) -> ModuleType:
-    """Import a module of an extra.
+    """Import a module that an extra of this package installs.
 
     Raises
     ------
@@ -99,7 +99,7 @@ def as_images(X: object) -> Images:
 
 
 def item_at(images: Images, row: int) -> object:
-    """Return the undecoded image of a row, or the first item if the row is a tuple."""
+    """Return the undecoded image of a row, which may be the first item of a tuple."""
     item = images[row]
     return item[0] if isinstance(item, tuple | list) else item
 
@@ -136,7 +136,7 @@ def image_at(images: Images, row: int, mode: str) -> Image:
 
 def decode(item: object, where: str, mode: str) -> Image:
     """Return an 8-bit PIL image from a path, bytes, an array, a tensor or an image."""
-    image = _opened(item, where)
+    image = _open_image(item, where)
     if image.mode.startswith(DEEP):
         cure = "pass for example (np.asarray(image) / 256).astype('uint8')"
         raise invalid(f"Mode of {where}", "of 8 bits per channel", image.mode, cure)
@@ -145,7 +145,7 @@ def decode(item: object, where: str, mode: str) -> Image:
     return image if image.mode == mode else image.convert(mode)
 
 
-def _opened(item: object, where: str) -> Image:
+def _open_image(item: object, where: str) -> Image:
     pil = needed("PIL.Image", "Reading images", "images")
     if isinstance(item, pil.Image):
         return cast("Image", item)

@@ -22,7 +22,7 @@ from sklearn_mdl._core.io.whole_files import refuse_foreign, replaced
 from sklearn_mdl._core.validation import invalid
 
 CHANNELS = {"RGB": 3, "L": 1}
-CHECKED_AT_ONCE = 2**24  # numbers checked together
+CHECKED_AT_ONCE = 2**24  # how many numbers are checked at a time
 Shape = tuple[int, int, int]  # height, width, channels
 
 
@@ -53,8 +53,8 @@ def image_rows(
     Returns
     -------
     rows : ndarray of shape (N, H * W * C), uint8
-        With `path`, a read-only memory map of the file. Otherwise, a view of `images`
-        if they are already an array of such pixels.
+        With `path`, a read-only memory map of the file. Otherwise a new array, or a
+        view of `images` if no conversion is needed.
 
     Raises
     ------
@@ -148,13 +148,13 @@ def image_shape_of(n_features: int, image_shape: Sequence[int] | None) -> Shape:
     ----------
     n_features : int
     image_shape : (H, W, C), (H, W) or None
-        If None, images must be squares with one or three channels. No length of rows
-        fits both.
+        If None, images must be squares with one or three channels. No value of
+        `n_features` fits both.
 
     Raises
     ------
     ValueError
-        If no image of that shape has `n_features` numbers.
+        If images of that shape do not have `n_features` numbers.
     """
     if image_shape is None:
         for n_channels in CHANNELS.values():

@@ -1,1 +1,1 @@
-"""Append-only arrays, safetensors files, parameters as JSON, the environment."""
+"""Files of arrays and parameters, and descriptions of the environment."""

@@ -29,13 +29,13 @@ class GrowingArray:
     Parameters
     ----------
     width : int, tuple of int or None
-        Number of values in a row, or its shape, or None for a plain vector.
+        Number of values in a row, or shape of a row. If None, rows are single numbers.
     path : Path or None
         A ``.npy`` file for the rows. If None, they are kept in memory.
     dtype : str, default="<f8"
         NumPy's name of the dtype.
     folder : StreamFolder or None
-        The stream that the file belongs to. The path is then relative to its folder.
+        Folder of the stream. The path is then relative to this folder.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class GrowingArray:
         self._buffer = np.empty((0, *self._tail), self.dtype)
         self._map: np.ndarray | None = None
         self._grows_in_place = False  # True if the file ends with the array's last row
-        self._hash = hashlib.sha256()  # digest of the first rows
+        self._hash = hashlib.sha256()  # hash of the first rows
         self._n_hashed = 0
 
     @property
@@ -79,7 +79,7 @@ class GrowingArray:
             self._buffer = room
 
     def append(self, rows: np.ndarray) -> None:
-        """Add rows, shape (n,), (n, width) or (n, *width)."""
+        """Add rows of shape (n,), (n, width) or (n, *width)."""
         self.extend([rows])
 
     def extend(self, blocks: Iterable[np.ndarray]) -> None:
@@ -126,7 +126,7 @@ class GrowingArray:
         if path.stat().st_size != end:
             raise ValueError(
                 f"{path} must contain only the {self.n_rows} rows of this stream, but "
-                "another stream has written to it; pass each stream its own store="
+                "another stream has written to it; pass a separate store= to each"
             )
         try:
             with naming(path), path.open("r+b") as file:
@@ -195,7 +195,7 @@ class GrowingArray:
             )
 
     def adopt_if_equal(self, blocks: Iterable[np.ndarray]) -> bool:
-        """Adopt the first rows of the file if they equal these rows."""
+        """Adopt the first rows of the file if they equal ``blocks``."""
         if self.count_left() is None:
             return False
         kept, n_rows = np.load(self._file, mmap_mode="r"), 0
@@ -208,7 +208,7 @@ class GrowingArray:
         return True
 
     def digest(self) -> str:
-        """Return the SHA-256 of all rows; a later call reads only the added rows."""
+        """Return the SHA-256 of all rows. A later call reads only the added rows."""
         for rows in self._blocks(self._n_hashed):
             self._hash.update(np.ascontiguousarray(rows).data)
         self._n_hashed = self.n_rows
@@ -219,7 +219,7 @@ class GrowingArray:
         return (rows[i : i + step] for i in range(start, self.n_rows, step))
 
     def count_left(self) -> int | None:
-        """Count the complete rows in the file; return None for other data."""
+        """Count the complete rows in the file, or return None for other contents."""
         if self._path is None or not self._file.is_file():
             return None
         path = self._file
@@ -233,7 +233,7 @@ class GrowingArray:
         return None
 
     def secure(self) -> None:
-        """Flush the rows to disk, so they survive a loss of power."""
+        """Flush the rows to disk, so they survive a power failure."""
         if self._path is not None and self.n_rows:
             with self._file.open("rb") as file:
                 os.fsync(file.fileno())
@@ -245,7 +245,7 @@ class GrowingArray:
         return text.getvalue()
 
     def __getstate__(self) -> dict[str, object]:
-        """Leave out the map, which would be copied, and unused memory."""
+        """Return the state without unused memory and the map, which would be copied."""
         kept = {**self.__dict__, "_map": None, "_buffer": self._buffer[: self.n_rows]}
         del kept["_hash"], kept["_n_hashed"]
         return kept
@@ -256,7 +256,7 @@ class GrowingArray:
 
     @property
     def rows(self) -> np.ndarray:
-        """Return all rows, as a read-only view of memory or a memory map of the file.
+        """All rows, as a read-only view of memory or a memory map of the file.
 
         Raises
         ------
@@ -266,17 +266,17 @@ class GrowingArray:
         if self._path is not None and self.n_rows:
             # Reopen the map only if rows were added.
             if self._map is None or len(self._map) < self.n_rows:
-                self._map = self._opened(self._file)
+                self._map = self._open_map(self._file)
             return self._map[: self.n_rows]
         view = self._buffer[: self.n_rows]
         view.flags.writeable = False
         return view
 
-    def _opened(self, path: Path) -> np.ndarray:
+    def _open_map(self, path: Path) -> np.ndarray:
         try:
             rows: np.ndarray = np.load(path, mmap_mode="r")
         finally:
-            if self.folder is not None:  # last, since it may change while opening
+            if self.folder is not None:  # last, since files may change while opening
                 self.folder.check()
         if len(rows) < self.n_rows:
             raise ValueError(

@@ -1,4 +1,4 @@
-"""Descriptions of environment and data, on which a run's exact results depend."""
+"""Descriptions of the environment and data that determine a run's exact results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHOWN = 200  # most characters of a value in a message
 
 
 def environment_of(device: torch.device) -> Json:
-    """Describe the environment; call this with torch's threads set as in the run.
+    """Describe the environment, including the current settings of torch.
 
     Returns
     -------
@@ -70,7 +70,7 @@ def fingerprint(X: np.ndarray, dtype: str) -> str:
 def first_difference(
     was: object, now: object, name: str = ""
 ) -> tuple[str, object, object] | None:
-    """Find the first place in which two pieces of JSON differ.
+    """Find the first place at which two pieces of JSON differ.
 
     Returns
     -------

@@ -1,8 +1,8 @@
 """Format numbers of all files that this package writes and reads.
 
-Each file contains its kind and format number, such as "losses 1". A change that an
-older version would misread gets a new number. Files with older numbers stay readable,
-which tests check on ``tests/data/formats``.
+Each file contains its kind and format number, such as "losses 1". If older versions
+would misread a changed file, its format gets a new number. Files with older numbers
+stay readable, which tests check on ``tests/data/formats``.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def with_format(kind: str, content: Mapping[str, object]) -> Json:
 
 
 def kind_of(content: object) -> tuple[str, int]:
-    """Return kind and format number of JSON; "" and 0 if another program wrote it."""
+    """Return kind and format number of JSON, or "" and 0 for other programs' JSON."""
     text = content.get(KEY) if isinstance(content, Mapping) else None
     kind, _, number = text.rpartition(" ") if isinstance(text, str) else ("", "", "")
     is_number = number.isascii() and number.isdecimal() and len(number) < 10

@@ -1,6 +1,7 @@
 """Parameters of estimators as JSON and back, without running code.
 
-Lists, numbers and text are JSON. Other values are objects whose first key is the kind.
+Lists, numbers and text are written as they are. Any other value is written as an object
+whose first key is its kind.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ WITHOUT_EFFECT = frozenset({"store", "checkpoint", "verbose", "n_jobs"})
 
 
 class Sources(NamedTuple):
-    """What an estimator reads besides its data, as named in its parameters.
+    """Downloads and files that an estimator reads, by their names in its parameters.
 
     Attributes
     ----------
@@ -37,7 +38,7 @@ class Sources(NamedTuple):
 
 
 def estimators_in(value: object) -> Iterator[BaseEstimator]:
-    """Yield the estimators in a value: the value, its items and their parameters."""
+    """Yield all estimators in a value, including those in items and parameters."""
     if isinstance(value, BaseEstimator):
         yield value
         value = value.get_params(deep=False)
@@ -71,10 +72,9 @@ def as_json(value: object, name: str) -> object:
     Parameters
     ----------
     value : object
-        Numbers, text, None, lists, tuples, slices, arrays of numbers, dicts,
-        estimators.
+        None, numbers, text, lists, tuples, slices, arrays, dicts or estimators.
     name : str
-        Name of the parameter in errors.
+        Name of the parameter for error messages.
 
     Raises
     ------
@@ -113,10 +113,10 @@ def as_json(value: object, name: str) -> object:
     )
 
 
-# Booleans, integers, floats, text and objects: what as_json writes.
+# The dtypes that as_json writes: booleans, integers, floats, text and objects.
 _DTYPES = re.compile(r"\|(b1|O|[iu]1)|[<>]([iu][248]|f(2|4|8|16)|U[0-9]{1,9})")
-PLAIN_BYTES = 2**24  # largest array that any text may request
-BYTES_A_LETTER = 64  # bytes per character that longer text may request
+PLAIN_BYTES = 2**24  # arrays up to this size are always created
+BYTES_A_LETTER = 64  # larger arrays may take this many bytes per item and character
 
 
 def array_of(items: object, dtype: str) -> np.ndarray:
@@ -143,15 +143,15 @@ def array_of(items: object, dtype: str) -> np.ndarray:
 def class_name(kind: type) -> str:
     """Return a unique name of a class.
 
-    Classes of this package are named without their module. Other names include it,
-    since two libraries may each have a ``LogisticRegression``.
+    Only names of other packages' classes include the module, since two libraries may
+    each have a ``LogisticRegression``.
     """
     is_own = kind.__module__.partition(".")[0] == __name__.partition(".")[0]
     return kind.__name__ if is_own else f"{kind.__module__}.{kind.__qualname__}"
 
 
 def from_json(text: object, classes: Mapping[str, type]) -> Any:
-    """Read the output of :func:`as_json`.
+    """Recreate a parameter from the output of :func:`as_json`.
 
     Parameters
     ----------

@@ -17,7 +17,7 @@ DAMAGED_HEADER = TokenError, SyntaxError, RecursionError
 def readable(
     path: Path | str, required: str, cure: str, *errors: type[Exception]
 ) -> Iterator[None]:
-    """Replace a library's errors about a damaged file by one with its path and a fix.
+    """Replace a library's error about a damaged file by one with the path and a fix.
 
     Parameters
     ----------

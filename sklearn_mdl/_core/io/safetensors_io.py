@@ -1,8 +1,9 @@
 """Named arrays and a description in one file, written atomically and checked.
 
 The format is safetensors: eight bytes with the length of a JSON header, the header, and
-the numbers. Other tools can read it, and it never runs code. The library's writer needs
-all arrays in memory. This one writes them block by block.
+the numbers. Other tools can read such files, and reading them never runs code. The
+safetensors library can only write arrays in memory, so this module writes them block by
+block.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ def _code(array: np.ndarray) -> str:
 
 
 def _blocks(array: np.ndarray) -> Iterator[memoryview]:
-    """Cut an array into blocks of bytes, in the order of its rows."""
+    """Yield the bytes of an array in blocks, in the order of its rows."""
     if array.ndim == 0:
         array = array[None]
     step = max(1, BLOCK // max(1, array[:1].nbytes))
@@ -135,7 +136,7 @@ def read_archive(path: Path, kind: str) -> tuple[dict[str, np.ndarray], Json]:
     """
     if not path.is_file():
         raise FileNotFoundError(f"{path} must exist, but does not; save it first")
-    required = "what sklearn_mdl saved"
+    required = "arrays saved by sklearn_mdl"
     with readable(path, required, "save it again", *_UNREADABLE):
         metadata, entries, start = read_head(path)
         unknown = {entry["dtype"] for entry in entries.values()} - set(_CODES)
@@ -163,13 +164,13 @@ def is_archive(path: Path) -> bool:
 
 
 def read_some(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
-    """Map some arrays of a file that this program has just written, without checks."""
+    """Memory-map some arrays of a file that this program wrote, without checks."""
     _, entries, start = read_head(path)
     return {name: mapped(path, entries[name], start) for name in names}
 
 
 def read_head(path: Path) -> tuple[dict[str, str], dict[str, Json], int]:
-    """Return metadata, entries in the order of their bytes, and the first offset."""
+    """Return metadata, the entries of all arrays, and the offset of their numbers."""
     with safe_open(path, framework="numpy") as archive:  # checks header and offsets
         metadata = archive.metadata() or {}
     with path.open("rb") as file:
@@ -181,7 +182,7 @@ def read_head(path: Path) -> tuple[dict[str, str], dict[str, Json], int]:
 
 
 def mapped(path: Path, entry: Json, start: int) -> np.ndarray:
-    """Map the numbers of an entry, read-only; ``start`` is the first offset."""
+    """Memory-map an array read-only; ``start`` is where all numbers begin."""
     code, shape = _CODES[entry["dtype"]], tuple(entry["shape"])
     if 0 in shape:  # nothing to map
         return np.empty(shape, dtype=code)

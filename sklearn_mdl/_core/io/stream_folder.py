@@ -15,11 +15,12 @@ STAMP = "losses.json"
 
 
 class StreamFolder:
-    """A folder for one stream inside a user-given folder.
+    """Folder of one stream, inside a user-given folder.
 
     ``losses.json`` identifies the owner of all files by a random id of the stream and
     an id of the run that wrote last. Another run may continue a stream where it ended.
-    The earlier run then raises an error, since rows may have changed.
+    When the earlier run then uses the files, it raises an error, since rows may have
+    changed.
 
     Parameters
     ----------
@@ -46,7 +47,7 @@ class StreamFolder:
 
     @property
     def path(self) -> Path:
-        """The folder."""
+        """Path of the stream's folder."""
         return self.root / self.name
 
     @property
@@ -73,7 +74,7 @@ class StreamFolder:
         self.stream, self._writer = stream, content["writer"]
 
     def claim(self) -> None:
-        """Acquire write ownership of the folder; call before every write.
+        """Acquire write ownership of the folder. Call this before every write.
 
         Raises
         ------

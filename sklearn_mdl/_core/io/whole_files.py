@@ -34,8 +34,8 @@ _STARTED = {os.getpid(): time.time()}
 def replaced(path: Path) -> Iterator[Path]:
     """Yield a temporary file next to `path`, which replaces `path` at the end.
 
-    The file is created empty and locked while it is written, to distinguish it from
-    files of killed processes. The latter are removed before a process first writes to a
+    The temporary file is empty at first and locked until the end, unlike the files that
+    killed processes have left. These are removed before a process first writes to a
     folder.
 
     Yields
@@ -54,14 +54,14 @@ def replaced(path: Path) -> Iterator[Path]:
 
 
 def _part_in(folder: Path, name: str) -> Path:
-    """Return a new name for a partial file; first sweep those of killed processes."""
+    """Return a new name for a partial file; first remove those of killed processes."""
     process = os.getpid()  # a forked process sweeps again
-    _swept(folder.absolute(), process)
+    _sweep_once(folder.absolute(), process)
     return folder / f".{name}.{secrets.token_hex(4)}.mdl-part"
 
 
 @cache
-def _swept(folder: Path, process: int) -> None:
+def _sweep_once(folder: Path, process: int) -> None:
     sweep(folder, before=_STARTED.setdefault(process, time.time()))
 
 
@@ -72,8 +72,8 @@ def naming(path: Path) -> Iterator[None]:
     Raises
     ------
     OSError
-        Replaces an error without a file name, such as for a full disk, or with the name
-        of a temporary file.
+        In place of an error that names no file, as for a full disk, or only a temporary
+        file.
     """
     try:
         yield
@@ -87,13 +87,13 @@ def naming(path: Path) -> Iterator[None]:
 
 @contextmanager
 def _locked(path: Path, *, required: bool = False) -> Iterator[None]:
-    """Lock a file or folder in this context; killing the process unlocks it."""
-    if sys.platform == "win32":  # open files are locked anyway, and cannot be renamed
+    """Lock a file or folder in this context, or until the process is killed."""
+    if sys.platform == "win32":  # locks open files anyway, and cannot rename them
         yield
         return
     # Some file systems only lock files that are open for writing.
     file = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
-    try:  # a file system may have no locks; then no process sweeps
+    try:  # in a file system without locks, no process sweeps
         with nullcontext() if required else suppress(OSError):
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
@@ -108,7 +108,8 @@ def refuse_foreign(path: Path, is_ours: Callable[[Path], object] | None = None) 
     ----------
     path : Path
     is_ours : callable or None
-        Returns True if this package wrote an existing file. If None, any file raises.
+        Returns True if this package wrote an existing file. If None, every existing
+        file is refused.
 
     Raises
     ------
@@ -116,10 +117,10 @@ def refuse_foreign(path: Path, is_ours: Callable[[Path], object] | None = None) 
         If a file exists that this package did not write.
     """
     if path.exists() and not (is_ours and path.is_file() and is_ours(path)):
-        what = "sklearn_mdl wrote" if is_ours else "does not exist yet"
+        required = "new or written by sklearn_mdl" if is_ours else "new"
         raise ValueError(
-            f"The file to write must be one that {what}, but {path} exists; move it, "
-            "or pass another path"
+            f"The file to write must be {required}, but {path} is not; move it, or "
+            "pass another path"
         )
 
 

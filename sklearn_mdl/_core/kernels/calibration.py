@@ -1,7 +1,8 @@
 r"""Forward calibration, which turns scores of classes into probabilities.
 
-Let :math:`s_c` be scores and :math:`n_c` class counts of earlier rows. If predictions
-have variances, let :math:`v_t` be the variance divided by that of the noise. Then
+Let :math:`s_c` be the score of class ``c``, and :math:`n_c` the number of earlier rows
+of that class. If predictions have variances, let :math:`v_t` be the variance divided by
+the variance of the noise. Then
 
 .. math::
 
@@ -28,14 +29,15 @@ Floats = NDArray[np.float64]
 # Initial (b, v, u, a), and the initial diagonal of the Hessian in the same order.
 START = (5.0, 0.0, 0.0, 1.0)
 CURVATURE = (1.0, 3.0, 10.0, 10.0)
-# The same of (b, a) for scores that need not sum to one, and may be much larger.
+# The same for (b, a), which calibrate scores without variances. These scores need not
+# sum to one and may be much larger.
 PLAIN_START = (1.0, 1.0)
 PLAIN_CURVATURE = (0.3, 10.0)
-USUAL = math.log(1.5)  # log of a usual variance, in units of the noise
+USUAL = math.log(1.5)  # log of a typical v_t
 LEAST = 0.02  # added to q_c
 LOWEST = 0.05  # lowest factor of the scores
 FLOOR = 1e-4  # share of the uniform distribution
-FIRST = 64  # number of labels before variances are used; fewer would add noise
+FIRST = 64  # v and u are learned after this many labels; earlier they add noise
 
 
 class ForwardSoftmax:
@@ -85,9 +87,13 @@ class ForwardSoftmax:
         self.counts = np.zeros((*sets, n_classes))
 
     def log_proba(self, scores: Floats, variances: Floats | None = None) -> Floats:
-        """Return the log-probabilities (K, n, C) for coding, from scores (K, n, C).
+        """Return the log-probabilities (K, n, C) of the classes.
 
-        Variances are of shape (K, n), in units of the noise.
+        Parameters
+        ----------
+        scores : ndarray of shape (K, n, C)
+        variances : ndarray of shape (K, n) or None
+            In units of the noise.
         """
         proba = self._proba(self._features(scores, variances))
         proba *= 1 - FLOOR
@@ -120,7 +126,7 @@ class ForwardSoftmax:
             counts += np.bincount(own, minlength=len(counts))
 
     def _features(self, scores: Floats, variances: Floats | None) -> Floats:
-        """Return the terms that the factors multiply, (K, n, F, C)."""
+        """Return the terms (K, n, F, C) that the factors multiply."""
         shape = *scores.shape[:-1], self.factors.shape[-1], scores.shape[-1]
         features = np.zeros(shape)
         features[..., 0, :] = scores
@@ -142,7 +148,7 @@ class ForwardSoftmax:
         return proba
 
     def add_classes(self, n: int) -> None:
-        """Add classes that no label has had so far."""
+        """Add ``n`` classes, which have no labels so far."""
         room = np.zeros((*self.counts.shape[:-1], n))
         self.counts = np.concatenate([self.counts, room], -1)
 

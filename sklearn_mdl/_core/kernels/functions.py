@@ -1,4 +1,4 @@
-"""Kernels of rows from inner products that several kernels share."""
+"""Kernels that share the inner products from which they are computed."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from torch import Tensor
 
 from sklearn_mdl._core.validation import invalid
 
-FIRST_DISTANCE = 1.0  # assumed median squared distance before any rows
-MOST_COMPARED = 512  # most rows whose distances determine the median
-ROUNDING = 1e-9  # error of squared distances, relative to squared lengths
+FIRST_DISTANCE = 1.0  # median squared distance if there are no distinct rows
+MOST_COMPARED = 512  # the median is over distances of at most this many rows
+ROUNDING = 1e-9  # rounding error of squared distances, relative to squared lengths
 
 
 class Kernel(NamedTuple):
@@ -52,7 +52,7 @@ class Kernel(NamedTuple):
         return self.name == "rbf" and self.gamma is None
 
     def values(self, pairs: Pairs) -> Tensor:
-        """Return the kernel (n, m) of pairs of rows."""
+        """Return the kernel values (n, m) of pairs of rows."""
         if callable(self.name):
             if not len(pairs.other):
                 return pairs.one.new_empty(len(pairs.one), 0)
@@ -70,7 +70,7 @@ class Kernel(NamedTuple):
         return arc_cosine(products, one[:, None], other, self.depth)
 
     def diagonal(self, rows: Tensor) -> Tensor:
-        """Return the kernel (n,) of rows with themselves."""
+        """Return the kernel value (n,) of each row with itself."""
         if callable(self.name):
             if hasattr(self.name, "diag"):
                 result = np.asarray(self.name.diag(rows.cpu().numpy()), np.float64)
@@ -119,7 +119,7 @@ class Pairs:
     distance : float
         The median squared distance, which is the unit of widths.
     known : Tensor of shape (m,) or None
-        Squared lengths of the other rows if they are known.
+        Squared lengths of ``other`` if already computed.
     """
 
     one: Tensor
@@ -147,7 +147,7 @@ class Pairs:
 
 
 def arc_cosine(products: Tensor, one: Tensor, other: Tensor, depth: int) -> Tensor:
-    """Compute the arc-cosine kernel of degree 1, an infinitely wide rectified network.
+    """Compute the arc-cosine kernel of degree 1, that of an infinite ReLU network.
 
     Cho and Saul, 2009, Kernel methods for deep learning, NeurIPS, equations 1 and 6.
 
@@ -170,10 +170,10 @@ def arc_cosine(products: Tensor, one: Tensor, other: Tensor, depth: int) -> Tens
 
 
 def median_distance(rows: Tensor) -> float:
-    """Return the median squared distance between some evenly spread rows (n, d).
+    """Return the median squared distance between some evenly spaced rows (n, d).
 
-    If more than half of the pairs are equal rows, return the median of the other pairs,
-    so that rounding errors of equal rows do not become the unit.
+    If most pairs are of equal rows, whose distances are only rounding errors, the
+    median is over the other pairs.
     """
     step = -(-len(rows) // MOST_COMPARED)
     some = rows[::step]

@@ -1,17 +1,19 @@
 r"""Kernel ridge regression refitted at every row, in bounded memory.
 
-The first ``M`` rows of a stream, which are treated exactly, become landmarks. With
-their kernel :math:`L L^T`, a row has ``M`` features :math:`f = L^{-1} k`. Inner
-products of features equal the kernel if either row is a landmark, so predictions do not
-jump. For some time the factors continue with the kernel of these features. Then the
-posterior of the features' weights replaces the factors. Each block updates it by
-Woodbury's identity,
+The first ``M`` rows of a stream are treated exactly, and become landmarks. Let
+:math:`L L^T` be the kernel of the landmarks. A row whose kernel values with the
+landmarks are ``k`` has ``M`` features :math:`f = L^{-1} k`. If one of two rows is a
+landmark, the inner product of their features equals the kernel, so predictions do not
+jump when features come into use. At first, later rows are added to the Cholesky
+factors, with the kernel of their features. Later the posterior over the features'
+weights replaces the factors. For a block of rows with features ``F`` and targets ``Y``,
+the mean ``W`` and covariance ``A`` of the weights are updated by Woodbury's identity,
 
 .. math::
 
     G = F A, \qquad R R^T = G F^T + \mathrm{noise}, \qquad
     E = R^{-1} (Y - F W), \\
-    V = R^{-1} G, \qquad W \leftarrow W + V^T E, \qquad A \leftarrow A - V^T V ,
+    V = R^{-1} G, \qquad W \leftarrow W + V^T E, \qquad A \leftarrow A - V^T V .
 
 Within a block the forward substitution is exact, row by row. The part of a row's kernel
 that landmarks do not explain is added only to the variance of its prediction. Adding it
@@ -41,15 +43,15 @@ from sklearn_mdl._core.kernels.ridge import (
 )
 from sklearn_mdl._core.numerics import one_blas_thread
 
-LEFT_OUT = 0.01  # share of the landmarks' kernel that the chosen ones may leave out
-TIE = 1e-12  # relative advantage of a landmark over the next one
-JITTERS = (1e-13, 1e-11, 1e-9, 1e-7)  # multiples of the mean diagonal to try in turn
+LEFT_OUT = 0.01  # share of the trace that chosen landmarks may leave unexplained
+TIE = 1e-12  # relative advantage of a landmark over the next one, to break ties
+JITTERS = (1e-13, 1e-11, 1e-9, 1e-7)  # multiples of the mean diagonal, tried in turn
 
 
 class ExtendedRidge(ForwardRidge):
-    """The factors of landmarks, and of later rows with the kernel of their features.
+    """Factors of the landmarks' kernel, extended by the features of later rows.
 
-    Factors cost less than a posterior until about ``M / 2`` rows have been added.
+    Until about ``M / 2`` rows have been added, factors cost less than a posterior.
 
     Parameters
     ----------
@@ -66,7 +68,7 @@ class ExtendedRidge(ForwardRidge):
         self._later = root.new_empty(0, len(root))  # features of later rows
 
     def open(self, cross: Tensor, own: Tensor) -> Block:
-        """Prepare a block of rows (B, M) given the earlier rows."""
+        """Prepare a block of rows for prediction from the earlier rows."""
         features, beyond = landmark_features(self._root, cross, own.diagonal())
         known = torch.cat([cross, features @ self._later.mT], 1)
         block = super().open(known, features @ features.mT)
@@ -80,7 +82,7 @@ class ExtendedRidge(ForwardRidge):
     def predict(
         self, cross: Tensor, own: Tensor, pending: Pending | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Return means (A, m, P) and variances (A, m) of other rows."""
+        """Predict other rows, as means (A, m, P) and variances (A, m)."""
         features, beyond = landmark_features(self._root, cross, own)
         if pending is not None:
             near = pending.block.features[: pending.errors.shape[1]] @ features.mT
@@ -91,7 +93,7 @@ class ExtendedRidge(ForwardRidge):
         return means, variances + beyond
 
     def condensed(self, targets: Tensor) -> ReducedRidge:
-        """Return the posterior of the features' weights, given all targets (N, P)."""
+        """Return the posterior over the features' weights, given all targets (N, P)."""
         kernel = self._root @ self._root.mT
         leading = places, root = with_root(leading_landmarks(kernel), kernel)
         later = self._later @ self._root[places].mT
@@ -114,7 +116,7 @@ class ExtendedRidge(ForwardRidge):
 
 @dataclass(eq=False)
 class ReducedRidge:
-    """The posterior of weights of landmark features for several noises.
+    """Posterior over the weights of landmark features, for several noise levels.
 
     Parameters
     ----------
@@ -145,17 +147,17 @@ class ReducedRidge:
         return copy.copy(self)
 
     def open(self, cross: Tensor, own: Tensor) -> Block:
-        """Prepare a block of rows given the earlier rows, like a `ForwardRidge`.
+        """Prepare a block of rows for prediction, like a `ForwardRidge`.
 
         Parameters
         ----------
         cross : Tensor of shape (B, M)
-            Kernel of the block's rows with the landmarks.
+            Kernel values of the block's rows and the landmarks.
         own : Tensor of shape (B, B)
-            Kernel of the block.
+            Kernel matrix of the block.
         """
         features, beyond = self._features(cross, own.diagonal())
-        joined = self._joined(features)
+        joined = self._times_covariance(features)
         noise = torch.diag_embed(self.alphas[:, None].expand(-1, len(own)))
         remaining = torch.baddbmm(noise, joined, features.mT)
         base = added_products(None, features, self.weights)
@@ -177,9 +179,9 @@ class ReducedRidge:
     def predict(
         self, cross: Tensor, own: Tensor, pending: Pending | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Return means (A, m, P) and variances (A, m) of other rows."""
+        """Predict other rows, as means (A, m, P) and variances (A, m)."""
         features, beyond = self._features(cross, own)
-        joined = self._joined(features)
+        joined = self._times_covariance(features)
         means = added_products(None, features, self.weights)
         explained = (joined * features).sum(2)
         variances = explained + beyond + self.alphas[:, None]
@@ -194,18 +196,18 @@ class ReducedRidge:
         self.weights = torch.nn.functional.pad(self.weights, (0, n))
 
     def retire(self, kept: Sequence[int]) -> None:
-        """Keep only some noises, whose results do not change."""
+        """Keep only some noise levels, without changing their results."""
         index = list(kept)
         self.alphas = self.alphas[index]
         self.covariance, self.weights = self.covariance[index], self.weights[index]
 
     def _features(self, cross: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
-        """Return features (A, m, M), equal for all noises, and the rest (m,)."""
+        """Return features, repeated for each noise level, and unexplained kernels."""
         cross = cross[:, self.places]
         features, beyond = landmark_features(self._root, cross, own)
         return features.expand(len(self.alphas), -1, -1), beyond
 
-    def _joined(self, features: Tensor) -> Tensor:
+    def _times_covariance(self, features: Tensor) -> Tensor:
         """Return products (A, m, M) of features with the covariance."""
         joined = torch.zeros_like(features, memory_format=torch.contiguous_format)
         for start, columns in panels(len(self._root)):
@@ -223,7 +225,7 @@ def panels(size: int) -> Iterator[tuple[int, slice]]:
 
 
 def add_lower_products(to: Tensor, features: Tensor) -> Tensor:
-    """Add products (m, m) of the columns of features (n, m) in place, and return them.
+    """Add the products of the columns of ``features`` (n, m) to ``to`` (m, m).
 
     Numbers above the diagonal are not computed, except within panels.
     """
@@ -233,11 +235,12 @@ def add_lower_products(to: Tensor, features: Tensor) -> Tensor:
 
 
 def leading_landmarks(kernel: Tensor) -> Tensor:
-    """Choose landmarks, each least explained by the previous ones, until they suffice.
+    """Choose landmarks until all but ``LEFT_OUT`` of the kernel's trace is explained.
 
-    This is a pivoted Cholesky factorisation (Fine and Scheinberg, 2001, Efficient SVM
-    Training Using Low-Rank Kernel Representations). If rows have few features, most
-    landmarks are redundant, but would enlarge all matrices.
+    Each landmark is the one that the previous ones explain least, by a pivoted Cholesky
+    factorisation (Fine and Scheinberg, 2001, Efficient SVM Training Using Low-Rank
+    Kernel Representations). If the input has few features, most landmarks are redundant
+    and would only enlarge the matrices.
 
     Parameters
     ----------
@@ -250,7 +253,7 @@ def leading_landmarks(kernel: Tensor) -> Tensor:
     """
     if kernel.isnan().any():
         return torch.arange(len(kernel), device=kernel.device)
-    # The earlier of two equal rows comes first, whatever the kernel's last digits.
+    # Choose the earlier of two equal rows, despite rounding errors.
     ordered = kernel.cpu().clone()
     ordered.diagonal().mul_(1 - TIE * torch.arange(len(kernel)).to(ordered))
     with one_blas_thread():
@@ -263,8 +266,8 @@ def leading_landmarks(kernel: Tensor) -> Tensor:
 def with_root(places: Tensor, kernel: Tensor) -> tuple[Tensor, Tensor]:
     """Return chosen landmarks (m,) and the root (m, m) of their kernel.
 
-    The choice depends on the last digits of a kernel, which vary with the machine. So
-    a fitted readout stores the choice. The root does not depend on these digits.
+    Rounding errors, which differ between machines, can change which landmarks are
+    chosen. So a fitted readout stores the choice, and only the root is computed again.
 
     Parameters
     ----------
@@ -278,16 +281,16 @@ def with_root(places: Tensor, kernel: Tensor) -> tuple[Tensor, Tensor]:
 def landmark_features(
     root: Tensor, cross: Tensor, own: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Return features (m, M) of rows, and the rest (m,) of their kernel.
+    """Return features (m, M) of rows, and the unexplained part (m,) of their kernel.
 
     Parameters
     ----------
     root : Tensor of shape (M, M)
-        Root of the kernel of the landmarks.
+        Root of the landmarks' kernel.
     cross : Tensor of shape (m, M)
-        Kernel of the rows with the landmarks.
+        Kernel values of the rows and the landmarks.
     own : Tensor of shape (m,)
-        Kernel of every row with itself.
+        Kernel value of each row with itself.
     """
     features = torch.linalg.solve_triangular(root, cross.mT, upper=False).mT
     return features, (own - features.square().sum(1)).clamp_min_(0)
@@ -296,11 +299,12 @@ def landmark_features(
 def landmark_root(
     gram: Gram, n_landmarks: int, scale: float, device: torch.device
 ) -> Tensor:
-    """Factor the kernel of landmarks, which may include equal rows.
+    """Factor the kernel of the landmarks, even if some of these are equal rows.
 
     Parameters
     ----------
     gram : callable
+        Maps slices of rows and columns to kernel values.
     n_landmarks : int
     scale : float
         Mean diagonal of the kernel.
@@ -309,8 +313,8 @@ def landmark_root(
     Returns
     -------
     root : Tensor of shape (M, M)
-        Rows are NaN from the first one that cannot be computed, even after adding a
-        small multiple of the identity.
+        If adding small multiples of the identity does not help, rows are NaN from the
+        first one that cannot be computed.
     """
     for jitter in JITTERS:
         factor = ForwardRidge([jitter * scale], 0, device)

@@ -7,11 +7,11 @@ identity for kernel ridge regression", Theoretical Computer Science 473):
 
 .. math::
 
-    \mathrm{mean}_t = Y_t - R_{tt} E_t, \qquad \mathrm{var}_t = R_{tt}^2 ,
+    \mathrm{mean}_t = Y_t - R_{tt} E_t, \qquad \mathrm{var}_t = R_{tt}^2 .
 
 Here the mean is the prediction of row ``t`` from only the rows before it, and the
-variance includes the noise. The factor grows by blocks of rows. Within a block, targets
-enter row by row.
+variance includes the noise. Rows are added to the factor in blocks, and the targets of
+a block are used row by row.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from typing import NamedTuple, Self
 import torch
 from torch import Tensor
 
-PANEL = 256  # rows of the factor in one tensor
+PANEL = 256  # number of rows of the factor that one tensor holds
 
 Gram = Callable[[slice, slice], Tensor]  # maps rows and columns to kernel values
 
 
 class Block(NamedTuple):
-    """Everything known about a block of ``B`` rows before its targets are known.
+    """Results for a block of ``B`` rows that do not depend on its targets.
 
     Attributes
     ----------
     factor : Tensor of shape (A, B, B)
-        Lower triangular ``L``, the diagonal part of the factor for this block.
+        Diagonal block ``L`` of the factor, lower triangular.
     base : Tensor of shape (A, B, P)
         Predictions from the rows before the block. With the earlier rows of the block,
         the prediction of row ``t`` is ``base[t] + L[t, :t] @ E[:t]``.
     cross : Tensor of shape (A, B, n)
-        Rows of the factor for this block, in the columns of earlier rows.
+        The rest of the factor's rows, in the columns of earlier rows.
     beyond : Tensor of shape (B,)
         Additional variances of predictions.
     features : Tensor of shape (B, M)
@@ -53,7 +53,7 @@ class Block(NamedTuple):
     features: Tensor
 
     def first(self, n_rows: int) -> Block:
-        """Restrict the block to its first rows."""
+        """Return the block of only the first ``n_rows`` rows."""
         rows = slice(n_rows)
         factor = self.factor[:, rows, rows]
         base, cross = self.base[:, rows], self.cross[:, rows]
@@ -65,7 +65,7 @@ class Block(NamedTuple):
         """Return predictions and errors (A, B, P), given all targets (B, P).
 
         Predictions are means (A, B, P) and variances (A, B). Row ``t`` is predicted
-        from the first ``known[t]`` rows of the block.
+        from all rows before the block and from its first ``known[t]`` rows.
         """
         remaining = targets - self.base
         errors = torch.linalg.solve_triangular(self.factor, remaining, upper=False)
@@ -74,14 +74,14 @@ class Block(NamedTuple):
 
 
 class Pending(NamedTuple):
-    """The first ``n`` rows of an open block with known targets.
+    """The first ``n`` rows of an open block, whose targets are known.
 
     Attributes
     ----------
     block : Block
     errors : Tensor of shape (A, n, P)
     near : Tensor of shape (n, m)
-        Kernel of these rows with the rows to predict.
+        Kernel values of these rows and the rows to predict.
     """
 
     block: Block
@@ -91,7 +91,11 @@ class Pending(NamedTuple):
     def completed(
         self, means: Tensor, variances: Tensor, remaining: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Update predictions with these rows and their covariance (A, n, m)."""
+        """Return means and variances of other rows, updated with the pending rows.
+
+        ``remaining`` (A, n, m) is the covariance of pending and other rows, given all
+        rows before the block.
+        """
         n_own = self.errors.shape[1]
         factor = self.block.factor[:, :n_own, :n_own]
         joined = torch.linalg.solve_triangular(factor, remaining, upper=False)
@@ -110,7 +114,7 @@ def predicted(
     factor : Tensor of shape (A, B, B)
     errors : Tensor of shape (A, B, P)
     known : Tensor of shape (B,)
-        Number of first rows from which each row is predicted.
+        How many of the first rows each row is predicted from.
     """
     places = torch.arange(len(known))
     if torch.equal(known, places):
@@ -121,11 +125,11 @@ def predicted(
 
 
 def added_products(to: Tensor | None, left: Tensor, right: Tensor) -> Tensor:
-    """Return matrix products (A, m, P), plus ``to`` unless that is None.
+    """Return ``left @ right`` (A, m, P), plus ``to`` unless it is None.
 
-    With one column, the library uses different algorithms for a single matrix and for
-    several. So products are then computed one by one. Otherwise the results for a noise
-    would depend on the other noises.
+    If ``right`` has one column, torch multiplies a single matrix and a stack by
+    different algorithms. Products are then computed one by one, so that the result for
+    one noise level does not depend on the others.
     """
     n_alphas = len(right)
     parts = [slice(n_alphas)]
@@ -146,14 +150,14 @@ class _Panel(NamedTuple):
 
 
 class ForwardRidge:
-    """The factors of one kernel matrix for several noises, with errors ``E``.
+    """Cholesky factors of a kernel matrix for several noise levels, and errors ``E``.
 
     Rows are added but never changed, so copies share all panels except the last.
 
     Parameters
     ----------
     alphas : sequence of float
-        The ``A`` noises added to the diagonal.
+        The ``A`` noise variances, which are added to the diagonal.
     n_outputs : int
         Number ``P`` of columns of the targets.
     device : torch.device
@@ -168,21 +172,21 @@ class ForwardRidge:
         self._panels: list[_Panel] = []
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
-        """Share everything that does not change again."""
+        """Copy the last panel, and share the others, which do not change again."""
         copied = copy.copy(self)
         last = [_Panel(*(part.clone() for part in p)) for p in self._panels[-1:]]
         vars(copied)["_panels"] = [*self._panels[:-1], *last]
         return copied
 
     def open(self, cross: Tensor, own: Tensor) -> Block:
-        """Prepare a block of rows given the earlier rows.
+        """Prepare a block of rows for prediction from the earlier rows.
 
         Parameters
         ----------
         cross : Tensor of shape (B, n_rows)
-            Kernel of the block's rows with earlier rows (zero for unknown rows).
+            Kernel values of the block's rows and earlier rows, zero for unknown rows.
         own : Tensor of shape (B, B)
-            Kernel of the block; the identity for unknown rows.
+            Kernel matrix of the block, the identity for unknown rows.
         """
         joined = self.solve(cross)
         noise = torch.diag_embed(self.alphas[:, None].expand(-1, len(own)))
@@ -208,7 +212,7 @@ class ForwardRidge:
         self.n_rows += size
 
     def refactor(self, n_rows: int, gram: Gram, targets: Tensor) -> None:
-        """Restart with another kernel of the first rows, and targets (n, P)."""
+        """Refit to the first ``n_rows`` rows, with other kernels and targets (n, P)."""
         self.n_rows, self._panels = 0, []
         for start in range(0, n_rows, PANEL):
             rows = slice(start, min(start + PANEL, n_rows))
@@ -218,7 +222,7 @@ class ForwardRidge:
             self.close(block, errors)
 
     def retarget(self, targets: Tensor) -> None:
-        """Learn other targets (n_rows, P) of the same rows with the same factor."""
+        """Replace the targets of all rows by ``targets`` (n_rows, P)."""
         errors = self.solve(targets.mT).mT
         panels = []
         for start, rows, panel in self._filled():
@@ -237,24 +241,24 @@ class ForwardRidge:
 
     @property
     def errors(self) -> Tensor:
-        """Return the errors of all rows, (A, n_rows, P)."""
+        """Errors (A, n_rows, P) of all rows."""
         parts = [panel.errors[:, :rows] for _, rows, panel in self._filled()]
         return torch.cat(parts or [self.alphas.new_zeros(len(self.alphas), 0, 0)], 1)
 
     def restore(self, errors: Tensor) -> None:
-        """Load errors (A, n_rows, P)."""
+        """Replace the errors of all rows by ``errors`` (A, n_rows, P)."""
         for start, rows, panel in self._filled():
             panel.errors[:, :rows] = errors[:, start : start + rows]
 
     def means(self, targets: Tensor) -> Tensor:
-        """Return predictions (A, n_rows, P) of rows, each from only earlier rows."""
+        """Return the prediction (A, n_rows, P) of each row from the rows before it."""
         return targets - self.diagonal()[..., None] * self.errors
 
     def predicted(self, targets: Tensor, known: Tensor) -> tuple[Tensor, Tensor]:
         """Return means (A, n_rows, P) and variances (A, n_rows) of all rows.
 
-        Each row is predicted from the first ``known`` (n_rows,) rows, which end at the
-        start of its panel or within it.
+        Row ``t`` is predicted from the first ``known[t]`` rows, which must include all
+        rows before the panel of row ``t``.
         """
         parts = []
         for start, rows, panel in self._filled():
@@ -265,7 +269,7 @@ class ForwardRidge:
         return torch.cat(means, 1), torch.cat(variances, 1)
 
     def squares(self, n_rows: int | None = None) -> Tensor:
-        """Return sums of squared errors over all or the first rows, (A, P)."""
+        """Return sums (A, P) of squared errors over the first rows (default: all)."""
         sums = self.alphas.new_zeros(len(self.alphas), self.n_outputs)
         last = self.n_rows if n_rows is None else n_rows
         for start, rows, panel in self._filled():
@@ -276,14 +280,14 @@ class ForwardRidge:
     def predict(
         self, cross: Tensor, own: Tensor, pending: Pending | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Return means (A, m, P) and variances (A, m) of other rows.
+        """Predict other rows, as means (A, m, P) and variances (A, m).
 
         Parameters
         ----------
         cross : Tensor of shape (m, n_rows)
-            Kernel of the other rows with the factor's rows.
+            Kernel values of the other rows and the factor's rows.
         own : Tensor of shape (m,)
-            Kernel of every other row with itself.
+            Kernel value of each other row with itself.
         pending : Pending or None
             Rows of a block that is still open.
         """
@@ -297,7 +301,7 @@ class ForwardRidge:
         return pending.completed(means, variances, pending.near - near)
 
     def solve(self, known: Tensor) -> Tensor:
-        """Solve for rows (m, n_rows), or (A, m, n_rows), by forward substitution."""
+        """Solve for rows, (m, n_rows) or (A, m, n_rows), by forward substitution."""
         known = known.expand(len(self.alphas), -1, -1)
         solved = torch.empty_like(known, memory_format=torch.contiguous_format)
         for start, rows, panel in self._filled():
@@ -305,7 +309,7 @@ class ForwardRidge:
             if start:
                 left = panel.left[:, :rows].mT
                 part = torch.baddbmm(part, solved[:, :, :start], left, alpha=-1)
-            # The library is twice as fast for columns as for rows.
+            # Torch solves for columns twice as fast as for rows.
             own = panel.own[:, :rows, :rows]
             added = torch.linalg.solve_triangular(own, part.mT, upper=False)
             solved[:, :, start : start + rows] = added.mT
@@ -318,12 +322,12 @@ class ForwardRidge:
             yield start, min(PANEL, self.n_rows - start), panel
 
     def diagonal(self) -> Tensor:
-        """Return the predicted standard deviations of all rows, (A, n_rows)."""
+        """Return the predicted standard deviations (A, n_rows) of all rows."""
         parts = [panel.own.diagonal(dim1=1, dim2=2) for panel in self._panels]
         return torch.cat(parts, 1)[:, : self.n_rows]
 
     def matrices(self) -> Tensor:
-        """Return the factors, (A, n_rows, n_rows)."""
+        """Return the factors (A, n_rows, n_rows) as dense matrices."""
         n_alphas, n_rows = len(self.alphas), self.n_rows
         factors = self.alphas.new_zeros(n_alphas, n_rows, n_rows)
         for start, rows, panel in self._filled():
@@ -333,7 +337,7 @@ class ForwardRidge:
         return factors
 
     def retire(self, kept: Sequence[int]) -> None:
-        """Keep only some noises, whose results do not change."""
+        """Keep only some noise levels, without changing their results."""
         self.alphas = self.alphas[list(kept)]
         self._panels = [
             _Panel(*(part[list(kept)] for part in panel)) for panel in self._panels
@@ -350,8 +354,8 @@ class ForwardRidge:
 def cholesky(matrices: Tensor) -> Tensor:
     """Factor matrices (A, B, B) as far as they are positive definite.
 
-    Rows of a factor are NaN from the first row that cannot be computed, and so are
-    predictions from them. Other rows and matrices are bitwise unaffected.
+    From the first row that cannot be computed, the rows of a factor are NaN, and so are
+    predictions from these rows. Other rows and matrices are bitwise the same.
     """
     factors, failed = torch.linalg.cholesky_ex(matrices)
     # A non-finite number makes the diagonal of its row non-finite, too.

@@ -2,10 +2,10 @@ r"""Kernel ridge regression on very long streams, fitted only occasionally.
 
 Once there are many times more rows than landmarks, a row hardly changes the weights of
 landmark features. So the weights are no longer updated with every block, but fitted
-again whenever the number of rows has grown by a sixteenth. With the features ``F`` and
-targets ``Y`` of all rows learned before the last fit, the root ``Z`` of the kernel of
-the landmarks and
-:math:`R R^T = F^T F + \alpha I`, a row with the kernel ``k`` to the landmarks has
+again whenever the number of rows has grown by a sixteenth. Let ``F`` and ``Y`` be the
+features and targets of all rows learned before the last fit. Let ``Z`` be the root of
+the landmarks' kernel, and :math:`R R^T = F^T F + \alpha I`. The prediction of a row
+whose kernel values with the landmarks are ``k`` has
 
 .. math::
 
@@ -13,14 +13,14 @@ the landmarks and
     \mathrm{var} = \alpha + \overline{\alpha \lVert R^{-1} f \rVert^2
         + k(x, x) - \lVert f \rVert^2} .
 
-The uncertainty of the weights, and the part of the kernel that landmarks leave out, are
-averaged over the last rows before the fit. So only rows that are learned need features,
-``f = Z^{-1} k``.
+The overlined terms are the uncertainty of the weights and the part of the kernel that
+the landmarks do not explain. They are averaged over the last rows before the fit, so
+only rows that are learned need features, ``f = Z^{-1} k``.
 
-The sums of the rows before the first fit follow from the posterior that is replaced.
-Features are in single precision, which is twice as fast. Their products are summed in
-double precision, and each fit starts from these sums, so rounding errors do not
-accumulate.
+Sums over the rows before the first fit are computed from the posterior that this class
+replaces. Features are in single precision, which is twice as fast. Their products are
+summed in double precision, and each fit starts from these sums, so rounding errors do
+not accumulate.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ RECENT = 128  # rows over which the uncertainty of the weights is averaged
 
 
 class SettledRidge:
-    """Ridge regression on landmark features for several noises.
+    """Ridge regression on landmark features for several noise levels.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class SettledRidge:
     Attributes
     ----------
     weights : Tensor of shape (A, m, P)
-        Weights of the kernel with each landmark.
+        Weights of the kernel values of a row and the landmarks.
     variances : Tensor of shape (A,)
         Variance of every prediction.
     """
@@ -70,49 +70,50 @@ class SettledRidge:
         self.places, self._root = leading
         self.alphas = alphas
         self.products, self.known = sums
-        # Kernels of later rows, with the landmarks and then with themselves.
+        # Kernels of later rows with the landmarks; their own kernel is the last column.
         self._later: tuple[Tensor, ...] = ()
-        # Features of the last learned rows, and the rest of their kernel.
+        # Features of the last learned rows, and the unexplained part of their kernel.
         self._recent: tuple[Tensor, Tensor] | None = None
 
     @classmethod
     def following(cls, posterior: ReducedRidge, cross: Tensor, own: Tensor) -> Self:
-        """Continue from a posterior.
+        """Create a regression that continues from a posterior.
 
         Parameters
         ----------
         posterior : ReducedRidge
         cross : Tensor of shape (n, M)
-            Kernel of the last rows with the landmarks.
+            Kernel values of the last rows and the landmarks.
         own : Tensor of shape (n,)
-            Kernel of every one of these rows with itself.
+            Kernel value of each of these rows with itself.
         """
-        place = int(posterior.alphas.argmax())  # with the smallest rounding errors
+        # The largest noise has the smallest rounding errors.
+        place = int(posterior.alphas.argmax())
         alpha, covariance = posterior.alphas[place], posterior.covariance[place]
         noisy = torch.cholesky_inverse(cholesky(covariance[None])[0]).mul_(alpha)
         known = noisy @ posterior.weights[place]
         noisy.diagonal().sub_(alpha)
         ridge = cls(posterior.leading, posterior.alphas, (noisy, known))
-        ridge._take(posterior.weights)
+        ridge._set_weights(posterior.weights)
         _, variances = posterior.predict(cross, own)
         ridge.variances = variances.mean(1)
         return ridge
 
-    def _take(self, weights: Tensor) -> None:
-        """Turn weights (A, m, P) of features into weights of kernels with landmarks."""
+    def _set_weights(self, weights: Tensor) -> None:
+        """Store weights (A, m, P) of features as weights of kernel values."""
         solved = torch.linalg.solve_triangular(self._root.mT, weights, upper=True)
-        # Contiguous, like weights from a file, since the layout affects the last bits.
+        # Use the layout of weights from a file, since it affects the last bits.
         self.weights = solved.contiguous()
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
-        """Share everything, since tensors are replaced rather than modified."""
+        """Share all tensors, which are replaced rather than modified."""
         return copy.copy(self)
 
     def learn(self, targets: Tensor) -> None:
-        """Add the rows kept since the last call, with their targets (n, P)."""
+        """Add the rows stored since the last call, with their targets (n, P)."""
         kernel = torch.cat(self._later)
-        # In single precision, solving from the right with a root stored by rows is
-        # faster, and products with the few targets on the left are ten times as fast.
+        # In single precision, it is faster to solve from the right with a root stored
+        # by rows, and ten times as fast to multiply with the few targets on the left.
         root = self._root.float().contiguous().mT
         features = torch.linalg.solve_triangular(
             root, kernel[:, :-1], upper=True, left=False
@@ -129,7 +130,7 @@ class SettledRidge:
         noisy.diagonal(dim1=1, dim2=2).add_(self.alphas[:, None])
         factors = cholesky(noisy)
         known = self.known.expand(len(self.alphas), -1, -1)
-        self._take(torch.cholesky_solve(known, factors))
+        self._set_weights(torch.cholesky_solve(known, factors))
         features, beyond = (recent.double() for recent in self._recent)
         solved = torch.linalg.solve_triangular(factors, features.mT, upper=False)
         doubt = solved.square().sum(1).mean(1)
@@ -137,14 +138,14 @@ class SettledRidge:
         self._recent = None
 
     def open(self, cross: Tensor, own: Tensor) -> Block:
-        """Prepare a block of rows, each predicted from the last fit.
+        """Prepare a block of rows for prediction from the last fit.
 
         Parameters
         ----------
         cross : Tensor of shape (B, M)
-            Kernel of the block's rows with the landmarks.
+            Kernel values of the block's rows and the landmarks.
         own : Tensor of shape (B, B)
-            Kernel of the block.
+            Kernel matrix of the block.
         """
         diagonal = own.diagonal()
         deviations = self.variances.sqrt()[:, None].expand(-1, len(own))
@@ -153,13 +154,13 @@ class SettledRidge:
         return Block(factor, base, factor[:, :, :0], 0 * diagonal, kept)
 
     def close(self, block: Block, errors: Tensor) -> None:
-        """Keep the kernel of a block for the next fit."""
+        """Store the kernel values of a block for :meth:`learn`."""
         self._later = *self._later, block.features
 
     def predict(
         self, cross: Tensor, own: Tensor, pending: Pending | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Return means (A, m, P) and variances (A, m) of other rows."""
+        """Predict other rows, as means (A, m, P) and variances (A, m)."""
         return self._means(cross), self.variances[:, None].expand(-1, len(own))
 
     def add_outputs(self, n: int) -> None:
@@ -168,7 +169,7 @@ class SettledRidge:
         self.weights = torch.nn.functional.pad(self.weights, (0, n))
 
     def retire(self, kept: Sequence[int]) -> None:
-        """Keep only some noises, whose results do not change."""
+        """Keep only some noise levels, without changing their results."""
         index = list(kept)
         self.alphas, self.variances = self.alphas[index], self.variances[index]
         self.weights = self.weights[index]

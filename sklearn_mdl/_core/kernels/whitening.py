@@ -1,7 +1,6 @@
-r"""Whitening by a shrunk covariance of all rows or within classes.
+r"""Whitening by a shrunk covariance, either of all rows or within classes.
 
-In both cases the covariance is :math:`S = E^T E + c I`, a product of rows :math:`E`
-plus a multiple of the identity:
+Both covariances have the form :math:`S = E^T E + c I`:
 
 * the covariance of all rows, shrunk by the oracle approximating rule,
   :math:`T = (1 - \rho) R^T R / n + \rho \mu I` with ``R`` the centred rows;
@@ -11,8 +10,8 @@ plus a multiple of the identity:
   :math:`\alpha D^T D + \beta R^T R` is known: :math:`E = \sqrt\beta R + (\sqrt{\alpha +
   \beta} - \sqrt\beta) D`.
 
-:math:`S^{-1/2}` is applied with the singular vectors of ``E``, from the smaller of its
-two products, so the width itself is not limited.
+:math:`S^{-1/2}` is applied with the singular vectors of ``E``. They are computed from
+the smaller of :math:`E^T E` and :math:`E E^T`, so there may be any number of features.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-MAX_VALUES = 2048  # most singular values; the cost grows with the third power
+MAX_VALUES = 2048  # largest number of singular values; the cost grows as its cube
 LEAST = 1e-3  # share of the mean eigenvalue added to the diagonal within classes
 
 
@@ -60,7 +59,7 @@ def whitening(
     labels : Tensor of shape (n,) or None
         Labels, for a covariance within classes.
     strength : float
-        Share ``h`` of the covariance of all rows, which counts as ``d h`` rows.
+        Weight ``h`` of the covariance of all rows, which counts as ``d h`` rows.
     """
     n_rows, d = rows.shape
     centred = centring(rows)
@@ -105,8 +104,8 @@ def centring(rows: Tensor) -> Whitening:
 def oas_share(spread: float, level: float, d: int, n_rows: int) -> float:
     """Return the share of the identity in a shrunk covariance of ``n_rows`` rows.
 
-    This is the rule of :func:`sklearn.covariance.oas`. Chen, Wiesel, Eldar and Hero
-    (2010) give another constant.
+    The formula is that of :func:`sklearn.covariance.oas`, in which one constant differs
+    from Chen, Wiesel, Eldar and Hero (2010).
 
     Parameters
     ----------

@@ -1,1 +1,1 @@
-"""Networks of one shape in one torch module, with their optimiser and averages."""
+"""Stacks of networks of one shape, with their losses, optimiser and averages."""

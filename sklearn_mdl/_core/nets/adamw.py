@@ -1,4 +1,4 @@
-"""AdamW with separate settings for each member, and forward calibration with it."""
+"""An AdamW optimiser for stacked networks, and forward calibration based on it."""
 
 from __future__ import annotations
 
@@ -23,19 +23,21 @@ SETTINGS = ("lr", "beta1", "beta2", "eps", "weight_decay")
 class StackedAdamW(torch.optim.Optimizer):
     """AdamW (Loshchilov and Hutter, 2019) with separate settings for each member.
 
+    A member is one of the networks that are stacked in the same tensors.
+
     Parameters
     ----------
     params : iterable of Parameter
-        Parameters whose leading axis is the member.
+        Parameters whose leading axis is that of the members.
     lr, beta1, beta2, eps, weight_decay : sequence of float, one per member
         As in ``torch.optim.AdamW``.
 
     Notes
     -----
-    On a CPU each member's update is one call of torch's fused kernel on views of the
-    stacked tensors. This takes a single pass through memory. A broadcast formula would
-    take ten. On a GPU, hundreds of calls would cost more than ten passes, so the
-    formula is used. If :func:`has_triton`, a Triton kernel computes it in one pass.
+    On a CPU, each member is updated by one call of torch's fused kernel. This takes a
+    single pass over memory, while a broadcast formula takes ten. On a GPU, one call per
+    member would cost more than ten passes, so the formula updates all members together.
+    If Triton is available, a kernel computes the formula in one pass.
     """
 
     def __init__(
@@ -57,12 +59,12 @@ class StackedAdamW(torch.optim.Optimizer):
         self._calls: dict[int, _FusedCalls | _Formula | _Kernels] = {}
 
     def add_param_group(self, param_group: Group) -> None:
-        """Add parameters like torch, but without importing its compiler."""
+        """Add parameters as torch does, but without importing torch's compiler."""
         add = torch.optim.Optimizer.add_param_group
         getattr(add, "__wrapped__", add)(self, param_group)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Drop the views, which belong to tensors of another process."""
+        """Restore the state without cached views, which belong to other tensors."""
         super().__setstate__(state)
         self._calls = {}
 
@@ -86,7 +88,7 @@ class StackedAdamW(torch.optim.Optimizer):
     def step(  # type: ignore[override]
         self, closure: Callable[[], float] | None = None
     ) -> float | None:
-        """Take one step for every member; ``closure`` may compute the gradients."""
+        """Take one step for every member, after calling ``closure`` if given."""
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -116,19 +118,19 @@ class _Update:
         ]
 
     def hold(self, params: list[nn.Parameter]) -> bool:
-        """Return True if the tensors still belong to the parameters' gradients."""
+        """Return True if the gradients of the parameters have not been replaced."""
         pairs = zip(params, self.tensors, strict=True)
         return all(p.grad is grad for p, (_, grad, *_) in pairs)
 
 
 class _FusedCalls(_Update):
-    """Fused updates, one per member, whose arguments are views created once."""
+    """Fused updates, one call per member, with views that are created only once."""
 
     def __init__(self, group: Group, state: State) -> None:
         super().__init__(group, state)
         self.step = torch.zeros((), device=group["params"][0].device)
         self.steps = [self.step] * len(self.tensors)
-        alike = list(zip(*self.tensors, strict=True))  # all parameters, all gradients
+        alike = list(zip(*self.tensors, strict=True))  # parameters, gradients, ...
         self.members = [
             ([[tensor[k] for tensor in tensors] for tensors in alike], settings)
             for k, settings in enumerate(group["members"])
@@ -184,7 +186,7 @@ def _way_of(device: torch.device) -> type[_FusedCalls | _Formula]:
 
 
 def has_triton(device: torch.device) -> bool:
-    """Return True if Triton, which needs a C compiler, works for a device."""
+    """Return True if Triton, which needs a C compiler, can be used on a device."""
     compilers = ("gcc", "cc", "clang")
     return (
         device.type == "cuda"
@@ -199,7 +201,7 @@ def adamw_rates(settings: Tensor, n_steps: int) -> tuple[Tensor, ...]:
     Parameters
     ----------
     settings : Tensor of shape (5, K)
-        Step size, two decay rates of moments, epsilon and weight decay.
+        Rows: step size, decay rates of both moments, epsilon and weight decay.
     n_steps : int
     """
     lr, beta1, beta2, eps, weight_decay = settings
@@ -214,26 +216,27 @@ def adamw_rates(settings: Tensor, n_steps: int) -> tuple[Tensor, ...]:
 
 
 def adamw_update(p: Tensor, grad: Tensor, m: Tensor, v: Tensor, *rates: Tensor) -> None:
-    """Take a step of AdamW in place with rates that broadcast to the tensors."""
+    """Take a step of AdamW in place, with rates that broadcast to the tensors."""
     gain1, gain2, kept, step, eps = rates
     m.lerp_(grad, gain1)
     v.lerp_(grad * grad, gain2)
     p.mul_(kept).sub_(step * m / (v.sqrt() + eps))
 
 
-# Forward calibration updates a few numbers that shape predictions, such as a factor of
-# logits. One step on each minibatch reduces the loss of the predictions made before the
-# labels were seen (Bornschein, Li and Hutter, 2022).
+# Forward calibration learns a few numbers that adjust predictions, such as a factor of
+# the logits. After each minibatch, it takes one step to reduce the loss of the
+# predictions that were made before the labels were seen (Bornschein, Li and Hutter,
+# 2022).
 
 IDENTITY = math.log(math.e - 1)  # softplus maps it to one
-MAX_SLOPE = 1e6  # the largest number whose square does not overflow
-# Settings of the optimiser, fast enough for one step per minibatch to follow a readout
-# that overfits.
+MAX_SLOPE = 1e6  # slopes are clipped at this size, so that squares do not overflow
+# Settings of the optimiser. Its steps are large enough to follow a readout that
+# overfits, although there is only one step per minibatch.
 CALIBRATION = (0.1, 0.9, 0.99, 1e-8, 0.0)
 
 
 class ForwardCalibration:
-    """Calibrated numbers of several members, each with its own optimiser state.
+    """Calibration parameters of several members, with an optimiser state for each.
 
     Parameters
     ----------
@@ -248,22 +251,22 @@ class ForwardCalibration:
         )
 
     def member(self, index: int) -> list[float]:
-        """Return the values of one member, (P,)."""
+        """Return the values (P,) of one member."""
         return self.values[index].tolist()
 
     @torch.no_grad()
     def learn(self, slopes: Tensor) -> None:
         """Take one descent step, given the derivatives (K, P) of the mean loss.
 
-        NaN counts as zero, and slopes too large to square are clipped, so that a
-        diverging readout does not overflow.
+        NaN is replaced by zero, and large derivatives are clipped, so that a diverging
+        readout does not cause an overflow.
         """
         slopes = slopes.clamp(-MAX_SLOPE, MAX_SLOPE).nan_to_num(nan=0.0)
         gradient_of(self.values).copy_(slopes)
         self.optimizer.update()
 
     def pick(self, members: Sequence[int]) -> ForwardCalibration:
-        """Return a copy of some members."""
+        """Return a copy with only some members."""
         index = list(members)
         picked = ForwardCalibration(self.values.detach()[index])
         moments = zip(picked.optimizer.moments(), self.optimizer.moments(), strict=True)
@@ -300,15 +303,15 @@ class LogitScale(ForwardCalibration):
         return logit_scale_of(*self.member(0))[0]
 
     def learn_factor(self, derivative: float) -> None:
-        """Take one descent step, given the mean loss's derivative.
+        """Take one descent step, given a derivative of the mean loss.
 
-        The derivative with respect to the factor is the mean over rows of the expected
-        logit minus the label's logit.
+        ``derivative`` is taken with respect to the factor. It is the mean over rows of
+        the expected logit minus the label's logit.
         """
         _, slope = logit_scale_of(*self.member(0))
         self.learn(torch.tensor([[derivative * slope]], dtype=torch.float64))
 
 
 def logit_scale_of(raw: float) -> tuple[float, float]:
-    """Return the factor of logits, softplus of a raw value, and its slope."""
+    """Return a factor of logits, the softplus of ``raw``, and its derivative."""
     return float(np.logaddexp(0.0, raw)), float(expit(raw))

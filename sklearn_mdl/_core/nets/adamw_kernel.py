@@ -1,4 +1,4 @@
-"""A step of AdamW for a stack of members, as one pass over memory on a GPU."""
+"""Triton kernels that take a step of AdamW in one pass over memory."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ class StackedCrossEntropy(nn.Module):
     Parameters
     ----------
     label_smoothing : sequence of float, one per member
-        Share of the target that training spreads evenly over all classes.
+        Share of each label's target that is spread evenly over all classes.
     n_classes : int
         Number of classes ``C``.
     """
@@ -31,8 +31,8 @@ class StackedCrossEntropy(nn.Module):
         distinct = sorted(set(label_smoothing))
         shares = torch.tensor(label_smoothing if len(distinct) > 1 else distinct)
         shares = shares.view(-1, 1, 1)
-        # Keep two targets: of the label's class and of any other class. A table of
-        # targets by label would have C x C numbers.
+        # Keep one target for the label's class and one for every other class, since a
+        # table of the targets for all labels would have C x C numbers.
         self.register_buffer("evenly", shares / n_classes)
         self.register_buffer("label", 1 - shares + shares / n_classes)
 
@@ -45,7 +45,7 @@ class StackedCrossEntropy(nn.Module):
         return -(targets * log_proba).sum(-1).mean(-1).sum()
 
     def gradient(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Return the derivative of :meth:`forward` for the logits, (K, B, C)."""
+        """Return the gradient of :meth:`forward` with respect to the logits."""
         proba = softmax(logits)
         own = labels.view(1, -1, 1).expand(len(logits), -1, 1)
         gaps = proba.gather(2, own).sub_(self.label)
@@ -53,7 +53,7 @@ class StackedCrossEntropy(nn.Module):
 
 
 def softmax(logits: Tensor) -> Tensor:
-    """Return the softmax over classes, (K, B, C), in the memory layout (K, C, B)."""
+    """Return the softmax (K, B, C) over classes, in the memory layout (K, C, B)."""
     return logits.mT.softmax(1).mT
 
 
@@ -62,27 +62,26 @@ def log_softmax(logits: Tensor) -> Tensor:
     return logits.mT.log_softmax(1).mT
 
 
-# Residual, in scales, above which gradients of a Gaussian are constant. Otherwise one
-# outlier would dominate AdamW's second moment for a thousand steps.
+# In gradients, residuals are clipped to this size, in units of the scale.
+# Otherwise one outlier would dominate AdamW's second moment for a thousand steps.
 MAX_RESIDUAL = 5.0
-# The smallest log scale, relative to the labels' scale. Without it, equal labels would
-# make the scale shrink without end, and the scale of an outlier could underflow.
+# The smallest log scale of standardised labels. Without this limit, equal labels would
+# shrink the scale until it underflows.
 LEAST_LOG_SCALE = -28.0
-FARTHEST = 1e150  # largest residual, in scales, whose square does not overflow
+FARTHEST = 1e150  # residuals, in scales, are clipped here to avoid overflow
 
 
 def student_t_loss(z: Tensor, log_scale: Tensor, degrees_of_freedom: Tensor) -> Tensor:
-    """Return minus the log density of standardised residuals, in nats.
+    """Return minus the log density of labels, in nats.
 
     Parameters
     ----------
     z : Tensor
         Residuals divided by the scale.
     log_scale : Tensor
-        Logarithm of the scale, which is the Jacobian of that division.
+        Logarithm of the scale.
     degrees_of_freedom : Tensor
-        Infinity means a Gaussian. All three arguments broadcast, and log gamma
-        functions are computed before broadcasting.
+        Infinity means a Gaussian. All three arguments broadcast.
     """
     gaussian = degrees_of_freedom.isinf()
     dof = torch.where(gaussian, 1.0, degrees_of_freedom)
@@ -99,26 +98,27 @@ def student_t_loss(z: Tensor, log_scale: Tensor, degrees_of_freedom: Tensor) -> 
 
 
 def density_losses(values: Tensor, labels: Tensor) -> Tensor:
-    """Return minus log densities (K, n) of labels (n,) in their units, in nats.
+    """Return minus the log densities (K, n) of labels, in nats.
 
     Parameters
     ----------
     values : Tensor of shape (K, n, 3)
         Location, logarithm of the scale, degrees of freedom.
     labels : Tensor of shape (n,)
+        In the units of the location.
     """
     location, log_scale, dof = values.unbind(-1)
     z = (labels - location) * in_lanes(torch.exp, -log_scale)
     z = z.clamp(-FARTHEST, FARTHEST)
-    # A readout has the same number in all rows unless its predictions have failed.
-    # Check only on a CPU, since a GPU would stall.
+    # A readout has the same degrees of freedom in all rows unless it failed in some.
+    # Check this only on a CPU, since the check would stall a GPU.
     if not dof.is_cuda and (dof == dof[:, :1]).all():
         dof = dof[:, :1]
     return student_t_loss(z, log_scale, dof)
 
 
 def pull(z: Tensor, degrees_of_freedom: Tensor) -> Tensor:
-    """Return weights ``w`` for which ``w z`` is the derivative of the loss in ``z``."""
+    """Return the derivative of the loss with respect to ``z``, divided by ``z``."""
     gaussian = degrees_of_freedom.isinf()
     dof = torch.where(gaussian, 1.0, degrees_of_freedom)
     return torch.where(gaussian, 1.0, (dof + 1) / (dof + z.square()))
@@ -132,8 +132,7 @@ class StackedStudentT(nn.Module):
     degrees_of_freedom : sequence of float, one per member
         Infinity means a Gaussian.
     heteroscedastic : sequence of float, one per member
-        Factor of the gradient of the scale's weights: 1 if the scale may depend on the
-        features, otherwise 0.
+        1 if the scale may depend on the features, otherwise 0.
     """
 
     degrees_of_freedom: Tensor
@@ -158,7 +157,7 @@ class StackedStudentT(nn.Module):
         return student_t_loss(z, log_scale, dof).mean(-1).sum()
 
     def gradient(self, outputs: Tensor, y: Tensor) -> Tensor:
-        """Return the derivative of :meth:`forward` for the outputs, (K, B, 2).
+        """Return the gradient of :meth:`forward` with respect to the outputs.
 
         Residuals are limited to ``MAX_RESIDUAL`` scales, and scales below
         ``LEAST_LOG_SCALE`` can only grow.

@@ -61,8 +61,8 @@ class StackedMLP(nn.Module):
     layer_sizes : sequence of int
         Widths from the input to the output. Two widths give linear readouts.
     seeds : sequence of int
-        One seed per member for its hidden weights. The output layer starts at zero, so
-        the code is uniform before any label is seen.
+        Seed of the hidden weights of each member. The output layer starts at zero, so
+        predictions are uniform before any label is seen.
     """
 
     pairs: list[tuple[nn.Parameter, nn.Parameter]]  # weight and bias, layer by layer
@@ -79,7 +79,7 @@ class StackedMLP(nn.Module):
 
     def _set_layers(self, layers: Sequence[StackedLinear]) -> None:
         self.layers = nn.ModuleList(layers)
-        # Looking up a parameter through modules costs as much as using it.
+        # Looking up parameters in modules again and again would be slow.
         self.pairs = [(layer.weight, layer.bias) for layer in layers]
         self.n_members = len(layers[0].weight)
 
@@ -90,12 +90,12 @@ class StackedMLP(nn.Module):
         return self
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return logits (K, B, C) of rows (B, d), or of rows per member (K, B, d)."""
-        # Call this class's method, since subclasses round only in training.
+        """Return logits (K, B, C) of shared rows (B, d) or separate rows (K, B, d)."""
+        # Do not call the method of a subclass, which rounds for training.
         return StackedMLP.activations(self, x)[-1]
 
     def activations(self, x: Tensor) -> list[Tensor]:
-        """Return input, hidden activations and logits, for :meth:`backward`."""
+        """Return the input, hidden activations and logits, as `backward` needs them."""
         h = x.expand(self.n_members, *x.shape[-2:])  # (K, B, d), a view
         outputs = [h]
         for weight, bias in self.pairs[:-1]:
@@ -107,7 +107,7 @@ class StackedMLP(nn.Module):
 
     @torch.no_grad()
     def backward(self, activations: list[Tensor], grad: Tensor) -> None:
-        """Write ``.grad`` of every parameter.
+        """Compute the gradient of every parameter, and store it in ``.grad``.
 
         Parameters
         ----------
@@ -130,7 +130,8 @@ class StackedMLP(nn.Module):
 
         ``C`` includes these classes. Ratios between other classes do not change.
         """
-        for bias in self.pairs[-1][1]:  # one by one, so a stack equals its parts
+        # One member at a time, so that results do not depend on the stack.
+        for bias in self.pairs[-1][1]:
             known = bias[0, :-n].cpu().double().numpy()
             bias[0, -n:] = float(logsumexp(known)) - math.log(len(known))
 
@@ -166,20 +167,20 @@ class StackedMLP(nn.Module):
 
 
 class RoundedMLP(StackedMLP):
-    """Perceptrons whose training steps round factors in hidden layers to bfloat16.
+    """Perceptrons whose hidden layers multiply in bfloat16 during training.
 
     Parameters, gradients and sums are float32. Predictions (:meth:`forward`) and the
-    output layer, whose products are small, are also float32.
+    output layer, whose products are small, use float32 throughout.
     """
 
     _short: list[tuple[Tensor, Tensor]]  # rounded rows and weights, layer by layer
 
     def activations(self, x: Tensor) -> list[Tensor]:
-        """Return input, hidden activations and logits, for :meth:`backward`."""
+        """Return the input, hidden activations and logits, as `backward` needs them."""
         h = x.expand(self.n_members, *x.shape[-2:])
         outputs, self._short = [h], []
         for weight, bias in self.pairs[:-1]:
-            # Round rows that all members share once.
+            # If all members share the rows, round these only once.
             own = h[:1] if h.stride(0) == 0 else h
             short = own.bfloat16().expand_as(h), weight.bfloat16()
             h = rounded_product(short[0], short[1].mT).add_(bias).relu_()
@@ -191,7 +192,7 @@ class RoundedMLP(StackedMLP):
 
     @torch.no_grad()
     def backward(self, activations: list[Tensor], grad: Tensor) -> None:
-        """Write ``.grad`` of every parameter."""
+        """Compute the gradient of every parameter, and store it in ``.grad``."""
         *hidden, (weight, bias) = self.pairs
         torch.bmm(grad.mT, activations[len(hidden)], out=gradient_of(weight))
         torch.sum(grad, 1, keepdim=True, out=gradient_of(bias))
@@ -209,15 +210,15 @@ class RoundedMLP(StackedMLP):
 
 
 class TensorFloatMLP(StackedMLP):
-    """Perceptrons whose training steps round factors to TF32 on a GPU."""
+    """Perceptrons that multiply in TF32 during training, on a GPU."""
 
     def activations(self, x: Tensor) -> list[Tensor]:
-        """Return input, hidden activations and logits, for :meth:`backward`."""
+        """Return the input, hidden activations and logits, as `backward` needs them."""
         with tensor_floats():
             return super().activations(x)
 
     def backward(self, activations: list[Tensor], grad: Tensor) -> None:
-        """Write ``.grad`` of every parameter."""
+        """Compute the gradient of every parameter, and store it in ``.grad``."""
         with tensor_floats():
             super().backward(activations, grad)
 
@@ -230,14 +231,15 @@ OF_PRECISION: dict[str, type[StackedMLP]] = {
 
 
 def count_parameters(layer_sizes: Sequence[int]) -> int:
-    """Count the weights and biases of a perceptron, given widths in order."""
+    """Count the weights and biases of a perceptron, given its layer sizes."""
     return sum((i + 1) * o for i, o in pairwise(layer_sizes))
 
 
 def gradient_of(parameter: nn.Parameter) -> Tensor:
-    """Return the gradient of a parameter for writing.
+    """Return the gradient of a parameter, to be written in place.
 
-    The buffer is never replaced, since :class:`StackedAdamW` keeps views of it.
+    The gradient is never replaced by another tensor, since :class:`StackedAdamW` keeps
+    views of it.
     """
     if parameter.grad is None:
         parameter.grad = torch.empty_like(parameter)
@@ -250,15 +252,15 @@ class StackedAverages:
     Parameters
     ----------
     trained : StackedMLP
-        The ``T`` perceptrons in training.
+        The ``T`` perceptrons that are being trained.
     sources : sequence of int
         Index of the trained perceptron that each of ``K`` readouts follows.
     step_sizes : sequence of float
         ``average <- (1 - step) average + step weights`` after every optimiser step.
-        With 1 the readout uses the trained weights without a copy.
+        A readout with step 1 uses the trained weights directly.
     warmup : sequence of bool
-        If True, the ``n``-th step is at least ``1 / (n + 1)``, so the average is at
-        first a plain mean.
+        If True, the ``n``-th step is at least ``1 / (n + 1)``, so the average begins
+        as a plain mean.
     """
 
     def __init__(

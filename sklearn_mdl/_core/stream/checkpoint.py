@@ -1,8 +1,8 @@
 """State of a run on disk, from which another process can resume it.
 
-Only labels, losses and learned states are stored. Everything else is recomputed with
-bitwise the same result: scaling and replay from the rows, and the mixture from the
-losses.
+The file contains labels, codes, learned states and the state of the pool. Everything
+else is recomputed with bitwise the same result: scaling and replay from the rows, and
+the switching weights from the losses, which are in the trace.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from sklearn_mdl._core.stream.threads import Threads
 from sklearn_mdl._core.stream.trace import PrequentialTrace
 from sklearn_mdl._core.validation import warn_caller
 
-BLOCK = 4096  # rows of losses mixed at a time
+BLOCK = 4096  # how many rows of losses are recoded at a time
 READOUT = "readout."  # prefix of the names of a readout's arrays
 MIXER, CODER = "mixer.", "coder."
 
@@ -70,7 +70,7 @@ def resume(
     arrays: Mapping[str, np.ndarray],
     losses: np.ndarray | None = None,
 ) -> None:
-    """Restore the state of another run in a new one.
+    """Restore the state of another run in a new run.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def resume(
 
 
 def restore(threads: Threads, arrays: Mapping[str, np.ndarray]) -> None:
-    """Restore rows and learners (see :func:`resume`)."""
+    """Restore only the rows and learners (see :func:`resume`)."""
     rows, outcome = threads.rows, threads.outcome
     retired = checked_retirement(arrays, threads.n_readouts) >= 0
     labels = torch.from_numpy(np.array(arrays["labels"])).to(outcome.dtype)
@@ -120,13 +120,13 @@ def restore(threads: Threads, arrays: Mapping[str, np.ndarray]) -> None:
         outcome.recall(labels.numpy())
         if n_new := outcome.n_numbers - threads.n_numbers:
             threads.add_classes(n_new)
-        learned = _learned(arrays)
+        learned = _states_by_column(arrays)
         for learner in threads.learners:
             learner.load_state_dict(learned)
     threads.n_scored = n_rows
 
 
-def _learned(arrays: Mapping[str, np.ndarray]) -> dict[int, dict[str, Tensor]]:
+def _states_by_column(arrays: Mapping[str, np.ndarray]) -> dict[int, dict[str, Tensor]]:
     """Return the learned states of readouts, keyed by column and name."""
     learned: dict[int, dict[str, Tensor]] = {}
     for key, array in under(arrays, READOUT).items():
@@ -179,7 +179,7 @@ _NONE = np.empty(0)
 
 
 def checked_retirement(arrays: Mapping[str, np.ndarray], n_readouts: int) -> np.ndarray:
-    """Return the numbers of rows after which readouts retired, or -1 if awake."""
+    """Check and return the rows at which readouts retired (-1 for awake ones)."""
     retired, n_rows = np.array(arrays["retired_at"]), len(arrays["labels"])
     if retired.shape != (n_readouts,) or retired.dtype.kind != "i":
         raise ValueError(f"retired_at must be {n_readouts} integers, got {retired!r}")
@@ -202,7 +202,7 @@ class Checkpoint(Event):
     """File to which a run is saved from time to time.
 
     Losses are in the folder of the stream and grow with every segment. The checkpoint
-    contains their number and digests, and the learned states of readouts. It is
+    contains their number and digests, and the learned states of readouts. The file is
     replaced atomically, so it is complete even if the process is killed.
 
     Parameters

@@ -33,7 +33,7 @@ class Block(NamedTuple):
     Attributes
     ----------
     losses : ndarray of shape (n, K)
-        Cost of the labels under each readout, in nats, or NaN where it has retired.
+        Cost of the labels under each readout, in nats. NaN for retired readouts.
     mixtures : ndarray of shape (n, G, Q)
         Predictions of the mixtures within groups: probabilities of classes, or mean,
         variance and degrees of freedom. NaN where a group has retired. ``G = 0``
@@ -41,10 +41,10 @@ class Block(NamedTuple):
     labels : ndarray of shape (n,)
         Encoded classes, or real numbers.
     known : ndarray of shape (n + 1,)
-        Number of rows of the stream whose labels are known when each row is predicted,
-        and after the last row.
+        Number of labels of the stream that are known when each row is predicted, and
+        after the last row.
     escapes : ndarray of shape (n,) or float
-        Part of the losses that all readouts share, in nats.
+        Cost of coding whether a class is new, in nats, which all losses include.
     """
 
     losses: Floats
@@ -55,7 +55,7 @@ class Block(NamedTuple):
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
-        """Join adjacent rows, but not their escapes."""
+        """Join blocks of adjacent rows, without their escapes."""
         losses, mixtures, labels, known, _ = zip(*parts, strict=True)
         ends = [*(part[:-1] for part in known), known[-1][-1:]]
         return cls(*map(np.concatenate, (losses, mixtures, labels, ends)))
@@ -72,7 +72,7 @@ class Coded(NamedTuple):
     posterior : ndarray of shape (n, K)
         Probability of each readout before each label.
     shares : ndarray of shape (n, 2)
-        Probability of switching mixture and pool before each label.
+        Probabilities of switching and of the pool before each label.
     pool_weights : ndarray of shape (n, G)
         Weights of the groups in the pool before each label.
     pooled : ndarray of shape (n, P)
@@ -87,12 +87,12 @@ class Coded(NamedTuple):
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
-        """Join adjacent rows."""
+        """Join the results for adjacent rows."""
         return cls(*map(np.concatenate, zip(*parts, strict=True)))
 
 
 class Coder:
-    """Code of labels by switching between readouts.
+    """Coder of labels that switches between readouts.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ class Coder:
         self._forward.check_length(n_rows)
 
     def extend(self, block: Block) -> Coded:
-        """Code a block, which holds the next rows."""
+        """Code the next rows of the stream."""
         trace, n = self._forward.extend(block.losses, block.known), len(block.losses)
         codes = np.repeat(trace.codelengths[:, np.newaxis], 3, axis=1)
         shares, none = np.tile([1.0, 0.0], (n, 1)), np.empty((n, 0))
@@ -152,7 +152,7 @@ class Coder:
         -------
         proba : ndarray of shape (C,)
         """
-        # No matrix product, since its order of summation depends on the threads.
+        # A matrix product would sum in an order that depends on the threads.
         weights = self.weights[:, np.newaxis]
         proba: Floats = np.add.reduce(weights * np.exp(values), axis=0)
         return proba
@@ -181,7 +181,7 @@ class Coder:
         return mixed
 
     def needed(self, slack: float) -> list[NDArray[np.intp]]:
-        """Return the columns of each group that a pool needs (without a pool, none)."""
+        """Return the columns of each group that a pool needs (here, there is none)."""
         return []
 
     def retire(self, readouts: Sequence[int]) -> None:
@@ -197,7 +197,7 @@ class Coder:
         """Restore the state of another coder of the same losses."""
 
     def recode(self, losses: Floats, known: NDArray[np.intp]) -> Floats:
-        """Repeat the switching over coded losses (n, K), and return the posterior."""
+        """Code losses (n, K) again, and return the posterior."""
         return self._forward.extend(losses, known).posterior
 
 
@@ -210,7 +210,7 @@ class _Pending(NamedTuple):
 
 
 class PooledCoder(Coder):
-    """Code of labels by a mixture of switching and a pool of groups.
+    """Coder of labels that mixes switching with a pool of groups.
 
     Parameters
     ----------
@@ -239,7 +239,7 @@ class PooledCoder(Coder):
         self._pending: deque[_Pending] = deque()
 
     def extend(self, block: Block) -> Coded:
-        """Code a block, which holds the next rows."""
+        """Code the next rows of the stream."""
         trace, n = self._forward.extend(block.losses, block.known), len(block.losses)
         codes, shares = np.empty((n, 3)), np.empty((n, 2))
         weights, pooled = np.zeros((n, len(self._awake_groups))), []
@@ -261,7 +261,7 @@ class PooledCoder(Coder):
     def _code(
         self, mixed: Floats, label: float, escape: float, codes: Floats, in_time: bool
     ) -> Floats:
-        """Write the codes (3,) of a row, and learn its label if known immediately."""
+        """Write the codes (3,) of a row, and learn its label if ``in_time`` is True."""
         mixed = mixed[self._awake_groups]
         if not len(mixed):  # in stored blocks all groups may be asleep
             predicted, cost = np.full(mixed.shape[1], np.nan), math.nan
@@ -288,7 +288,7 @@ class PooledCoder(Coder):
 
     @property
     def shares(self) -> Floats:
-        """Probability of switching mixture and pool for the incoming row, (2,)."""
+        """Probabilities (2,) of switching and of the pool for the incoming row."""
         return self._choice.ahead(len(self._pending))
 
     def predict(self, values: Floats, mixtures: Floats) -> Floats:
@@ -369,6 +369,6 @@ class PooledCoder(Coder):
 
 
 def under(arrays: Mapping[str, np.ndarray], head: str) -> dict[str, np.ndarray]:
-    """Return the arrays whose names begin with ``head``, keyed by the rest."""
+    """Select arrays whose names begin with ``head``, keyed by the rest of the name."""
     names = [name for name in arrays if name.startswith(head)]
     return {name.removeprefix(head): np.array(arrays[name]) for name in names}

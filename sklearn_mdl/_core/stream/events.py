@@ -28,7 +28,7 @@ class Event:
         """Read what is needed before rows are added, without changing anything."""
 
     def restore(self, run: PrequentialRun) -> None:
-        """Restore the interrupted state of a run whose rows were added."""
+        """Restore the state of an interrupted run, after its rows were added."""
 
     def begin(self, run: PrequentialRun) -> None:
         """Act before the first segment of a call."""
@@ -40,7 +40,7 @@ class Event:
         """Act after a resumed run has observed its earlier rows again."""
 
     def due(self) -> float:
-        """Return after how many rows a segment must end for this event."""
+        """Return the row at which a segment must end, so that the event can act."""
         return math.inf
 
     def act(self, run: PrequentialRun) -> None:
@@ -54,7 +54,7 @@ class Event:
 
 
 class Elimination(Event):
-    """Retirement of hopeless readouts, by a race over losses with known labels.
+    """Retirement of readouts that lose a race, judged by losses on known labels.
 
     Whenever the number of rows has doubled, losses over the last half of the rows are
     compared.
@@ -90,13 +90,13 @@ class Elimination(Event):
         self._pending = np.empty((0, n_readouts))  # losses of rows with unknown labels
         self._count = self._next_count(0)
         self._mark = self._count // 2
-        self._windows = [(0, np.zeros(n_readouts))]  # last two: first row, sums
+        self._windows = [(0, np.zeros(n_readouts))]  # the last two: first row, sums
 
     def _next_count(self, n_known: int) -> int:
         return self._race.next_count(n_known, self._batch_size)
 
     def due(self) -> float:
-        """Return after how many rows readouts may retire next."""
+        """Return the row at which readouts may retire next."""
         return self._schedule.when(self._count)
 
     def observe(self, block: Block) -> None:
@@ -162,7 +162,7 @@ class Progress(Event):
 
 
 class Notify(Event):
-    """Notification of scikit-learn's callbacks, which may end a run.
+    """Notifier of scikit-learn's callbacks, which may end a run.
 
     Parameters
     ----------

@@ -1,6 +1,7 @@
-"""Prediction of rows outside a stream, and evaluation as if they followed it.
+"""Prediction of rows outside a stream, and codelengths as if these rows followed it.
 
-The run does not change, since prediction changes no state and evaluation uses a copy.
+The run does not change, since prediction changes no state, and codelengths are computed
+by a copy.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from sklearn_mdl._core.stream.steps import shown, usable
 
 
 def predict_rows(run: PrequentialRun, X: np.ndarray) -> np.ndarray:
-    """Predict rows (n, d) with the mixture for the incoming row.
+    """Predict rows (n, d) as if each were the incoming row of the stream.
 
-    A copy first learns the pending rows of the stream.
+    If some known labels are not learned yet, a copy of the run first learns them.
 
     Returns
     -------
@@ -63,10 +64,10 @@ def _predicted(run: PrequentialRun, X: np.ndarray) -> Prediction:
 
 
 def flushed_copy(run: PrequentialRun) -> PrequentialRun:
-    """Return a copy that has also learned the pending rows, for prediction only.
+    """Return a copy of a run that has learned all known labels, for prediction only.
 
-    Without pending rows, return the run itself. Delayed labels that are not known yet
-    stay unknown.
+    If the run has nothing left to learn, return the run itself. Delayed labels that
+    are not known yet stay unknown.
     """
     pairs = list(zip(run.learners, run.states, strict=True))
     if all(state.is_flushed(learner, run.rows) for learner, state in pairs):
@@ -90,7 +91,7 @@ def flushed_copy(run: PrequentialRun) -> PrequentialRun:
 def continued(
     run: PrequentialRun, X: np.ndarray, y: np.ndarray, groups: np.ndarray | None = None
 ) -> np.ndarray:
-    """Return codelengths (n,), in nats, of rows coded after the stream by a copy."""
+    """Return the codelengths (n,), in nats, of rows as if they followed the stream."""
     if not len(X):
         return np.empty(0)
     branch = branched(run)
@@ -99,6 +100,6 @@ def continued(
 
 
 def branched(run: PrequentialRun) -> PrequentialRun:
-    """Return a copy that can continue, with a trace of only the rows that follow."""
+    """Return a copy that can continue a run, with a trace of only later rows."""
     own = {id(run.samples): run.samples.branch(), id(run.trace): run.trace.branch()}
     return copy.deepcopy(run, own)

@@ -41,7 +41,7 @@ MOST_STREAMS = 10_000
 
 
 class Replay(NamedTuple):
-    """Replay that a learner requests.
+    """Replay of earlier minibatches that a learner requests.
 
     Attributes
     ----------
@@ -78,8 +78,9 @@ class Replay(NamedTuple):
     def at(self, n_rows: int) -> int:
         """Return the number of streams that replay after ``n_rows`` rows.
 
-        The square root is a compromise: many streams shorten the code of the first ten
-        thousand rows, but the relative cost of replay should vanish in long streams.
+        After the first 1,000 rows, the number falls with the square root of ``n_rows``.
+        This is a compromise: many streams shorten the code of the first ten thousand
+        rows, but the relative cost of replay should vanish in long streams.
         """
         if self.n_last is None or n_rows <= FULL_REPLAY:
             return self.n_streams
@@ -93,7 +94,7 @@ class RowsAhead(NamedTuple):
     Attributes
     ----------
     first : int
-        First row of the blocks of several rows, a multiple of ``size``.
+        First row that is in a block of several rows, a multiple of ``size``.
     size : int
         Number of rows in a later block. Blocks are counted from the first row of the
         stream.
@@ -122,8 +123,8 @@ class RowsAhead(NamedTuple):
         return np.where(rows < self.first, rows, rows - rows % self.size)
 
 
-# In long streams a label changes predictions so little that it can wait for the rest of
-# its block, and predicting a block costs hardly more than predicting a single row.
+# In long streams a label changes predictions so little that labels can be learned block
+# by block, and predicting a block costs hardly more than predicting a single row.
 BY_BLOCKS = RowsAhead(4096, 32)
 BY_ROW = RowsAhead(0, 1)
 
@@ -136,8 +137,8 @@ class Report(NamedTuple):
     notes : list of str
         Exceptions and warnings of the estimator.
     failure : str or None
-        If the last fit raised, a message that also says how the readout predicts
-        instead.
+        Message about the error of the last fit, and about what the readout predicts
+        instead. None if the fit succeeded.
     """
 
     notes: list[str]
@@ -147,7 +148,7 @@ class Report(NamedTuple):
 def copy_learned(
     column: int, own: Mapping[str, Tensor], given: Mapping[str, Tensor]
 ) -> None:
-    """Copy the learned state of a readout into its tensors.
+    """Copy a given state of a readout into its own tensors.
 
     Raises
     ------
@@ -175,21 +176,21 @@ class Learner(ABC):
     Attributes
     ----------
     columns : list of int
-        Positions of its ``K`` readouts among all readouts of the run.
+        Positions of the learner's ``K`` readouts among all readouts of the run.
     view : FeatureView
         Columns of X that the learner sees, and their scalings.
     replay : Replay
         Minibatches to learn again after each new minibatch.
     rows_ahead : int, RowsAhead or None
         Number of rows to predict before observing their labels. None means a minibatch,
-        in blocks of at most 1,024 rows. Predictions are made on whole blocks, counted
-        from the beginning of a minibatch or as in `RowsAhead`, with zeros for unknown
-        rows. With delayed labels, the learner predicts later rows in between, so it
-        predicts a block again just before it observes the block's labels.
+        in blocks of at most 1,024 rows. Whole blocks are predicted, with zeros for
+        unknown rows. Blocks are counted from the beginning of a minibatch, or as in
+        `RowsAhead`. If labels are delayed, the learner predicts later rows in between,
+        so it predicts a block again just before it observes the block's labels.
     foreign : bool
-        True if the learner runs user-defined code. It never sees unknown rows, so its
-        blocks may be shorter. Foreign learners may share state, so they take turns
-        after every block, as in decoding.
+        True if the learner runs user-defined code. Such a learner never sees unknown
+        rows, so its blocks may be shorter. Foreign learners may share state, so they
+        take turns after every block, as in decoding.
     is_numbers : bool
         True if the learner can be recreated from its settings and :meth:`state_dict`,
         without reading anything else or fitting again.
@@ -213,12 +214,12 @@ class Learner(ABC):
 
     @abstractmethod
     def predict(self, x: Tensor) -> Tensor:
-        """Predict rows (n_scalings, n, d) by ``P`` numbers, (K, n, P), float64.
+        """Return predictions (K, n, P), in float64, of rows (n_scalings, n, d).
 
-        The numbers are log-probabilities of classes, or location, log scale and degrees
-        of freedom of a density. If a readout has no prediction for a row, the first
-        number is NaN, and a fallback replaces all numbers of the row. The learned state
-        does not change.
+        The ``P`` numbers are log-probabilities of classes, or location, log scale and
+        degrees of freedom of a density. If a readout has no prediction for a row, the
+        first number is NaN, and a fallback replaces all numbers of the row. The learned
+        state does not change.
         """
 
     def observe(self, labels: Tensor) -> None:  # noqa: B027
@@ -230,8 +231,8 @@ class Learner(ABC):
     def calibrate(self, x: Tensor, y: Tensor) -> None:  # noqa: B027
         """Calibrate on a full minibatch before learning it.
 
-        Calibration uses all pending minibatches before the first is learned, since they
-        may share groups.
+        Calibration uses all pending minibatches before the first is learned, since
+        minibatches may share groups.
         """
 
     @abstractmethod
@@ -259,7 +260,7 @@ class Learner(ABC):
         )
 
     def add_classes(self, n: int) -> None:
-        """Append ``n`` classes to the predictions from now on.
+        """Add ``n`` classes to all later predictions.
 
         Other probabilities keep their ratios, except for floors that depend on the
         number of classes.

@@ -1,4 +1,4 @@
-"""Switching between the readouts of each group, for mixtures that a pool combines."""
+"""Mixtures of the readouts in each group, which a pool combines."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Groups:
 
 
 class _Awake(NamedTuple):
-    """Groups with at least one readout awake, and the members of each.
+    """Groups with at least one awake readout, and their awake members.
 
     ``places`` are positions of the members among all awake readouts, and ``grouped``
     are their positions among all readouts in groups. A group is whole if all its
@@ -91,11 +91,11 @@ class NoMixer:
     def mixtures(
         self, values: Sequence[Tensor], losses: Floats, known: NDArray[np.intp]
     ) -> Floats:
-        """Return empty mixtures for n rows, (n, 0, 0) (see `GroupMixer`)."""
+        """Return empty mixtures (n, 0, 0) for n rows (see `GroupMixer`)."""
         return np.empty((len(losses), 0, 0))
 
     def predict(self, values: Floats) -> Floats:
-        """Return empty mixtures for n rows, (n, 0, 0)."""
+        """Return empty mixtures (n, 0, 0) for n rows."""
         return np.empty((values.shape[1], 0, 0))
 
     def reveal(self, n_known: int) -> None:
@@ -122,7 +122,7 @@ class GroupMixer(NoMixer):
         Prior weights of all readouts (uniform if None).
     n_readouts : int
     group_pass : GroupPass
-        Defines how, and with which rates, to mix predictions of this kind.
+        Pass of the pool, which determines how predictions are mixed.
     """
 
     def __init__(
@@ -147,7 +147,7 @@ class GroupMixer(NoMixer):
         Returns
         -------
         mixtures : ndarray of shape (n, G, Q)
-            NaN for groups without a readout awake.
+            NaN for groups without an awake readout.
         """
         weights = self._within.ahead(len(self._pending))
         return self._mixed(values[self._awake.places], weights[:, np.newaxis])
@@ -168,7 +168,7 @@ class GroupMixer(NoMixer):
         Returns
         -------
         mixtures : ndarray of shape (n, G, Q)
-            NaN for groups without a readout awake.
+            NaN for groups without an awake readout.
         """
         weights = []
         self.reveal(int(known[0]))

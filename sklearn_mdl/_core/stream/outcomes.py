@@ -27,8 +27,8 @@ from sklearn_mdl._core.unsupported import ESCAPE, unsupported
 from sklearn_mdl.metrics import EscapeCode, summarise
 from sklearn_mdl.pooling import DensityPoolPass, GroupPass, LogLinearPool, PoolPass
 
-# Largest cost of a label under a readout, in nats above a code without features. The
-# resulting floor changes the sum of all probabilities by less than rounding errors.
+# A label costs at most this many nats more under a readout than under the fallback.
+# The resulting floor changes the sum of all probabilities by less than rounding errors.
 MOST_LOST = 40.0
 
 
@@ -49,7 +49,7 @@ class Prediction(ABC):
         """Return the cost (K, n), in nats, of the labels (n,)."""
 
     def with_values(self, values: Tensor) -> Self:
-        """Return other numbers (K', n', P) with the same meaning."""
+        """Return a prediction with other values (K', n', P)."""
         return replace(self, values=values)
 
 
@@ -63,7 +63,7 @@ class Outcome(ABC):
     n_numbers : int
         Number ``P`` of numbers that describe the distribution of a label.
     n_kept : int
-        How many numbers are stored for every prediction of the mixture.
+        Length of the stored summary of a prediction of the mixture.
     feature_reach : float
         Scaled features are clipped at this many standard deviations from their mean.
     escape : EscapeCode or None
@@ -85,28 +85,28 @@ class Outcome(ABC):
 
     @abstractmethod
     def fallback(self, values: Tensor) -> Tensor | float:
-        """Return the fallback where ``values`` are missing, (P,) or one number."""
+        """Return the numbers (P,), or one number, that replace missing ``values``."""
 
     def init_units(self, learner: Learner, y: Tensor) -> None:  # noqa: B027
-        """Prepare a learner for learning a minibatch with labels (n,)."""
+        """Set the units of a learner before it learns a minibatch with labels (n,)."""
 
     def refresh(self, y: Tensor, learners: Sequence[Learner]) -> None:  # noqa: B027
-        """Update units from all known labels (n,), when the number of rows doubles."""
+        """Update units from all known labels (n,), at a refresh of the scalings."""
 
     @abstractmethod
     def unit_of_loss(self, least: float, n_rows: int) -> float:
-        """Return the cost, in nats, to which tolerances are relative.
+        """Return the cost, in nats, by which the tolerance of a race is multiplied.
 
-        It is computed from the lowest cost, so tolerances do not depend on units.
+        ``least`` is the lowest cost of ``n_rows`` labels under any readout.
         """
 
     @abstractmethod
     def group_pass(self, pool: LogLinearPool, n_groups: int) -> GroupPass:
-        """Begin a pass of a pool over labels of this kind."""
+        """Begin a pass of a pool over such labels."""
 
     @abstractmethod
     def mix(self, values: Iterable[Tensor], weights: Tensor) -> np.ndarray:
-        """Mix predictions, for :meth:`summarise`.
+        """Mix predictions of readouts, as input of :meth:`summarise`.
 
         Parameters
         ----------
@@ -120,7 +120,7 @@ class Outcome(ABC):
     def mix_with(
         self, mixed: np.ndarray, pooled: np.ndarray, shares: np.ndarray
     ) -> np.ndarray:
-        """Mix the mixture of readouts with a pool's prediction, by weights (n, 2)."""
+        """Mix the readouts' mixture and a pool's predictions with weights (n, 2)."""
 
     @abstractmethod
     def mix_rows(self, values: Tensor, weights: np.ndarray) -> np.ndarray:
@@ -136,7 +136,7 @@ class Outcome(ABC):
     def mix_rows_with(
         self, mixed: np.ndarray, pooled: np.ndarray, shares: np.ndarray
     ) -> np.ndarray:
-        """Mix the result of :meth:`mix_rows` with a pool's, by weights (2,)."""
+        """Mix the result of `mix_rows` and a pool's predictions with weights (2,)."""
 
     @abstractmethod
     def fresh(self) -> Self:
@@ -153,7 +153,7 @@ class Outcome(ABC):
         return []
 
     def state_dict(self) -> dict[str, np.ndarray]:
-        """Return arrays that a saved run needs to restore this object."""
+        """Return the arrays needed to restore the outcome of a saved run."""
         return {}
 
     def recall(self, labels: np.ndarray) -> None:  # noqa: B027
@@ -173,7 +173,7 @@ class Outcome(ABC):
 
     @abstractmethod
     def summarise(self, mixed: np.ndarray) -> np.ndarray:
-        """Return summaries of mixed predictions for the measures, (n, n_kept)."""
+        """Return summaries (n, n_kept) of mixed predictions, for the measures."""
 
 
 class ClassPrediction(Prediction):
@@ -188,7 +188,7 @@ class ClassPrediction(Prediction):
 class ClassLabels(Outcome):
     """Classes encoded as integers, with the uniform fallback.
 
-    Every class has at least ``exp(-MOST_LOST)`` of its uniform probability.
+    Every predicted probability is at least ``exp(-MOST_LOST) / C``.
 
     Parameters
     ----------
@@ -217,7 +217,7 @@ class ClassLabels(Outcome):
         return -math.log(values.shape[-1])
 
     def unit_of_loss(self, least: float, n_rows: int) -> float:
-        """Return the lowest loss or, if smaller, its saving over a uniform code.
+        """Return the smaller of the lowest loss and its saving over a uniform code.
 
         Readouts have similar losses if labels are nearly certain, and also if labels
         can hardly be predicted.
@@ -229,19 +229,19 @@ class ClassLabels(Outcome):
         return PoolPass(pool, n_groups, self.n_numbers)
 
     def mix(self, values: Iterable[Tensor], weights: Tensor) -> np.ndarray:
-        """Return probabilities of the classes, (n, C)."""
+        """Return probabilities (n, C) of the classes."""
         return mixture(values, weights).cpu().numpy()
 
     def mix_with(
         self, mixed: np.ndarray, pooled: np.ndarray, shares: np.ndarray
     ) -> np.ndarray:
-        """Return probabilities of the classes, (n, C)."""
+        """Return probabilities (n, C) of the classes."""
         both: np.ndarray = shares[:, :1] * mixed
         both += shares[:, 1:] * pooled
         return both
 
     def mix_rows(self, values: Tensor, weights: np.ndarray) -> np.ndarray:
-        """Return log-probabilities of the classes, (n, C)."""
+        """Return log-probabilities (n, C) of the classes."""
         with np.errstate(divide="ignore"):  # weights may be zero
             log_weights = np.log(weights)[:, None, None]
         mixed: np.ndarray = logsumexp(log_weights + values.cpu().numpy(), axis=0)
@@ -250,7 +250,7 @@ class ClassLabels(Outcome):
     def mix_rows_with(
         self, mixed: np.ndarray, pooled: np.ndarray, shares: np.ndarray
     ) -> np.ndarray:
-        """Return log-probabilities of the classes, (n, C)."""
+        """Return log-probabilities (n, C) of the classes."""
         both = np.stack([mixed, np.log(pooled)], -1)
         log_proba: np.ndarray = logsumexp(both, axis=-1, b=shares)
         return log_proba
@@ -261,12 +261,12 @@ class ClassLabels(Outcome):
 
 
 class OpenClassLabels(ClassLabels):
-    """Classes that need not all be named beforehand.
+    """Classes, not all of which need to be named beforehand.
 
     Parameters
     ----------
     n_named : int
-        Number of named classes.
+        Number of classes that were named beforehand.
 
     Attributes
     ----------
@@ -328,7 +328,7 @@ class OpenClassLabels(ClassLabels):
         return np.append((1.0 - probability) * proba, probability)
 
 
-FIRST_DEGREES_OF_FREEDOM = 1.0  # heavy tails before anything is known
+FIRST_DEGREES_OF_FREEDOM = 1.0  # heavy tails, since nothing is known yet
 
 
 @dataclass(frozen=True)
@@ -353,8 +353,8 @@ class RealTargets(Outcome):
     All readouts predict a fixed Student-t with one degree of freedom until the first
     minibatch is full. The fallback for later missing predictions is a Student-t based
     on labels only: the predictive density of Gaussian labels with unknown mean and
-    variance under Jeffreys' prior, given the labels at the last refresh, with outliers
-    winsorised (:class:`TargetScaling`).
+    variance under Jeffreys' prior. It is computed at each refresh from the known
+    labels, with outliers winsorised (:class:`TargetScaling`).
 
     Scaled features are clipped at 50 standard deviations. Farther out, a readout
     extrapolates, and each unit of error in its log scale costs a nat.
@@ -381,7 +381,7 @@ class RealTargets(Outcome):
         return type(self)(self.location, self.scale)
 
     def predict(self, learner: Learner, x: Tensor) -> DensityPrediction:
-        """Return a learner's densities, if it has learned anything."""
+        """Return a learner's densities, or the fixed one if it has learned nothing."""
         if learner.target is None:
             shape = (len(learner.columns), x.shape[1], 3)
             first = torch.tensor(self._first(), dtype=torch.float64, device=x.device)
@@ -390,7 +390,7 @@ class RealTargets(Outcome):
         return DensityPrediction(values, self.fallback(values))
 
     def fallback(self, values: Tensor) -> Tensor:
-        """Return the fallback density, based on labels only, (3,)."""
+        """Return the fallback density (3,), which is based on labels only."""
         if self._fallback is None:
             density, known = self._first(), self.known
             if known is not None and known.scale:
@@ -409,7 +409,7 @@ class RealTargets(Outcome):
             learner.retarget(self._units(TargetScaling.of(y)))
 
     def refresh(self, y: Tensor, learners: Sequence[Learner]) -> None:
-        """Update all units, including units of learners, from all known labels (n,)."""
+        """Update the fallback and the units of learners from all known labels (n,)."""
         if not len(y):
             return
         self.known, self._fallback = TargetScaling.of(y), None
@@ -417,7 +417,7 @@ class RealTargets(Outcome):
             learner.retarget(self._units(self.known))
 
     def _units(self, known: TargetScaling) -> TargetScaling:
-        """Use the fixed scale as long as all labels are equal."""
+        """Return the units, with the fixed scale as long as all labels are equal."""
         return known if known.scale else known._replace(scale=self.scale)
 
     def unit_of_loss(self, least: float, n_rows: int) -> float:
@@ -432,7 +432,7 @@ class RealTargets(Outcome):
         return DensityPoolPass(pool, n_groups)
 
     def mix(self, values: Iterable[Tensor], weights: Tensor) -> np.ndarray:
-        """Return mean and standard deviation of the mixture, (n, 2).
+        """Return the mean and standard deviation (n, 2) of the mixture.
 
         The mean is the weighted mean of the locations. If the standard deviation is
         undefined, it is infinite.
@@ -443,9 +443,9 @@ class RealTargets(Outcome):
     def mix_with(
         self, mixed: np.ndarray, pooled: np.ndarray, shares: np.ndarray
     ) -> np.ndarray:
-        """Return mean and standard deviation, (n, 2)."""
+        """Return the mean and standard deviation (n, 2) of the whole mixture."""
         location, log_scale, dof = pooled.T
-        # The pool is NaN unless every group has a variance; then use only the mixture.
+        # The pool is NaN if a group has no variance. Then use only the mixture.
         shares = np.where(np.isnan(pooled[:, :1]), [1.0, 0.0], shares)
         with np.errstate(invalid="ignore"):
             deviation = np.exp(log_scale) / np.sqrt(1.0 - 2.0 / dof)
@@ -456,7 +456,7 @@ class RealTargets(Outcome):
         return np.stack([centre, np.sqrt(square)], 1)
 
     def mix_rows(self, values: Tensor, weights: np.ndarray) -> np.ndarray:
-        """Return mean and standard deviation of the mixture, (n, 2)."""
+        """Return the mean and standard deviation (n, 2) of the mixture."""
         values = values.cpu()
         return self.mix(
             values, torch.from_numpy(weights)[:, None].expand(values.shape[:2])
@@ -465,7 +465,7 @@ class RealTargets(Outcome):
     def mix_rows_with(
         self, mixed: np.ndarray, pooled: np.ndarray, shares: np.ndarray
     ) -> np.ndarray:
-        """Return mean and standard deviation, (n, 2)."""
+        """Return the mean and standard deviation (n, 2) of the whole mixture."""
         return self.mix_with(mixed, pooled, np.tile(shares, (len(mixed), 1)))
 
     def summarise(self, mixed: np.ndarray) -> np.ndarray:
@@ -493,7 +493,7 @@ def mixture_moments(values: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _weighted_sum(weights: Tensor, values: Tensor) -> Tensor:
-    # Sum in a fixed order, and skip zero weights, whose values may be infinite.
+    # Sum in a fixed order, and skip values of zero weight, which may be infinite.
     total = torch.zeros_like(values[0])
     for w, v in zip(weights, values, strict=True):
         total += torch.where(w > 0, w * v, 0.0)

@@ -1,7 +1,8 @@
-"""Separate evaluation of some readouts of a pass.
+"""Evaluation of some readouts of a pass in another process.
 
-Learners do not depend on other readouts, and the mixture needs only losses and
-predictions. A file contains losses, predictions and everything needed to continue.
+Readouts can be evaluated separately, since learners do not depend on other readouts,
+and the mixture needs only losses and predictions. The file of a part contains these,
+with everything needed to continue.
 """
 
 from __future__ import annotations
@@ -18,16 +19,16 @@ from sklearn_mdl._core.io.safetensors_io import read_archive, write_archive
 from sklearn_mdl._core.stream.checkpoint import Checkpoint, learned_of, restore
 from sklearn_mdl._core.stream.threads import Scores, Threads
 
-SCORES = "losses", "values", "labels_scored"  # content of a file for a round
+SCORES = "losses", "values", "labels_scored"  # names of a round's results
 
 
 class Round(NamedTuple):
-    """Rows that a part of the readouts evaluates before all readouts are mixed.
+    """Rows on which a part of the readouts is evaluated before all are mixed.
 
     Attributes
     ----------
     columns : list of int
-        Positions of its readouts among all readouts.
+        Positions of the part's readouts among all readouts.
     start, stop : int
         First row and end of the round.
     retired : list of int
@@ -41,7 +42,7 @@ class Round(NamedTuple):
 
 
 class PartFile(Checkpoint):
-    """File of a part, with its results of a round and its state.
+    """File of a part, with its state and its results of the last round.
 
     Parameters
     ----------
@@ -63,7 +64,7 @@ class PartFile(Checkpoint):
         self._scores: list[Scores] = []
 
     def evaluate(self, threads: Threads, labels: np.ndarray, part: Round) -> None:
-        """Evaluate a round with new learners that continue the file, and save it.
+        """Evaluate a round with learners restored from the file, and write the file.
 
         Parameters
         ----------
@@ -89,7 +90,7 @@ class PartFile(Checkpoint):
         self._save(threads, part.start, retired_at)
 
     def _resume(self, threads: Threads, part: Round) -> np.ndarray:
-        """Restore learners from the file; return when readouts retired."""
+        """Restore learners from the file, and return when each readout retired."""
         if not self.file.exists():
             return np.full(threads.n_readouts, -1)
         arrays, about = read_archive(self.file, "part")
@@ -108,7 +109,7 @@ class PartFile(Checkpoint):
         return retired_at
 
     def _save(self, threads: Threads, start: int, retired_at: np.ndarray) -> None:
-        """Write the state after a segment; concurrent readers see the old file."""
+        """Write the state and the results so far after a segment."""
         begin = time.monotonic()
         self.seconds += time.process_time() - self._since
         arrays = {
@@ -125,7 +126,7 @@ class PartFile(Checkpoint):
 def state_of_part(
     arrays: Mapping[str, np.ndarray], columns: Sequence[int], n_rows: int
 ) -> dict[str, np.ndarray]:
-    """Return the state of a part from the arrays of all readouts of a run.
+    """Select the state of a part from the arrays of all readouts of a run.
 
     Parameters
     ----------
@@ -153,7 +154,7 @@ def state_of_part(
 def states_joined(
     parts: Sequence[tuple[Sequence[int], Mapping[str, np.ndarray]]], n_readouts: int
 ) -> dict[str, np.ndarray]:
-    """Return the arrays of all readouts, the inverse of :func:`state_of_part`."""
+    """Join the states of the readouts in all parts, keyed as in the whole run."""
     diverged_at = np.full(n_readouts, -1)
     joined: dict[str, np.ndarray] = {}
     for columns, arrays in parts:
@@ -167,7 +168,7 @@ def states_joined(
 
 
 def _arrays_of(scores: Sequence[Scores]) -> dict[str, np.ndarray]:
-    """Return losses and predictions of a round, with NaN for unknown classes."""
+    """Return the results of a round, with NaN where a class was not known yet."""
     if not scores:
         return {}
     values = [torch.stack(each.values, 1).cpu().numpy() for each in scores]
@@ -185,7 +186,7 @@ def _arrays_of(scores: Sequence[Scores]) -> dict[str, np.ndarray]:
 
 
 def scores_in(arrays: Mapping[str, np.ndarray], rows: slice) -> Scores:
-    """Return some rows of a part's results of a round."""
+    """Return the results for some rows of a round, from the arrays of a file."""
     values = torch.from_numpy(np.array(arrays["values"][rows])).unbind(1)
     losses, labels = arrays["losses"][rows], arrays["labels_scored"][rows]
     return Scores(np.array(losses), list(values), np.array(labels))

@@ -56,7 +56,7 @@ class Evaluator(Protocol):
 
 
 class Mixing(NamedTuple):
-    """Settings of how readouts are mixed.
+    """Settings of the mixture of readouts.
 
     Attributes
     ----------
@@ -106,7 +106,7 @@ class PrequentialRun:
         Folder of the trace and of rows that are not memory-mapped. If None, they are
         kept in memory.
     label_delay : int
-        Number of rows by which each label arrives late.
+        Number of rows by which labels are delayed.
     store_mixtures : bool
         True if the trace includes predictions of groups.
 
@@ -162,28 +162,28 @@ class PrequentialRun:
             options = closed_form, settings.batch_size, self.schedule
             self.events = [Elimination(mixing.race, weights, *options)]
         self.flushed: PrequentialRun | None = None
-        self.is_stopped = False  # whether a callback has stopped this call
+        self.is_stopped = False  # True if a callback has stopped this call
         self.can_go_on = True  # False if the last call was interrupted in a segment
         self.first_row = 0  # first row of the last call
         self.origin: Any = None  # settings of the run, set by its owner
         self._evaluator: Evaluator = self.threads
 
     def __reduce_ex__(self, protocol: object) -> tuple[object, ...]:
-        """Leave out the copy for predictions, which is recreated."""
+        """Leave out the copy for predictions, which can be made again."""
         return copyreg.__newobj__, (type(self),), {**self.__dict__, "flushed": None}  # type: ignore[attr-defined]
 
     def __reduce__(self) -> tuple[object, ...]:
         """Raise for serialisers other than pickle, such as skops."""
         raise TypeError(
             "An estimator must consist of settings and numbers to be written without "
-            "pickle, as by skops, but this one holds a wrapped classifier, an encoder, "
-            "an interrupted stream or a trace on disk; call pickle.dump or save(path), "
-            "or fit other readouts in memory"
+            "pickle, for example by skops, but this one holds a wrapped classifier, "
+            "an encoder, an interrupted stream or a trace on disk; call pickle.dump or "
+            "save(path), or fit other readouts in memory"
         )
 
     @property
     def is_numbers(self) -> bool:
-        """Return True if settings and arrays in memory suffice to recreate the run."""
+        """True if settings and arrays in memory suffice to recreate the run."""
         is_whole = self.can_go_on and self.trace.folder is None
         return is_whole and all(learner.is_numbers for learner in self.learners)
 
@@ -199,7 +199,7 @@ class PrequentialRun:
 
     @property
     def learners(self) -> list[Learner]:
-        """Learners with a readout awake."""
+        """Learners with at least one awake readout."""
         return self.threads.learners
 
     @property
@@ -214,17 +214,17 @@ class PrequentialRun:
 
     @property
     def labels(self) -> Tensor:
-        """Labels of all rows evaluated so far, (n_scored,)."""
+        """Labels (n_scored,) of all rows evaluated so far."""
         return self.rows.labels[: self.n_scored]
 
     @property
     def diverged(self) -> np.ndarray:
-        """Mask of the readouts whose predictions have stopped being finite, (K,)."""
+        """Mask (K,) of the readouts whose predictions have stopped being finite."""
         return self.threads.diverged_at >= 0
 
     @property
     def awake(self) -> NDArray[np.bool_]:
-        """Mask of the readouts that have not retired, (K,)."""
+        """Mask (K,) of the readouts that have not retired."""
         return self.retired_at < 0
 
     def check_length(self, n_rows: int) -> None:
@@ -368,9 +368,9 @@ class PrequentialRun:
     def close_segment(
         self, values: Sequence[Tensor], block: Block, coded: Coded
     ) -> None:
-        """Store costs of rows and summaries of predictions."""
+        """Add coded rows to the trace, with summaries of the mixture's predictions."""
         weights = torch.as_tensor(coded.posterior.T[self.awake])
-        # Sum in the order of the readouts, however readouts are stacked.
+        # Sum in the order of readouts, which does not depend on their stacks.
         mixed = self.outcome.mix(values, weights.to(values[0].device))
         mixed = self.coder.add_pool(self.outcome, mixed, coded)
         mixed = self.outcome.add_escapes(mixed, self.n_scored)

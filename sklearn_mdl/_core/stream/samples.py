@@ -25,8 +25,8 @@ def is_mapped(X: Any) -> bool:
 class SampleStore:
     """The rows of a stream in order.
 
-    Rows are copied to memory or to a file, since their owner may change them while they
-    are still being replayed. Rows of a memory map are not copied, but read from their
+    Rows are copied to memory or to a file, since the caller may change the array while
+    its rows are still replayed. Rows of a memory map are not copied, but read from the
     file, a few at a time, and converted to float32.
 
     Parameters
@@ -36,7 +36,7 @@ class SampleStore:
     path : Path or None
         A ``.npy`` file for copied rows. If None, they are kept in memory.
     folder : StreamFolder or None
-        Folder of the stream, to which the path is then relative.
+        Folder of the stream. The path is then relative to this folder.
     """
 
     def __init__(
@@ -59,8 +59,8 @@ class SampleStore:
     def check_reuse(self, X: np.ndarray) -> None:
         """Raise for a writable map that shares memory with earlier rows.
 
-        You have probably filled such a map again, so the earlier rows, which the stream
-        must still read, would be lost.
+        Such a map has probably been filled with new rows, so that the stream has lost
+        the earlier rows, which it still needs.
 
         Raises
         ------
@@ -86,7 +86,7 @@ class SampleStore:
         X : ndarray of shape (n, n_features)
             A memory map must keep its content from now on.
         order : ndarray of shape (n,) or None
-            Order in which to add the rows of X. If None, their own order.
+            Order in which to add the rows of X. If None, their order does not change.
         """
         if is_mapped(X):
             self._parts.append(_Mapped(X, order))
@@ -132,7 +132,7 @@ class SampleStore:
         return np.concatenate([np.empty((0, self.n_features), np.float32), *pieces])
 
     def pick(self, X: np.ndarray) -> np.ndarray:
-        """Return the stored columns of other rows (n, d)."""
+        """Return the columns of rows ``X`` that this store contains."""
         return X
 
     def branch(self) -> SampleStore:
@@ -149,7 +149,7 @@ class SomeFeatures(SampleStore):
     ----------
     store : SampleStore
     features : tuple of int
-        Columns of its rows, in the order of the view.
+        Columns of the rows of the store, in the order of the view.
     """
 
     def __init__(self, store: SampleStore, features: tuple[int, ...]) -> None:
@@ -168,7 +168,7 @@ class SomeFeatures(SampleStore):
         return np.ascontiguousarray(self.pick(self.store.rows(start, stop)))
 
     def pick(self, X: np.ndarray) -> np.ndarray:
-        """Return these features of other rows of the stream."""
+        """Return the features of this view, from rows ``X`` with all features."""
         picked: np.ndarray = X[:, self._picked]
         return picked
 

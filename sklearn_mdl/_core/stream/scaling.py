@@ -1,14 +1,14 @@
 r"""Feature scaling learned online, by a running standardiser or whitener.
 
-A scaling maps a row ``x`` to ``(x - m) T``. It is computed from full minibatches that
-were already scored, and refreshed when their number has doubled. Readouts with the same
-scaling share it. At a refresh the first layer of a readout is re-expressed,
+A scaling maps a row ``x`` to ``(x - m) T``. It is computed from all rows so far, and
+refreshed whenever their number has doubled. Readouts with the same scaling share it. At
+a refresh, the first layer of a readout is re-expressed,
 
 .. math::
 
     W' = T_{new}^{-1} T_{old} W, \qquad b' = b + (m_{new} - m_{old}) T_{old} W,
 
-so that the function it computes does not jump. Without a scaling, encoders would be
+so that the function of the readout does not jump. Without a scaling, encoders would be
 penalised for differences that an affine map can undo.
 """
 
@@ -35,8 +35,8 @@ MAX_WHITENED_FEATURES = MAX_VALUES
 BLOCK = 1024  # largest number of rows scaled and predicted together
 GROWTH = 32  # number of parts before their size first doubles
 TAKEN_AT_ONCE = 2**21  # number of values whose moments are computed together
-# Cache of scaled minibatches. A segment with 16 streams and 768 features in two
-# scalings reads 110 MB.
+# Size of the cache of scaled minibatches. For example, a segment with 16 streams and
+# 768 features in two scalings reads 110 MB.
 KEPT_BYTES = {"cpu": 128 * 2**20, "cuda": 8 * 2**30}
 LARGEST_FACTOR = 1e30  # if larger, float32 features are nearly denormal
 _EIGENVALUE_FLOOR = 1e-6  # relative to the mean, as precise as float32
@@ -59,7 +59,7 @@ class Scaling:
     is_extreme: bool = field(init=False)  # features may be denormal numbers
 
     def __post_init__(self) -> None:
-        """Look for extreme factors only once, since reading from a GPU stalls it."""
+        """Look for extreme factors only once, since reading them stalls a GPU."""
         extreme = bool(self.transform.abs().max() > LARGEST_FACTOR)
         object.__setattr__(self, "is_extreme", extreme)
 
@@ -76,12 +76,12 @@ class Scaling:
         return torch.bmm(centred, transform.expand(len(x), -1, -1))
 
     def re_expression(self, old: Scaling) -> ReExpression:
-        """Return the change of first layers that preserves their function.
+        """Return a function that adapts first layers to this scaling.
 
         Parameters
         ----------
         old : Scaling
-            Scaling to which the layers are adapted.
+            Scaling to which the layers are adapted so far.
 
         Returns
         -------
@@ -97,7 +97,7 @@ class Scaling:
             shift = (self.mean - old.mean) @ old.transform
 
         def re_express(weight: Tensor, bias: Tensor) -> None:
-            # Not @, which uses different kernels for one member and for several.
+            # Use bmm, since @ has different algorithms for one and several members.
             some_shift = shift.to(weight).expand(len(weight), 1, -1)
             bias.add_(torch.bmm(some_shift, weight.mT))
             factor = change.to(weight)
@@ -114,9 +114,9 @@ class RunningStandardizer:
     """Running mean and regularised running variance of every feature.
 
     The (lower) median of the positive variances is added to the variance of each
-    feature. Otherwise the noise of nearly constant features, such as many pixels in
-    digits, would be scaled up. The median is used instead of the mean so that one
-    feature on a large scale, as in wine, does not suppress the others.
+    feature. Otherwise the noise of nearly constant features, such as many pixels of the
+    digits data, would be scaled up. The median is used instead of the mean so that one
+    feature on a large scale, as in the wine data, does not suppress the others.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ class RunningStandardizer:
 
     def update(self, X: np.ndarray) -> None:
         """Update with a block of rows (n, d) (Chan, Golub and LeVeque, 1983)."""
-        # Sum by rows in a fixed order, whatever the memory layout of X.
+        # Sum by rows in a fixed order, for any memory layout of X.
         with flushed_denormals(False):  # all features may be denormal
             x = torch.from_numpy(np.array(X, dtype=np.float64, order="C"))
         centre = x.mean(0)
@@ -151,7 +151,7 @@ class RunningStandardizer:
         return bool((self.scatter > 0).any())
 
     def scaling(self) -> Scaling:
-        """Return the scaling from the rows observed so far."""
+        """Return the scaling computed from the rows observed so far."""
         variance = self.scatter / self.n_rows
         positive = variance[variance > 0]
         usual = positive.median() if len(positive) else torch.ones(())
@@ -163,15 +163,15 @@ class RunningWhitener(RunningStandardizer):
     """Running mean and shrunk covariance, for symmetric (ZCA) whitening.
 
     The covariance is shrunk towards a multiple of the identity by the oracle
-    approximating rule (Chen, Wiesel, Eldar and Hero, 2010), and less so the more rows
-    there are. The symmetric inverse root does not rotate axes, so weights keep
-    their meaning at a refresh.
+    approximating rule (Chen, Wiesel, Eldar and Hero, 2010), which shrinks less as the
+    number of rows grows. The symmetric inverse root does not rotate axes, so weights
+    keep their meaning at a refresh.
 
     Parameters
     ----------
     n_features : int
-        Width ``d``, at most ``MAX_WHITENED_FEATURES``, since the eigendecomposition
-        grows with its third power.
+        Width ``d``, at most ``MAX_WHITENED_FEATURES``, since the time of the
+        eigendecomposition grows as ``d ** 3``.
     """
 
     def __init__(self, n_features: int) -> None:
@@ -182,7 +182,7 @@ class RunningWhitener(RunningStandardizer):
         return centred.T @ centred
 
     def scaling(self) -> Scaling:
-        """Return the scaling from the rows observed so far."""
+        """Return the scaling computed from the rows observed so far."""
         covariance = shrunk_covariance(self.scatter / self.n_rows, self.n_rows)
         values, vectors = torch.linalg.eigh(covariance)
         values = values.clamp_min(_EIGENVALUE_FLOOR * values.mean())
@@ -220,8 +220,8 @@ class ScaledRows:
 
     A minibatch is scaled when it is read, in blocks of at most ``BLOCK`` rows. Scaled
     blocks are cached for other learners and replay streams until the scaling changes or
-    space is needed. So a stream may exceed memory, and a small stream is scaled once
-    per refresh. Unknown rows of a block are zero.
+    space is needed. So a stream may be larger than memory, and a small stream is scaled
+    only once per refresh. Rows of a block that are not known yet are zero.
 
     Parameters
     ----------
@@ -235,8 +235,8 @@ class ScaledRows:
         Distance from the mean at which scaled features are clipped.
     label_dtype : torch.dtype
     first : int or None
-        Number of rows in the first part of a minibatch (see :meth:`part`). If None,
-        parts are whole minibatches.
+        Number ``f`` of rows in the first parts of minibatches (see :meth:`part`). If
+        None, parts are whole minibatches.
 
     Attributes
     ----------
@@ -301,7 +301,7 @@ class ScaledRows:
         return self.views[sees]
 
     def between(self, start: int, stop: int) -> Tensor:
-        """Return rows ``start`` to ``stop`` in every scaling, (n_scalings, n, d).
+        """Return rows ``start`` to ``stop`` (n_scalings, n, d) in every scaling.
 
         Unknown rows are zero.
         """
@@ -327,7 +327,7 @@ class ScaledRows:
         return block
 
     def scaled(self, X: np.ndarray) -> Tensor:
-        """Scale at most a block of raw rows in all scalings, (n_scalings, b, d)."""
+        """Return at most a block of raw rows (n_scalings, b, d) in every scaling."""
         padded = np.zeros((1, self.block_size, self.store.n_features), np.float32)
         padded[0, : len(X)] = X
         x = torch.from_numpy(padded).to(self.device)
@@ -358,7 +358,7 @@ class ScaledRows:
             start, end = self.part(end)
 
     def reveal(self, start: int, labels: Tensor) -> None:
-        """Write labels, beginning at row ``start``. All learners write the same."""
+        """Write labels from row ``start`` on. All learners write the same ones."""
         self.labels[start : start + len(labels)] = labels
 
     def extend(self, stop: int) -> None:
@@ -379,8 +379,8 @@ class ScaledRows:
     def next_refresh(self, n_rows: int) -> int:
         """Return the next number of rows, f, 2f, 4f, ..., at which a refresh is due.
 
-        ``f`` is the number of rows learned first. Rows are rescaled whenever their
-        number has doubled.
+        ``f`` is the number of rows in the first parts of minibatches. Rows are rescaled
+        whenever their number has doubled.
         """
         return self.first << (n_rows // self.first).bit_length()
 
@@ -417,19 +417,19 @@ class ScaledRows:
         self.views = {k: v for k, v in views if v is self or k in used}
 
     def refresh_all(self, n_rows: int) -> dict[Features, list[ReExpression | None]]:
-        """Refresh these rows and all their views, and return the changes of each."""
+        """Refresh these rows and their views, and return the changes of each view."""
         return {sees: view.refresh(n_rows) for sees, view in self.views.items()}
 
     def refresh(self, n_rows: int) -> list[ReExpression | None]:
-        """Update scalings with the rows up to ``n_rows``; all rows are then rescaled.
+        """Update scalings with the rows up to ``n_rows``, and rescale all rows.
 
         Returns
         -------
         changes : list of callable or None, one per scaling
-            Change of first layers (:meth:`Scaling.re_expression`). None without
-            scaling, and at the first refresh, before which nothing was learned.
+            Functions that adapt first layers (:meth:`Scaling.re_expression`). None
+            without scaling, and at the first refresh, before which nothing was learned.
         """
-        # Read blocks of a size that depends only on the width.
+        # The size of blocks must not depend on how rows arrive.
         step = max(self.batch_size, TAKEN_AT_ONCE // max(1, self.store.n_features))
         for start in range(self.n_refreshed, n_rows, step):
             rows = self.store.rows(start, min(start + step, n_rows))

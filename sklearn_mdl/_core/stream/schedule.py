@@ -1,9 +1,10 @@
 """When labels of a stream become known: immediately, after a delay or after a group.
 
-Labels of a group, such as the images of one patient, become known only after all its
-rows are coded. Every row of the group is predicted and mixed with only the labels known
-before its first row. With a delay, each label becomes known that many rows late. With
-groups and a delay, a label becomes known at the later of the two times.
+Labels of a group, such as the images of one patient, become known only after all rows
+of the group are coded. These rows are predicted and mixed with only the labels that are
+known before the first row of the group. With a delay, each label becomes known that
+many rows late. With groups and a delay, a label becomes known at the later of the two
+times.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class Schedule:
     Parameters
     ----------
     delay : int, default=0
-        Number of rows by which each label arrives late.
+        Number of rows by which labels are delayed.
 
     Attributes
     ----------
@@ -52,7 +53,7 @@ class Schedule:
         ValueError
             If rows of one group are not adjacent.
         """
-        names = keys[_beginnings(keys)].tolist()
+        names = keys[_group_starts(keys)].tolist()
         if len(set(names)) < len(names) or not self._names.isdisjoint(names):
             raise ValueError(
                 "Rows of a group must be adjacent and passed in one call, but a group "
@@ -61,9 +62,9 @@ class Schedule:
             )
 
     def append(self, start: int, keys: Keys) -> None:
-        """Add the group keys (n,) of rows that begin at ``start``; raise if invalid."""
+        """Check and add the group keys (n,) of rows that begin at ``start``."""
         self.check(keys)
-        places = _beginnings(keys)
+        places = _group_starts(keys)
         names = keys[places].tolist()
         self._names.update(names)
         self.starts += (start + places).tolist()
@@ -71,7 +72,7 @@ class Schedule:
         self.keys += names
 
     def cut(self, n_rows: int) -> None:
-        """Forget the groups of rows that were not evaluated."""
+        """Forget all groups that do not end within the first ``n_rows`` rows."""
         n_left = bisect_right(self.ends, n_rows)
         self._names.difference_update(self.keys[n_left:])
         for column in (self.starts, self.ends, self.keys):
@@ -96,7 +97,7 @@ class Schedule:
         return max(n_known + self.delay, self.closing(n_known - 1)) if n_known else 0
 
     def known_by_row(self, start: int, stop: int) -> NDArray[np.intp]:
-        """Return the number of known labels at each row, (n + 1,).
+        """Return the number (n + 1,) of known labels at each row.
 
         The last entry is the number of known labels after the last row.
         """
@@ -110,7 +111,7 @@ class Schedule:
         return n_known
 
     def groups(self, start: int, stop: int) -> NDArray[np.intp]:
-        """Return a number for each row of a range, equal within a group."""
+        """Return a number for each row of a range, the same for all rows of a group."""
         numbers = np.arange(start, stop)
         place = bisect_right(self.ends, start)
         for first, end in zip(self.starts[place:], self.ends[place:], strict=True):
@@ -127,7 +128,7 @@ class Schedule:
         return {"row_groups": columns, "group_keys": np.array(self.keys, np.int64)}
 
     def load_state_dict(self, arrays: Mapping[str, np.ndarray], n_rows: int) -> None:
-        """Load the groups of the first rows unless they were already given.
+        """Load the groups of the first rows, unless groups were already given.
 
         Raises
         ------
@@ -148,13 +149,13 @@ class Schedule:
         self._names = set(self.keys)
 
 
-def _beginnings(keys: Keys) -> NDArray[np.intp]:
+def _group_starts(keys: Keys) -> NDArray[np.intp]:
     """Return the positions (G,) of keys (n,) that differ from the previous key."""
     return np.flatnonzero(np.r_[np.ones(len(keys[:1]), bool), keys[1:] != keys[:-1]])
 
 
 def keys_of(groups: ArrayLike | None, n_rows: int) -> Keys | None:
-    """Return a number for each row (n,), equal within a group.
+    """Return a number for each row (n,), the same for all rows of a group.
 
     Group names of any type are hashed as text, so that files never contain the names
     of patients.
@@ -182,9 +183,9 @@ def keys_of(groups: ArrayLike | None, n_rows: int) -> Keys | None:
 def grouped_order(order: NDArray[np.intp], keys: Keys) -> NDArray[np.intp]:
     """Return a random order (n,) in which the rows of each group are adjacent.
 
-    A group moves to the random position of its first given row, so all orders of groups
-    are equally likely, whatever their sizes. With groups of one row the order is
-    unchanged.
+    A group moves to the place in ``order`` of its first row, so all orders of groups
+    are equally likely, regardless of their sizes. With groups of one row, the order
+    does not change.
     """
     place = np.empty_like(order)
     place[order] = np.arange(len(order))

@@ -29,8 +29,9 @@ class ReplayStreams:
     n_streams : int
         Number of streams ``S``.
     recency : float, default=1.0
-        ``c`` in the jump probability ``min(1, c / t)``. 1 replays uniformly, smaller
-        values favour recent minibatches, and larger values early ones.
+        A stream jumps back to the first minibatch with probability
+        ``min(1, recency / t)``. So 1 replays all minibatches equally often, smaller
+        values favour recent ones, and larger values favour early ones.
     seed : int, default=0
         For a given seed and recency, a stream does not depend on ``S``, so readouts
         with different numbers of streams share their first streams.
@@ -62,7 +63,7 @@ class ReplayStreams:
         """Draw positions to replay after the part at ``place`` in the last minibatch.
 
         The streams do not move. Relative positions are drawn from their limiting
-        distribution, which is Beta(1, c).
+        distribution, which is Beta(1, recency).
         """
         shares = 1.0 - (1.0 - self._uniforms(place)) ** (1.0 / self.recency)
         drawn = (self.n_records * shares).astype(np.intp)
@@ -73,7 +74,7 @@ class ReplayStreams:
         self.n_records += 1
         uniforms = self._uniforms(0)
         jump = uniforms < min(1.0, self.recency / self.n_records)
-        # All streams begin with the first minibatch, whatever the recency.
+        # All streams begin with the first minibatch, for any recency.
         jump |= self.n_records == 1
         self.positions = np.where(jump, 0, self.positions + 1)
         return self.positions
@@ -105,7 +106,7 @@ class PassState:
         self.n_scored = 0
         self.n_learned = 0
         self.n_known = 0
-        self.failed_at = torch.full((1,), NEVER, device=device)  # broadcasts
+        self.failed_at = torch.full((1,), NEVER, device=device)  # one for all
 
     @classmethod
     def attached(cls, learner: Learner, rows: ScaledRows, seed: int) -> Self:
@@ -116,7 +117,7 @@ class PassState:
         return cls(streams, rows.device)
 
     def resume(self, rows: ScaledRows, n_scored: int, failed_at: Tensor) -> None:
-        """Resume after ``n_scored`` rows; their complete parts are already learned."""
+        """Resume after ``n_scored`` rows, whose complete parts are already learned."""
         self.n_scored, self.n_known = n_scored, rows.schedule.known(n_scored)
         self.failed_at = failed_at.to(self.failed_at.device)
         self.n_learned, _ = rows.part(self.n_known)
@@ -138,8 +139,8 @@ class PassState:
     ) -> None:
         """Learn the pending rows before row ``stop``, and replay after each part.
 
-        First calibrate the learner on all these rows, since rows of the same group may
-        be in several parts.
+        The learner is first calibrated on all these rows, since rows of the same group
+        may be in several parts.
         """
         rows = rows.of(learner.view.columns)
         parts, start = [], self.n_learned
@@ -240,14 +241,14 @@ def block_of(learner: Learner, rows: ScaledRows, row: int) -> tuple[int, int]:
 def prequential_steps(
     learner: Learner, rows: ScaledRows, state: PassState, outcome: Outcome, stop: int
 ) -> Generator[Prediction, Tensor, None]:
-    """Predict, observe, learn: the prequential coroutine over rows up to ``stop``.
+    """Predict, observe and learn rows up to ``stop``, as a coroutine.
 
     The learner always predicts a whole block (see `Learner.rows_ahead`). Rows of the
     block that have not arrived are zero, and user-defined code does not see them. So
     results are bitwise identical however you divide the rows into calls.
 
-    If a readout has no prediction for a row, it uses the outcome's fallback (for
-    classes, the uniform distribution) for that row and all later rows.
+    If a readout has no prediction for a row, the outcome's fallback (for classes, the
+    uniform distribution) is used for that row and all later rows.
 
     All rows of a group are predicted, block by block, before the learner observes any
     of their labels. Delayed labels are observed only when they arrive.
@@ -301,7 +302,7 @@ def prequential_steps(
 
 
 def shown(learner: Learner, x: Tensor, n_known: int) -> Tensor:
-    """Return the rows of a block (n_scalings, n, d) that a learner may see."""
+    """Return the rows of a block, only the known ones for a foreign learner."""
     return x[:, :n_known] if learner.foreign else x
 
 
@@ -349,8 +350,8 @@ def score_segment(
         For each learner, the costs (n, K) of the labels under its readouts, in nats,
         and the predictions (K, n, P) of these readouts for all rows.
     """
-    # Enter these contexts in this thread, too. Otherwise its first matrix product would
-    # use all cores and sum in another order.
+    # Enter these contexts in this thread, too. Otherwise the thread's first matrix
+    # product would use all cores and sum in another order.
     with fixed_arithmetic(), flushed_denormals():
         blocks = [next(each) for each in steps]
         predicted = [

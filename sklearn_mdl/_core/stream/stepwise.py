@@ -36,7 +36,7 @@ def stepwise(
     run : PrequentialRun
     X : ndarray of shape (n, d)
     order : ndarray of shape (n,) or None
-        Order in which rows are evaluated. If None, their own order.
+        Order in which rows are evaluated. If None, rows are evaluated as given.
     groups : ndarray of shape (n,) or None
         Group key of each row. None means no groups.
 
@@ -84,7 +84,7 @@ def _finish(run: PrequentialRun) -> None:
 
 
 def _segment(run: PrequentialRun, stop: int) -> Generator[np.ndarray, int, int | None]:
-    """Evaluate rows up to ``stop`` or the next new class; return that class or None."""
+    """Evaluate rows up to ``stop`` or a new class, and return that class or None."""
     threads = run.threads
     queues = [_Queue(steps, threads) for steps in threads.steps(stop)]
     parts: list[tuple[Block, Coded]] = []
@@ -143,7 +143,7 @@ class _Queue:
         return log_proba
 
     def reveal(self, label: int) -> None:
-        """Store the label of that row, and send all labels of the block once known."""
+        """Store the label of the next row, and send the labels of a full block."""
         self._revealed.append(label)
         if len(self._revealed) == self._rows.shape[1]:
             labels = self._as_tensor()

@@ -32,7 +32,7 @@ from sklearn_mdl._core.stream.steps import (
     segment_jobs,
 )
 
-SEGMENT = 1024  # number of rows for which a learner is evaluated before the next one
+SEGMENT = 1024  # a learner is evaluated on this many rows, then the next learner
 KEPT = 2**27  # bytes of predictions kept until they are mixed
 
 
@@ -82,12 +82,12 @@ class Scores(NamedTuple):
 
 
 class Threads:
-    """Learners of a run in this process: they predict, observe and learn its rows.
+    """Learners of a run in this process, which predict, observe and learn rows.
 
     Parameters
     ----------
     learners : sequence of Learner
-        They keep this order, except that foreign learners come last.
+        Foreign learners are moved to the end, and the others keep their order.
     samples : SampleStore
         The rows of the run in order.
     schedule : Schedule
@@ -96,7 +96,7 @@ class Threads:
     Attributes
     ----------
     learners : list of Learner
-        The learners with a readout awake.
+        The learners with at least one awake readout.
     states : list of PassState
         Positions of the learners on the stream.
     rows : ScaledRows
@@ -120,7 +120,7 @@ class Threads:
         self.n_jobs = settings.n_jobs
         self.n_readouts = sum(len(learner.columns) for learner in learners)
         self.n_scored = 0
-        self.n_numbers = outcome.n_numbers  # as learners predict them
+        self.n_numbers = outcome.n_numbers  # numbers that learners predict
         n_kept = KEPT // (8 * self.n_readouts * outcome.n_numbers)
         batch_size = settings.batch_size
         self.segment = min(SEGMENT, max(1, n_kept // batch_size) * batch_size)
@@ -163,7 +163,7 @@ class Threads:
 
     @property
     def diverged_at(self) -> np.ndarray:
-        """First row for which each readout had no finite prediction, or -1, (K,)."""
+        """First row (K,) for which each readout had no finite prediction, or -1."""
         diverged = self._diverged_at.copy()
         for learner, state in zip(self.learners, self.states, strict=True):
             rows = state.failed_at.cpu().numpy()
@@ -172,12 +172,12 @@ class Threads:
 
     @property
     def labels(self) -> Tensor:
-        """Labels of all rows evaluated so far, (n_scored,)."""
+        """Labels (n_scored,) of all rows evaluated so far."""
         return self.rows.labels[: self.n_scored]
 
     @contextmanager
     def arithmetic(self) -> Iterator[None]:
-        """Compute in one thread, including BLAS if user-defined code may call it."""
+        """Compute in one thread, and limit BLAS if user-defined code may call it."""
         foreign = any(learner.foreign for learner in self.learners)
         with fixed_arithmetic(), one_blas_thread() if foreign else nullcontext():
             yield
@@ -193,8 +193,9 @@ class Threads:
     def next_stop(self, start: int, limit: int) -> int:
         """Return the end of the segment that begins at a row.
 
-        Segments end at refreshes of the scalings and at the limit, except within a
-        group. A row with a new class is a separate segment.
+        A segment has at most ``segment`` rows, and ends at the limit or at a refresh of
+        the scalings. If this would divide a group, the segment ends after the group. A
+        row with a new class is a separate segment.
         """
         stop = min(start + self.segment, self.rows.next_refresh(start), limit)
         for new in self._new_rows[bisect_left(self._new_rows, start) :][:1]:
@@ -222,7 +223,7 @@ class Threads:
         self.close(stop)
 
     def steps(self, stop: int) -> list[Steps]:
-        """Begin the steps of all learners over rows up to ``stop``."""
+        """Return generators of the learners' steps over rows up to ``stop``."""
         return [
             prequential_steps(learner, self.rows, state, self.outcome, stop)
             for learner, state in zip(self.learners, self.states, strict=True)
@@ -238,14 +239,14 @@ class Threads:
         return Scores(losses, self.in_order(list(values)), labels.cpu().numpy())
 
     def in_order(self, values: Sequence[Tensor]) -> list[Tensor]:
-        """Return predictions, given learner by learner, in the order of readouts."""
+        """Sort predictions, given learner by learner, into the order of readouts."""
         return [values[i] for i in np.argsort(self.columns)]
 
     def new_class_scores(self, label: int) -> Scores:
         """Predict the incoming row, which has an unknown class.
 
-        The escape costs all readouts the same and does not affect their weights, so
-        losses are zero.
+        Coding that the class is new costs the same under every readout. So losses are
+        zero, and the weights of readouts do not change.
         """
         with fixed_arithmetic(), flushed_denormals():
             predicted = [next(steps).values for steps in self.steps(self.n_scored + 1)]
@@ -277,7 +278,7 @@ class Threads:
         self.rows.extend(stop)
 
     def close(self, stop: int) -> None:
-        """Count the rows of a segment, and refresh all scalings if a refresh is due."""
+        """End a segment, and refresh all scalings and units if a refresh is due."""
         due, self.n_scored = self.rows.next_refresh(self.n_scored), stop
         if stop < due:
             return
@@ -289,7 +290,7 @@ class Threads:
         self.outcome.refresh(known, self.learners)
 
     def retire(self, columns: Sequence[int]) -> None:
-        """Drop some readouts, and learners and views that have no other readouts."""
+        """Drop some readouts, and learners and views that are left without readouts."""
         self._diverged_at, self._reports = self.diverged_at, self.reports
         gone, kept = set(columns), []
         for learner, state in zip(self.learners, self.states, strict=True):

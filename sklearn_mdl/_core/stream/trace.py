@@ -24,11 +24,11 @@ class TraceShape(NamedTuple):
     n_groups : int
         Number ``G`` of pooled groups, or 0 without a pool.
     n_kept : int
-        How many numbers are stored for every prediction of the mixture.
+        Length of the stored summary of a prediction of the mixture.
     n_numbers : int
-        Size ``Q`` of a group's prediction, or 0 if these are not stored.
+        Size ``Q`` of a group's prediction, or 0 if such predictions are not stored.
     label_dtype : str
-        Dtype of the labels, which are stored if predictions of groups are.
+        Dtype of the labels, which are stored only with predictions of groups.
     """
 
     n_readouts: int
@@ -64,14 +64,15 @@ class PrequentialTrace:
         probable class, its probability and the sum of squared probabilities. For real
         labels, mean and standard deviation.
     refusal : OSError or None
-        Error of the last attempt to write rows. These rows are still in memory.
+        Error of the last attempt to write rows, which are then still in memory. None
+        if the attempt succeeded.
     """
 
     def __init__(self, shape: TraceShape, folder: StreamFolder | None = None) -> None:
         self.shape = shape
         self.folder = folder
         self.refusal: OSError | None = None
-        # In the order of writing, so rows with losses also have mixtures and labels.
+        # Files are written in this order, so rows with losses also have mixtures.
         columns: dict[str, tuple[int | tuple[int, ...] | None, str]] = {}
         if shape.n_numbers:
             columns["mixtures"] = (shape.n_groups, shape.n_numbers), "<f8"
@@ -101,7 +102,7 @@ class PrequentialTrace:
         return self._n_before + self._numbers["codes"].n_rows
 
     def branch(self) -> PrequentialTrace:
-        """Return a trace in memory for later rows. Its length includes these rows."""
+        """Return a trace in memory for later rows. Its length includes earlier rows."""
         branch = PrequentialTrace(self.shape._replace(n_numbers=0))
         branch._n_before = len(self)
         return branch
@@ -109,7 +110,7 @@ class PrequentialTrace:
     def append(self, block: Block, coded: Coded, summaries: np.ndarray) -> None:
         """Add a block of n rows with its code and summaries (n, n_kept).
 
-        Rows that cannot be written stay in memory, since they were learned.
+        Rows that cannot be written stay in memory, since learners have learned them.
 
         Raises
         ------
@@ -121,7 +122,7 @@ class PrequentialTrace:
         self.append_files({**columns, "known": block.known[:-1]})
 
     def append_files(self, given: Mapping[str, np.ndarray]) -> None:
-        """Add rows to the files, after :meth:`account` has added the rest."""
+        """Add rows to the files, without the numbers that :meth:`account` adds."""
         self._waiting.append({name: given[name] for name in self._files})
         try:
             self.write_waiting()
@@ -129,21 +130,21 @@ class PrequentialTrace:
             self.refusal = error
 
     def account(self, numbers: Mapping[str, np.ndarray]) -> None:
-        """Add the numbers of rows that are always in memory."""
+        """Append, for further rows, the numbers that are always kept in memory."""
         for name, kept in self._numbers.items():
             kept.append(numbers[name])
 
     def numbers(self) -> dict[str, np.ndarray]:
-        """Return the numbers that are always in memory, for :meth:`account`."""
+        """Return the numbers that :meth:`account` has added."""
         return {name: kept.rows for name, kept in self._numbers.items()}
 
     def write_waiting(self) -> None:
-        """Write the rows that could not be written before.
+        """Write the rows that are still waiting to be written.
 
         Raises
         ------
         OSError
-            If they still cannot be written.
+            If they cannot be written.
         """
         while self._waiting:
             n_rows = self._files["losses"].n_rows
@@ -177,7 +178,7 @@ class PrequentialTrace:
             )
 
     def record(self) -> Json:
-        """Flush the files, and return the record that :meth:`adopt` checks."""
+        """Flush the files to disk, and return the record that :meth:`adopt` checks."""
         self.write_waiting()
         for file in self._files.values():
             file.secure()
@@ -209,22 +210,22 @@ class PrequentialTrace:
 
     @property
     def losses(self) -> np.ndarray:
-        """Loss of every readout at every example, (N, K), in nats."""
+        """Losses (N, K) of all readouts at all examples, in nats."""
         return self.file("losses")
 
     @property
     def posterior(self) -> np.ndarray:
-        """Posterior over readouts before each label, (N, K)."""
+        """Posterior (N, K) over readouts before each label."""
         return self.file("posterior")
 
     @property
     def known(self) -> np.ndarray:
-        """Number of known labels at each example and at the end, (N + 1,)."""
+        """Number (N + 1,) of known labels at each example and at the end."""
         return np.append(self.file("known"), len(self))
 
     @property
     def keeps_mixtures(self) -> bool:
-        """Return True if predictions of groups are kept."""
+        """True if predictions of groups are kept."""
         return "mixtures" in self._files
 
     def file(self, name: str) -> np.ndarray:
@@ -234,25 +235,25 @@ class PrequentialTrace:
 
     @property
     def codelengths(self) -> np.ndarray:
-        """Codelength of every example as it was coded, (N,), in nats."""
+        """Codelengths (N,) of all examples as they were coded, in nats."""
         return self.codes[:, 0]
 
     @property
     def codes(self) -> np.ndarray:
-        """Codelengths as coded, by switching and by the pool, (N, 3), in nats."""
+        """Codelengths (N, 3) in nats: as coded, under switching and under the pool."""
         return self._numbers["codes"].rows
 
     @property
     def shares(self) -> np.ndarray:
-        """Probability of switching and of the pool before each label, (N, 2)."""
+        """Probabilities (N, 2) of switching and of the pool before each label."""
         return self._numbers["shares"].rows
 
     @property
     def pool_weights(self) -> np.ndarray:
-        """Weights of the groups before each label, (N, G)."""
+        """Weights (N, G) of the groups before each label."""
         return self._numbers["pool_weights"].rows
 
     @property
     def summaries(self) -> np.ndarray:
-        """Summaries of the mixture's predictions, (N, n_kept)."""
+        """Summaries (N, n_kept) of the mixture's predictions."""
         return self._numbers["summaries"].rows

@@ -11,7 +11,7 @@ from torch import Tensor
 EVEN = 2.0**-40  # labels whose relative difference is smaller count as equal
 LEAST_SPREAD = 1e-300  # a smaller difference also counts as equal
 # Nine in ten Gaussian labels are within 1.6 deviations of the median. Labels beyond
-# 8.2, five times that, are outliers.
+# 8.2 deviations, five times as far, are outliers.
 CORE = 0.9
 REACH = 5.0
 OUTLIER = 8.2

@@ -24,6 +24,7 @@ from sklearn_mdl import (
     MDLReadoutSwitcher,
     MDLReadoutSwitcherRegressor,
 )
+from sklearn_mdl._core.io.safetensors_io import read_archive, write_archive
 from sklearn_mdl._core.io.whole_files import exclusive
 from sklearn_mdl.encoders import TorchEncoder
 from sklearn_mdl.model_selection import EncoderRace
@@ -352,6 +353,19 @@ def test_damaged_folders_are_refused(tmp_path):
         race_of(folder=folder).resume()
     paths[1].write_bytes(middle)
     assert_same(add(race_of(folder=folder), 20), add(race_of(), 20))
+    arrays, about = read_archive(paths[1], "update")
+    arrays = {name: np.array(array) for name, array in arrays.items()}
+    forgeries = [
+        ({**arrays, "labels": None}, about),
+        (arrays, {**about, "encoders": 3}),
+        (arrays, {**about, "classes": {"array": "?"}}),
+    ]
+    for tensors, facts in forgeries:  # with valid checksums
+        kept = {name: array for name, array in tensors.items() if array is not None}
+        write_archive(paths[1], "update", kept, facts)
+        with pytest.raises(ValueError, match=f"{paths[1].name} must hold an update"):
+            race_of(folder=folder).resume()
+    paths[1].write_bytes(middle)
     for text in ("", "[1, 2]", "[" * 10**5, json.dumps({"alpha": 3})):
         (folder / "race.json").write_text(text)
         with pytest.raises(ValueError, match=r"race\.json must hold|must be"):

@@ -148,6 +148,19 @@ def test_a_ranking_without_kernels_has_nothing_to_permute(readouts):
         rank(readouts=readouts)
 
 
+def test_permutations_combine_with_groups_of_datasets_but_not_of_rows():
+    X, y = digits(40)
+    cells = {name: ({"pixels": X, "half": X[:, ::2]}, y % 2) for name in ("a", "b")}
+    switcher = MDLReadoutSwitcher(CLASSES[:1])
+    options = {"n_permutations": 4, "n_orders": 1}
+    scorer = RepresentationScorer(switcher, dataset_groups={"all": ["a"]}, **options)
+    p_values = [cell.permutation_p_value for cell in scorer.fit(cells).cells_]
+    assert max(p_values) <= 1
+    grouped = {"a": cells["a"], "b": (*cells["b"], np.arange(40) // 2)}
+    with pytest.raises(ValueError, match="permutation test cannot be combined with"):
+        RepresentationScorer(switcher, **options).fit(grouped)
+
+
 def test_the_command_line_permutes_labels(tmp_path, capsys):
     X, y = digits(40)
     folder = tmp_path / "features" / "digits"

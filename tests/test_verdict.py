@@ -57,6 +57,25 @@ def pooled():
     return rank(["linear", "mlp"], n_orders=2)
 
 
+def test_shares_and_pages_of_mixed_rankings_depend_on_each_dataset(tmp_path):
+    X, y = blobs()
+    reals = X[:, 0] + 0.5  # codelengths of real labels have no share of a whole
+    data = {name: {"narrow": X[:, :1], "wide": X} for name in ("reals", "classes")}
+    given = {"reals": (data["reals"], reals), "classes": (data["classes"], y)}
+    for names in (["reals", "classes"], ["classes", "reals"]):
+        scorer = RepresentationScorer(targets="auto", n_orders=1)
+        scorer.fit({name: given[name] for name in names})
+        verdicts = {one.dataset: one for one in scorer.verdict().datasets}
+        assert np.isnan(verdicts["reals"].share)
+        assert 0 < verdicts["classes"].share < 1
+        comparison = Comparison(scorer)
+        kinds = {name: type(comparison.plot(name)).__name__ for name in names}
+        assert kinds == {
+            "reals": "CodelengthDisplay",
+            "classes": "LearningCurveDisplay",
+        }
+
+
 # Both codes
 
 

@@ -30,6 +30,7 @@ from sklearn_mdl.readouts import (
 
 CONTENDERS = {
     "drift": {"readouts": "drift"},
+    "stream": {"readouts": "stream"},
     "windows": {"readouts": "drift", "without": "restart"},
     "restarts": {"readouts": "drift", "without": "window"},
     "default": {},
@@ -229,7 +230,7 @@ class River:
 
     options = {
         "--streams": {"nargs": "*", "default": STREAMS, "choices": STREAMS},
-        "--contenders": {"nargs": "*", "default": ["drift", *RIVER]},
+        "--contenders": {"nargs": "*", "default": ["drift", "stream", *RIVER]},
         **OPTION,
     }
     param_names = ["stream", "contender"]
@@ -341,7 +342,7 @@ class Real:
         names = sorted(rows[0][0])
         X = np.array([[features[key] for key in names] for features, _ in rows])
         y = np.array([label for _, label in rows])
-        lists = {"drift": "drift", "default": None, "closed-form": "closed-form"}
+        lists = {"drift": "drift", "stream": "stream", "default": None, "closed-form": "closed-form"}
         lists |= {
             f"labels alone, {strategy}": DummyReadoutRegressor(strategy)
             for strategy in ("mean", "decayed", "last")

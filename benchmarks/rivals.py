@@ -147,7 +147,7 @@ class Rivals:
     options = {
         "features": {"type": Path, "nargs": "?", "help": "folder of DATASET/ENCODER"},
         "--streams": {"nargs": "*", "default": list(STREAMS), "help": "streams"},
-        "--contenders": {"nargs": "*", "default": ["default", *RIVALS]},
+        "--contenders": {"nargs": "*", "default": ["default", "stream", *RIVALS]},
         "--rows": {"type": int, "help": "only the first rows (default: all)"},
         "--teacher": {"type": int, "default": 10**6, "help": "rows of the teacher"},
         "--device": {"default": "cpu", "help": "device of lists and torch loops"},

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple, cast
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -17,24 +18,6 @@ from sklearn_mdl.model_selection._tasks import Switcher
 from sklearn_mdl.model_selection._verdict import SURE, names_of, outlook
 
 MOST_ROWS = 10  # maximum number of rows of the printed table
-
-
-class _View(NamedTuple):
-    """Losses of a view, with the attributes of a cell that `sample_of` reads."""
-
-    codelengths: Floats
-    seed: int = 0
-    order: int = 0
-    groups: None = None
-    data: None = None
-
-    @property
-    def codelength(self) -> float:
-        return float(self.codelengths.sum())
-
-    @property
-    def n_samples(self) -> int:
-        return len(self.codelengths)
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,7 +178,7 @@ def compare_views(switcher: Switcher) -> ViewComparison:
     # Rows of a group count as one row, since they were predicted from the same labels.
     starts = np.flatnonzero(np.diff(trace.known, prepend=-1))
     losses = np.add.reduceat(trace.view_losses, starts, axis=0)
-    sample = sample_of([[cast(Cell, _View(column))] for column in losses.T])
+    sample = sample_of([[_cell_of(column)] for column in losses.T])
     shares = chances_of_best(sample.draws(np.random.default_rng(0)))
     order = np.argsort(sample.codelengths, kind="stable")
     more = math.nan
@@ -217,3 +200,10 @@ def compare_views(switcher: Switcher) -> ViewComparison:
         more,
         len(trace.codelengths),
     )
+
+
+def _cell_of(losses: Floats) -> Cell:
+    """Return the losses of a view, with the attributes of a cell that are sampled."""
+    own = SimpleNamespace(codelengths=losses, groups=None, data={})
+    own.codelength, own.n_samples = float(losses.sum()), len(losses)
+    return cast(Cell, own)

@@ -303,10 +303,6 @@ class Comparison:
     def _answer(self) -> Verdict:
         return self.scorer.verdict()
 
-    @property
-    def _n_datasets(self) -> int:
-        return len(self.scorer.dataset_names_)
-
     @cached_property
     def _halves(self) -> np.ndarray:
         """Half-width of each interval of nats per label, (n_datasets, n_encoders)."""
@@ -350,7 +346,7 @@ class Comparison:
         if gains[0].saved <= gains[0].half:
             return [f"Adding another encoder to {best} saves no significant amount."]
         nats = rounded(gains[0].saved, gains[0].half)
-        n = self._n_datasets
+        n = len(self.scorer.dataset_names_)
         where = f" in total on {n} datasets" if n > 1 else ""
         return [f"Adding {added} to {best} saves {nats} nats{where}."]
 

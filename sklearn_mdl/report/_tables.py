@@ -103,8 +103,7 @@ def settings_as_text(scorer: RepresentationScorer) -> dict[str, str]:
 def write_tables(
     scorer: RepresentationScorer,
     folder: Path,
-    statistics: Statistics,
-    comparison: ProtocolComparison | None = None,
+    comparison: ProtocolComparison | None,
 ) -> list[Path]:
     """Write the tables and statistics, and return the paths."""
     heldout = {} if comparison is None else comparison.heldout_accuracies
@@ -128,7 +127,7 @@ def write_tables(
             model_selection.readout_table(scorer).rows,
         ),
         _write_json(folder / "cells.json", _cells(scorer)),
-        _write_json(folder / "statistics.json", statistics),
+        _write_json(folder / "statistics.json", statistics_of(scorer)),
         *(_write_latex(folder / f"{name}.tex", scorer, name) for name in LATEX),
     ]
 

@@ -111,13 +111,11 @@ class PoolWeightsDisplay(base.Display):
             ax.set_xscale("log")
         ax.margins(x=0.0)
         ax.set(xlabel="examples seen", ylabel="weight in the pool")
-        ax.spines[["top", "right"]].set_visible(False)
         names = [self.names[i] for i in named]
         base.put_legend(ax, [self.lines_[name] for name in names], names)
         return self
 
     def frame(self) -> base.DataFrame:
         """Return the weights as a DataFrame: one row per example."""
-        pandas = base.plot_extra("pandas")
-        table = pandas.DataFrame(self.weights, columns=self.names)
+        table = base.matrix_frame(self.weights, self.names)
         return table.rename_axis("examples seen")

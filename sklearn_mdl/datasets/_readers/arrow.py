@@ -71,11 +71,8 @@ def _read_arrow(folder: Path) -> Any:
 @contextmanager
 def _naming(path: Path, required: str = "what save_to_disk wrote") -> Iterator[None]:
     """Add the name of the file or folder to errors of json and pyarrow."""
-    pa = needed(*_NEEDS)
-    errors = ValueError, LookupError, TypeError, AttributeError, OSError, MemoryError
-    others = pa.ArrowException, RecursionError, OverflowError
     try:
-        with readable(path, required, "call save_to_disk(path)", *errors, *others):
+        with readable(path, required, "call save_to_disk(path)", Exception):
             yield
     except FileNotFoundError as error:
         raise FileNotFoundError(

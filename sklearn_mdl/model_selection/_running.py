@@ -185,9 +185,7 @@ def run_side_by_side(
     bar = tqdm(**options) if verbose > 0 else None
     with nullcontext() if bar is None else bar:
         for _ in range(PASSES):
-            for i, outcome, messages in (
-                _attempt_all(measure, queue(), n_jobs) if missing else ()
-            ):
+            for i, outcome, messages in _attempt_all(measure, queue(), n_jobs):
                 task = missing.pop(i)
                 for message in messages:
                     required = message.partition(", but ")[0]  # without given values

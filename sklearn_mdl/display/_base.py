@@ -236,8 +236,7 @@ def best_first(ranking: Ranking) -> list[int]:
 
 def encoder_styles(ranking: Ranking) -> dict[str, int]:
     """Return each encoder's line style number, which is the same in all figures."""
-    order = best_first(ranking)
-    return {ranking.encoder_names_[i]: k for k, i in enumerate(order)}
+    return {ranking.encoder_names_[i]: k for k, i in enumerate(best_first(ranking))}
 
 
 def dataset_of(ranking: Ranking, dataset: str | None) -> str:

@@ -136,8 +136,7 @@ def measure(
     frequency = frequency_codelength(labels, n_classes)
     if n_named is not None:
         frequency = float(blind_codelengths(labels, n_named)[:, 0].sum())
-    predicted = summaries[:, PREDICTED].astype(np.intp)
-    correct = predicted == labels
+    correct = summaries[:, PREDICTED].astype(np.intp) == labels
     brier = 1 - 2 * np.exp(-codelengths) + summaries[:, SQUARES]
     return PrequentialMeasures(
         n_samples=len(labels),

@@ -108,8 +108,7 @@ class ExportedProbe:
             pos_label=self.classes[1],
             response_method="predict_proba",
         )
-        rows = np.zeros((2, self.n_features))
-        return fixed.fit(rows, self.classes)
+        return fixed.fit(np.zeros((2, self.n_features)), self.classes)
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Write the probe to a ``.safetensors`` file, which any program can read.

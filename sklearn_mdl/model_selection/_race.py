@@ -425,8 +425,7 @@ class EncoderRace(BaseEstimator):
                     f"{type(X).__name__}; write update({{name: rows}}, y), or create "
                     "EncoderRace({name: transformer}, ...)"
                 )
-            given = self.encoders
-            return {e: self._encoded(e, given[e], X) for e in self.alive_}
+            return {e: self._encoded(e, self.encoders[e], X) for e in self.alive_}
         return rows_by_name(X, self.encoder_names_, self.alive_)
 
     def _encoded(self, name: str, encoder: Any, X: Any) -> np.ndarray:

@@ -244,8 +244,7 @@ def statistics_of(scorer: RepresentationScorer) -> Statistics:
 
 def _n_compared(ranking: RankStatistics) -> int | None:
     """Return how many of the best encoders to compare in pairs, or None for all."""
-    n_encoders = len(ranking.encoder_names_)
-    return None if n_encoders <= MOST_ENCODERS else MOST_ENCODERS
+    return MOST_ENCODERS if len(ranking.encoder_names_) > MOST_ENCODERS else None
 
 
 def _statistics(ranking: RankStatistics) -> Statistics:

@@ -141,12 +141,9 @@ def _blocks_of(path: Path, features: str | None, label: str | None) -> Iterator[
 def _tensors(path: Path, features: str | None, label: str | None) -> Iterator[Block]:
     with readable(path, "tensors", "call save_file({'X': X, 'y': y}, path)", Exception):
         _, entries, start = read_head(path)
-    by_rank = {
-        rank: [name for name, entry in entries.items() if len(entry["shape"]) == rank]
-        for rank in (1, 2)
-    }
-    rows = _vectors_in(by_rank[2], features, path)
-    labels = label_column(by_rank[1], ReadRequest(label), path)
+    ranks = {name: len(entry["shape"]) for name, entry in entries.items()}
+    rows = _vectors_in([n for n in ranks if ranks[n] == 2], features, path)
+    labels = label_column([n for n in ranks if ranks[n] == 1], ReadRequest(label), path)
     kinds = [entries[name]["dtype"] for name in (rows, labels)]
     if unknown := [kind for kind in kinds if kind not in TYPES]:
         required, reason = f"types {', '.join(TYPES)}", f"it holds {unknown[0]}"

@@ -86,10 +86,9 @@ def clearly_worse(nats: Sequence[np.ndarray]) -> list[bool]:
         return [False] * len(nats)
     shared = min(map(len, nats))
     best = nats[int(np.argmin([codes[:shared].mean() for codes in nats]))]
-    counts = [min(len(codes), len(best)) for codes in nats]
     return [
-        bool(codes[:n].mean() > CLEARLY * best[:n].mean())
-        for codes, n in zip(nats, counts, strict=True)
+        bool(codes[: len(best)].mean() > CLEARLY * best[: len(codes)].mean())
+        for codes in nats
     ]
 
 

@@ -92,13 +92,10 @@ class ViewComparison:
     def __str__(self) -> str:
         """Return a table of the best views, followed by the sentences."""
         order = np.argsort(self.codelengths, kind="stable")[:MOST_ROWS]
+        nats, shares = self.codelengths, self.probabilities
+        saved = self.reference_codelength - nats
         rows = [
-            [
-                self.names[i],
-                f"{self.codelengths[i]:.1f}",
-                f"{self.reference_codelength - self.codelengths[i]:.1f}",
-                f"{self.probabilities[i]:.2f}",
-            ]
+            [self.names[i], f"{nats[i]:.1f}", f"{saved[i]:.1f}", f"{shares[i]:.2f}"]
             for i in order
         ]
         table = Table(["view", "nats", "saved", "probability"], rows).to_text()
@@ -204,6 +201,6 @@ def compare_views(switcher: Switcher) -> ViewComparison:
 
 def _cell_of(losses: Floats) -> Cell:
     """Return the losses of a view, with the attributes of a cell that are sampled."""
-    own = SimpleNamespace(codelengths=losses, groups=None, data={})
+    own = SimpleNamespace(codelengths=losses, groups=None, data=None)
     own.codelength, own.n_samples = float(losses.sum()), len(losses)
     return cast(Cell, own)

@@ -245,16 +245,14 @@ def side_by_side(
         pairs[name] = first, second
     if not pairs:
         return {}, None
-    concatenated = {
-        dataset: (
-            {
-                name: np.hstack([_balanced(datasets[dataset][0][e]) for e in pair])
-                for name, pair in pairs.items()
-            },
-            *datasets[dataset][1:],
-        )
-        for dataset in scorer.dataset_names_
-    }
+    concatenated: dict[str, tuple[Any, ...]] = {}
+    for dataset in scorer.dataset_names_:
+        single, *rest = datasets[dataset]
+        both = {
+            name: np.hstack([_balanced(single[e]) for e in pair])
+            for name, pair in pairs.items()
+        }
+        concatenated[dataset] = both, *rest
     pair_scorer = _ScorerOfPairs(**scorer.get_params(deep=False))
     pair_scorer.set_params(eliminate=None, n_permutations=None).fit(concatenated)
     single = [cell for cell in scorer.cells_ if cell.encoder in names]

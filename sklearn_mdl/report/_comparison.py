@@ -191,16 +191,11 @@ class Comparison:
         """
         pandas = plot_extra("pandas")
         names = ("labels", "nats", "nats_half", "accuracy", "accuracy_half")
-        parts = [
-            pandas.DataFrame(
-                {
-                    "dataset": dataset,
-                    "encoder": encoder,
-                    **{n: v for n in names if len(v := getattr(curve, n))},
-                }
-            )
-            for (dataset, encoder), curve in self.curves_by_cell.items()
-        ]
+        parts = []
+        for (dataset, encoder), curve in self.curves_by_cell.items():
+            known = {n: v for n in names if len(v := getattr(curve, n))}
+            place = {"dataset": dataset, "encoder": encoder}
+            parts.append(pandas.DataFrame(place | known))
         return pandas.concat(parts, ignore_index=True)
 
     def plot(self, dataset: str | None = None, **options: Any) -> Any:

@@ -186,8 +186,7 @@ class LearningCurveDisplay(base.Display):
         ax.set_xlabel("labels observed")
         ax.set_ylabel("next-step loss (nats per label)", wrap=True)
         title = None if self.epsilon is None else "sample complexity, surplus"
-        handles = list(self.lines_.values())
-        base.put_legend(ax, handles, list(labels.values()), title=title)
+        base.put_legend(ax, self.lines_.values(), list(labels.values()), title=title)
         return self
 
     def _mark_readings(self) -> None:

@@ -118,15 +118,14 @@ def with_all_encoders(
     scored = {(c.dataset, c.encoder) for c in outcomes if isinstance(c, Cell)}
     lacking = {dataset for dataset, _ in due - scored}
     left = [name for name in names if name in lacking]
-    if not left:
-        return list(names)
     text = f"time_budget ran out before every encoder was scored on {left}"
-    if len(left) == len(names):
+    if left and len(left) == len(names):
         raise ValueError(
             f"{text}, so nothing can be ranked; pass a larger time_budget, and "
             "results=FOLDER to save finished cells"
         )
-    warn_caller(f"{text}; these datasets are left out; pass a larger time_budget")
+    if left:
+        warn_caller(f"{text}; these datasets are left out; pass a larger time_budget")
     return [name for name in names if name not in lacking]
 
 

@@ -327,8 +327,7 @@ def check_output(
 
 def nats_line(title: str, width: int, nats: float, n_samples: int) -> str:
     """Return a line with a title, a codelength and the codelength per example."""
-    per_example = nats / n_samples
-    return f"{title:<{width}} {nats:12.1f} nats  {per_example:8.4f} per example"
+    return f"{title:<{width}} {nats:12.1f} nats  {nats / n_samples:8.4f} per example"
 
 
 def can_draw() -> bool:

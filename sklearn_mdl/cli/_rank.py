@@ -12,7 +12,6 @@ from sklearn_mdl.cli import _options, _text
 
 if TYPE_CHECKING:
     from sklearn_mdl.baselines import ProtocolComparison
-    from sklearn_mdl.datasets import Representations
 
 
 HELP = "Rank encoders by precomputed features."
@@ -81,9 +80,17 @@ def run(options: argparse.Namespace) -> None:
     """Rank the encoders found at a path and write the results."""
     _check_apart(options.features, options.out)
     _check_pairs(options)
-    if not _text.is_table(options):
+    if _text.is_table(options):
+        representations = _text.encoded_table(options)
+    else:
         _check_datasets(options.features, options.datasets or [])
-    representations = _representations(options)
+        representations = sklearn_mdl.datasets.load_representations(
+            options.features,
+            label=options.label,
+            splits=options.splits,
+            groups=options.groups,
+            missing=options.missing,
+        )
     datasets = _options.selected(representations.datasets, options)
     scorer = sklearn_mdl.RepresentationScorer(
         _switcher(options, datasets),
@@ -111,19 +118,6 @@ def run(options: argparse.Namespace) -> None:
     print_results(scorer, options.out, comparison, pairs)
     print(f"\n{representations}")
     print(f"saved cells in {options.out / 'cells'}; run again to score missing cells")
-
-
-def _representations(options: argparse.Namespace) -> Representations:
-    """Load features, or encode the texts of a CSV file."""
-    if _text.is_table(options):
-        return _text.encoded_table(options)
-    return sklearn_mdl.datasets.load_representations(
-        options.features,
-        label=options.label,
-        splits=options.splits,
-        groups=options.groups,
-        missing=options.missing,
-    )
 
 
 def _switcher(options: argparse.Namespace, datasets: _options.Features) -> Any:

@@ -131,12 +131,20 @@ class Display:
         self.ax_, self.figure_ = ax, cast("Figure", ax.figure)
         return ax
 
-    def _use_axes_beside_legend(self, ax: Axes | None, labels: Sequence[str]) -> Axes:
-        """Store and return ``ax``, or new axes with room for a legend on the right."""
+    def _use_axes_beside_legend(
+        self, ax: Axes | None, labels: Sequence[str], *, boxed: bool = False
+    ) -> Axes:
+        """Store and return ``ax``, or new axes with room for a legend on the right.
+
+        Unless `boxed`, the axes have no lines at the top and on the right.
+        """
         rows = [row for name in labels for row in _wrapped(name, LEGEND_WIDTH)]
         height = 0.6 + 0.18 * min(len(rows), LEGEND_ROWS)
         width = 6.2 + CHARACTER * longest(rows)
-        return self._use_axes(ax, width, max(3.6, height))
+        ax = self._use_axes(ax, width, max(3.6, height))
+        if not boxed:
+            ax.spines[["top", "right"]].set_visible(False)
+        return ax
 
 
 def plot_extra(module: str) -> ModuleType:
@@ -152,6 +160,11 @@ def plot_extra(module: str) -> ModuleType:
 def data_frame(table: Mapping[str, object], index: str) -> DataFrame:
     """Return a DataFrame of named columns, one of which becomes the index."""
     return plot_extra("pandas").DataFrame(table).set_index(index)
+
+
+def matrix_frame(values: object, columns: object, rows: object = None) -> DataFrame:
+    """Return a DataFrame of values with names of columns and, if given, of rows."""
+    return plot_extra("pandas").DataFrame(values, rows, columns)
 
 
 # Checks
@@ -223,8 +236,7 @@ def best_first(ranking: Ranking) -> list[int]:
 
 def encoder_styles(ranking: Ranking) -> dict[str, int]:
     """Return each encoder's line style number, which is the same in all figures."""
-    order = best_first(ranking)
-    return {ranking.encoder_names_[i]: k for k, i in enumerate(order)}
+    return {ranking.encoder_names_[i]: k for k, i in enumerate(best_first(ranking))}
 
 
 def dataset_of(ranking: Ranking, dataset: str | None) -> str:

@@ -345,7 +345,6 @@ class CodelengthDisplay(base.Display):
             label = f"regret relative to {self.reference_name} (nats)"
             self.ax_.set_ylabel(label, parse_math=False, wrap=True)
             self.ax_.axhline(0.0, color="0.6", linewidth=0.8, zorder=0)
-        self.ax_.spines[["top", "right"]].set_visible(False)
 
     def frame(self) -> base.DataFrame:
         """Return the complete curves as a DataFrame: one row per example."""

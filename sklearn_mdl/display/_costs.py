@@ -137,7 +137,6 @@ class CostDisplay(base.Display):
         ax.minorticks_off()
         ax.margins(0.08)
         ax.set(xlabel=COSTS[self.cost], ylabel="nats per example (less is better)")
-        ax.spines[["top", "right"]].set_visible(False)
         base.put_legend(ax, points, self.names)
         return self
 

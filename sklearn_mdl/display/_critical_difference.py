@@ -118,8 +118,7 @@ class CriticalDifferenceDisplay(base.Display):
         depth = first_row + (len(self.names) + 1) // 2
         width = 5.0 + 0.06 * len(self.names) + 0.16 * base.longest(self.names)
         ax = self._use_axes(ax, width, 0.24 * (depth + 3.0))
-        narrow = base.inches_of(ax)[0] < base.NARROW
-        self._size = "x-small" if narrow else "medium"
+        self._size = "x-small" if base.inches_of(ax)[0] < base.NARROW else "medium"
         self._draw_axis(depth)
         self._draw_names(first_row)
         heights = [0.6 + 0.5 * lane for lane in lanes]

@@ -223,8 +223,7 @@ class RankingHeatmapDisplay(base.Display):
 
     def frame(self) -> base.DataFrame:
         """Return the drawn table as a DataFrame, encoders by datasets."""
-        pandas = base.plot_extra("pandas")
-        return pandas.DataFrame(self.values, self.encoders, self.datasets)
+        return base.matrix_frame(self.values, self.datasets, self.encoders)
 
 
 def write_value(

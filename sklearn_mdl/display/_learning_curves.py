@@ -185,10 +185,8 @@ class LearningCurveDisplay(base.Display):
             ax.set_ylim(bottom=0.0)
         ax.set_xlabel("labels observed")
         ax.set_ylabel("next-step loss (nats per label)", wrap=True)
-        ax.spines[["top", "right"]].set_visible(False)
         title = None if self.epsilon is None else "sample complexity, surplus"
-        handles = list(self.lines_.values())
-        base.put_legend(ax, handles, list(labels.values()), title=title)
+        base.put_legend(ax, self.lines_.values(), list(labels.values()), title=title)
         return self
 
     def _mark_readings(self) -> None:
@@ -209,13 +207,12 @@ class LearningCurveDisplay(base.Display):
 
     def frame(self) -> base.DataFrame:
         """Return the drawn means as a DataFrame: one row per curve and interval."""
-        pandas = base.plot_extra("pandas")
         rows = [
             (name, start, stop, loss)
             for name, curve in self._means.items()
             for start, stop, loss in zip(*curve, strict=True)
         ]
-        return pandas.DataFrame(rows, columns=["curve", "start", "stop", "loss"])
+        return base.matrix_frame(rows, ["curve", "start", "stop", "loss"])
 
 
 def _steps(

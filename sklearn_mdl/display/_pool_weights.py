@@ -99,7 +99,8 @@ class PoolWeightsDisplay(base.Display):
         rows = rows[rows > 0] if log_x and n_samples > 1 else rows
         last = -self.weights[-1]
         named = base.named_lines(np.zeros(len(last)), last, max_named)
-        ax = self._use_axes_beside_legend(ax, [self.names[i] for i in named])
+        names = [self.names[i] for i in named]
+        ax = self._use_axes_beside_legend(ax, names)
         self.lines_: dict[str, base.Line2D] = {}
         for i, name in enumerate(self.names):
             (line,) = ax.plot(rows, self.weights[rows, i], linewidth=1.4)
@@ -111,13 +112,10 @@ class PoolWeightsDisplay(base.Display):
             ax.set_xscale("log")
         ax.margins(x=0.0)
         ax.set(xlabel="examples seen", ylabel="weight in the pool")
-        ax.spines[["top", "right"]].set_visible(False)
-        names = [self.names[i] for i in named]
         base.put_legend(ax, [self.lines_[name] for name in names], names)
         return self
 
     def frame(self) -> base.DataFrame:
         """Return the weights as a DataFrame: one row per example."""
-        pandas = base.plot_extra("pandas")
-        table = pandas.DataFrame(self.weights, columns=self.names)
+        table = base.matrix_frame(self.weights, self.names)
         return table.rename_axis("examples seen")

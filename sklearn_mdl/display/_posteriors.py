@@ -160,7 +160,7 @@ class PosteriorDisplay(base.Display):
         by_peak = np.argsort(-self.posterior.max(axis=0), kind="stable")
         listed = np.sort(by_peak[: base.LEGEND_ROWS])[::-1]
         labels = short_names([self.names[i] for i in listed])
-        ax = self._use_axes_beside_legend(ax, labels)
+        ax = self._use_axes_beside_legend(ax, labels, boxed=True)
         self.areas_ = ax.stackplot(steps, shares.T, linewidth=0.0)
         for i, area in enumerate(self.areas_):
             cycle, colour = divmod(i, len(base.COLOURS))
@@ -196,8 +196,7 @@ class PosteriorDisplay(base.Display):
 
     def frame(self) -> base.DataFrame:
         """Return the whole posterior as a DataFrame, indexed by the examples seen."""
-        pandas = base.plot_extra("pandas")
-        table = pandas.DataFrame(self.posterior, self.steps, self.names)
+        table = base.matrix_frame(self.posterior, self.names, self.steps)
         return table.rename_axis("examples seen")
 
 

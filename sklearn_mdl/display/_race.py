@@ -169,7 +169,6 @@ class RaceDisplay(base.Display):
             ax.axhline(0.0, color="0.4", linewidth=0.8, zorder=1)
             ax.set_ylabel("loss minus that of the leader (nats per label)", wrap=True)
         ax.set_xlabel("labels observed")
-        ax.spines[["top", "right"]].set_visible(False)
         base.put_legend(ax, [self.lines_[self.names[i]] for i in named], labels)
         return self
 

@@ -330,7 +330,6 @@ class RankDisplay(base.Display):
         ax.set_ylim(n_encoders + 0.15, 0.85)
         ax.set_yticks(np.arange(1, n_encoders + 1, 1 + n_encoders // 15))
         ax.set(xlabel="labels", ylabel="average rank (1 is best)")
-        ax.spines[["top", "right"]].set_visible(False)
         unnamed = [name for name in self.names if name not in legend]
         shown = [lines[name] for name in [*legend, *unnamed[:1]]]
         base.put_legend(ax, shown, legend + others)

@@ -160,10 +160,9 @@ class RegretSplitDisplay(base.Display):
         width = 5.0 + base.CHARACTER * base.longest(self.names)
         ax = self._use_axes(ax, width, 1.4 + 0.3 * n_strategies)
         order, rows = self._order, np.arange(n_strategies)
-        learning = np.full(n_strategies, self.learning)
-        switching = self.codelengths[order] - learning
-        left = ax.barh(rows, learning, color=base.COLOURS[5])
-        right = ax.barh(rows, switching, left=learning, color=base.COLOURS[1])
+        switching = self.codelengths[order] - self.learning
+        left = ax.barh(rows, self.learning, color=base.COLOURS[5])
+        right = ax.barh(rows, switching, left=self.learning, color=base.COLOURS[1])
         self.bars_ = {"learning": left, "switching": right}
         words = map(_words, switching, self.upper_bounds[order])
         self.texts_ = [self._beside(row, text) for row, text in enumerate(words)]

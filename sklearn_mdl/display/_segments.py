@@ -104,7 +104,6 @@ class SegmentsDisplay(base.Display):
         ax.stairs(high, edges, baseline=low, fill=True, color="0.85", zorder=0.5)
         ax.margins(x=0.0)
         ax.set(xlabel="examples seen", ylabel="nats per example")
-        ax.spines[["top", "right"]].set_visible(False)
         base.put_legend(ax, self.lines_.values(), list(drawn.values()))
         return self
 

@@ -99,5 +99,4 @@ class TransferDisplay(base.Display):
 
     def frame(self) -> base.DataFrame:
         """Return the nats saved as a DataFrame, first tasks by second tasks."""
-        pandas = base.plot_extra("pandas")
-        return pandas.DataFrame(self.transfer, self.names, self.names)
+        return base.matrix_frame(self.transfer, self.names, self.names)

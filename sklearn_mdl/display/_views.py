@@ -138,5 +138,4 @@ class ViewPosteriorDisplay(base.Display):
 
     def frame(self) -> base.DataFrame:
         """Return the probabilities as a DataFrame, layers by positions."""
-        pandas = base.plot_extra("pandas")
-        return pandas.DataFrame(self.values, self.layers, self.positions)
+        return base.matrix_frame(self.values, self.positions, self.layers)

@@ -52,13 +52,10 @@ class DetectionMeasures(NamedTuple):
     def __str__(self) -> str:
         """Return a title and one line for each measure."""
         share = f"{self.max_fpr:.2g}"
+        precision = self.average_precision, self.average_precision_interval
         rows = [
             ("ROC AUC", self.roc_auc, self.roc_auc_interval),
-            (
-                "average precision",
-                self.average_precision,
-                self.average_precision_interval,
-            ),
+            ("average precision", *precision),
             (f"recall at {share} false positives", self.recall, self.recall_interval),
         ]
         lines = [

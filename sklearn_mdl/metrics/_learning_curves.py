@@ -201,8 +201,7 @@ def excess_description_length(
         raise invalid("tail", required, tail, "pass tail=0.1 for the last tenth")
     if final_loss is None:
         final_loss = float(costs[-max(1, round(tail * len(costs))) :].mean())
-    checked = _checked_loss(final_loss, "final_loss")
-    return float(costs.sum()) - len(costs) * checked
+    return float(costs.sum()) - len(costs) * _checked_loss(final_loss, "final_loss")
 
 
 def sample_complexity(

@@ -136,8 +136,8 @@ def measure(
     frequency = frequency_codelength(labels, n_classes)
     if n_named is not None:
         frequency = float(blind_codelengths(labels, n_named)[:, 0].sum())
-    predicted = summaries[:, PREDICTED].astype(np.intp)
-    correct = predicted == labels
+    correct = summaries[:, PREDICTED].astype(np.intp) == labels
+    error = expected_calibration_error(summaries[:, CONFIDENCE], correct, n_bins=n_bins)
     brier = 1 - 2 * np.exp(-codelengths) + summaries[:, SQUARES]
     return PrequentialMeasures(
         n_samples=len(labels),
@@ -148,9 +148,7 @@ def measure(
         accuracy=float(correct.mean()),
         balanced_accuracy=_mean_recall(correct, labels),
         brier_score=float(brier.mean()),
-        expected_calibration_error=expected_calibration_error(
-            summaries[:, CONFIDENCE], correct, n_bins=n_bins
-        ),
+        expected_calibration_error=error,
     )
 
 

@@ -86,10 +86,9 @@ def clearly_worse(nats: Sequence[np.ndarray]) -> list[bool]:
         return [False] * len(nats)
     shared = min(map(len, nats))
     best = nats[int(np.argmin([codes[:shared].mean() for codes in nats]))]
-    counts = [min(len(codes), len(best)) for codes in nats]
     return [
-        bool(codes[:n].mean() > CLEARLY * best[:n].mean())
-        for codes, n in zip(nats, counts, strict=True)
+        bool(codes[: len(best)].mean() > CLEARLY * best[: len(codes)].mean())
+        for codes in nats
     ]
 
 
@@ -119,15 +118,14 @@ def with_all_encoders(
     scored = {(c.dataset, c.encoder) for c in outcomes if isinstance(c, Cell)}
     lacking = {dataset for dataset, _ in due - scored}
     left = [name for name in names if name in lacking]
-    if not left:
-        return list(names)
     text = f"time_budget ran out before every encoder was scored on {left}"
-    if len(left) == len(names):
+    if left and len(left) == len(names):
         raise ValueError(
             f"{text}, so nothing can be ranked; pass a larger time_budget, and "
             "results=FOLDER to save finished cells"
         )
-    warn_caller(f"{text}; these datasets are left out; pass a larger time_budget")
+    if left:
+        warn_caller(f"{text}; these datasets are left out; pass a larger time_budget")
     return [name for name in names if name not in lacking]
 
 

@@ -29,9 +29,8 @@ from scipy.stats import t
 
 from sklearn_mdl.model_selection._cells import Cell
 from sklearn_mdl.model_selection._tasks import draw_order
-from sklearn_mdl.ranking import shares_best
+from sklearn_mdl.ranking import Floats as Floats, shares_best
 
-Floats = NDArray[np.float64]
 Columns = int | slice | list[int] | NDArray[np.intp]
 
 N_BLOCKS = 50  # least number of blocks, unless a stream has fewer rows or groups

@@ -210,10 +210,9 @@ def extrapolations(
         [dataset.difference(e, int(first)) for e in range(len(dataset.values))]
         for dataset, first in zip(predicted, best, strict=True)
     ]
-    table = np.array(differences).reshape(len(predicted), -1, 3)
     bounds = [(dataset.values, dataset.lower, dataset.upper) for dataset in predicted]
     values, lower, upper = map(np.array, zip(*bounds, strict=True))
-    margins, below, above = np.moveaxis(table, -1, 0)
+    margins, below, above = np.moveaxis(np.array(differences), -1, 0)
     return Extrapolations(
         *(n, values, lower, upper, margins, below, above),
         best=best,

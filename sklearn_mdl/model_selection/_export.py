@@ -28,6 +28,7 @@ from sklearn_mdl.readouts import REACH, KernelReadout, ViewSettings, last_refres
 from sklearn_mdl.switcher import MDLReadoutSwitcher
 
 Floats = NDArray[np.float64]
+SETTINGS = "n_features", "is_unit", "classes", "threshold"  # saved with the arrays
 SCALINGS = ("standard", "centered-unit")
 ARRAYS = "columns", "mean", "deviation", "weights", "intercepts"  # saved in a file
 SLOPES = (-7.0, 7.0)  # bounds of the log of the probe's slope
@@ -107,8 +108,7 @@ class ExportedProbe:
             pos_label=self.classes[1],
             response_method="predict_proba",
         )
-        rows = np.zeros((2, self.n_features))
-        return fixed.fit(rows, self.classes)
+        return fixed.fit(np.zeros((2, self.n_features)), self.classes)
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Write the probe to a ``.safetensors`` file, which any program can read.
@@ -134,13 +134,8 @@ class ExportedProbe:
             cure = "call switcher.fit(X, y.astype(str))"
             raise invalid("classes", "numbers or text", self.classes, cure)
         arrays = {name: np.asarray(getattr(self, name)) for name in ARRAYS}
-        about = {
-            "probe": self.name,
-            "n_features": self.n_features,
-            "is_unit": self.is_unit,
-            "classes": classes,
-            "threshold": self.threshold,
-        }
+        settings = {name: getattr(self, name) for name in SETTINGS}
+        about = {"probe": self.name, **settings, "classes": classes}
         write_archive(Path(path), "probe", arrays, about)
         return Path(path)
 
@@ -162,19 +157,13 @@ class ExportedProbe:
             If the file is damaged or does not contain an exported probe.
         """
         arrays, about = read_archive(Path(path), "probe")
-        named = {"probe", "n_features", "is_unit", "classes", "threshold"}
-        if set(arrays) != set(ARRAYS) or not named <= set(about):
+        if set(arrays) != set(ARRAYS) or not {"probe", *SETTINGS} <= set(about):
             cure = "call export_probe(switcher, X, y).save(path)"
             raise damaged(path, "an exported probe", "its entries differ", cure)
-        fields = cast(dict[str, Any], dict(about))
-        return cls(
-            name=fields["probe"],
-            n_features=fields["n_features"],
-            is_unit=fields["is_unit"],
-            classes=np.array(fields["classes"]),
-            threshold=fields["threshold"],
-            **{name: np.array(values) for name, values in arrays.items()},
-        )
+        fields = {name: cast(Any, about[name]) for name in SETTINGS}
+        fields |= {name: np.array(values) for name, values in arrays.items()}
+        fields["classes"] = np.array(fields["classes"])
+        return cls(name=cast(str, about["probe"]), **fields)
 
 
 def export_probe(

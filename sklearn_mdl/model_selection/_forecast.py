@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -121,12 +122,10 @@ def forecast(
     store : CellStore or None
         Store with the cells already scored.
     """
-    groups: dict[tuple[str, str], list[Task]] = {}
-    for task in tasks:
-        groups.setdefault((task.dataset, task.encoder), []).append(task)
     tried: dict[tuple[object, ...], tuple[float, int, int]] = {}
     rows = []
-    for names, orders in groups.items():
+    for names, group in groupby(tasks, lambda task: (task.dataset, task.encoder)):
+        orders = list(group)
         (n, d), y = orders[0].X.shape, orders[0].y
         n_classes = 0 if orders[0].is_real else len(np.unique(y))
         kind = d, n_classes, orders[0].readouts

@@ -64,10 +64,9 @@ def with_codelength(
         )
     changed: Any = copy.copy(task)
     if switcher is None:
-        options: dict[str, Any] = {"shuffle": True, "random_state": 0}
         is_real = is_regressor(changed.evaluator_model)
         kind = MDLReadoutSwitcherRegressor if is_real else MDLReadoutSwitcher
-        switcher = kind("closed-form", **options)
+        switcher = kind("closed-form", shuffle=True, random_state=0)
     changed._run_experiment = _Experiment(changed, clone(switcher))
     return cast(TaskT, changed)
 

@@ -223,17 +223,14 @@ class EncoderRace(BaseEstimator):
         base = base_switcher(self.switcher, self.n_classes, self.method)
         base.set_params(random_state=self.random_state)
         encoders = encoders_by_name(self.encoders)
-        race = self._new_race()
-        classes = np.empty(0)
+        race, folder = self._new_race(), None
         steps: list[Step] = []
-        folder = None
         if self.folder is not None:
             folder = RaceFolder(Path(self.folder), self._about(base, encoders))
-            for step in folder.steps():
-                for losses, label in zip(step.losses, step.labels, strict=True):
-                    race.add(losses, label)
-                steps.append(step)
-                classes = step.classes
+            steps = list(folder.steps())
+        for step in steps:
+            for losses, label in zip(step.losses, step.labels, strict=True):
+                race.add(losses, label)
         self._race, self._folder, self._base = race, folder, base
         self._began_with = self.get_params(deep=False)
         self._fitted: dict[str, Any] = {}  # fitted copies of LEARN_NOTHING encoders
@@ -241,7 +238,7 @@ class EncoderRace(BaseEstimator):
         self._columns: dict[str, list[Any]] = {}  # column names of data frames
         self._steps = steps
         self.encoder_names_ = list(encoders)
-        self._publish(classes)
+        self._publish()
         return self
 
     def update(self, X: Any, y: ArrayLike) -> Self:
@@ -277,24 +274,22 @@ class EncoderRace(BaseEstimator):
             check_features(rows, labels, f"encoder {name!r}")
             self._check_width(name, rows)
         step = Step(labels, np.empty(0), features, classes)
-        self._steps.append(step)
-        n_before = self._race.n_labels
+        race = self._race.copy()
         try:
-            losses = self._losses_of(len(labels))
-            race = self._race.copy()
+            losses = self._losses_of([*self._steps, step])
             for row, label in zip(losses, labels, strict=True):
                 row[~race.alive] = np.nan
                 race.add(row, label)
-            self._steps[-1] = step = step._replace(losses=losses)
+            step = step._replace(losses=losses)
             if self._folder is not None:
-                self._folder.append(n_before, step)
+                self._folder.append(self._race.n_labels, step)
         except BaseException:
-            self._steps.pop()
             self._switchers = {}  # the next update rebuilds them from all earlier rows
             raise
         self._race = race
+        self._steps.append(step)
         self._columns.update(columns)
-        self._publish(classes)
+        self._publish()
         return self
 
     def forecast(self, max_labels: int = 2000) -> RaceForecast:
@@ -430,8 +425,7 @@ class EncoderRace(BaseEstimator):
                     f"{type(X).__name__}; write update({{name: rows}}, y), or create "
                     "EncoderRace({name: transformer}, ...)"
                 )
-            given = self.encoders
-            return {e: self._encoded(e, given[e], X) for e in self.alive_}
+            return {e: self._encoded(e, self.encoders[e], X) for e in self.alive_}
         return rows_by_name(X, self.encoder_names_, self.alive_)
 
     def _encoded(self, name: str, encoder: Any, X: Any) -> np.ndarray:
@@ -451,39 +445,36 @@ class EncoderRace(BaseEstimator):
                 cure = f"pass features of shape (n_labels, {width})"
                 raise invalid(f"Rows of {name!r}", required, rows.shape[1], cure)
 
-    def _losses_of(self, n_labels: int) -> np.ndarray:
+    def _losses_of(self, steps: Sequence[Step]) -> np.ndarray:
         """Return losses on the labels of the last step, NaN for eliminated encoders."""
+        n_labels = len(steps[-1].labels)
         losses = np.full((n_labels, len(self.encoder_names_)), np.nan)
-        for i, name in enumerate(self.encoder_names_):
-            if not self._race.alive[i]:
-                continue
-            switcher, steps = self._switchers.get(name), self._steps[-1:]
-            named = {}
+        widest = max(rows.shape[1] for rows in steps[0].features.values())
+        for name in self.alive_:
+            switcher, new, named = self._switchers.get(name), steps[-1:], {}
             if switcher is None:
-                switcher, steps = self._new_switcher(), self._steps
+                switcher, new = clone(self._base), steps
+                switcher = on_equal_terms(switcher, widest, self.n_classes or 0)
                 if self.n_classes is not None:
                     named = {"classes": np.arange(self.n_classes)}
-            X = np.concatenate([step.features[name] for step in steps])
-            y = np.concatenate([step.labels for step in steps])
+            X = np.concatenate([step.features[name] for step in new])
+            y = np.concatenate([step.labels for step in new])
             self._switchers[name] = switcher.partial_fit(X, y, **named)
-            losses[:, i] = switcher.codelengths_[-n_labels:]
+            place = self.encoder_names_.index(name)
+            losses[:, place] = switcher.codelengths_[-n_labels:]
         return losses
 
-    def _new_switcher(self) -> Switcher:
-        widest = max(rows.shape[1] for rows in self._steps[0].features.values())
-        switcher: Switcher = clone(self._base)
-        return on_equal_terms(switcher, widest, self.n_classes or 0)
-
-    def _publish(self, classes: np.ndarray) -> None:
+    def _publish(self) -> None:
         """Set the public attributes after an update."""
         race, names = self._race, self.encoder_names_
         for i in np.flatnonzero(~race.alive):
             self._switchers.pop(names[i], None)
-        self.classes_, self.n_labels_ = classes, race.n_labels
         parts = [step.labels for step in self._steps]
         self._labels = np.concatenate(parts) if parts else np.empty(0)
+        self.classes_ = self._steps[-1].classes if parts else np.empty(0)
+        self.n_labels_ = race.n_labels
         is_real = self.n_classes is None or not parts
-        self.labels_ = self._labels if is_real else classes[self._labels]
+        self.labels_ = self._labels if is_real else self.classes_[self._labels]
         empty = np.empty((0, len(names)))
         self.losses_ = np.concatenate([empty, *(step.losses for step in self._steps)])
         self.alive_ = [names[i] for i in np.flatnonzero(race.alive)]

@@ -185,9 +185,7 @@ def run_side_by_side(
     bar = tqdm(**options) if verbose > 0 else None
     with nullcontext() if bar is None else bar:
         for _ in range(PASSES):
-            for i, outcome, messages in (
-                _attempt_all(measure, queue(), n_jobs) if missing else ()
-            ):
+            for i, outcome, messages in _attempt_all(measure, queue(), n_jobs):
                 task = missing.pop(i)
                 for message in messages:
                     required = message.partition(", but ")[0]  # without given values
@@ -243,10 +241,8 @@ def _attempt_all(
 
 def _portable(task: T) -> T:
     """Return the task, with a `RemoteMap` in place of each memory-mapped array."""
-    maps = {}
-    for name, array in task._asdict().items():
-        if isinstance(array, np.ndarray) and is_mapped(array):
-            maps[name] = RemoteMap.of(array) or array
+    fields = task._asdict().items()
+    maps = {name: RemoteMap.of(x) or x for name, x in fields if is_mapped(x)}
     portable: T = cast(Any, task)._replace(**maps)
     return portable
 
@@ -293,20 +289,12 @@ def _attempt(
 ) -> tuple[int, R | Failure, list[str]]:
     """Return the number, outcome and warnings of a task."""
     end_with(devices.parent)
+    fields = task._asdict().items()
     with kept_warnings() as messages:
-        return i, _outcome(measure, task, devices), messages
-
-
-def _outcome(
-    measure: Callable[[T, str | None], R], task: T, devices: Devices
-) -> R | Failure:
-    try:
-        fields = task._asdict().items()
-        maps = {
-            name: map_.open() for name, map_ in fields if isinstance(map_, RemoteMap)
-        }
-        if maps:
-            task = cast(Any, task)._replace(**maps)
-        return measure(task, devices.claim(task.device))
-    except Exception as error:
-        return Failure.of(error, task.dataset, task.encoder, task.order)
+        try:
+            maps = {name: x.open() for name, x in fields if isinstance(x, RemoteMap)}
+            own: T = cast(Any, task)._replace(**maps)
+            return i, measure(own, devices.claim(own.device)), messages
+        except Exception as error:
+            failure = Failure.of(error, task.dataset, task.encoder, task.order)
+            return i, failure, messages

@@ -178,9 +178,14 @@ def heldout_codelength_scorer(
         switcher, n_rows, costs = fitted.switcher, fitted.n_rows, np.empty(0)
         if len(fitted.X) >= n_rows and not fitted.difference():
             costs = switcher.codelengths_
-            rest = fitted.X[n_rows:], fitted.y[n_rows:]
-            fitted = fitted._replace(X=rest[0], y=rest[1])
-        _refuse_returning(fitted)
+            fitted = fitted._replace(X=fitted.X[n_rows:], y=fitted.y[n_rows:])
+        if count := _count_returning(fitted):
+            raise ValueError(
+                "X and y must be new rows, or begin with all training rows in their "
+                f"order, but {count} of {len(fitted.X)} rows were already learned (in "
+                "another order, or with columns permuted); pass other rows, or use "
+                "refit_codelength_scorer"
+            )
         later = _later_codelengths("heldout_codelength_scorer", fitted)
         total += float(np.concatenate([costs, later]).mean())
     return -total
@@ -300,17 +305,6 @@ def _count_returning(fitted: _Fitted) -> int:
     starts = range(0, len(samples), step)
     stream = (samples.rows(i, min(i + step, len(samples))) for i in starts)
     return count_returning(X, stream)
-
-
-def _refuse_returning(fitted: _Fitted) -> None:
-    """Raise ValueError for rows that have already been learned."""
-    X, count = fitted.X, _count_returning(fitted)
-    if count:
-        raise ValueError(
-            "X and y must be new rows, or begin with all training rows in their order, "
-            f"but {count} of {len(X)} rows were already learned (in another order, or "
-            "with columns permuted); pass other rows, or use refit_codelength_scorer"
-        )
 
 
 class _Fitted(NamedTuple):

@@ -135,8 +135,7 @@ def _p_value(cells: Sequence[Cell]) -> str:
 
 def has_tests(ranking: RankStatistics) -> bool:
     """Return True if there are enough datasets for ranks that differ significantly."""
-    n_encoders = len(ranking.encoder_names_)
-    return bool(ranking.critical_difference_ <= n_encoders - 1)
+    return bool(ranking.critical_difference_ <= len(ranking.encoder_names_) - 1)
 
 
 # Tables

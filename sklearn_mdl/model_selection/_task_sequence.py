@@ -179,10 +179,9 @@ class TaskSequence(BaseEstimator):
         encoded = self._encoded(tasks)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         places = [names.index(name) for name in sequence]
-        n_tasks = len(names)
-        shape = self.n_orders, n_tasks
+        shape = self.n_orders, len(names)
         self.codelengths_, self.sequence_codelengths_ = np.empty(shape), np.empty(shape)
-        self.conditional_codelengths_ = np.full((*shape, n_tasks), np.nan)
+        self.conditional_codelengths_ = np.full((*shape, len(names)), np.nan)
         self.null_codelengths_ = self.conditional_codelengths_.copy()
         for i in range(self.n_orders):
             ordered = [_shuffle(task, [seed, i, j]) for j, task in enumerate(encoded)]
@@ -271,8 +270,7 @@ class TaskSequence(BaseEstimator):
     def to_frame(self) -> DataFrame:
         """Return a row for each ordered pair of tasks, with results in nats."""
         check_is_fitted(self)
-        pairs = np.argwhere(~np.eye(len(self.task_names_), dtype=bool))
-        first, second = pairs.T
+        first, second = np.nonzero(~np.eye(len(self.task_names_), dtype=bool))
         low, high = self.transfer_intervals_[first, second].T
         conditional = self.conditional_codelengths_.mean(axis=0)
         null = self.null_codelengths_.mean(axis=0)

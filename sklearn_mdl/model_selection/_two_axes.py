@@ -80,20 +80,15 @@ def two_axes(
     used = switcher or MDLReadoutSwitcher("closed-form")
     scorer = RepresentationScorer(used, **options).fit(datasets)
     labels, batches = (np.asarray(as_labels(y)) for _, y in datasets.values())
-    n = len(labels)
-    nulls = {
-        "label": frequency_codelength(labels) / n,
-        "batch": frequency_codelength(batches) / n,
-        "batch given label": _nats_within(batches, labels) / n,
-    }
-    nats = dict(zip(scorer.dataset_names_, scorer.codelengths_ / n, strict=True))
-    return TwoAxesDisplay(scorer.encoder_names_, nats["label"], nats["batch"], nulls)
-
-
-def _nats_within(batches: np.ndarray, labels: np.ndarray) -> float:
-    """Return the nats of all batches under a separate frequency code for each label."""
-    n_batches = len(np.unique(batches))
-    return sum(
+    n, n_batches = len(labels), len(np.unique(batches))
+    within = sum(
         frequency_codelength(batches[labels == label], n_batches)
         for label in np.unique(labels)
     )
+    nulls = {
+        "label": frequency_codelength(labels) / n,
+        "batch": frequency_codelength(batches) / n,
+        "batch given label": within / n,
+    }
+    nats = dict(zip(scorer.dataset_names_, scorer.codelengths_ / n, strict=True))
+    return TwoAxesDisplay(scorer.encoder_names_, nats["label"], nats["batch"], nulls)

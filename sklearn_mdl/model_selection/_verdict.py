@@ -60,8 +60,8 @@ class Best:
     probabilities: dict[str, float]
     ties: list[str]
     rival: str | None
-    more_labels: float | None
-    dataset: str | None
+    more_labels: float | None = None
+    dataset: str | None = None
 
     def certainty(self) -> str:
         """Return a clause about the probability, or "" if it is unknown."""
@@ -332,8 +332,6 @@ def _best(names: list[str], shares: Floats, ties: list[str]) -> Best:
         probabilities=dict(zip(names, shares.tolist(), strict=True)),
         ties=ties,
         rival=names[1 + int(np.argmax(shares[1:]))] if len(names) > 1 else None,
-        more_labels=None,
-        dataset=None,
     )
 
 

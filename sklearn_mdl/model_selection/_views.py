@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple, cast
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -17,24 +18,6 @@ from sklearn_mdl.model_selection._tasks import Switcher
 from sklearn_mdl.model_selection._verdict import SURE, names_of, outlook
 
 MOST_ROWS = 10  # maximum number of rows of the printed table
-
-
-class _View(NamedTuple):
-    """Losses of a view, with the attributes of a cell that `sample_of` reads."""
-
-    codelengths: Floats
-    seed: int = 0
-    order: int = 0
-    groups: None = None
-    data: None = None
-
-    @property
-    def codelength(self) -> float:
-        return float(self.codelengths.sum())
-
-    @property
-    def n_samples(self) -> int:
-        return len(self.codelengths)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,13 +92,10 @@ class ViewComparison:
     def __str__(self) -> str:
         """Return a table of the best views, followed by the sentences."""
         order = np.argsort(self.codelengths, kind="stable")[:MOST_ROWS]
+        nats, shares = self.codelengths, self.probabilities
+        saved = self.reference_codelength - nats
         rows = [
-            [
-                self.names[i],
-                f"{self.codelengths[i]:.1f}",
-                f"{self.reference_codelength - self.codelengths[i]:.1f}",
-                f"{self.probabilities[i]:.2f}",
-            ]
+            [self.names[i], f"{nats[i]:.1f}", f"{saved[i]:.1f}", f"{shares[i]:.2f}"]
             for i in order
         ]
         table = Table(["view", "nats", "saved", "probability"], rows).to_text()
@@ -195,7 +175,7 @@ def compare_views(switcher: Switcher) -> ViewComparison:
     # Rows of a group count as one row, since they were predicted from the same labels.
     starts = np.flatnonzero(np.diff(trace.known, prepend=-1))
     losses = np.add.reduceat(trace.view_losses, starts, axis=0)
-    sample = sample_of([[cast(Cell, _View(column))] for column in losses.T])
+    sample = sample_of([[_cell_of(column)] for column in losses.T])
     shares = chances_of_best(sample.draws(np.random.default_rng(0)))
     order = np.argsort(sample.codelengths, kind="stable")
     more = math.nan
@@ -217,3 +197,10 @@ def compare_views(switcher: Switcher) -> ViewComparison:
         more,
         len(trace.codelengths),
     )
+
+
+def _cell_of(losses: Floats) -> Cell:
+    """Return the losses of a view, with the attributes of a cell that are sampled."""
+    own = SimpleNamespace(codelengths=losses, groups=None, data=None)
+    own.codelength, own.n_samples = float(losses.sum()), len(losses)
+    return cast(Cell, own)

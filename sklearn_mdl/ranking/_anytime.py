@@ -49,8 +49,7 @@ def clipped_losses(losses: Floats, n_classes: int) -> Floats:
     clipped : ndarray
         In nats, at most ``log(10 n_classes)``.
     """
-    uniform = CLIPPING / n_classes
-    return -np.log((1 - CLIPPING) * np.exp(-losses) + uniform)
+    return -np.log((1 - CLIPPING) * np.exp(-losses) + CLIPPING / n_classes)
 
 
 def exact_log_values(totals: Floats, squares: Floats) -> Floats:

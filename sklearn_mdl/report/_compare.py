@@ -20,7 +20,7 @@ from sklearn_mdl.report._comparison import Comparison
 from sklearn_mdl.report._encoders import features_of, is_given, named_encoders, shown
 
 Place = tuple[str, str]  # (dataset, encoder)
-Given = dict[str, tuple[Any, Any, Any]]  # {dataset: (rows, labels, groups)}
+Given = dict[str, tuple[Any, ...]]  # {dataset: (rows, labels[, groups])}
 
 
 def compare(
@@ -118,7 +118,8 @@ def compare(
 def _datasets_of(encoders: Any, X: Any, y: Any, datasets: Any, groups: Any) -> Given:
     """Return each dataset's rows, labels and groups, or raise if any is invalid."""
     if datasets is None:
-        return {"data": _one_dataset(encoders, X, y, groups)}
+        named = () if groups is None else (groups,)
+        return {"data": (*_one_dataset(encoders, X, y), *named)}
     for name, value in {"X": X, "y": y, "groups": groups}.items():
         if value is not None:
             raise TypeError(
@@ -136,7 +137,7 @@ def _datasets_of(encoders: Any, X: Any, y: Any, datasets: Any, groups: Any) -> G
     return {name: _parts_of(name, part, encoders) for name, part in datasets.items()}
 
 
-def _parts_of(name: str, parts: Any, encoders: Any) -> tuple[Any, Any, Any]:
+def _parts_of(name: str, parts: Any, encoders: Any) -> tuple[Any, ...]:
     line = f"write compare(encoders, datasets={{{name!r}: (X, y)}})"
     if not isinstance(parts, tuple | list) or len(parts) not in (2, 3):
         kind = type(parts).__name__
@@ -150,12 +151,12 @@ def _parts_of(name: str, parts: Any, encoders: Any) -> tuple[Any, Any, Any]:
             f"Dataset {name!r} must have either encoders or precomputed features, got "
             f"{given}; {line} or {arrays}"
         )
-    return parts[0], parts[1], parts[2] if len(parts) == 3 else None
+    return (*parts[:2], *(groups for groups in parts[2:] if groups is not None))
 
 
-def _one_dataset(encoders: Any, X: Any, y: Any, groups: Any) -> tuple[Any, Any, Any]:
+def _one_dataset(encoders: Any, X: Any, y: Any) -> tuple[Any, Any]:
     if isinstance(y, str) and hasattr(X, "drop"):
-        return X.drop(columns=y), X[y], groups
+        return X.drop(columns=y), X[y]
     if isinstance(encoders, str | PathLike) and Path(encoders).is_dir():
         raise TypeError(
             "encoders must be features or models, got the path of a folder; "
@@ -183,12 +184,12 @@ def _one_dataset(encoders: Any, X: Any, y: Any, groups: Any) -> tuple[Any, Any, 
             "compare(encoders, X, y[:, 0]) for the first column, or "
             "MultiOutputSwitcher().fit(X, y) for all columns"
         )
-    return X, y, groups
+    return X, y
 
 
 def _encode(
     encoders: object, given: Given, cache: FeatureCache | None, verbose: int
-) -> tuple[dict[str, tuple[Any, ...]], dict[Place, float]]:
+) -> tuple[Given, dict[Place, float]]:
     """Run every encoder on every dataset. Return datasets to score, and seconds."""
     cells = [
         (dataset, name, encoder)
@@ -206,9 +207,7 @@ def _encode(
         features[dataset][name] = encoded
         if not is_given(encoder):
             seconds[dataset, name] = time.perf_counter() - start
-    datasets: dict[str, tuple[Any, ...]] = {}
-    for name, (_, y, groups) in given.items():
-        datasets[name] = (features[name], y, *(() if groups is None else (groups,)))
+    datasets = {name: (features[name], *rest) for name, (_, *rest) in given.items()}
     return datasets, seconds
 
 
@@ -246,16 +245,14 @@ def side_by_side(
         pairs[name] = first, second
     if not pairs:
         return {}, None
-    concatenated = {
-        dataset: (
-            {
-                name: np.hstack([_balanced(datasets[dataset][0][e]) for e in pair])
-                for name, pair in pairs.items()
-            },
-            *datasets[dataset][1:],
-        )
-        for dataset in scorer.dataset_names_
-    }
+    concatenated: dict[str, tuple[Any, ...]] = {}
+    for dataset in scorer.dataset_names_:
+        single, *rest = datasets[dataset]
+        both = {
+            name: np.hstack([_balanced(single[e]) for e in pair])
+            for name, pair in pairs.items()
+        }
+        concatenated[dataset] = both, *rest
     pair_scorer = _ScorerOfPairs(**scorer.get_params(deep=False))
     pair_scorer.set_params(eliminate=None, n_permutations=None).fit(concatenated)
     single = [cell for cell in scorer.cells_ if cell.encoder in names]

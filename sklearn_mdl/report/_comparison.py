@@ -191,16 +191,11 @@ class Comparison:
         """
         pandas = plot_extra("pandas")
         names = ("labels", "nats", "nats_half", "accuracy", "accuracy_half")
-        parts = [
-            pandas.DataFrame(
-                {
-                    "dataset": dataset,
-                    "encoder": encoder,
-                    **{n: v for n in names if len(v := getattr(curve, n))},
-                }
-            )
-            for (dataset, encoder), curve in self.curves_by_cell.items()
-        ]
+        parts = []
+        for (dataset, encoder), curve in self.curves_by_cell.items():
+            known = {n: v for n in names if len(v := getattr(curve, n))}
+            place = {"dataset": dataset, "encoder": encoder}
+            parts.append(pandas.DataFrame(place | known))
         return pandas.concat(parts, ignore_index=True)
 
     def plot(self, dataset: str | None = None, **options: Any) -> Any:
@@ -304,10 +299,6 @@ class Comparison:
     def _answer(self) -> Verdict:
         return self.scorer.verdict()
 
-    @property
-    def _n_datasets(self) -> int:
-        return len(self.scorer.dataset_names_)
-
     @cached_property
     def _halves(self) -> np.ndarray:
         """Half-width of each interval of nats per label, (n_datasets, n_encoders)."""
@@ -351,7 +342,7 @@ class Comparison:
         if gains[0].saved <= gains[0].half:
             return [f"Adding another encoder to {best} saves no significant amount."]
         nats = rounded(gains[0].saved, gains[0].half)
-        n = self._n_datasets
+        n = len(self.scorer.dataset_names_)
         where = f" in total on {n} datasets" if n > 1 else ""
         return [f"Adding {added} to {best} saves {nats} nats{where}."]
 

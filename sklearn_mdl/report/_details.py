@@ -64,10 +64,9 @@ def spread(scorer: RepresentationScorer) -> Table:
     """Tabulate standard deviations over orders, relative to the codelengths."""
     relative = scorer.order_spread().relative.T
     rows = [
-        [name, *(f"{share:.2%}" for share in shares)]
-        for name, shares in zip(scorer.encoder_names_, relative, strict=True)
+        [scorer.encoder_names_[e], *(f"{share:.2%}" for share in relative[e])]
+        for e in np.argsort(scorer.average_ranks_, kind="stable")
     ]
-    rows = [rows[e] for e in np.argsort(scorer.average_ranks_, kind="stable")]
     return Table(["encoder", *scorer.dataset_names_], rows)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -194,20 +195,17 @@ def _module_encoder(module: nn.Module, X: Any, name: str, verbose: int) -> Any:
             ".last_hidden_state.mean(1)"
         )
     if _is_array(X) and np.ndim(X) == 2:
-        return lambda rows: _by_rows(_function_of(module), rows, name, verbose)
+        run = partial(_outputs_of, module)
+        return lambda rows: _by_rows(run, rows, name, verbose)
     return TorchEncoder(module)
 
 
-def _function_of(module: nn.Module) -> Callable[[Any], Any]:
-    """Return a function that applies the module to rows without changing the module."""
-
-    def run(rows: Any) -> Any:
-        first = next(module.parameters(), torch.empty(0))
-        batch = torch.tensor(np.asarray(rows), device=first.device)
-        with default_torch(), torch.inference_mode(), evaluation_mode(module):
-            return module(batch.to(first.dtype))
-
-    return run
+def _outputs_of(module: nn.Module, rows: Any) -> Any:
+    """Apply a module to rows without changing the module."""
+    first = next(module.parameters(), torch.empty(0))
+    batch = torch.tensor(np.asarray(rows), device=first.device)
+    with default_torch(), torch.inference_mode(), evaluation_mode(module):
+        return module(batch.to(first.dtype))
 
 
 def _by_rows(run: Callable[[Any], Any], X: Any, name: str, verbose: int) -> np.ndarray:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 INSTALL = 'run pip install "sklearn_mdl[report]"'
 GENERATOR = b'<meta name="generator" content="sklearn_mdl">'
+FORMATS = {"rank": ".3g", "saved": ".3f", "accuracy": ".1%", "labels": ",.0f"}
 HEAD_BYTES = 2**10  # GENERATOR is within this many bytes of a page's beginning
 
 
@@ -202,13 +203,7 @@ class View:
             return Cell(duration_text(value), value)
         if key in ("megabytes", "kept"):
             return Cell(size_text(round(value * 1e6)), value)
-        shown = {
-            "rank": f"{value:.3g}",
-            "saved": f"{value:.3f}",
-            "accuracy": f"{value:.1%}",
-            "labels": f"{value:,.0f}",
-        }
-        return Cell(shown[key], value)
+        return Cell(format(value, FORMATS[key]), value)
 
     def spark(self, encoder: str, dataset: str | None) -> str:
         """Return the SVG path of an encoder's small curve, averaged over datasets."""
@@ -328,8 +323,7 @@ def _short(values: Floats) -> list[float]:
 
 def _mean_curve(curves: Sequence[Floats]) -> Floats:
     """Return the mean of curves that may differ in their number of points."""
-    n = max(map(len, curves))
-    places = np.linspace(0, 1, n)
+    places = np.linspace(0, 1, max(map(len, curves)))
     resampled = [np.interp(places, np.linspace(0, 1, len(c)), c) for c in curves]
     mean_curve: Floats = np.mean(resampled, axis=0)
     return mean_curve

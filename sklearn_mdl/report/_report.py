@@ -15,7 +15,7 @@ from sklearn_mdl.baselines import ProtocolComparison
 from sklearn_mdl.model_selection import RepresentationScorer
 from sklearn_mdl.report._comparison import Comparison
 from sklearn_mdl.report._page import INSTALL, page_of
-from sklearn_mdl.report._tables import statistics_of, write_rows, write_tables
+from sklearn_mdl.report._tables import write_rows, write_tables
 
 COLUMNS = (  # columns of protocols.csv
     *("dataset", "encoder", "protocol", "unit"),
@@ -69,26 +69,18 @@ def write_results(
     result = scorer if isinstance(scorer, Comparison) else Comparison(scorer)
     check_is_fitted(result.scorer)
     with filled(Path(directory)) as aside:
-        paths = _write(result, aside, comparison)
+        paths = write_tables(result.scorer, aside, comparison)
+        if comparison is not None:
+            rows = _protocol_rows(comparison)
+            paths.append(write_rows(aside / "protocols.csv", COLUMNS, rows))
+        if find_spec("jinja2") is None:
+            warn_caller(
+                f"report.html needs Jinja2, which is not installed; {INSTALL} to get it"
+            )
+        else:
+            paths.append(aside / "report.html")
+            paths[-1].write_text(page_of(result, comparison), encoding="utf-8")
     return [Path(directory) / path.name for path in paths]
-
-
-def _write(
-    result: Comparison, folder: Path, comparison: ProtocolComparison | None
-) -> list[Path]:
-    statistics = statistics_of(result.scorer)
-    paths = write_tables(result.scorer, folder, statistics, comparison)
-    if comparison is not None:
-        rows = _protocol_rows(comparison)
-        paths.append(write_rows(folder / "protocols.csv", COLUMNS, rows))
-    if find_spec("jinja2") is None:
-        warn_caller(
-            f"report.html needs Jinja2, which is not installed; {INSTALL} to get it"
-        )
-        return paths
-    paths.append(folder / "report.html")
-    paths[-1].write_text(page_of(result, comparison), encoding="utf-8")
-    return paths
 
 
 def _protocol_rows(comparison: ProtocolComparison) -> Iterator[list[object]]:

@@ -21,6 +21,7 @@ from sklearn_mdl.model_selection import RankStatistics, RepresentationScorer
 from sklearn_mdl.ranking import MOST_ENCODERS
 from sklearn_mdl.switcher import MDLReadoutSwitcher
 
+REFERENCES = ("uniform", "frequency", "labels")
 LATEX = ("ranking", "codelengths", "readouts")
 # First characters of formulas, including full-width ones of East Asian keyboards.
 FORMULAS = (*"=+-@\t\r\n", *"\uff1d\uff0b\uff0d\uff20")
@@ -101,10 +102,7 @@ def settings_as_text(scorer: RepresentationScorer) -> dict[str, str]:
 
 
 def write_tables(
-    scorer: RepresentationScorer,
-    folder: Path,
-    statistics: Statistics,
-    comparison: ProtocolComparison | None = None,
+    scorer: RepresentationScorer, folder: Path, comparison: ProtocolComparison | None
 ) -> list[Path]:
     """Write the tables and statistics, and return the paths."""
     heldout = {} if comparison is None else comparison.heldout_accuracies
@@ -128,7 +126,7 @@ def write_tables(
             model_selection.readout_table(scorer).rows,
         ),
         _write_json(folder / "cells.json", _cells(scorer)),
-        _write_json(folder / "statistics.json", statistics),
+        _write_json(folder / "statistics.json", statistics_of(scorer)),
         *(_write_latex(folder / f"{name}.tex", scorer, name) for name in LATEX),
     ]
 
@@ -192,7 +190,6 @@ def _write_latex(path: Path, scorer: RepresentationScorer, name: str) -> Path:
 
 
 def _cells(scorer: RepresentationScorer) -> dict[str, object]:
-    difference = scorer.critical_difference_
     try:
         used = scorer.switcher or MDLReadoutSwitcher()
         switcher = model_selection.settings_of_cells(used)
@@ -202,7 +199,7 @@ def _cells(scorer: RepresentationScorer) -> dict[str, object]:
         "unit": "nats",
         "settings": settings_as_text(scorer),
         "switcher": switcher,
-        "critical_difference": None if math.isnan(difference) else difference,
+        "critical_difference": scorer.critical_difference_,
         "versions": model_selection.versions(),
         "python": platform.python_version(),
         "terms": scorer.common_settings_notes_,
@@ -245,30 +242,30 @@ def statistics_of(scorer: RepresentationScorer) -> Statistics:
 
 def _n_compared(ranking: RankStatistics) -> int | None:
     """Return how many of the best encoders to compare in pairs, or None for all."""
-    n_encoders = len(ranking.encoder_names_)
-    return None if n_encoders <= MOST_ENCODERS else MOST_ENCODERS
+    return MOST_ENCODERS if len(ranking.encoder_names_) > MOST_ENCODERS else None
 
 
 def _statistics(ranking: RankStatistics) -> Statistics:
     names = ranking.encoder_names_
+    saved = {name: ranking.savings_per_example(name).tolist() for name in REFERENCES}
     statistics: Statistics = {
         "verdict": ranking.verdict().record(),
         "datasets": ranking.dataset_names_,
         "encoders": names,
         "alpha": ranking.alpha,
         "codelengths": _by_name(ranking, ranking.codelengths_.tolist()),
-        "savings_per_example": {
-            reference: _by_name(
-                ranking, ranking.savings_per_example(reference).tolist()
-            )
-            for reference in ("uniform", "frequency", "labels")
-        },
+        "savings_per_example": {n: _by_name(ranking, x) for n, x in saved.items()},
         "preferred_readouts": _by_name(ranking, list(ranking.preferred_readouts())),
         "average_ranks": dict(zip(names, ranking.average_ranks_.tolist(), strict=True)),
         "critical_difference": ranking.critical_difference_,
     }
     if ranking.order_codelengths_.shape[-1] > 1:
-        statistics["orders"] = _orders(ranking)
+        spread = ranking.order_spread()
+        statistics["orders"] = {
+            "scored": _by_name(ranking, ranking.n_orders_.tolist()),
+            "standard_deviations": _by_name(ranking, spread.std.tolist()),
+            "relative": _by_name(ranking, spread.relative.tolist()),
+        }
     if len(ranking.encoder_names_) > 1:
         paired = ranking.paired_differences(top_k=_n_compared(ranking))
         statistics["paired_differences"] = {
@@ -278,15 +275,6 @@ def _statistics(ranking: RankStatistics) -> Statistics:
     if not model_selection.has_tests(ranking):
         return statistics
     return {**statistics, **tests_of(ranking)}
-
-
-def _orders(ranking: RankStatistics) -> Statistics:
-    spread = ranking.order_spread()
-    return {
-        "scored": _by_name(ranking, ranking.n_orders_.tolist()),
-        "standard_deviations": _by_name(ranking, spread.std.tolist()),
-        "relative": _by_name(ranking, spread.relative.tolist()),
-    }
 
 
 def tests_of(ranking: RankStatistics) -> Statistics:
@@ -305,10 +293,7 @@ def tests_of(ranking: RankStatistics) -> Statistics:
         },
         "rank_intervals": _as_lists(intervals, "lower", "upper", "p_best", "level"),
         "nemenyi_p_values": ranking.nemenyi_p_values().tolist(),
-        "rank_groups": [
-            [ranking.encoder_names_[i] for i in group]
-            for group in ranking.rank_groups()
-        ],
+        "rank_groups": _names(ranking, ranking.rank_groups()),
         "wilcoxon": {
             "pairs": _names(ranking, wilcoxon.pairs),
             **_as_lists(wilcoxon, "median_log_ratios", "p_values", "adjusted_p_values"),
@@ -326,8 +311,8 @@ def _as_lists(result: object, *names: str) -> Statistics:
     return {name: np.asarray(getattr(result, name)).tolist() for name in names}
 
 
-def _names(ranking: RankStatistics, pairs: np.ndarray) -> list[list[str]]:
-    return [[ranking.encoder_names_[i] for i in pair] for pair in pairs.tolist()]
+def _names(ranking: RankStatistics, groups: Iterable[Iterable[int]]) -> list[list[str]]:
+    return [[ranking.encoder_names_[i] for i in group] for group in groups]
 
 
 def _by_name(ranking: RankStatistics, table: Sequence[Sequence[object]]) -> Statistics:

@@ -71,11 +71,8 @@ def _read_arrow(folder: Path) -> Any:
 @contextmanager
 def _naming(path: Path, required: str = "what save_to_disk wrote") -> Iterator[None]:
     """Add the name of the file or folder to errors of json and pyarrow."""
-    pa = needed(*_NEEDS)
-    errors = ValueError, LookupError, TypeError, AttributeError, OSError, MemoryError
-    others = pa.ArrowException, RecursionError, OverflowError
     try:
-        with readable(path, required, "call save_to_disk(path)", *errors, *others):
+        with readable(path, required, "call save_to_disk(path)", Exception):
             yield
     except FileNotFoundError as error:
         raise FileNotFoundError(
@@ -205,9 +202,9 @@ def _vectors(tables: dict[str, Any], column: str, place: Path) -> np.ndarray:
 def block_of(chunk: Any, width: int, column: str, place: Path) -> np.ndarray:
     """Return a chunk of lists as an array (n, width), or raise if widths differ."""
     lengths = np.asarray(chunk.value_lengths().fill_null(0))
-    if np.any(lengths != width):
-        row = int(np.argmax(lengths != width))
-        vector = np.empty(lengths[row])
+    other = lengths[lengths != width]
+    if len(other):
+        vector = np.empty(other[0])
         parts.check_vector(vector, width, f"a row of column {column!r}", place)
     numbers: np.ndarray = chunk.flatten().to_numpy(zero_copy_only=False)
     return numbers.reshape(len(chunk), width)

@@ -8,7 +8,6 @@ by ``eva.core.callbacks.writers.embeddings``.
 
 from __future__ import annotations
 
-import pickle
 import pickletools
 import warnings
 import zipfile
@@ -26,12 +25,6 @@ from sklearn_mdl.datasets._readers.text_tables import read_csv
 MANIFEST = "manifest.csv"
 _OWN = ("origin", "embeddings", "split")
 _MODULES = ("torch", "torch._utils", "collections")
-# torch raises these errors for damaged files, and for sparse and other unusual tensors.
-_UNREADABLE = (
-    *(RuntimeError, EOFError, pickle.UnpicklingError, ValueError, TypeError),
-    *(LookupError, AttributeError, OverflowError, MemoryError, AssertionError),
-    *(zipfile.BadZipFile, OSError, NotImplementedError, RecursionError),
-)
 
 
 def read_manifest(folder: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
@@ -109,10 +102,8 @@ def _read_vector(path: Path) -> np.ndarray:
             f"{path} must exist, since manifest.csv names it; copy the missing files"
         )
     cure = "call torch.save(tensor, path), since other pickles could run code"
-    with (
-        readable(path, "only tensors", cure, *_UNREADABLE),
-        warnings.catch_warnings(),
-    ):
+    # torch raises many kinds of errors for damaged files and unusual tensors.
+    with readable(path, "only tensors", cure, Exception), warnings.catch_warnings():
         _check_archive(path)
         warnings.simplefilter("ignore")  # torch's warnings; the tensor is checked below
         content = torch.load(path, map_location="cpu", weights_only=True)
@@ -120,7 +111,7 @@ def _read_vector(path: Path) -> np.ndarray:
     if len(tensors) != 1 or not isinstance(tensors[0], torch.Tensor):
         fault = f"it holds {sorted({type(tensor).__name__ for tensor in tensors})}"
         raise damaged(path, "one tensor", fault, "save torch.stack(tensors).mean(0)")
-    with readable(path, "a plain tensor", "save tensor.contiguous()", *_UNREADABLE):
+    with readable(path, "a plain tensor", "save tensor.contiguous()", Exception):
         tensor = tensors[0].detach()
         if tensor.numel() * tensor.element_size() > path.stat().st_size:
             raise ValueError(f"it is too small for {tensor.numel()} numbers")

@@ -186,16 +186,10 @@ def _of_anndata(adata: Any, wanted: ReadRequest) -> list[Part]:
         if name
     }
     labels, known = labels_of(columns[column])
-    tables = {
-        key: np.asarray(X) if hasattr(X, "__array__") else X
-        for key, X in adata.obsm.items()
-    }
-    arrays = {
-        key: X
-        for key, X in tables.items()
-        if isinstance(X, np.ndarray) and hdf5.is_table(X)
-    }
-    skipped = [key for key in tables if key not in arrays]
+    dense = [key for key, X in adata.obsm.items() if hasattr(X, "__array__")]
+    arrays = {key: np.asarray(adata.obsm[key]) for key in dense}
+    arrays = {key: X for key, X in arrays.items() if hdf5.is_table(X)}
+    skipped = [key for key in adata.obsm if key not in arrays]
     ids = np.asarray(adata.obs_names, dtype=str)
     fields = {"dataset": "AnnData", "labels": labels, "known": known, "ids": ids}
     groups = groups_in(columns, wanted, "obs")

@@ -277,9 +277,8 @@ def joined(kind: str, parts: Sequence[Part], missing: str) -> Representations:
         notes = [part.note for part in members if part.note]
         representations.notes.extend(f"{name}: {note}" for note in dict.fromkeys(notes))
         aligned = _align(members, missing, representations.notes)
-        first = aligned[0]
         for part in aligned[1:]:
-            _check_same_labels(first, part)
+            _check_same_labels(aligned[0], part)
         aligned = _drop_unlabelled(aligned, missing, representations.notes)
         features = {part.encoder: part.features for part in aligned}
         if len(features) < len(aligned):

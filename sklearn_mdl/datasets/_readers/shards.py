@@ -141,12 +141,9 @@ def _blocks_of(path: Path, features: str | None, label: str | None) -> Iterator[
 def _tensors(path: Path, features: str | None, label: str | None) -> Iterator[Block]:
     with readable(path, "tensors", "call save_file({'X': X, 'y': y}, path)", Exception):
         _, entries, start = read_head(path)
-    by_rank = {
-        rank: [name for name, entry in entries.items() if len(entry["shape"]) == rank]
-        for rank in (1, 2)
-    }
-    rows = _name_in(by_rank[2], features, "features", path)
-    labels = label_column(by_rank[1], ReadRequest(label), path)
+    ranks = {name: len(entry["shape"]) for name, entry in entries.items()}
+    rows = _vectors_in([n for n in ranks if ranks[n] == 2], features, path)
+    labels = label_column([n for n in ranks if ranks[n] == 1], ReadRequest(label), path)
     kinds = [entries[name]["dtype"] for name in (rows, labels)]
     if unknown := [kind for kind in kinds if kind not in TYPES]:
         required, reason = f"types {', '.join(TYPES)}", f"it holds {unknown[0]}"
@@ -175,7 +172,7 @@ def _block(
     """Return the features and labels of an Arrow batch."""
     schema = batch.schema
     vectors = [field.name for field in schema if is_vector(pa, field.type)]
-    vector = _name_in(vectors, features, "features", path)
+    vector = _vectors_in(vectors, features, path)
     scalars = [f.name for f in schema if not pa.types.is_nested(f.type)]
     column = batch.column(label_column(scalars, ReadRequest(label), path))
     if column.null_count:
@@ -198,9 +195,11 @@ def _batches(pa: Any, path: Path) -> Iterator[Any]:
         yield from pa.ipc.open_stream(source)
 
 
-def _name_in(names: Sequence[str], wanted: str | None, what: str, path: Path) -> str:
+def _vectors_in(names: Sequence[str], wanted: str | None, path: Path) -> str:
+    """Return the requested name of features, or the only one."""
     if wanted in names:
         return str(wanted)
     if wanted is None and len(names) == 1:
         return names[0]
-    raise invalid(what, f"one of {list(names)} in {path}", wanted, f"pass {what}=NAME")
+    required = f"one of {list(names)} in {path}"
+    raise invalid("features", required, wanted, "pass features=NAME")

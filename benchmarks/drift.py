@@ -342,7 +342,12 @@ class Real:
         names = sorted(rows[0][0])
         X = np.array([[features[key] for key in names] for features, _ in rows])
         y = np.array([label for _, label in rows])
-        lists = {"drift": "drift", "stream": "stream", "default": None, "closed-form": "closed-form"}
+        lists = {
+            "drift": "drift",
+            "stream": "stream",
+            "default": None,
+            "closed-form": "closed-form",
+        }
         lists |= {
             f"labels alone, {strategy}": DummyReadoutRegressor(strategy)
             for strategy in ("mean", "decayed", "last")
@@ -398,6 +403,7 @@ class Picture:
         restarted = [fitted(X[p], y[p], 10, CONTENDERS["default"]) for p in parts]
         codelengths = {
             "default": fixed.codelengths_,
+            "stream": fitted(X, y, 10, CONTENDERS["stream"]).codelengths_,
             "drift": switcher.codelengths_,
             "oracle": np.concatenate([one.codelengths_ for one in restarted]),
         }
@@ -414,7 +420,9 @@ class Picture:
         upper.set(ylabel="posterior of readouts", ylim=(0, 1))
         upper.legend(title="memory", loc="center left", bbox_to_anchor=(1, 0.5))
         for (name, costs), colour in zip(
-            codelengths.items(), ("#E69F00", "#0072B2", "#000000"), strict=True
+            codelengths.items(),
+            ("#E69F00", "#009E73", "#0072B2", "#000000"),
+            strict=True,
         ):
             lower.plot(np.cumsum(costs), label=name, color=colour)
             print(f"{name}: {costs.sum():.1f} nats")

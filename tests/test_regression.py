@@ -30,6 +30,7 @@ from sklearn_mdl import (
 from sklearn_mdl._core.stream.heldout import flushed_copy, predictions
 from sklearn_mdl.metrics import gaussian_codelengths
 from sklearn_mdl.readouts import (
+    KernelReadoutRegressor,
     LinearReadoutRegressor,
     MLPReadoutRegressor,
     regressor_grid,
@@ -677,14 +678,26 @@ def saved(X, y, **options):
     return fit.measures().savings_over_reference
 
 
-def test_what_kernels_save_hardly_depends_on_units_and_prior():
+def test_what_kernels_save_depends_on_neither_units_nor_prior():
     X, y = load_diabetes(return_X_y=True)
     good = {"prior_location": 150, "prior_scale": 75}
-    nats = [saved(X, y, **good), saved(X, y), saved(X, 1000 * y)]
-    assert np.ptp(nats) < 10
+    nats = [saved(X, y, **good), saved(X, y), saved(X, 1000 * y), saved(X, y + 2000)]
+    np.testing.assert_allclose(nats, nats[0], rtol=1e-6)
     noise = np.random.default_rng(0).normal(size=(100, 10))
     for options in (good, {}):
         assert saved(noise, y[:100], **options) < 0
+
+
+def test_before_they_know_units_kernels_cost_what_the_reference_costs():
+    X, y = load_diabetes(return_X_y=True)
+    for features, shift in ((X, 0), (X[:, :1], 300), (np.ones_like(X), 0)):
+        fit = MDLReadoutSwitcherRegressor(**KERNELS, prior_scale=70.0)
+        fit.fit(features[:30], y[:30] + shift)
+        early, expected = fit.readout_losses_[:8], fit.reference_codelengths_[:8]
+        np.testing.assert_allclose(early, np.tile(expected, (21, 1)).T, rtol=1e-9)
+    held = KernelReadoutRegressor(standardize_targets=False)
+    losses = [held.fit(F[:8], y[:8]).codelengths_ for F in (X, X[:, :1])]
+    assert (losses[0] != losses[1]).any()  # known units are used from the first label
 
 
 def test_an_outlier_costs_kernels_little_and_leaves_the_winner():

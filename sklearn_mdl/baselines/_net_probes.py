@@ -1,6 +1,7 @@
 """Linear and MLP probes, the accuracy protocols of the paper.
 
-All settings are trained together, and the best one on held-out rows is kept.
+Networks of the same shape are trained together. The network with the lowest log-loss
+on held-out rows is kept.
 """
 
 from __future__ import annotations

@@ -261,7 +261,8 @@ def _rows_in_order(
     n, n_features = switcher.n_samples_seen_, switcher.n_features_in_
     if rows.shape != (n, n_features) or labels.shape != (n,):
         required = f"the {n} rows with {n_features} features passed to fit"
-        raise invalid("X and y", required, rows.shape, "pass the X and y of fit")
+        given = f"X of shape {rows.shape} and y of shape {labels.shape}"
+        raise invalid("X and y", required, given, "pass the X and y of fit")
     first = getattr(switcher, "order_", np.arange(0))
     order = np.concatenate([first, np.arange(len(first), n)])
     rows, labels = rows[order], labels[order]
@@ -280,7 +281,7 @@ def _rows_in_order(
 def _calibrate(
     probe: ExportedProbe, readout: KernelReadout, rows: Floats
 ) -> ExportedProbe:
-    """Return the probe, rescaled so that its probabilities fit those of the readout."""
+    """Return the probe, rescaled so that its probabilities match the readout's."""
     raw = replace(probe, threshold=None).pipeline()[:-1].transform(rows)
     scores = raw @ probe.weights.T + probe.intercepts
     own = rows[:, probe.columns]
@@ -320,7 +321,8 @@ def _statistics(
     """Return the means and deviations that the readout uses after the last row."""
     n_known = last_refresh(min(len(rows), max_exact or len(rows)))
     if not n_known:
-        raise invalid("The number of rows", "at least 8", len(rows), "fit more rows")
+        cure = "pass more rows to the switcher's fit"
+        raise invalid("The number of rows", "at least 8", len(rows), cure)
     running = RunningStandardizer(rows.shape[1])
     running.update(rows[:n_known])
     scaling = running.scaling()

@@ -36,13 +36,13 @@ class Task(NamedTuple):
     ----------
     dataset, encoder : str
     order, seed : int
-        Number of the random order, and seed of the orders, initial weights and replay.
+        Index of the random order, and seed of the orders, initial weights and replay.
     switcher : MDLReadoutSwitcher or MDLReadoutSwitcherRegressor
         Switcher to copy for the run.
     X : ndarray of shape (n_samples, n_features)
     y : ndarray of shape (n_samples,)
     data : dict of str to str
-        SHA-256 of the X and y that the run reads.
+        SHA-256 digests of the features, labels and groups, as from `fingerprints`.
     readouts : (name, n_features, n_classes) or None
         The default list that all encoders share on this dataset. It is the list for the
         encoder with the most features. None if the user gave a list of readouts.
@@ -128,7 +128,10 @@ class Task(NamedTuple):
 def draw_order(
     seed: int, order: int, n_samples: int, groups: np.ndarray | None = None
 ) -> np.ndarray:
-    """Return random order number ``order`` of the rows, the same for all encoders."""
+    """Return the random permutation of the rows with index ``order``.
+
+    It is the same for all encoders, and keeps the rows of each group together.
+    """
     rows = np.random.default_rng([seed, order]).permutation(n_samples)
     keys = keys_of(groups, n_samples)
     return rows if keys is None else grouped_order(rows, keys)

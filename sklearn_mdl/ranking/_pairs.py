@@ -142,7 +142,7 @@ def _valid_pairs(pairs: ArrayLike, n_encoders: int) -> Pairs:
     distinct = np.unique(np.sort(array, axis=1), axis=0)
     if len(distinct) < len(array) or (array[:, 0] == array[:, 1]).any():
         raise ValueError(
-            "`pairs` must be distinct pairs of two encoders each, got "
+            "`pairs` must pair two different columns, and list each pair once, got "
             f"{array.tolist()!r}; omit `pairs` to compare all pairs."
         )
     return array

@@ -31,7 +31,7 @@ SHARE = Interval(Real, 0, 1, closed="left")
 
 
 class Readout(OnlineEstimator):
-    """Base class of readouts, whose settings ``learners_of`` turns into learners."""
+    """Base class of readouts: settings, from which ``learners_of`` makes learners."""
 
     stack: ClassVar[type[NetStack] | None] = None  # class of the stack, for networks
     family: ClassVar[type | None] = None  # base class of readouts that share learners
@@ -79,12 +79,12 @@ class Readout(OnlineEstimator):
 
     @property
     def pool_kind(self) -> str:
-        """Kind of the readout; a switcher switches within kinds and pools kinds."""
+        """Kind of the readout. Switchers mix the readouts of a kind, and pool kinds."""
         return f"{self.architecture}, {self.scaling or 'raw'}"
 
     @property
     def computation(self) -> str:
-        """Name of the main computation, which readouts with equal names share."""
+        """Name of the main computation, which is shared by readouts that return it."""
         return self.pool_kind
 
     @property

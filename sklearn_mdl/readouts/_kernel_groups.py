@@ -262,7 +262,10 @@ class KernelGroup:
         self.ridge = self.ridge.condensed(targets)
 
     def settle(self, rows: Tensor) -> None:
-        """Replace the posterior by occasional fits, beginning with rows (n, d')."""
+        """Refit occasionally from now on, instead of updating the posterior.
+
+        The most recent rows (n, d') determine the variance of predictions.
+        """
         assert isinstance(self.ridge, ReducedRidge)
         kernels = self.values(self.view.pairs(rows)), self.diagonal(rows)
         self.ridge = SettledRidge.following(self.ridge, *kernels)

@@ -16,9 +16,10 @@ from sklearn_mdl._core.stream.learner import State
 from sklearn_mdl._core.stream.outcomes import FIRST_DEGREES_OF_FREEDOM
 from sklearn_mdl._core.stream.units import OUTLIER, TargetScaling
 from sklearn_mdl.readouts._build import Context
+from sklearn_mdl.readouts._dummy import RecentMean
 from sklearn_mdl.readouts._kernel_groups import Member
 from sklearn_mdl.readouts._kernel_labellings import Labellings, LabellingsLearner
-from sklearn_mdl.readouts._kernel_rows import Memory
+from sklearn_mdl.readouts._kernel_rows import FIRST, Memory
 from sklearn_mdl.readouts._row_learners import CalibratedLearner
 
 Unit = float | Tensor  # of one labelling, or of several
@@ -199,12 +200,27 @@ class KernelRegressorLearner(LabellingsLearner):
 
     def predictive(self, means: Tensor, variances: Tensor) -> Tensor:
         """Return location, log scale and degrees of freedom, (K, n, 3)."""
+        if self.units.standardize and self.n_forgotten + self.n_observed < FIRST:
+            early = self._early_density(self.stream.labels[: self.n_observed])
+            return torch.where(means.isnan(), means, early).to(self.device)
         known = means.new_full((means.shape[1],), self.n_observed)
         squares = torch.from_numpy(self.squares)[:, None, None]
         densities = self._densities(known, means, variances, squares)[:, :, 0]
         densities[..., 0] = densities[..., 0] * self.scale + self.location
         densities[..., 1] += math.log(self.scale)
         return densities.to(self.device)
+
+    def _early_density(self, labels: Tensor) -> Tensor:
+        """Return the density (3,) of the next label given few labels, not features.
+
+        The units of the labels are still unknown. A Gaussian process with wrong units
+        would favour encoders whose rows are similar, because it could then learn the
+        mean of the labels from fewer rows.
+        """
+        model = RecentMean(self.units.location, self.units.scale, decay=1.0)
+        for label in labels.tolist():
+            model.observe(label)
+        return torch.tensor(model.density(), dtype=torch.float64)
 
     def learn(self, means: Tensor, variances: Tensor, labels: Tensor) -> None:
         """Add the rows' squared errors to the sums that determine the scale."""
@@ -245,6 +261,10 @@ class KernelRegressorLearner(LabellingsLearner):
             densities = self._densities(known, means, variances, before)
             densities[..., 0] = densities[..., 0] * units[1] + units[0]
             densities[..., 1] += units[1].log()
+            if standardize and not start:
+                for t in range(n_own):
+                    early = [self._early_density(row[:t]) for row in numbers.T]
+                    densities[:, t] = torch.stack(early)
             nats = density_losses(densities.flatten(1, 2), block.flatten())
             nats = nats.reshape(len(nats), n_own, n_sets).permute(1, 2, 0)
             losses[places] = nats.numpy()

@@ -404,7 +404,9 @@ class KernelReadoutRegressor(KernelSettings, OnlineRegressor):
     standardize_targets : bool, default=True
         Whether to standardise targets by the mean and standard deviation of earlier
         labels, with outliers winsorised. Both are refreshed at rows 8, 16, 32 and so
-        on. If False, and before row 8, ``prior_location`` and ``prior_scale`` are used.
+        on. Before row 8, the readout ignores the features and predicts from the labels,
+        as ``DummyReadoutRegressor`` does. If False, ``prior_location`` and
+        ``prior_scale`` are used throughout.
     prior_location, prior_scale : float, default=0.0, 1.0
         Location and scale in the units of the labels. Choose them without looking at
         the labels to be coded. A switcher overrides them.

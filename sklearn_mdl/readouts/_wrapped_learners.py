@@ -1,7 +1,7 @@
 """Learners that wrap scikit-learn classifiers and update or refit them.
 
 A learner's state depends only on its seed and on the rows and labels learned. So copies
-and pickles continue with bitwise the same results.
+and unpickled learners give bitwise identical results.
 """
 
 from __future__ import annotations
@@ -90,8 +90,8 @@ class WrappedLearner(Learner):
 
     def predict(self, x: Tensor) -> Tensor:
         """Return log-probabilities (1, n, C), float64, of rows (n_scalings, n, d)."""
-        # Fill incomplete blocks with copies of the first row. The last bits may depend
-        # on the number of rows, so the estimator always gets the same number.
+        # Fill incomplete blocks with copies of the first row. An estimator's last bits
+        # may depend on the number of rows, so it always gets a whole block.
         n_copies = self.rows.block_size - x.shape[1]
         filled = torch.cat([x, x[:, :1].expand(-1, n_copies, -1)], 1)
         proba = self._floored(filled)[: x.shape[1]]
@@ -143,7 +143,7 @@ class WrappedLearner(Learner):
         self._learn(x, y, replayed)
 
     def calibrate(self, x: Tensor, y: Tensor) -> None:
-        """Update the logit scale by one step on the loss of new rows."""
+        """Take one gradient step for the logit scale on the loss of new rows."""
         if self.calibration is not None and self.fitted is not None:
             logits = np.log(self._floored(x))
             proba = softmax(self.calibration.factor * logits, axis=1)
@@ -152,7 +152,7 @@ class WrappedLearner(Learner):
             self.calibration.learn_factor(float(np.mean(gaps)))
 
     def add_classes(self, n: int) -> None:
-        """Add classes, which get their frequencies until a fit includes them."""
+        """Add classes; until a fit includes them, their frequencies are predicted."""
         self.counts = np.append(self.counts, np.zeros(n, self.counts.dtype))
         self.known = np.append(self.known, np.zeros(n, bool))
 
@@ -179,15 +179,15 @@ class WrappedLearner(Learner):
     def state_dict(self) -> dict[int, dict[str, Tensor]]:
         """Return the numbers needed to learn the state again.
 
-        Estimators are not stored. Learning them again from rows and labels takes as
-        long as the first time.
+        Estimators are not stored. :meth:`load_state_dict` fits them again from the rows
+        and labels, which may take as long as the first time.
         """
         numbers = {"n_learned": torch.tensor(self.n_learned)}
         calibrated = {} if self.calibration is None else self.calibration.state_dict()
         return {self.columns[0]: numbers | calibrated}
 
     def load_state_dict(self, learned: Learned) -> None:
-        """Restore the state of a learner by learning the same rows again."""
+        """Restore counts and calibration. Subclasses then fit their estimators."""
         state = learned[self.columns[0]]
         self.n_learned = int(state["n_learned"])
         self.counts = self._counted(self.labels)
@@ -231,7 +231,7 @@ class IncrementalLearner(WrappedLearner):
             self._learn_again()
 
     def add_classes(self, n: int) -> None:
-        """Learn all rows again, since the first ``partial_fit`` needs all classes."""
+        """Add classes, and learn all rows again with all classes."""
         super().add_classes(n)
         if self.n_updates:
             self._learn_again()
@@ -261,7 +261,7 @@ class RefittedLearner(WrappedLearner):
         self.scaling = readout.scaling
         self.applied: Scaling | None = None
         self.n_fitted = 0  # number of rows in the last successful fit
-        self.n_tried = 0  # number of rows in the last fit
+        self.n_tried = 0  # number of rows in the last attempted fit
 
     def _learn(self, x: Tensor, y: Tensor, replayed: Batches) -> None:
         if self.n_learned >= self.growth * self.n_tried:
@@ -289,14 +289,14 @@ class RefittedLearner(WrappedLearner):
         return numbers
 
     def load_state_dict(self, learned: Learned) -> None:
-        """Repeat the last successful fit and the last fit, which are not stored."""
+        """Repeat the last successful and the last attempted fit; neither is stored."""
         super().load_state_dict(learned)
         for end in dict.fromkeys(learned[self.columns[0]]["ends"].tolist()):
             if end:
                 self._refit(end)
 
     def _features(self, rows: Array) -> Array:
-        """Return rows in the scaling of the last fit."""
+        """Return rows in the scaling of the last successful fit."""
         return _scaled(rows, self.applied, self.dtype)
 
 

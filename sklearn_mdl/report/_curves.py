@@ -103,7 +103,7 @@ def _means(table: Floats, edges: NDArray[np.intp], z: float) -> tuple[Floats, Fl
 
 
 def labels_to_reach(curve: Curve, level: float) -> float:
-    """Return the number of labels after which accuracy stays at a level, or NaN."""
+    """Return the labels from which accuracy stays at or above a level, or NaN."""
     below = np.flatnonzero(curve.accuracy < level)
     first = below[-1] + 1 if below.size else 0
     return float(curve.labels[first]) if first < len(curve.labels) else math.nan

@@ -98,7 +98,8 @@ def image_rows(
         return fill(np.empty(shape, np.uint8))
     path = Path(path)
     if path.suffix != ".npy":
-        raise invalid("path", "a .npy file", str(path), f"pass '{path.stem}.npy'")
+        cure = f"pass path={str(path.with_suffix('.npy'))!r}"
+        raise invalid("path", "a .npy file", str(path), cure)
     refuse_foreign(path)
     with replaced(path) as aside:
         mapped = np.lib.format.open_memmap(aside, "w+", np.uint8, shape)
@@ -167,7 +168,8 @@ def image_shape_of(n_features: int, image_shape: Sequence[int] | None) -> Shape:
     whole = all(map(_is_count, shape))
     if len(shape) != 3 or not whole or math.prod(shape) != n_features:
         required = f"(H, W) or (H, W, C) with product {n_features}, the length of rows"
-        raise invalid("image_shape", required, image_shape, f"pass (1, {n_features})")
+        cure = "pass the height, width and channels of the images"
+        raise invalid("image_shape", required, image_shape, cure)
     return int(shape[0]), int(shape[1]), int(shape[2])
 
 

@@ -114,7 +114,7 @@ def predicted(
     factor : Tensor of shape (A, B, B)
     errors : Tensor of shape (A, B, P)
     known : Tensor of shape (B,)
-        How many of the first rows each row is predicted from.
+        For each row, the number of leading rows from which it is predicted.
     """
     places = torch.arange(len(known))
     if torch.equal(known, places):
@@ -127,8 +127,8 @@ def predicted(
 def added_products(to: Tensor | None, left: Tensor, right: Tensor) -> Tensor:
     """Return ``left @ right`` (A, m, P), plus ``to`` unless it is None.
 
-    If ``right`` has one column, torch multiplies a single matrix and a stack by
-    different algorithms. Products are then computed one by one, so that the result for
+    If ``right`` has one column, torch uses different algorithms for one matrix and
+    for a stack of them. Products are then computed one by one, so that the result for
     one noise level does not depend on the others.
     """
     n_alphas = len(right)
@@ -354,8 +354,9 @@ class ForwardRidge:
 def cholesky(matrices: Tensor) -> Tensor:
     """Factor matrices (A, B, B) as far as they are positive definite.
 
-    From the first row that cannot be computed, the rows of a factor are NaN, and so are
-    predictions from these rows. Other rows and matrices are bitwise the same.
+    In each factor, the first row that cannot be computed and all later rows are NaN, as
+    are predictions that use them. All other rows are bitwise the same as if no row had
+    failed.
     """
     factors, failed = torch.linalg.cholesky_ex(matrices)
     # A non-finite number makes the diagonal of its row non-finite, too.

@@ -76,8 +76,8 @@ def _naming(path: Path, required: str = "what save_to_disk wrote") -> Iterator[N
             yield
     except FileNotFoundError as error:
         raise FileNotFoundError(
-            f"{path} must hold all files that it names, but {error.filename or error} "
-            "is missing; call dataset.save_to_disk(path) again"
+            f"{path} must contain all files that save_to_disk wrote, but "
+            f"{error.filename or error} is missing; call save_to_disk(path) again"
         ) from error
 
 

@@ -39,7 +39,7 @@ class NetworkLearner(Learner):
     """Learner that trains one network online.
 
     Random numbers in training (dropout, augmentation) depend only on the seed and the
-    number of steps. So copies and pickles continue with bitwise the same results.
+    number of steps. So copies and unpickled learners give bitwise identical results.
 
     Parameters
     ----------

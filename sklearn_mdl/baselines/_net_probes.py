@@ -34,6 +34,7 @@ from sklearn_mdl.readouts import (
     MLPReadout,
     ReadoutStack,
     build_learners,
+    grouped,
     hidden_widths,
     readout_grid,
 )
@@ -339,9 +340,7 @@ def _stacks(
     readouts: Sequence[NetReadout], x: Tensor, n_classes: int, seed: int
 ) -> Iterator[tuple[list[int], ReadoutStack]]:
     """Yield stacks, each with the positions of its members among the readouts."""
-    shapes: dict[object, list[int]] = {}
-    for i, readout in enumerate(readouts):
-        shapes.setdefault(readout.hidden_layer_sizes, []).append(i)
+    shapes = grouped((r.hidden_layer_sizes, i) for i, r in enumerate(readouts))
     for places in shapes.values():
         members, width = [readouts[i] for i in places], x.shape[1]
         options: dict[str, Any] = {"seed": seed, "device": x.device}

@@ -442,9 +442,8 @@ class FittedSwitcher(OnlineEstimator):
             If rows were not in random order, or if the list has no kernel readout.
         """
         check_is_fitted(self)
-        check_permutations(n_permutations)
-        run, kernels, seed = self._permutable(shuffled)
-        return permutation_tests([run], kernels, int(n_permutations), seed)[0]
+        run, kernels, seed = self._permutable(n_permutations, shuffled)
+        return permutation_tests([run], kernels, n_permutations, seed)[0]
 
     def null_codelengths(
         self, n_permutations: int = 100, *, shuffled: bool = False
@@ -464,8 +463,11 @@ class FittedSwitcher(OnlineEstimator):
         test = self.permutation_test(n_permutations, shuffled=shuffled)
         return test.null_codelengths
 
-    def _permutable(self, shuffled: bool) -> tuple[PrequentialRun, list[Readout], int]:
+    def _permutable(
+        self, n_permutations: int, shuffled: bool
+    ) -> tuple[PrequentialRun, list[Readout], int]:
         """Return the run, kernels and seed for a permutation test, or raise."""
+        check_permutations(n_permutations)
         if not shuffled and not (self.shuffle and hasattr(self, "order_")):
             raise ValueError(
                 "A permutation test needs rows in random order, but they were "

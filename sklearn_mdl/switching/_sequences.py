@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_mdl.switching._checks import check_integer, invalid
-from sklearn_mdl.switching._filtering import make_filter
+from sklearn_mdl.switching._filtering import Coding, make_filter
 from sklearn_mdl.switching._inputs import checked_losses, cut, loss_array
 from sklearn_mdl.switching._prior import Component
 from sklearn_mdl.switching._registry import PriorLike, checked_components
@@ -281,9 +281,9 @@ def _path_cost(components: list[Component], experts: Integers) -> float:
     for steps in cut(path):
         losses = np.full((len(steps), len(used) + 1), np.inf)
         losses[np.arange(len(steps)), steps] = 0.0
-        codelengths = np.empty(len(steps))
-        stream.advance(losses, codelengths, np.empty_like(losses))
-        cost += float(codelengths.sum())
+        coding = Coding.of(losses)
+        stream.advance(coding)
+        cost += float(coding.codelengths.sum())
     return cost
 
 

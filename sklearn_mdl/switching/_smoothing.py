@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_mdl.switching._filtering import (
+    Coding,
     CumulativeFilter,
     MarkovFilter,
     MixtureFilter,
@@ -115,8 +116,7 @@ def _backward(
     checkpoints = []
     for start in starts:
         checkpoints.append([copy.copy(part) for part in mixture.filters])
-        block = block_from(start)
-        mixture.advance(block, np.empty(len(block)), np.empty_like(block))
+        mixture.advance(Coding.of(block_from(start)))
     odds, last = mixture.odds.weights, [part.weights for part in mixture.filters]
     messages: list[Floats | None] = [None] * len(components)
     for start, parts in zip(starts[::-1], checkpoints[::-1], strict=True):
@@ -153,8 +153,8 @@ def _smooth(
     """
     first, prior, w = part.t, part.prior, part.w
     states: list[Floats] = []
-    codelengths, posterior = np.empty(len(losses)), np.empty_like(losses)
-    part.advance(losses, codelengths, posterior, states)
+    _, codelengths, posterior = coding = Coding.of(losses)
+    part.advance(coding, states)
     for i in range(len(losses) - 1, -1, -1):
         message = np.zeros_like(states[i]) if message is None else message
         _, smoothed = condition_scores(states[i], -message)

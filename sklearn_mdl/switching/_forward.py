@@ -240,16 +240,14 @@ class ForwardPass:
         self._check_left(np.array(np.isnan(array[-1:]).any(axis=0)))
         self.check_length(len(array))
         codelengths, posterior = np.empty(len(array)), np.empty(array.shape)
-        steps, start = self.n_steps + np.arange(len(array)), 0
+        steps = self.n_steps + np.arange(len(array))
         if known is None:
             known = self.n_steps + np.arange(len(array) + 1)
         in_time = (known[:-1] == steps) & (known[1:] == steps + 1)
-        for part in cut(array):
-            rows = slice(start, start + len(part))
-            block = np.ascontiguousarray(part, dtype=np.float64)
+        for rows in cut(array):
+            block = np.ascontiguousarray(array[rows], dtype=np.float64)
             coding = Coding(block, codelengths[rows], posterior[rows])
             self._code(coding, known[rows], in_time[rows])
-            start = rows.stop
         return ForwardTrace(float(codelengths.sum()), codelengths, posterior, steps)
 
     def _code(

@@ -256,11 +256,10 @@ def _awake_only(losses: ArrayLike) -> NDArray[np.floating]:
 def _with_cost(
     experts: Integers, losses: NDArray[np.floating], components: list[Component]
 ) -> ExpertSequence:
-    loss, start = 0.0, 0
-    for block in cut(losses):
-        chosen = experts[start : start + len(block), np.newaxis]
-        loss += float(np.take_along_axis(block, chosen, 1).sum(dtype=np.float64))
-        start += len(block)
+    loss = 0.0
+    for rows in cut(losses):
+        chosen = np.take_along_axis(losses[rows], experts[rows, np.newaxis], 1)
+        loss += float(chosen.sum(dtype=np.float64))
     return ExpertSequence(experts, loss, _path_cost(components, experts))
 
 
@@ -278,7 +277,8 @@ def _path_cost(components: list[Component], experts: Integers) -> float:
     ]
     stream = make_filter(merged)
     cost = 0.0
-    for steps in cut(path):
+    for rows in cut(path):
+        steps = path[rows]
         losses = np.full((len(steps), len(used) + 1), np.inf)
         losses[np.arange(len(steps)), steps] = 0.0
         coding = Coding.of(losses)
@@ -302,7 +302,7 @@ def _best_blocks(losses: NDArray[np.generic], n_blocks: int) -> Integers:
     rows, t = np.arange(n_blocks), 0
     total[0] = 0.0
     for block in cut(losses):
-        for loss in checked_losses(block, n_experts).astype(np.float64):
+        for loss in checked_losses(losses[block], n_experts).astype(np.float64):
             if t:
                 best = ends[t - 1, :-1, 0]
                 entering = total[rows[:-1], best][:, np.newaxis]

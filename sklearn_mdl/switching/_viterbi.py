@@ -45,8 +45,8 @@ def most_probable_path(
     """
     with np.errstate(divide="ignore"):  # probabilities of zero are scores of -inf
         search = _Search(prior, w)
-        for block in cut(losses):
-            for loss in checked_losses(block, len(w)).astype(np.float64):
+        for rows in cut(losses):
+            for loss in checked_losses(losses[rows], len(w)).astype(np.float64):
                 search.advance(loss)
     return search.best()
 

@@ -394,10 +394,7 @@ def _rows_at_once(net: StackedMLP, n_members: int) -> int:
 
 def _member(stack: ReadoutStack, member: int) -> StackedMLP:
     """Return a copy of the weights, averaged or not, with which a member predicts."""
-    place = int(stack.averages.places[member])
     modules: list[StackedMLP] = [stack.net.module_, *stack.averages.copies]
-    for module in modules[:-1]:
-        if place < module.n_members:
-            return module.pick([place])
-        place -= module.n_members
-    return modules[-1].pick([place])
+    nets = [(module, i) for module in modules for i in range(module.n_members)]
+    module, i = nets[int(stack.averages.places[member])]
+    return module.pick([i])

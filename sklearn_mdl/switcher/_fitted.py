@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Literal, Self
@@ -39,7 +40,6 @@ from sklearn_mdl.switcher._segments import (
     Ends,
     StreamSegments,
     block_bootstrap,
-    by_segment,
     segment_ends,
 )
 from sklearn_mdl.switcher._split_parts import Common
@@ -69,8 +69,7 @@ class FittedSwitcher(OnlineEstimator):
     @property
     def settings_(self) -> ResolvedSettings:
         """Settings with "auto" and None resolved; ``print`` shows one per line."""
-        settings: ResolvedSettings = self._run.origin
-        return settings
+        return self._run.origin
 
     @property
     def readouts_(self) -> list[Readout]:
@@ -301,14 +300,11 @@ class FittedSwitcher(OnlineEstimator):
         known = trace.known[:-1]
         in_time = (known == np.arange(len(known))).all()
         delayed = None if in_time else known
-        return self._described(trace.losses, self.settings_, mixtures, delayed)
+        stored = self._described(trace.losses, self.settings_)
+        return replace(stored, mixtures=mixtures, known=delayed)
 
     def _described(
-        self,
-        losses: np.ndarray,
-        settings: ResolvedSettings,
-        mixtures: KindMixtures | None = None,
-        known: np.ndarray | None = None,
+        self, losses: np.ndarray, settings: ResolvedSettings
     ) -> StoredLosses:
         """Return losses with the description of the readouts that produced them."""
         return StoredLosses(
@@ -318,8 +314,6 @@ class FittedSwitcher(OnlineEstimator):
             settings.mixing.weights,
             settings.mixing.prior,
             len(getattr(self, "classes_", ())) or None,
-            mixtures,
-            known,
         )
 
     @property
@@ -371,7 +365,7 @@ class FittedSwitcher(OnlineEstimator):
             changes = best_sequence(as_prior(self.switching), losses, weights).starts
         stops = segment_ends(ends, len(losses), changes, times)
         starts = np.concatenate([[0], stops[:-1]])
-        total = by_segment(self.codelengths_, stops)
+        total = np.add.reduceat(self.codelengths_, starts)
         intervals = [
             block_bootstrap(self.codelengths_[a:b], level, n_resamples, self._seed)
             for a, b in zip(starts, stops, strict=True)
@@ -383,7 +377,7 @@ class FittedSwitcher(OnlineEstimator):
                 for a, b in zip(starts.tolist(), stops.tolist(), strict=True)
             ]
         means, bounds = total / (stops - starts), np.array(intervals)
-        reference = by_segment(self.reference_codelengths_, stops)
+        reference = np.add.reduceat(self.reference_codelengths_, starts)
         return StreamSegments(starts, stops, total, means, bounds, reference, restarted)
 
     def _restarted(self, start: int, stop: int) -> Self:

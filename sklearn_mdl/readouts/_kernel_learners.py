@@ -92,16 +92,10 @@ class KernelLearner(RowLearner):
         self.views = {m.scaling: View(m.scaling) for m in members}
         alike = grouped((member.group, member) for member in members)
         self.groups = [
-            KernelGroup(
-                self.views[peers[0].scaling],
-                peers[0].kernel,
-                [member.alpha for member in peers],
-                n_outputs,
-                context.device,
-            )
-            for peers in alike.values()
+            KernelGroup(self.views[own[0].scaling], own, n_outputs, context.device)
+            for own in alike.values()
         ]
-        self.columns = [m.column for peers in alike.values() for m in peers]
+        self.columns = [m.column for own in alike.values() for m in own]
 
     @property
     def reports(self) -> dict[int, Report]:  # type: ignore[override]

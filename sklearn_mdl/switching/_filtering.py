@@ -20,14 +20,13 @@ from numpy.typing import NDArray
 from sklearn_mdl.switching._kept_shares import kept_shares
 from sklearn_mdl.switching._prior import (
     Component,
+    Floats,
     MarkovPrior,
+    Steps,
     Transition,
     apply,
     apply_log,
 )
-
-Floats = NDArray[np.float64]
-Steps = NDArray[np.intp]
 
 # A step whose probability is below `TINY` is recomputed in log space. So a weight of
 # at least `LOW` times the prior weight keeps all its digits.

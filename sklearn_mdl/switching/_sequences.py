@@ -21,12 +21,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn_mdl.switching._checks import check_integer, invalid
 from sklearn_mdl.switching._filtering import Coding, make_filter
 from sklearn_mdl.switching._inputs import checked_losses, cut, loss_array
-from sklearn_mdl.switching._prior import Component
+from sklearn_mdl.switching._prior import Component, Steps
 from sklearn_mdl.switching._registry import PriorLike, checked_components
 from sklearn_mdl.switching._viterbi import most_probable_path
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.intp]
 
 
 class ExpertSequence(NamedTuple):
@@ -42,7 +39,7 @@ class ExpertSequence(NamedTuple):
         Minus log probability of the sequence under the switching prior, in nats.
     """
 
-    experts: Integers
+    experts: Steps
     loss: float
     prior_cost: float
 
@@ -52,7 +49,7 @@ class ExpertSequence(NamedTuple):
         return self.loss + self.prior_cost
 
     @property
-    def starts(self) -> Integers:
+    def starts(self) -> Steps:
         """First step of every block (a run of one expert), counted from zero."""
         changes = np.flatnonzero(np.diff(self.experts)) + 1
         return np.concatenate([np.zeros(min(1, len(self.experts)), np.intp), changes])
@@ -254,7 +251,7 @@ def _awake_only(losses: ArrayLike) -> NDArray[np.floating]:
 
 
 def _with_cost(
-    experts: Integers, losses: NDArray[np.floating], components: list[Component]
+    experts: Steps, losses: NDArray[np.floating], components: list[Component]
 ) -> ExpertSequence:
     loss = 0.0
     for rows in cut(losses):
@@ -263,7 +260,7 @@ def _with_cost(
     return ExpertSequence(experts, loss, _path_cost(components, experts))
 
 
-def _path_cost(components: list[Component], experts: Integers) -> float:
+def _path_cost(components: list[Component], experts: Steps) -> float:
     """Return the cost of a sequence of experts, in nats.
 
     It is the codelength of labels that are possible only under this sequence. Unused
@@ -287,7 +284,7 @@ def _path_cost(components: list[Component], experts: Integers) -> float:
     return cost
 
 
-def _best_blocks(losses: NDArray[np.generic], n_blocks: int) -> Integers:
+def _best_blocks(losses: NDArray[np.generic], n_blocks: int) -> Steps:
     """Return the experts of the best `n_blocks` blocks, by dynamic programming.
 
     Row ``m`` of `total` is the lowest loss of paths with ``m + 1`` blocks that end in

@@ -19,11 +19,9 @@ from sklearn_mdl.switching._filtering import (
 )
 from sklearn_mdl.switching._forward import filled_losses
 from sklearn_mdl.switching._inputs import checked_losses, loss_array
-from sklearn_mdl.switching._prior import Component, apply_adjoint, apply_log
+from sklearn_mdl.switching._prior import Component, Floats, apply_adjoint, apply_log
 from sklearn_mdl.switching._registry import PriorLike, checked_components
 from sklearn_mdl.switching._thinning import PosteriorThinner
-
-Floats = NDArray[np.float64]
 
 # Numbers in the states held between two checkpoints; very long streams hold more.
 _HELD = 2**22

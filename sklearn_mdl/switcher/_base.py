@@ -203,11 +203,9 @@ class BaseSwitcher(FittedSwitcher):
         """
         self._validate_params()
         copied: Self = clone(self)
-        return copied._resolved_for(n_features, np.arange(n_classes or 2))
-
-    def _resolved_for(self, n_features: int, classes: np.ndarray) -> ResolvedSettings:
-        readouts = self._pool(n_features, self._outcome(classes))
-        return resolved(self, readouts, self._is_by_name)
+        outcome = copied._outcome(np.arange(n_classes or 2))
+        readouts = copied._pool(n_features, outcome)
+        return resolved(copied, readouts, copied._is_by_name)
 
     @contextmanager
     def _evaluating(

@@ -366,16 +366,14 @@ class FittedSwitcher(OnlineEstimator):
         stops = segment_ends(ends, len(losses), changes, times)
         starts = np.concatenate([[0], stops[:-1]])
         total = np.add.reduceat(self.codelengths_, starts)
+        segments = list(zip(starts.tolist(), stops.tolist(), strict=True))
         intervals = [
             block_bootstrap(self.codelengths_[a:b], level, n_resamples, self._seed)
-            for a, b in zip(starts, stops, strict=True)
+            for a, b in segments
         ]
         restarted = np.full(len(stops), np.nan)
         if restart:
-            restarted[:] = [
-                self._restarted(a, b).codelength_
-                for a, b in zip(starts.tolist(), stops.tolist(), strict=True)
-            ]
+            restarted[:] = [self._restarted(a, b).codelength_ for a, b in segments]
         means, bounds = total / (stops - starts), np.array(intervals)
         reference = np.add.reduceat(self.reference_codelengths_, starts)
         return StreamSegments(starts, stops, total, means, bounds, reference, restarted)

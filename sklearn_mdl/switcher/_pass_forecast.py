@@ -125,19 +125,17 @@ class TimedParts:
     def evaluate(self, stop: int) -> Iterator[Scores]:
         """Evaluate a segment part by part, and add the CPU time to the window."""
         window, start = self.windows[-1], self.parts[0][1].n_scored
-        losses, values = None, dict[int, Tensor]()
+        losses = np.full((stop - start, self._n_readouts), np.nan)
+        values = dict[int, Tensor]()
         begun = [threads.evaluate(stop) for _, threads in self.parts]
         for i, (columns, threads) in enumerate(self.parts):
             before = time.process_time()
             scores = next(begun[i])
             window.parts[i] += time.process_time() - before
-            if losses is None:
-                losses = np.full((len(scores.losses), self._n_readouts), np.nan)
             losses[:, columns] = scores.losses
             awake = sorted(threads.columns)
             values |= {columns[k]: v for k, v in zip(awake, scores.values, strict=True)}
         before = time.process_time()
-        assert losses is not None
         yield Scores(losses, [values[k] for k in sorted(values)], scores.labels)
         window.mixing += time.process_time() - before
         for i, rest in enumerate(begun):

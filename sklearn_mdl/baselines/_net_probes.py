@@ -381,9 +381,8 @@ def _evaluate(stack: ReadoutStack, rows: Rows) -> tuple[Floats, Floats]:
         loss -= log_proba.gather(2, index)[..., 0].sum(1).cpu()
         hits += (log_proba.argmax(2) == y).sum(1).cpu()
     usable = loss.isfinite()
-    nan, inf = float("nan"), float("inf")
-    mean = torch.where(usable, loss / len(rows.y), inf)
-    return mean.numpy(), torch.where(usable, hits / len(rows.y), nan).numpy()
+    mean = torch.where(usable, loss / len(rows.y), torch.inf)
+    return mean.numpy(), torch.where(usable, hits / len(rows.y), torch.nan).numpy()
 
 
 def _rows_at_once(net: StackedMLP, n_members: int) -> int:

@@ -22,6 +22,7 @@ Array = np.ndarray
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Seed = int | RandomState | None
+Part = tuple[ArrayLike, ArrayLike]  # rows and their labels
 
 PRECISIONS = (np.float64, np.float32)  # other dtypes are converted to the first
 SCALED_AT_ONCE = 2**20  # largest number of values in a block

@@ -26,6 +26,7 @@ from sklearn_mdl.baselines._base import (
     Array,
     Floats,
     Integers,
+    Part,
     Seed,
     checked_pair,
     scaled_array,
@@ -204,8 +205,8 @@ class SubsampledLosses(NamedTuple):
 
 def subsampled_losses(
     estimator: ClassifierMixin,
-    train: tuple[ArrayLike, ArrayLike],
-    test: tuple[ArrayLike, ArrayLike],
+    train: Part,
+    test: Part,
     *,
     sizes: ArrayLike | None = None,
     n_repeats: int = 5,

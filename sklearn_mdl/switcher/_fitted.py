@@ -452,8 +452,7 @@ class FittedSwitcher(OnlineEstimator):
         codelengths : ndarray of shape (n_permutations,)
             In nats, as in :meth:`permutation_test`.
         """
-        test = self.permutation_test(n_permutations, shuffled=shuffled)
-        return test.null_codelengths
+        return self.permutation_test(n_permutations, shuffled=shuffled).null_codelengths
 
     def _permutable(
         self, n_permutations: int, shuffled: bool

@@ -175,8 +175,7 @@ class MeansLearner(CalibratedLearner):
 
     @property
     def _is_cosine(self) -> np.ndarray:
-        is_cosine = np.array([member.is_cosine for member in self.members])
-        return is_cosine[:, None, None]
+        return np.array([member.is_cosine for member in self.members])[:, None, None]
 
     def targets(self, labels: Tensor) -> Tensor:
         """Return the labels unchanged."""

@@ -250,15 +250,14 @@ class KernelLearner(RowLearner):
                 group.ridge.retarget(targets)
 
     def _take_in(self, n_rows: int) -> None:
-        """Update statistics with the rows from the last refresh to row ``n_rows``."""
+        """Update statistics with the rows from the last refresh to row ``n_rows``.
+
+        Whitenings are computed again, from all these rows and their labels.
+        """
         start = n_rows // 2 if n_rows > FIRST else 0
         self._scaler.refresh(self.stream.store.rows(start, n_rows))
-        self._whiten(n_rows)
-
-    def _whiten(self, n_rows: int) -> None:
-        """Compute whitenings from the first rows and their labels."""
         whitened = [s for s in self.views if s in WHITENED]
-        if whitened and n_rows:
+        if whitened:
             rows = np.array(self.stream.store.rows(0, n_rows), np.float64)
             x = torch.from_numpy(rows).to(self.device)
             for scaling in whitened:

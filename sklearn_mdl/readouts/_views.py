@@ -113,22 +113,20 @@ class ViewSettings(Readout):
         ValueError
             If X does not have these columns.
         """
-        columns = self.columns
+        columns: Any = self.columns
         if isinstance(columns, slice):
-            places = list(range(*columns.indices(n_features)))
             ends = [end for end in (columns.start, columns.stop) if end is not None]
-            fit = bool(places) and all(-n_features <= end <= n_features for end in ends)
+            fit = all(-n_features <= end <= n_features for end in ends)
         else:
-            index = np.asarray(columns)
-            fit = index.ndim == 1 and index.dtype.kind in "iu"
-            fit = fit and bool(((-n_features <= index) & (index < n_features)).all())
-            places = np.arange(n_features)[index].tolist() if fit else []
-            fit = 0 < len(places) == len(set(places))
-        if not fit:
+            columns = np.asarray(columns)
+            fit = columns.ndim == 1 and columns.dtype.kind in "iu"
+            fit = fit and ((-n_features <= columns) & (columns < n_features)).all()
+        places = np.arange(n_features)[columns].tolist() if fit else []
+        if not 0 < len(places) == len(set(places)):
             name = f"columns of view {self.view!r}"
             required = f"one or more distinct columns of X, which has {n_features}"
             cure = f"pass for example columns=slice(0, {n_features})"
-            raise invalid(name, required, columns, cure)
+            raise invalid(name, required, self.columns, cure)
         return tuple(places)
 
     @classmethod

@@ -144,7 +144,7 @@ class HiddenStatesEncoder(ViewEncoder):
         states, _ = self._states(self._inputs(self._items(X)[:1]))
         names = [view_name(layer, place) for layer in states for place in positions]
         widths = [state.shape[-1] for state in states.values() for _ in positions]
-        self._set_views(names, widths)
+        self.view_names_, self.view_widths_ = names, widths
         return self
 
     def _items(self, X: object) -> list[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import Any, ClassVar, Self
 
@@ -177,6 +177,3 @@ class ViewEncoder(ImageOrTextTransformer):
     def _fit_once(self, X: object) -> None:
         if not hasattr(self, "view_names_"):
             self.fit(X)
-
-    def _set_views(self, names: Sequence[str], widths: Sequence[int]) -> None:
-        self.view_names_, self.view_widths_ = list(names), list(widths)

@@ -165,9 +165,9 @@ WRITERS = {
     "switcher/_split.py": (
         [
             "GrowingArray",
+            "TemporaryDirectory",
             "exclusive",
             "mkdir",
-            "mkdtemp",
             "replaced",
             "rmtree",
             "write_archive",

@@ -12,7 +12,7 @@ from numpy.random import RandomState
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils import check_X_y, column_or_1d
+from sklearn.utils import check_X_y, column_or_1d, gen_batches
 
 from sklearn_mdl._core.numerics import as_array, default_torch
 from sklearn_mdl._core.validation import as_labels, distinct_classes, validated
@@ -22,6 +22,7 @@ Array = np.ndarray
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Seed = int | RandomState | None
+Part = tuple[ArrayLike, ArrayLike]  # rows and their labels
 
 PRECISIONS = (np.float64, np.float32)  # other dtypes are converted to the first
 SCALED_AT_ONCE = 2**20  # largest number of values in a block
@@ -155,6 +156,4 @@ def scaled_tensor(
 
 def _blocks(X: Array) -> Iterator[slice]:
     """Yield slices of rows whose float64 copies take little memory."""
-    step = max(1, SCALED_AT_ONCE // X.shape[1])
-    for start in range(0, len(X), step):
-        yield slice(start, start + step)
+    yield from gen_batches(len(X), max(1, SCALED_AT_ONCE // X.shape[1]))

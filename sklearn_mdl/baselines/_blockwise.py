@@ -140,10 +140,11 @@ class BlockwiseCode(LabelledEstimator):
         order = rng.permutation(n) if self.shuffle else np.arange(n)
         seed, scaled = int(rng.randint(2**31 - 1)), self.scaling is not None
         refits = Refits(estimator, n_classes, seed, scaled, self.calibration)
-        later = [(data.X, data.labels, order[i:j]) for i, j in pairwise(ends)]
-        costs = refits.losses(data.X, data.labels, ends[:-1], order, later)
-        first = np.full(ends[0], np.log(n_classes))
-        self.order_, self.codelengths_ = order, np.concatenate([first, *costs])
+        costs = [np.full(ends[0], np.log(n_classes))]
+        for i, j in pairwise(ends):
+            refits.refit(data.X[order[:i]], data.labels[order[:i]])
+            costs.append(refits.losses(data.X[order[i:j]], data.labels[order[i:j]]))
+        self.order_, self.codelengths_ = order, np.concatenate(costs)
         self.block_ends_ = np.array(ends)
         self.block_codelengths_ = np.add.reduceat(self.codelengths_, [0, *ends[:-1]])
         self.codelength_ = float(self.codelengths_.sum())

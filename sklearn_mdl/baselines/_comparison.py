@@ -90,12 +90,10 @@ class ProtocolComparison:
         there, because ranks among fewer encoders would not be comparable.
         """
         ranks = np.full(self.values.shape, np.nan)
-        n_ranked = len(self.encoder_names) - self.n_references
-        for d, p in np.ndindex(len(self.dataset_names), len(self.protocols)):
-            column = self.values[d, :n_ranked, p]
-            if not np.isnan(column).any():
-                sign = -1 if self.protocols[p].greater_is_better else 1
-                ranks[d, :n_ranked, p] = rankdata(sign * column)
+        ranked = slice(len(self.encoder_names) - self.n_references)
+        signs = [-1 if p.greater_is_better else 1 for p in self.protocols]
+        # Without a value for some encoder, all ranks become NaN.
+        ranks[:, ranked] = rankdata(signs * self.values[:, ranked], axis=1)
         return ranks
 
     @property

@@ -23,10 +23,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from sklearn_mdl._core.numerics import as_array
 from sklearn_mdl._core.sklearn_compat import Constraints, Interval
 from sklearn_mdl._core.validation import invalid
-from sklearn_mdl.baselines._base import Array, Floats, Seed
+from sklearn_mdl.baselines._base import Array, Floats, Part, Seed
 from sklearn_mdl.readouts import KernelReadout
-
-Part = tuple[ArrayLike, ArrayLike]
 
 
 class Selectivity(NamedTuple):

@@ -103,31 +103,27 @@ def log_evidence(X: ArrayLike, y: ArrayLike) -> LogEvidence:
     if not kept.any():
         raise ValueError(ALL_ZERO)
     left, squares = left[:, kept], values[kept] ** 2
-    maxima = []
-    for label in classes:
-        target = (labels == label).astype(np.float64)
-        total = float(target @ target)
-        maxima.append(_maximum(squares, left.T @ target, total, len(rows)))
+    targets = ((labels == label).astype(np.float64) for label in classes)
+    maxima = [_maximum(squares, left, target) for target in targets]
     by_class, alphas, betas = np.array(maxima).T
     return LogEvidence(float(by_class.mean()), by_class, alphas, betas)
 
 
 def _maximum(
-    squares: Floats, z: Floats, total: float, n: int
+    squares: Floats, left: Floats, target: Floats
 ) -> tuple[float, float, float]:
     """Return log evidence per example, alpha and beta at the optimum.
 
     Parameters
     ----------
-    squares, z : ndarray of shape (r,)
-        Squared singular values, and projections of the target on the left singular
-        vectors.
-    total : float
-        Squared norm of the target.
-    n : int
-        Number of examples.
+    squares : ndarray of shape (r,)
+        Squared singular values.
+    left : ndarray of shape (n, r)
+        Left singular vectors.
+    target : ndarray of shape (n,)
     """
-    rank = len(squares)
+    rank, n = len(squares), len(target)
+    z, total = left.T @ target, float(target @ target)
     rest = max(0.0, total - float(z @ z)) if rank < n else 0.0
     if rank < n and rest <= 1e-12 * total:
         raise ValueError(

@@ -35,6 +35,7 @@ from sklearn_mdl.readouts import (
     MLPReadout,
     ReadoutStack,
     build_learners,
+    grouped,
     hidden_widths,
     readout_grid,
 )
@@ -340,9 +341,7 @@ def _stacks(
     readouts: Sequence[NetReadout], x: Tensor, n_classes: int, seed: int
 ) -> Iterator[tuple[list[int], ReadoutStack]]:
     """Yield stacks, each with the positions of its members among the readouts."""
-    shapes: dict[object, list[int]] = {}
-    for i, readout in enumerate(readouts):
-        shapes.setdefault(readout.hidden_layer_sizes, []).append(i)
+    shapes = grouped((r.hidden_layer_sizes, i) for i, r in enumerate(readouts))
     for places in shapes.values():
         members, width = [readouts[i] for i in places], x.shape[1]
         options: dict[str, Any] = {"seed": seed, "device": x.device}
@@ -383,9 +382,8 @@ def _evaluate(stack: ReadoutStack, rows: Rows) -> tuple[Floats, Floats]:
         loss -= log_proba.gather(2, index)[..., 0].sum(1).cpu()
         hits += (log_proba.argmax(2) == y).sum(1).cpu()
     usable = loss.isfinite()
-    nan, inf = float("nan"), float("inf")
-    mean = torch.where(usable, loss / len(rows.y), inf)
-    return mean.numpy(), torch.where(usable, hits / len(rows.y), nan).numpy()
+    mean = torch.where(usable, loss / len(rows.y), torch.inf)
+    return mean.numpy(), torch.where(usable, hits / len(rows.y), torch.nan).numpy()
 
 
 def _rows_at_once(net: StackedMLP, n_members: int) -> int:
@@ -396,10 +394,7 @@ def _rows_at_once(net: StackedMLP, n_members: int) -> int:
 
 def _member(stack: ReadoutStack, member: int) -> StackedMLP:
     """Return a copy of the weights, averaged or not, with which a member predicts."""
-    place = int(stack.averages.places[member])
     modules: list[StackedMLP] = [stack.net.module_, *stack.averages.copies]
-    for module in modules[:-1]:
-        if place < module.n_members:
-            return module.pick([place])
-        place -= module.n_members
-    return modules[-1].pick([place])
+    nets = [(module, i) for module in modules for i in range(module.n_members)]
+    module, i = nets[int(stack.averages.places[member])]
+    return module.pick([i])

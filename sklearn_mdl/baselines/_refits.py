@@ -6,7 +6,7 @@ Probabilities are mixed with class frequencies as in
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -26,6 +26,7 @@ from sklearn_mdl.baselines._base import (
     Array,
     Floats,
     Integers,
+    Part,
     Seed,
     checked_pair,
     scaled_array,
@@ -93,30 +94,9 @@ class Refits:
         self.notes = readouts.Notes()
         self.failure = ""
 
-    def losses(
-        self,
-        X: Array,
-        labels: Integers,
-        sizes: Iterable[int],
-        order: Integers,
-        queries: Iterable[tuple[Array, Integers, Integers]],
-    ) -> Iterator[Floats]:
-        """Fit on several numbers of rows, and yield the log-losses of other rows.
-
-        Parameters
-        ----------
-        X, labels : ndarray of shape (n_samples, d) and (n_samples,)
-        sizes : iterable of int
-            Number of rows in each fit, taken from the start of ``order``.
-        order : ndarray of shape (n_samples,)
-            A permutation of the rows.
-        queries : iterable of (X, labels, places)
-            For each fit, the rows to predict, their labels and their positions.
-        """
-        for size, (rows, targets, places) in zip(sizes, queries, strict=True):
-            self.refit(X[order[:size]], labels[order[:size]])
-            log_proba = self.log_proba(rows[places])
-            yield -log_proba[np.arange(len(places)), targets[places]]
+    def losses(self, X: Array, labels: Integers) -> Floats:
+        """Return the log-losses (n,) of rows (n, d) under the last valid fit."""
+        return -self.log_proba(X)[np.arange(len(labels)), labels]
 
     def refit(self, X: Array, labels: Integers) -> None:
         """Fit on rows (n, d), or keep the previous fit if fitting raises."""
@@ -225,8 +205,8 @@ class SubsampledLosses(NamedTuple):
 
 def subsampled_losses(
     estimator: ClassifierMixin,
-    train: tuple[ArrayLike, ArrayLike],
-    test: tuple[ArrayLike, ArrayLike],
+    train: Part,
+    test: Part,
     *,
     sizes: ArrayLike | None = None,
     n_repeats: int = 5,
@@ -297,6 +277,7 @@ def subsampled_losses(
         cure = "pass encoder.transform(X) of one encoder for both"
         raise invalid("Rows of train and test", "of equal width", widths, cure)
     check_class_labels(y)
+    X_test = X_test[np.arange(len(X_test))]  # in memory like the rows of a fit
     classes, places = np.unique(np.concatenate([y, y_test]), return_inverse=True)
     labels, test_labels = places[: len(y)], places[len(y) :]
     counts = _checked_sizes(sizes, len(y))
@@ -307,9 +288,9 @@ def subsampled_losses(
     for repeat in range(n_repeats):
         order = rng.permutation(len(y))
         refits = Refits(estimator, len(classes), int(rng.randint(2**31 - 1)))
-        queries = [(X_test, test_labels, np.arange(len(y_test)))] * len(counts)
-        losses = refits.losses(X, labels, counts.tolist(), order, queries)
-        by_repeat[repeat] = [loss.mean() for loss in losses]
+        for i, size in enumerate(counts.tolist()):
+            refits.refit(X[order[:size]], labels[order[:size]])
+            by_repeat[repeat, i] = refits.losses(X_test, test_labels).mean()
         failed = refits if refits.failure else failed
     if failed is not None:
         failed.warn_of_failure()

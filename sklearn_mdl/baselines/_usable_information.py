@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -13,10 +12,8 @@ from sklearn.preprocessing import StandardScaler
 
 from sklearn_mdl._core.sklearn_compat import predict_proba
 from sklearn_mdl._core.validation import invalid
-from sklearn_mdl.baselines._base import checked_pair
+from sklearn_mdl.baselines._base import Part, checked_pair
 from sklearn_mdl.baselines._refits import check_classifier
-
-Rows = tuple[ArrayLike, ArrayLike]
 
 
 class UsableInformation(NamedTuple):
@@ -39,7 +36,7 @@ class UsableInformation(NamedTuple):
 
 
 def usable_information(
-    train: Rows, test: Rows, estimator: BaseEstimator | None = None
+    train: Part, test: Part, estimator: BaseEstimator | None = None
 ) -> UsableInformation:
     """Estimate the predictive V-information from features to labels.
 

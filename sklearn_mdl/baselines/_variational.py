@@ -146,10 +146,9 @@ class VariationalCode(LabelledEstimator):
         y = torch.tensor(data.labels, device=device)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         sizes = (x.shape[1], *widths, len(data.classes))
-        net = BayesianPerceptron(sizes, self.prior, seed).to(device)
-        generator = torch.Generator(device).manual_seed(seed)
-        self._learn(net, x, y, np.random.default_rng(seed), generator)
-        labels, error = _expected_loss(net, x, y, self.n_draws, generator)
+        net = BayesianPerceptron(sizes, self.prior, seed, device)
+        self._learn(net, x, y, np.random.default_rng(seed))
+        labels, error = _expected_loss(net, x, y, self.n_draws)
         if not math.isfinite(labels) or not math.isfinite(float(net.kl().detach())):
             raise ValueError(
                 "The weights must converge, but diverged; pass lr=0.003, or scale the "
@@ -165,12 +164,7 @@ class VariationalCode(LabelledEstimator):
         self.prior_scales_ = [tuple(layer.scales()) for layer in gaussian] or None
 
     def _learn(
-        self,
-        net: BayesianPerceptron,
-        x: Tensor,
-        y: Tensor,
-        rng: np.random.Generator,
-        generator: torch.Generator,
+        self, net: BayesianPerceptron, x: Tensor, y: Tensor, rng: np.random.Generator
     ) -> None:
         """Minimise the codelength per label on minibatches."""
         optimizer = torch.optim.Adam(net.parameters(), lr=self.lr)
@@ -184,7 +178,7 @@ class VariationalCode(LabelledEstimator):
                 batches = np.array_split(rng.permutation(len(y)), n_parts)
             rows = torch.from_numpy(batches.pop()).to(y.device)
             optimizer.zero_grad()
-            loss = cross_entropy(net(x[rows], generator), y[rows])
+            loss = cross_entropy(net(x[rows]), y[rows])
             (loss + net.kl() / len(y)).backward()  # type: ignore[no-untyped-call]
             optimizer.step()
             decay.step()
@@ -192,16 +186,11 @@ class VariationalCode(LabelledEstimator):
 
 @torch.no_grad()
 def _expected_loss(
-    net: BayesianPerceptron,
-    x: Tensor,
-    y: Tensor,
-    n_draws: int,
-    generator: torch.Generator,
+    net: BayesianPerceptron, x: Tensor, y: Tensor, n_draws: int
 ) -> tuple[float, float]:
     """Measure the expected loss of all labels in nats, and its standard error."""
     losses = [
-        cross_entropy(net(x, generator).double(), y, reduction="none")
-        for _ in range(n_draws)
+        cross_entropy(net(x).double(), y, reduction="none") for _ in range(n_draws)
     ]
     draws = torch.stack(losses)
     # Weights are drawn independently for each row, so variances add up.
@@ -339,10 +328,13 @@ class BayesianPerceptron(nn.Module):
         Widths from the input to the output.
     prior : {"gaussian", "normal-jeffreys"}
     seed : int
-        Seed of the initial means.
+        Seed of the initial means and of the draws.
+    device : torch.device
     """
 
-    def __init__(self, layer_sizes: Sequence[int], prior: str, seed: int) -> None:
+    def __init__(
+        self, layer_sizes: Sequence[int], prior: str, seed: int, device: torch.device
+    ) -> None:
         super().__init__()
         generator = torch.Generator().manual_seed(seed)
         last = len(layer_sizes) - 2
@@ -352,13 +344,14 @@ class BayesianPerceptron(nn.Module):
             is_zero = i == last and prior == "gaussian"
             spread = 0.0 if is_zero else n_inputs**-0.5
             self.layers.append(LAYERS[prior](n_inputs, n_outputs, spread, generator))
-        self.registered = nn.ModuleList(self.layers)
+        self.registered = nn.ModuleList(self.layers).to(device)
+        self.draws = torch.Generator(device).manual_seed(seed)
 
-    def forward(self, x: Tensor, generator: torch.Generator) -> Tensor:
+    def forward(self, x: Tensor) -> Tensor:
         """Draw logits (n, C) of rows (n, d), with fresh weights for each row."""
         for layer in self.layers[:-1]:
-            x = layer(x, generator).relu()
-        logits: Tensor = self.layers[-1](x, generator)
+            x = layer(x, self.draws).relu()
+        logits: Tensor = self.layers[-1](x, self.draws)
         return logits
 
     def kl(self) -> Tensor:

@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import torch
-from sklearn.base import clone
 from torch import Tensor, nn
 
 from sklearn_mdl._core.numerics import default_torch, evaluation_mode
@@ -110,10 +109,7 @@ class HiddenStatesEncoder(ViewEncoder):
 
     def __sklearn_clone__(self) -> Self:
         """Copy settings, but share the model and tokenizer, which never change."""
-        params = self.get_params(deep=False)
-        shared = {name: params.pop(name) for name in ("module", "tokenizer")}
-        others = {name: clone(value, safe=False) for name, value in params.items()}
-        return type(self)(**shared, **others)
+        return self._copy_sharing("module", "tokenizer")
 
     @fit_context
     def fit(self, X: object, y: object = None) -> Self:
@@ -148,7 +144,7 @@ class HiddenStatesEncoder(ViewEncoder):
         states, _ = self._states(self._inputs(self._items(X)[:1]))
         names = [view_name(layer, place) for layer in states for place in positions]
         widths = [state.shape[-1] for state in states.values() for _ in positions]
-        self._set_views(names, widths)
+        self.view_names_, self.view_widths_ = names, widths
         return self
 
     def _items(self, X: object) -> list[Any]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from difflib import get_close_matches
+from functools import partial
 from typing import NamedTuple
 
 from torch import Tensor, nn
@@ -154,19 +155,15 @@ def watched_layers(
     """
     modules, ran = dict(module.named_modules()), set[str]()
 
-    def hook_of(name: str) -> Callable[[nn.Module, object, object], None]:
-        def hook(_: nn.Module, __: object, output: object) -> None:
-            if name in ran:
-                words = "must run only once, but ran twice; pass another layer"
-                raise ValueError(f"Layer {name!r} {words}")
-            ran.add(name)
-            watch(name, output)
+    def hook(name: str, _: nn.Module, __: object, output: object) -> None:
+        if name in ran:
+            words = "must run only once, but ran twice; pass another layer"
+            raise ValueError(f"Layer {name!r} {words}")
+        ran.add(name)
+        watch(name, output)
 
-        return hook
-
-    handles = [modules[n].register_forward_hook(hook_of(n)) for n in names]
-    try:
+    with ExitStack() as handles:
+        for name in names:
+            handle = modules[name].register_forward_hook(partial(hook, name))
+            handles.enter_context(handle)
         yield
-    finally:
-        for handle in handles:
-            handle.remove()

@@ -57,7 +57,7 @@ class TextEncoder(ImageOrTextTransformer):
 
     def __sklearn_clone__(self) -> Self:
         """Return a new encoder that shares the model, which never changes."""
-        return type(self)(self.model)
+        return self._copy_sharing("model")
 
     @fit_context
     def fit(self, X: object, y: object = None) -> Self:

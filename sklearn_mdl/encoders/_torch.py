@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 import torch
-from sklearn.base import clone
 from torch import Tensor, nn
 
 from sklearn_mdl._core.images.reading import needed
@@ -106,10 +105,7 @@ class TorchEncoder(ImageEncoder):
 
     def __sklearn_clone__(self) -> Self:
         """Copy settings, but share the module, which never changes."""
-        params = self.get_params(deep=False)
-        module = params.pop("module")
-        others = {name: clone(value, safe=False) for name, value in params.items()}
-        return type(self)(module, **others)
+        return self._copy_sharing("module")
 
     def _load(self) -> Frozen:
         prefix = int(self.n_prefix_tokens)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import nullcontext
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 from tqdm import tqdm
@@ -30,6 +30,12 @@ class ImageOrTextTransformer(TransformerMixin, BaseEstimator):
         tags.input_tags.string = True
         tags.transformer_tags.preserves_dtype = []
         return tags
+
+    def _copy_sharing(self, *names: str) -> Self:
+        """Copy the settings, but share those with these names, which never change."""
+        params = self.get_params(deep=False)
+        others = {n: clone(params[n], safe=False) for n in params.keys() - set(names)}
+        return type(self)(**params | others)
 
 
 class ViewEncoder(ImageOrTextTransformer):
@@ -171,6 +177,3 @@ class ViewEncoder(ImageOrTextTransformer):
     def _fit_once(self, X: object) -> None:
         if not hasattr(self, "view_names_"):
             self.fit(X)
-
-    def _set_views(self, names: Sequence[str], widths: Sequence[int]) -> None:
-        self.view_names_, self.view_widths_ = list(names), list(widths)

@@ -189,9 +189,7 @@ def pooled_positions(
     vectors = []
     for position in positions:
         number = NUMBERS.get(position, position)
-        needed = 1
-        if not isinstance(number, str):
-            needed = number + 1 if number >= 0 else -number
+        needed = 1 if isinstance(number, str) else max(number + 1, -number)
         if bool((counts < needed).any()):
             row = int((counts < needed).nonzero()[0])
             raise ValueError(

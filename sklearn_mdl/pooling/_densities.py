@@ -6,12 +6,10 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sklearn_mdl.pooling._groups import GroupPass, Members, newton_step
+from sklearn_mdl.pooling._groups import Floats, GroupPass, Members, newton_step
 from sklearn_mdl.pooling._log_linear import LogLinearPool
 
-Floats = NDArray[np.float64]
 NONE = np.full(3, np.nan)  # prediction if kinds cannot be pooled
 
 
@@ -134,11 +132,9 @@ class DensityPoolPass(GroupPass):
     def _project(self, weights: Floats) -> Floats:
         positive = np.maximum(weights, 0.0)
         total = float(positive.sum())
-        return (
-            positive / min(total, 1.0)
-            if total
-            else np.full_like(weights, 1 / len(weights))
-        )
+        if not total:
+            return np.full_like(weights, 1 / len(weights))
+        return positive / min(total, 1.0)
 
 
 def _location_scale(pooled: _Pooled) -> Floats:

@@ -12,10 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
-from sklearn_mdl.pooling._groups import GroupPass, Members, newton_step
+from sklearn_mdl.pooling._groups import Floats, GroupPass, Members, newton_step
 from sklearn_mdl.switching import check_integer, invalid, is_number_in
-
-Floats = NDArray[np.float64]
 
 
 class PoolTrace(NamedTuple):

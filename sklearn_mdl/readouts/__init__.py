@@ -5,7 +5,10 @@ from sklearn_mdl.readouts._base import (
     build_learners as build_learners,
     check_readout as check_readout,
 )
-from sklearn_mdl.readouts._build import hidden_widths as hidden_widths
+from sklearn_mdl.readouts._build import (
+    grouped as grouped,
+    hidden_widths as hidden_widths,
+)
 from sklearn_mdl.readouts._discriminants import CentroidReadout, DiscriminantReadout
 from sklearn_mdl.readouts._dummy import DummyReadout, DummyReadoutRegressor
 from sklearn_mdl.readouts._edges import grid_edges as grid_edges

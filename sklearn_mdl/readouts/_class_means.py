@@ -7,7 +7,7 @@ later rows with this sum are then updated by their products with the added row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,8 +16,6 @@ from torch import Tensor
 
 from sklearn_mdl._core.kernels.calibration import ForwardSoftmax
 from sklearn_mdl._core.kernels.whitening import MAX_VALUES, centring, whitening
-from sklearn_mdl._core.numerics import flushed_denormals, one_thread
-from sklearn_mdl._core.stream.learner import Learned
 from sklearn_mdl.readouts._build import Context
 from sklearn_mdl.readouts._kernel_rows import (
     WITHIN,
@@ -177,8 +175,7 @@ class MeansLearner(CalibratedLearner):
 
     @property
     def _is_cosine(self) -> np.ndarray:
-        is_cosine = np.array([member.is_cosine for member in self.members])
-        return is_cosine[:, None, None]
+        return np.array([member.is_cosine for member in self.members])[:, None, None]
 
     def targets(self, labels: Tensor) -> Tensor:
         """Return the labels unchanged."""
@@ -283,31 +280,11 @@ class MeansLearner(CalibratedLearner):
         self._counts = np.append(self._counts, np.zeros(n))
         self._block = None  # reopened when needed
 
-    def retire(self, columns: Collection[int]) -> None:
-        """Drop some readouts without changing the others."""
-        kept = [i for i, column in enumerate(self.columns) if column not in columns]
-        self.columns = [self.columns[i] for i in kept]
+    def _keep(self, kept: list[int]) -> None:
+        super()._keep(kept)
         self.members = [self.members[i] for i in kept]
         self._maps = [self._maps[i] for i in kept]
         self._sums = self._sums[kept]
-        self._block = None
-        self._keep(kept)
-
-    def state_dict(self) -> dict[int, dict[str, Tensor]]:
-        """Return the number of rows and the calibration; the sums can be recomputed."""
-        n_observed = torch.tensor(self.n_forgotten + self.n_observed)
-        return {
-            column: {"n_observed": n_observed, **state}
-            for column, state in zip(self.columns, self._learned(), strict=True)
-        }
-
-    def load_state_dict(self, learned: Learned) -> None:
-        """Load the state of readouts with the same settings, and recompute the sums."""
-        states = [learned[column] for column in self.columns]
-        self._begin_at(int(states[0]["n_observed"]))
-        with one_thread(), flushed_denormals():
-            self._recompute()
-        self._take_over(states, self.stream.labels[: self.n_observed])
 
 
 def _as_is(rows: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import torch
 from numpy.random import default_rng
@@ -34,21 +35,15 @@ def seeded(estimator: BaseEstimator, seed: int) -> BaseEstimator:
     changes: dict[str, object] = dict(zip(names, draws, strict=True))
     for prefix, part in {"": estimator, **params}.items():
         if isinstance(part, NeuralNet) and inspect.isroutine(part.module):
-            changes[f"{prefix}__module".lstrip("_")] = CopyOf(part.module)
+            changes[f"{prefix}__module".lstrip("_")] = partial(_copied, part.module)
     copied = clone(estimator)
     copied.set_params(**changes)  # returns None if the estimator is frozen
     return copied
 
 
-class CopyOf:
-    """Callable that wraps another callable and returns copies of its results."""
-
-    def __init__(self, make: Callable[..., object]) -> None:
-        self.make = make
-
-    def __call__(self, *args: object, **options: object) -> object:
-        """Return a copy of the result of the callable."""
-        return copy.deepcopy(self.make(*args, **options))
+def _copied(make: Callable[..., object], *args: object, **options: object) -> object:
+    """Return a copy of what a callable returns."""
+    return copy.deepcopy(make(*args, **options))
 
 
 def has_net(estimator: BaseEstimator) -> bool:

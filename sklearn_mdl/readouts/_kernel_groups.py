@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from sklearn_mdl._core.kernels.functions import FIRST_DISTANCE, Kernel, Pairs
 from sklearn_mdl._core.kernels.reduced import (
@@ -75,15 +76,12 @@ class View:
     def append(self, rows: Tensor) -> None:
         """Add scaled rows."""
         stop = self.n_rows + len(rows)
-        if self._room is None or stop > len(self._room):
-            n_most = max(stop, 2 * self.n_rows)
-            room = rows.new_zeros(n_most, rows.shape[1])
-            squares = rows.new_zeros(n_most)
-            if self.n_rows:
-                room[: self.n_rows] = self.rows
-                squares[: self.n_rows] = self.squares
-            self._room, self._squares = room, squares
-        assert self._squares is not None
+        if self._room is None or self._squares is None:
+            self._room, self._squares = rows[:0], rows.new_zeros(0)
+        if stop > len(self._room):
+            n_free = max(stop, 2 * self.n_rows) - self.n_rows
+            self._room = pad(self.rows, (0, 0, 0, n_free))
+            self._squares = pad(self.squares, (0, n_free))
         self._room[self.n_rows : stop] = rows
         self._squares[self.n_rows : stop] = rows.square().sum(1)
         self.n_rows = stop
@@ -144,8 +142,7 @@ class KernelGroup:
     Parameters
     ----------
     view : View
-    kernel : Kernel
-    alphas : sequence of float
+    members : sequence of Member
     n_outputs : int
     device : torch.device
     """
@@ -153,16 +150,15 @@ class KernelGroup:
     def __init__(
         self,
         view: View,
-        kernel: Kernel,
-        alphas: Sequence[float],
+        members: Sequence[Member],
         n_outputs: int,
         device: torch.device,
     ) -> None:
         self.view = view
-        self.kernel = kernel
+        self.kernel = members[0].kernel
         self.scale = 1.0  # the mean diagonal, once statistics exist
         self.ridge: ForwardRidge | ReducedRidge | SettledRidge
-        self.ridge = ForwardRidge(alphas, n_outputs, device)
+        self.ridge = ForwardRidge([m.alpha for m in members], n_outputs, device)
         self.device = device
         self.note = ""  # first exception of a user's kernel
         self._has_worked = False
@@ -280,20 +276,20 @@ class KernelGroup:
         learned : sequence of mapping
             The posterior of every readout, or its last fit.
         """
+
+        def stacked(name: str) -> Tensor:
+            return torch.stack([state[name] for state in learned]).to(self.device)
+
         first = {name: value.to(self.device) for name, value in learned[0].items()}
-        root, alphas = self._root(), self.ridge.alphas
+        root, alphas, weights = self._root(), self.ridge.alphas, stacked("weights")
         leading = with_root(first["places"], root @ root.mT)
-        weights = torch.stack([state["weights"] for state in learned]).to(self.device)
         if "covariance" in first:
-            covariance = torch.stack([state["covariance"] for state in learned])
-            covariance = covariance.to(self.device)
+            covariance = stacked("covariance")
             self.ridge = ReducedRidge(leading, alphas, covariance, weights, n_rows)
         else:
             sums = first["products"], first["known"]
             self.ridge = SettledRidge(leading, alphas, sums)
-            variances = torch.stack([state["variance"] for state in learned])
-            self.ridge.weights = weights
-            self.ridge.variances = variances.to(self.device)
+            self.ridge.weights, self.ridge.variances = weights, stacked("variance")
 
     def state_dict(self, with_errors: bool = False) -> list[dict[str, Tensor]]:
         """Return each readout's state, except what rows and labels determine."""

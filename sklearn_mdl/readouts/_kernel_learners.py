@@ -11,7 +11,7 @@ a window restarts from the second half of its window, and counts blocks from the
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 
 import numpy as np
@@ -21,8 +21,8 @@ from torch import Tensor
 from sklearn_mdl._core.kernels.functions import FIRST_DISTANCE, Pairs, median_distance
 from sklearn_mdl._core.kernels.ridge import ForwardRidge, Pending
 from sklearn_mdl._core.kernels.settled import RECENT, SettledRidge
-from sklearn_mdl._core.numerics import flushed_denormals, memory_of, one_thread
-from sklearn_mdl._core.stream.learner import Learned, Report, State
+from sklearn_mdl._core.numerics import memory_of
+from sklearn_mdl._core.stream.learner import Report, State
 from sklearn_mdl.readouts._build import Context, grouped
 from sklearn_mdl.readouts._kernel_groups import (
     KernelGroup,
@@ -92,16 +92,10 @@ class KernelLearner(RowLearner):
         self.views = {m.scaling: View(m.scaling) for m in members}
         alike = grouped((member.group, member) for member in members)
         self.groups = [
-            KernelGroup(
-                self.views[peers[0].scaling],
-                peers[0].kernel,
-                [member.alpha for member in peers],
-                n_outputs,
-                context.device,
-            )
-            for peers in alike.values()
+            KernelGroup(self.views[own[0].scaling], own, n_outputs, context.device)
+            for own in alike.values()
         ]
-        self.columns = [m.column for peers in alike.values() for m in peers]
+        self.columns = [m.column for own in alike.values() for m in own]
 
     @property
     def reports(self) -> dict[int, Report]:  # type: ignore[override]
@@ -256,15 +250,14 @@ class KernelLearner(RowLearner):
                 group.ridge.retarget(targets)
 
     def _take_in(self, n_rows: int) -> None:
-        """Update statistics with the rows from the last refresh to row ``n_rows``."""
+        """Update statistics with the rows from the last refresh to row ``n_rows``.
+
+        Whitenings are computed again, from all these rows and their labels.
+        """
         start = n_rows // 2 if n_rows > FIRST else 0
         self._scaler.refresh(self.stream.store.rows(start, n_rows))
-        self._whiten(n_rows)
-
-    def _whiten(self, n_rows: int) -> None:
-        """Compute whitenings from the first rows and their labels."""
         whitened = [s for s in self.views if s in WHITENED]
-        if whitened and n_rows:
+        if whitened:
             rows = np.array(self.stream.store.rows(0, n_rows), np.float64)
             x = torch.from_numpy(rows).to(self.device)
             for scaling in whitened:
@@ -314,61 +307,35 @@ class KernelLearner(RowLearner):
             variances.append(variance)
         return torch.cat(means).cpu(), torch.cat(variances).cpu()
 
-    def retire(self, columns: Collection[int]) -> None:
-        """Drop some readouts without changing the others."""
-        kept = []
-        for group, places in list(places_of(self.groups)):
-            left = [i for i, c in enumerate(self.columns[places]) if c not in columns]
-            group.ridge.retire(left)
-            kept += [places.start + i for i in left]
-        self.groups = [group for group in self.groups if len(group.ridge.alphas)]
-        self.columns = [self.columns[i] for i in kept]
-        self._block = None
-        self._keep(kept)
-
-    @abstractmethod
     def _keep(self, kept: list[int]) -> None:
-        """Drop the state, except factors, of all readouts that are not ``kept``."""
-
-    @abstractmethod
-    def _learned(self) -> list[dict[str, Tensor]]:
-        """Return the state of each readout except its factor."""
+        super()._keep(kept)
+        for group, places in list(places_of(self.groups)):
+            own = range(places.start, places.stop)
+            group.ridge.retire([i - places.start for i in kept if i in own])
+        self.groups = [group for group in self.groups if len(group.ridge.alphas)]
 
     @abstractmethod
     def _learn_again(self) -> None:
         """Learn the state, except the factors, again from the known rows."""
-
-    @abstractmethod
-    def _take_over(self, learned: Sequence[State], labels: Tensor) -> None:
-        """Load the state, except the factors, given labels (n,)."""
 
     def state_dict(self) -> dict[int, dict[str, Tensor]]:
         """Return the number of rows, the calibration, and the posteriors or fits.
 
         Factors are left out, since rows and labels determine them.
         """
-        n_observed = torch.tensor(self.n_forgotten + self.n_observed)
-        states = (group.state_dict(self.n_added > 0) for group in self.groups)
-        parts = list(chain(*states))
-        return {
-            column: {"n_observed": n_observed, **state, **part}
-            for column, state, part in zip(
-                self.columns, self._learned(), parts, strict=True
-            )
-        }
+        states = super().state_dict()
+        parts = chain(*(group.state_dict(self.n_added > 0) for group in self.groups))
+        for column, part in zip(self.columns, parts, strict=True):
+            states[column] |= part
+        return states
 
-    def load_state_dict(self, learned: Learned) -> None:
-        """Load the state of readouts with the same settings, and recompute factors."""
-        states = [learned[column] for column in self.columns]
-        self._begin_at(int(states[0]["n_observed"]))
-        with one_thread(), flushed_denormals():
-            if self.n_observed >= self.n_condensed:
-                self._restore(states)
-            else:
-                self._recompute()
-                if self.n_added:
-                    self._restore_errors(states)
-        self._take_over(states, self.stream.labels[: self.n_observed])
+    def _restore(self, learned: list[State]) -> None:
+        if self.n_observed >= self.n_condensed:
+            self._restore_posteriors(learned)
+            return
+        self._recompute()
+        if self.n_added:
+            self._restore_errors(learned)
 
     def _recompute(self) -> None:
         """Recompute all factors, in the same steps as before."""
@@ -411,7 +378,7 @@ class KernelLearner(RowLearner):
             assert isinstance(group.ridge, ForwardRidge)
             group.ridge.restore(errors.to(self.device))
 
-    def _restore(self, learned: list[State]) -> None:
+    def _restore_posteriors(self, learned: list[State]) -> None:
         """Recompute the landmarks, and load the posteriors or the last fits."""
         refreshed = last_refresh(self.n_landmarks)
         self._rescale_targets(refreshed)

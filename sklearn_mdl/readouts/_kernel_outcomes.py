@@ -336,6 +336,7 @@ class KernelRegressorLearner(LabellingsLearner):
         self._learn_again()
 
     def _keep(self, kept: list[int]) -> None:
+        super()._keep(kept)
         self.has_tails, self.squares = self.has_tails[kept], self.squares[kept]
 
     def _learned(self) -> list[dict[str, Tensor]]:

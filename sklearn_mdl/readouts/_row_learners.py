@@ -7,17 +7,19 @@ old rows.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from sklearn_mdl._core.kernels.calibration import ForwardSoftmax
+from sklearn_mdl._core.numerics import flushed_denormals, one_thread
 from sklearn_mdl._core.stream.learner import (
     BY_BLOCKS,
     BY_ROW,
     Batches,
+    Learned,
     Learner,
     RowsAhead,
     State,
@@ -121,6 +123,18 @@ class RowLearner(Learner):
         """Start again with only the known rows."""
 
     @abstractmethod
+    def _recompute(self) -> None:
+        """Recompute what known rows and labels determine, in the same steps."""
+
+    @abstractmethod
+    def _learned(self) -> list[dict[str, Tensor]]:
+        """Return the state of each readout that ``_recompute`` does not restore."""
+
+    @abstractmethod
+    def _take_over(self, learned: Sequence[State], labels: Tensor) -> None:
+        """Load the state that ``_learned`` returns, given labels (n,)."""
+
+    @abstractmethod
     def predict_others(self, raw: Tensor) -> tuple[Tensor, Tensor]:
         """Predict rows that need not be the next rows of the stream.
 
@@ -177,6 +191,34 @@ class RowLearner(Learner):
         if has_changed:
             self.stream = LaterRows(self.rows, start)
         return has_changed
+
+    def retire(self, columns: Collection[int]) -> None:
+        """Drop some readouts without changing the others."""
+        self._keep([i for i, c in enumerate(self.columns) if c not in columns])
+
+    def _keep(self, kept: list[int]) -> None:
+        """Drop the state of all readouts whose positions are not in ``kept``."""
+        self.columns = [self.columns[i] for i in kept]
+        self._block = None  # reopened when needed
+
+    def state_dict(self) -> dict[int, dict[str, Tensor]]:
+        """Return the number of rows, and what rows and labels do not determine."""
+        n_observed = torch.tensor(self.n_forgotten + self.n_observed)
+        return {
+            column: {"n_observed": n_observed, **state}
+            for column, state in zip(self.columns, self._learned(), strict=True)
+        }
+
+    def load_state_dict(self, learned: Learned) -> None:
+        """Load the state of readouts with the same settings, and recompute the rest."""
+        states = [learned[column] for column in self.columns]
+        self._begin_at(int(states[0]["n_observed"]))
+        with one_thread(), flushed_denormals():
+            self._restore(states)
+        self._take_over(states, self.stream.labels[: self.n_observed])
+
+    def _restore(self, learned: list[State]) -> None:
+        self._recompute()
 
     def update(self, x: Tensor, y: Tensor, replayed: Batches) -> None:
         """Do nothing, since every row was learned when its label was observed."""
@@ -246,6 +288,7 @@ class CalibratedLearner(RowLearner):
         self.calibration.observe(means.numpy(), labels.cpu().numpy(), ratios)
 
     def _keep(self, kept: list[int]) -> None:
+        super()._keep(kept)
         self.calibration.retire(kept)
 
     def _learned(self) -> list[dict[str, Tensor]]:

@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
-from sklearn_mdl._core.base.classifier import OnlineClassifier
 from sklearn_mdl._core.base.estimator import RandomState
 from sklearn_mdl._core.base.regressor import OnlineRegressor
 from sklearn_mdl._core.sklearn_compat import Constraints, StrOptions
@@ -58,9 +57,6 @@ class ViewSettings(Readout):
 
     def _check_readout(self, readout: Any) -> None:
         """Raise unless the readout can be restricted to some columns."""
-        base = (
-            OnlineClassifier if isinstance(self, OnlineClassifier) else OnlineRegressor
-        )
         if isinstance(readout, ImageReadout):
             cure = "pass readouts=[readout], without a view"
             raise unsupported("images", "views", cure, TypeError)
@@ -69,9 +65,10 @@ class ViewSettings(Readout):
                 f"readout must not be a view itself, got {readout!r}; pass the inner "
                 f"readout, {readout.readout!r}"
             )
-        if not isinstance(readout, base):
+        is_real = isinstance(self, OnlineRegressor)
+        if isinstance(readout, OnlineRegressor) != is_real:
             noun, wrapper = "classes", "ViewReadoutRegressor"
-            if base is OnlineRegressor:
+            if is_real:
                 noun, wrapper = "real numbers", "ViewReadout"
             raise TypeError(
                 f"readout must predict {noun} in {type(self).__name__}, got "
@@ -116,22 +113,20 @@ class ViewSettings(Readout):
         ValueError
             If X does not have these columns.
         """
-        columns = self.columns
+        columns: Any = self.columns
         if isinstance(columns, slice):
-            places = list(range(*columns.indices(n_features)))
             ends = [end for end in (columns.start, columns.stop) if end is not None]
-            fit = bool(places) and all(-n_features <= end <= n_features for end in ends)
+            fit = all(-n_features <= end <= n_features for end in ends)
         else:
-            index = np.asarray(columns)
-            fit = index.ndim == 1 and index.dtype.kind in "iu"
-            fit = fit and bool(((-n_features <= index) & (index < n_features)).all())
-            places = np.arange(n_features)[index].tolist() if fit else []
-            fit = 0 < len(places) == len(set(places))
-        if not fit:
+            columns = np.asarray(columns)
+            fit = columns.ndim == 1 and columns.dtype.kind in "iu"
+            fit = fit and ((-n_features <= columns) & (columns < n_features)).all()
+        places = np.arange(n_features)[columns].tolist() if fit else []
+        if not 0 < len(places) == len(set(places)):
             name = f"columns of view {self.view!r}"
             required = f"one or more distinct columns of X, which has {n_features}"
             cure = f"pass for example columns=slice(0, {n_features})"
-            raise invalid(name, required, columns, cure)
+            raise invalid(name, required, self.columns, cure)
         return tuple(places)
 
     @classmethod
@@ -323,7 +318,6 @@ def expanded(
 
 def _view(readout: Any, columns: Columns, name: str | None) -> ViewSettings:
     """Create a view of a copy of a readout, or of a named list."""
-    kind = ViewReadout
-    if isinstance(readout, OnlineRegressor):
-        kind = ViewReadoutRegressor
+    is_real = isinstance(readout, OnlineRegressor)
+    kind = ViewReadoutRegressor if is_real else ViewReadout
     return kind(clone(readout, safe=False), columns, name)

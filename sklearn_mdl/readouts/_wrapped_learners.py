@@ -16,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.special import softmax
 from sklearn.base import clone
+from sklearn.utils import gen_batches
 from torch import Tensor
 
 from sklearn_mdl._core.nets.adamw import LogitScale
@@ -274,7 +275,7 @@ class RefittedLearner(WrappedLearner):
         if self.scaling is not None:
             running = RUNNING[self.scaling](rows.shape[1])
             for block in _blocks(rows):
-                running.update(block)
+                running.update(rows[block])
             scaling = running.scaling()
         estimator = clone(self.blank)
         features = _scaled(rows, scaling, self.dtype)
@@ -300,10 +301,8 @@ class RefittedLearner(WrappedLearner):
         return _scaled(rows, self.applied, self.dtype)
 
 
-def _blocks(rows: Array) -> Iterator[Array]:
-    step = max(1, SCALED_AT_ONCE // max(1, rows.shape[1]))
-    for start in range(0, len(rows), step):
-        yield rows[start : start + step]
+def _blocks(rows: Array) -> Iterator[slice]:
+    yield from gen_batches(len(rows), max(1, SCALED_AT_ONCE // max(1, rows.shape[1])))
 
 
 def _scaled(rows: Array, scaling: Scaling | None, dtype: type) -> Array:
@@ -311,9 +310,7 @@ def _scaled(rows: Array, scaling: Scaling | None, dtype: type) -> Array:
     if scaling is None:
         return rows.astype(dtype)
     scaled: Array = np.empty(rows.shape, dtype)
-    start = 0
     for block in _blocks(rows):
-        x = torch.tensor(block, dtype=torch.float32)[None]
-        scaled[start : start + len(block)] = scaling.apply(x)[0].numpy()
-        start += len(block)
+        x = torch.tensor(rows[block], dtype=torch.float32)[None]
+        scaled[block] = scaling.apply(x)[0].numpy()
     return scaled

@@ -28,7 +28,13 @@ from sklearn_mdl._core.stream.threads import PassSettings
 from sklearn_mdl._core.unsupported import DELAY
 from sklearn_mdl._core.validation import invalid, warn_caller
 from sklearn_mdl.pooling import LogLinearPool
-from sklearn_mdl.readouts import DefaultGrid, Readout, ViewSettings, build_learners
+from sklearn_mdl.readouts import (
+    DefaultGrid,
+    Readout,
+    ViewSettings,
+    build_learners,
+    warn_of_failures,
+)
 from sklearn_mdl.switcher._fitted import FittedSwitcher
 from sklearn_mdl.switcher._loss_files import description
 from sklearn_mdl.switcher._pass_forecast import PassForecast, forecast_of
@@ -203,11 +209,9 @@ class BaseSwitcher(FittedSwitcher):
         """
         self._validate_params()
         copied: Self = clone(self)
-        return copied._resolved_for(n_features, np.arange(n_classes or 2))
-
-    def _resolved_for(self, n_features: int, classes: np.ndarray) -> ResolvedSettings:
-        readouts = self._pool(n_features, self._outcome(classes))
-        return resolved(self, readouts, self._is_by_name)
+        outcome = copied._outcome(np.arange(n_classes or 2))
+        readouts = copied._pool(n_features, outcome)
+        return resolved(copied, readouts, copied._is_by_name)
 
     @contextmanager
     def _evaluating(
@@ -258,6 +262,13 @@ class BaseSwitcher(FittedSwitcher):
         rows, labels = as_array(X), np.asarray(as_array(y))
         check_consistent_length(rows, labels)
         return forecast_of(self, rows, labels, groups)
+
+    def _after_fit(self) -> None:
+        for learner in self._run.learners:
+            if learner.reports:
+                warn_of_failures(learner.reports, self.readout_names_)
+        if not self._is_by_name:  # nothing to warn about in a built-in list
+            self._warn_of_edges()
 
     def _warn_of_diverged(self, start: int) -> None:
         super()._warn_of_diverged(start)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -23,7 +24,6 @@ from sklearn_mdl.readouts import (
     named_readouts,
     preset_settings,
     readout_grid,
-    warn_of_failures,
 )
 from sklearn_mdl.switcher._base import BaseSwitcher
 from sklearn_mdl.switcher._segments import codelengths_of_labels
@@ -262,13 +262,6 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
         }
         return cls(**{**settings, **overrides})
 
-    def _after_fit(self) -> None:
-        for learner in self._run.learners:
-            if learner.reports:
-                warn_of_failures(learner.reports, self.readout_names_)
-        if not self._is_by_name:  # nothing to warn about in a built-in list
-            self._warn_of_edges()
-
     def _validated(self, X: ArrayLike, *y: ArrayLike, reset: bool) -> Any:
         validated = super()._validated(X, *y, reset=reset)
         if not isinstance(self.readouts, str | None):
@@ -278,11 +271,8 @@ class MDLReadoutSwitcher(OnlineClassifier, BaseSwitcher):
     def _pool(self, n_features: int, outcome: Outcome) -> list[Readout]:
         if self.readouts is None or isinstance(self.readouts, str):
             return named_readouts(self.readouts, n_features, outcome.n_numbers)
-        readouts = expanded(
-            [as_readout(given) for given in self._given],
-            n_features,
-            lambda name, width: named_readouts(name, width, outcome.n_numbers),
-        )
+        listed = partial(named_readouts, n_classes=outcome.n_numbers)
+        readouts = expanded([as_readout(r) for r in self._given], n_features, listed)
         for readout in readouts:
             check_readout(readout)
         return [clone(readout) for readout in readouts]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -257,21 +257,15 @@ def _run(
     reveal: Callable[[np.ndarray], int],
 ) -> None:
     """Run a pass over X in which `reveal` maps predicted probabilities to labels."""
-    bar = nullcontext()  # a hidden bar would still take tqdm's lock
-    if estimator.verbose:
-        bar = tqdm(total=len(X), desc=type(estimator).__name__, unit="row")
-    with bar as shown:
-        order = estimator.order_ if estimator.shuffle else None
-        steps = stepwise(estimator._run, X, order, keys)
-        probabilities = next(steps)
-        try:
-            while True:
-                probabilities = steps.send(reveal(probabilities))
-                if shown is not None:
-                    shown.update()
-        except StopIteration:
-            if shown is not None:
-                shown.update()
+    order = estimator.order_ if estimator.shuffle else None
+    steps = stepwise(estimator._run, X, order, keys)
+    rows: Iterable[int] = range(len(X))
+    if estimator.verbose:  # a hidden bar would still take tqdm's lock
+        rows = tqdm(rows, desc=type(estimator).__name__, unit="row")
+    probabilities = next(steps)
+    for _ in rows:
+        with suppress(StopIteration):  # after the last row
+            probabilities = steps.send(reveal(probabilities))
 
 
 def _requirements(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Literal, Self
@@ -39,7 +40,6 @@ from sklearn_mdl.switcher._segments import (
     Ends,
     StreamSegments,
     block_bootstrap,
-    by_segment,
     segment_ends,
 )
 from sklearn_mdl.switcher._split_parts import Common
@@ -69,8 +69,7 @@ class FittedSwitcher(OnlineEstimator):
     @property
     def settings_(self) -> ResolvedSettings:
         """Settings with "auto" and None resolved; ``print`` shows one per line."""
-        settings: ResolvedSettings = self._run.origin
-        return settings
+        return self._run.origin
 
     @property
     def readouts_(self) -> list[Readout]:
@@ -301,14 +300,11 @@ class FittedSwitcher(OnlineEstimator):
         known = trace.known[:-1]
         in_time = (known == np.arange(len(known))).all()
         delayed = None if in_time else known
-        return self._described(trace.losses, self.settings_, mixtures, delayed)
+        stored = self._described(trace.losses, self.settings_)
+        return replace(stored, mixtures=mixtures, known=delayed)
 
     def _described(
-        self,
-        losses: np.ndarray,
-        settings: ResolvedSettings,
-        mixtures: KindMixtures | None = None,
-        known: np.ndarray | None = None,
+        self, losses: np.ndarray, settings: ResolvedSettings
     ) -> StoredLosses:
         """Return losses with the description of the readouts that produced them."""
         return StoredLosses(
@@ -318,8 +314,6 @@ class FittedSwitcher(OnlineEstimator):
             settings.mixing.weights,
             settings.mixing.prior,
             len(getattr(self, "classes_", ())) or None,
-            mixtures,
-            known,
         )
 
     @property
@@ -371,19 +365,17 @@ class FittedSwitcher(OnlineEstimator):
             changes = best_sequence(as_prior(self.switching), losses, weights).starts
         stops = segment_ends(ends, len(losses), changes, times)
         starts = np.concatenate([[0], stops[:-1]])
-        total = by_segment(self.codelengths_, stops)
+        total = np.add.reduceat(self.codelengths_, starts)
+        segments = list(zip(starts.tolist(), stops.tolist(), strict=True))
         intervals = [
             block_bootstrap(self.codelengths_[a:b], level, n_resamples, self._seed)
-            for a, b in zip(starts, stops, strict=True)
+            for a, b in segments
         ]
         restarted = np.full(len(stops), np.nan)
         if restart:
-            restarted[:] = [
-                self._restarted(a, b).codelength_
-                for a, b in zip(starts.tolist(), stops.tolist(), strict=True)
-            ]
+            restarted[:] = [self._restarted(a, b).codelength_ for a, b in segments]
         means, bounds = total / (stops - starts), np.array(intervals)
-        reference = by_segment(self.reference_codelengths_, stops)
+        reference = np.add.reduceat(self.reference_codelengths_, starts)
         return StreamSegments(starts, stops, total, means, bounds, reference, restarted)
 
     def _restarted(self, start: int, stop: int) -> Self:
@@ -442,9 +434,8 @@ class FittedSwitcher(OnlineEstimator):
             If rows were not in random order, or if the list has no kernel readout.
         """
         check_is_fitted(self)
-        check_permutations(n_permutations)
-        run, kernels, seed = self._permutable(shuffled)
-        return permutation_tests([run], kernels, int(n_permutations), seed)[0]
+        run, kernels, seed = self._permutable(n_permutations, shuffled)
+        return permutation_tests([run], kernels, n_permutations, seed)[0]
 
     def null_codelengths(
         self, n_permutations: int = 100, *, shuffled: bool = False
@@ -461,11 +452,13 @@ class FittedSwitcher(OnlineEstimator):
         codelengths : ndarray of shape (n_permutations,)
             In nats, as in :meth:`permutation_test`.
         """
-        test = self.permutation_test(n_permutations, shuffled=shuffled)
-        return test.null_codelengths
+        return self.permutation_test(n_permutations, shuffled=shuffled).null_codelengths
 
-    def _permutable(self, shuffled: bool) -> tuple[PrequentialRun, list[Readout], int]:
+    def _permutable(
+        self, n_permutations: int, shuffled: bool
+    ) -> tuple[PrequentialRun, list[Readout], int]:
         """Return the run, kernels and seed for a permutation test, or raise."""
+        check_permutations(n_permutations)
         if not shuffled and not (self.shuffle and hasattr(self, "order_")):
             raise ValueError(
                 "A permutation test needs rows in random order, but they were "

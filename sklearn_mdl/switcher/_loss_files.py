@@ -65,20 +65,17 @@ def description(stored: StoredLosses, dtype: str, *, growing: bool = False) -> J
     return with_format("losses", content)
 
 
-def described(losses: np.ndarray, text: str | None) -> StoredLosses:
-    """Return stored losses, described by the JSON `text` unless it is None.
+def described(losses: np.ndarray, about: Json) -> StoredLosses:
+    """Return stored losses with a JSON description, which may be empty.
 
     Raises
     ------
     ValueError
-        If the text is not a description of these losses.
+        If it is not a description of these losses.
     TypeError
         If an entry of the description has the wrong type.
     """
     stored = StoredLosses(losses)
-    if text is None:
-        return stored
-    about = json.loads(text)
     sizes = (stored.n_samples, stored.n_readouts, losses.dtype.name)
     for name, actual in zip(("n_samples", "n_readouts", "dtype"), sizes, strict=True):
         if about.get(name) not in (None, actual):
@@ -210,12 +207,13 @@ def load_losses(path: str | Path) -> StoredLosses:
     sidecar = path.with_suffix(".json")
     try:
         text = _text(sidecar)
+        about: Json = {} if text is None else json.loads(text)
         if text is not None:
-            check_format(sidecar, "losses", json.loads(text))
+            check_format(sidecar, "losses", about)
         losses = np.lib.format.open_memmap(path, mode="r")
-        fields = _stream_fields(path, text, len(losses))
+        fields = _stream_fields(path, about, len(losses))
         if _text(sidecar) == text:
-            return replace(described(losses, text), **fields)
+            return replace(described(losses, about), **fields)
     except NewerFormat:
         raise
     except (*(ValueError, TypeError, EOFError), *DAMAGED_HEADER) as error:
@@ -226,12 +224,12 @@ def load_losses(path: str | Path) -> StoredLosses:
     raise damaged(path, required, "another process replaced them", cure)
 
 
-def _stream_fields(path: Path, text: str | None, n_rows: int) -> dict[str, Any]:
+def _stream_fields(path: Path, about: Json, n_rows: int) -> dict[str, Any]:
     """Return the fields of StoredLosses that a stream keeps in separate files."""
-    if not n_rows or "stream" not in json.loads(text or "{}"):
+    if not n_rows or "stream" not in about:
         return {}
     known = np.lib.format.open_memmap(path.with_name("known.npy"), mode="r")[:n_rows]
-    fields: dict[str, Any] = {"mixtures": stored_mixtures(path, text, n_rows)}
+    fields: dict[str, Any] = {"mixtures": stored_mixtures(path, about, n_rows)}
     if (known != np.arange(n_rows)).any():
         fields["known"] = known
     return fields

@@ -78,8 +78,7 @@ class LabelMessage:
     @property
     def header_bits(self) -> int:
         """Size in bits of everything in the message except the payload."""
-        frame = PREFIX.size + DIGEST_BYTES
-        return 8 * (frame + len(_encoded(self.header)))
+        return 8 * len(self.to_bytes()) - self.payload_bits
 
     def to_bytes(self) -> bytes:
         """Return the message as bytes."""

@@ -22,6 +22,7 @@ from sklearn_mdl._core.side_by_side import watched
 from sklearn_mdl._core.sklearn_compat import Constraints, fit_context
 from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.metrics import PrequentialMeasures
+from sklearn_mdl.readouts import grouped
 from sklearn_mdl.switcher._classifier import MDLReadoutSwitcher
 from sklearn_mdl.switcher._columns import (
     check_first,
@@ -30,11 +31,7 @@ from sklearn_mdl.switcher._columns import (
     in_column,
     split_columns,
 )
-from sklearn_mdl.switcher._permutation import (
-    PermutationTest,
-    check_permutations,
-    permutation_tests,
-)
+from sklearn_mdl.switcher._permutation import PermutationTest, permutation_tests
 from sklearn_mdl.switcher._resolved import Store, stored_below
 
 Labels: TypeAlias = ArrayLike | spmatrix
@@ -349,22 +346,21 @@ class MultiOutputSwitcher(ClassifierMixin, BaseEstimator):
             If the estimators are not switchers, or for the reasons given in
             :meth:`MDLReadoutSwitcher.permutation_test`.
         """
-        check_permutations(n_permutations)
         switchers = [s for s in self.estimators_ if isinstance(s, MDLReadoutSwitcher)]
         if len(switchers) < self.n_outputs_:
             raise ValueError(
                 "A permutation test needs an MDLReadoutSwitcher for every column, got "
                 f"{self.estimators_[0]!r}; pass switcher=MDLReadoutSwitcher()"
             )
-        permutable = [switcher._permutable(shuffled) for switcher in switchers]
-        by_kernels: dict[str, list[int]] = {}
-        for j, (_, kernels, _) in enumerate(permutable):
-            by_kernels.setdefault(repr(kernels), []).append(j)
+        permutable = [s._permutable(n_permutations, shuffled) for s in switchers]
+        by_kernels = grouped(
+            (repr(kernels), j) for j, (_, kernels, _) in enumerate(permutable)
+        )
         tests: dict[int, PermutationTest] = {}
         for columns in by_kernels.values():
             runs = [permutable[j][0] for j in columns]
             _, kernels, seed = permutable[columns[0]]
-            column_tests = permutation_tests(runs, kernels, int(n_permutations), seed)
+            column_tests = permutation_tests(runs, kernels, n_permutations, seed)
             tests |= zip(columns, column_tests, strict=True)
         return [tests[j] for j in range(self.n_outputs_)]
 

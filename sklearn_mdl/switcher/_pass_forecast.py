@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -75,13 +76,13 @@ class PassForecast(NamedTuple):
         )
 
 
+@dataclass
 class _Window:
     """CPU seconds of each part and of mixing in one window of the trial."""
 
-    def __init__(self, n_parts: int) -> None:
-        self.parts = np.zeros(n_parts)
-        self.mixing = 0.0
-        self.n_rows = 0
+    parts: np.ndarray
+    mixing: float = 0.0
+    n_rows: int = 0
 
 
 class TimedParts:
@@ -100,7 +101,7 @@ class TimedParts:
 
     def __init__(self, parts: list[tuple[list[int], Threads]]) -> None:
         self.parts = parts
-        self.windows = [_Window(len(parts))]
+        self.windows = [_Window(np.zeros(len(parts)))]
         self._n_readouts = sum(len(columns) for columns, _ in parts)
 
     def arithmetic(self) -> AbstractContextManager[None]:
@@ -124,19 +125,17 @@ class TimedParts:
     def evaluate(self, stop: int) -> Iterator[Scores]:
         """Evaluate a segment part by part, and add the CPU time to the window."""
         window, start = self.windows[-1], self.parts[0][1].n_scored
-        losses, values = None, dict[int, Tensor]()
+        losses = np.full((stop - start, self._n_readouts), np.nan)
+        values = dict[int, Tensor]()
         begun = [threads.evaluate(stop) for _, threads in self.parts]
         for i, (columns, threads) in enumerate(self.parts):
             before = time.process_time()
             scores = next(begun[i])
             window.parts[i] += time.process_time() - before
-            if losses is None:
-                losses = np.full((len(scores.losses), self._n_readouts), np.nan)
             losses[:, columns] = scores.losses
             awake = sorted(threads.columns)
             values |= {columns[k]: v for k, v in zip(awake, scores.values, strict=True)}
         before = time.process_time()
-        assert losses is not None
         yield Scores(losses, [values[k] for k in sorted(values)], scores.labels)
         window.mixing += time.process_time() - before
         for i, rest in enumerate(begun):
@@ -145,7 +144,7 @@ class TimedParts:
             window.parts[i] += time.process_time() - before
         window.n_rows += stop - start
         if stop in ENDS:
-            self.windows.append(_Window(len(self.parts)))
+            self.windows.append(_Window(np.zeros(len(self.parts))))
 
     def retire(self, columns: Sequence[int]) -> None:
         """Retire readouts in the parts to which they belong."""

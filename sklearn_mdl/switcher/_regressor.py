@@ -209,10 +209,6 @@ class MDLReadoutSwitcherRegressor(OnlineRegressor, BaseSwitcher):
     ) -> Self:
         return self._blank().partial_fit(X, labels, groups=groups)
 
-    def _after_fit(self) -> None:
-        if not self._is_by_name:  # nothing to warn about in a built-in list
-            self._warn_of_edges()
-
     def _pool(self, n_features: int, outcome: Outcome) -> list[Readout]:
         if self.readouts is None or isinstance(self.readouts, str):
             readouts = named_regressors(self.readouts, n_features)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Hashable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -10,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_mdl._core.io.parameters import Json
 from sklearn_mdl._core.stream.coder import PooledCoder
 from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.pooling import DensityPoolPass, GroupPass, LogLinearPool, PoolPass
@@ -100,10 +100,9 @@ class KindMixtures(NamedTuple):
         return [self.names.index(name) for name in kinds]
 
 
-def stored_mixtures(path: Path, text: str | None, n_rows: int) -> KindMixtures | None:
+def stored_mixtures(path: Path, about: Json, n_rows: int) -> KindMixtures | None:
     """Return the predictions of each kind stored next to losses, or None."""
-    about = None if text is None else json.loads(text)
-    if not (n_rows and isinstance(about, dict) and "pool_kinds" in about):
+    if "pool_kinds" not in about:
         return None
     # Predictions are written before losses, so no row is missing.
     mixtures, labels = (

@@ -155,9 +155,3 @@ def block_bootstrap(
     means = sums[draws].sum(1) / (n_blocks * size)
     low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)
-
-
-def by_segment(codelengths: Floats, ends: NDArray[np.intp]) -> Floats:
-    """Sum codelengths (n,) by segment."""
-    sums: Floats = np.add.reduceat(codelengths, [0, *ends[:-1]])
-    return sums

@@ -12,12 +12,12 @@ from __future__ import annotations
 import json
 import secrets
 import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from itertools import pairwise
 from os import PathLike
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
@@ -243,14 +243,10 @@ class Processes:
 
     def _side_by_side(self, rounds: Sequence[Round]) -> Iterator[Evaluated]:
         calls = (delayed(evaluate)(self.common, part, self._devices) for part in rounds)
-        backend = get_active_backend()[0]
-        return_as = "list"
-        if backend.supports_return_generator:
-            return_as = "generator_unordered"
-        reports: Iterator[Evaluated]
-        settings = {"return_as": return_as, "pre_dispatch": "all", **watched()}
-        reports = Parallel(**settings)(calls)
-        yield from reports
+        can_yield = get_active_backend()[0].supports_return_generator
+        return_as = "generator_unordered" if can_yield else "list"
+        run_all = Parallel(return_as=return_as, pre_dispatch="all", **watched())
+        yield from run_all(calls)
 
     def _joined(self, start: int, stop: int, awake: np.ndarray) -> Iterator[Scores]:
         """Yield the scores that all parts wrote in a round, segment by segment."""
@@ -319,11 +315,10 @@ def folder_of(
         root = None if store == "memory" else Path(store)
         if root is not None:
             root.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(prefix=".parts-", dir=root))
-        try:
-            yield folder
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+        with TemporaryDirectory(
+            prefix=".parts-", dir=root, ignore_cleanup_errors=True
+        ) as name:
+            yield Path(name)
         return
     folder = checkpoint.path.with_name(f"{checkpoint.name}-parts")
     with exclusive(folder):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,7 +20,13 @@ from sklearn_mdl._core.stream.samples import SampleStore
 from sklearn_mdl._core.stream.schedule import Schedule
 from sklearn_mdl._core.stream.threads import PassSettings, Threads
 from sklearn_mdl._core.validation import kept_warnings
-from sklearn_mdl.readouts import Readout, build_learners, shared_work, state_bytes
+from sklearn_mdl.readouts import (
+    Readout,
+    build_learners,
+    grouped,
+    shared_work,
+    state_bytes,
+)
 
 ROWS, LABELS = "features.npy", "labels.npy"
 
@@ -127,11 +133,10 @@ def parts_of(common: Common, n_jobs: int, memory: int | None = None) -> list[lis
     part. While there are fewer parts than jobs, the largest part is halved. After that,
     parts that do not fit into the `memory` of a device are halved.
     """
-    groups = _groups(common)
-    by_architecture: dict[Hashable, list[list[int]]] = {}
-    for group in groups:
-        architecture = common.readouts[group[0]].architecture
-        by_architecture.setdefault(architecture, []).append(group)
+    readouts, seed = common.readouts, common.settings.seed
+    sharing = grouped((shared_work(r, seed), k) for k, r in enumerate(readouts))
+    groups = sharing.values()
+    by_architecture = grouped((readouts[own[0]].architecture, own) for own in groups)
     parts = list(by_architecture.values())
 
     def too_large(part: list[list[int]]) -> bool:
@@ -159,14 +164,3 @@ def state_of(common: Common, part: Sequence[Sequence[int]]) -> int:
         for group in part
         for column in group
     )
-
-
-def _groups(common: Common) -> list[list[int]]:
-    """Return groups of columns whose readouts must stay together."""
-    group = list(range(common.n_readouts))  # the first column of each group
-    first: dict[Hashable, int] = {}
-    for column, readout in enumerate(common.readouts):
-        key = shared_work(readout, common.settings.seed)
-        low, high = sorted((group[first.setdefault(key, column)], group[column]))
-        group = [low if a == high else a for a in group]
-    return [[k for k, a in enumerate(group) if a == low] for low in sorted(set(group))]

@@ -6,12 +6,9 @@ from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sklearn_mdl.switching._checks import check_max_steps, invalid, is_number_in
-from sklearn_mdl.switching._prior import MarkovPrior, Transition
-
-Floats = NDArray[np.float64]
+from sklearn_mdl.switching._prior import Floats, MarkovPrior, Transition
 
 
 @dataclass(eq=False, repr=False)

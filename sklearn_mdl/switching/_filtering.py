@@ -20,20 +20,43 @@ from numpy.typing import NDArray
 from sklearn_mdl.switching._kept_shares import kept_shares
 from sklearn_mdl.switching._prior import (
     Component,
+    Floats,
     MarkovPrior,
+    Steps,
     Transition,
     apply,
     apply_log,
 )
-
-Floats = NDArray[np.float64]
-Steps = NDArray[np.intp]
 
 # If the probability of a label is below `TINY`, its step is recomputed in log space. So
 # a weight of at least `LOW` times the prior weight keeps all its digits.
 TINY = 1e-100
 LOW = 1e-200
 LEAST = float(np.finfo(np.float64).min)
+
+
+class Coding(NamedTuple):
+    """Losses of some steps, with arrays for the results that a filter writes.
+
+    Attributes
+    ----------
+    losses : ndarray of shape (n, K)
+    codelengths : ndarray of shape (n,)
+    posterior : ndarray of shape (n, K)
+    """
+
+    losses: Floats
+    codelengths: Floats
+    posterior: Floats
+
+    @classmethod
+    def of(cls, losses: Floats) -> Coding:
+        """Return losses (n, K) with new arrays."""
+        return cls(losses, np.empty(len(losses)), np.empty_like(losses))
+
+    def part(self, rows: slice) -> Coding:
+        """Return views of some rows."""
+        return Coding(*(array[rows] for array in self))
 
 
 class Followed(NamedTuple):
@@ -65,7 +88,7 @@ class MarkovFilter:
     @property
     def weights(self) -> Floats:
         """Probability (K,) of each expert at the next step."""
-        weights: Floats = np.add.reduce(self.state, axis=0)
+        weights: Floats = np.add.reduce(self._unscaled(), axis=0)
         return weights
 
     @property
@@ -115,57 +138,44 @@ class MarkovFilter:
             before, codelengths = _weights_around(self, losses)
             weights = self._moved(before[places], kept[:, np.newaxis])
             return Followed(weights, codelengths)
-        codelengths, unused = np.empty(len(losses)), np.empty_like(losses)
-        weights, done = np.empty((len(places), len(self.w))), 0
+        coding, done = Coding.of(losses), 0
+        weights = np.empty((len(places), len(self.w)))
         for i, (place, steps) in enumerate(zip(places, n_ahead.tolist(), strict=True)):
-            rows = slice(done, place)
-            self.advance(losses[rows], codelengths[rows], unused[rows])
+            self.advance(coding.part(slice(done, place)))
             weights[i], done = self.ahead(steps), place
-        self.advance(losses[done:], codelengths[done:], unused[done:])
-        return Followed(weights, codelengths)
+        self.advance(coding.part(slice(done, None)))
+        return Followed(weights, coding.codelengths)
 
     def _moved(self, weights: Floats, kept: Floats | float) -> Floats:
         """Return the weights after keeping a share of them and redrawing the rest."""
-        moved: Floats = self.w + kept * (weights - self.w)
-        return moved
+        return self.w + kept * (weights - self.w)
 
     def _unscaled(self) -> Floats:
         return self.state
 
-    def advance(
-        self,
-        losses: Floats,
-        codelengths: Floats,
-        posterior: Floats,
-        states: list[Floats] | None = None,
-    ) -> None:
-        """Process rows of `losses`, and fill `codelengths` and `posterior`.
+    def advance(self, coding: Coding, states: list[Floats] | None = None) -> None:
+        """Process the rows of `coding`, and fill its codelengths and posterior.
 
         If a list `states` is given, append to it the log state at every step,
         conditioned on the label of that step.
         """
         if self.scores is None:
             begin = self.state, self.t
-            self._advance(losses, codelengths, posterior, states)
-            if not (self._low(posterior[1:]).any() or self._low(self.weights).any()):
+            self._advance(coding, states)
+            later = coding.posterior[1:]
+            if not (self._low(later).any() or self._low(self.weights).any()):
                 return
             self.state, self.t = begin
             if states is not None:
-                del states[len(states) - len(losses) :]
-        for i in range(len(losses)):
-            row = slice(i, i + 1)
-            state = self._step(losses[row], codelengths[row], posterior[row])
+                del states[len(states) - len(coding.losses) :]
+        for i in range(len(coding.losses)):
+            state = self._step(coding.part(slice(i, i + 1)))
             if states is not None:
                 states.append(state)
 
-    def _advance(
-        self,
-        losses: Floats,
-        codelengths: Floats,
-        posterior: Floats,
-        states: list[Floats] | None,
-    ) -> None:
+    def _advance(self, coding: Coding, states: list[Floats] | None) -> None:
         """Process the rows without logs, even if a weight becomes too small."""
+        losses, codelengths, posterior = coding
         shifts = row_minima(losses)
         likelihoods = np.exp(shifts[:, np.newaxis] - losses)
         state, t, w, transition = self.state, self.t, self.w, self.prior.transition
@@ -185,18 +195,18 @@ class MarkovFilter:
             state = apply(joint, w, transition(t))
         self.state, self.t = state, t
 
-    def _step(self, loss: Floats, codelength: Floats, posterior: Floats) -> Floats:
+    def _step(self, row: Coding) -> Floats:
         """Process one row, in log space if a weight is or would become too small."""
-        posterior[0] = self.weights
+        row.posterior[0] = self.weights
         if self.scores is None:
             before = self.state
             states: list[Floats] = []
-            self._advance(loss, codelength, posterior, states)
+            self._advance(row, states)
             if not self._low(self.weights).any():
                 return states[0]
             self.t -= 1
             self.scores = logs(before)
-        codelength[0], conditioned = condition_scores(self.scores, loss[0])
+        row.codelengths[0], conditioned = condition_scores(self.scores, row.losses[0])
         self.t += 1
         transition = self.prior.transition(self.t)
         scores = apply_log(conditioned, lambda state: apply(state, self.w, transition))
@@ -230,24 +240,13 @@ class CountingFilter(MarkovFilter):
         self.state, self.scales = _scaled_rows(self.state)
 
     @property
-    def weights(self) -> Floats:
-        """Probability (K,) of each expert at the next step."""
-        weights: Floats = np.add.reduce(self._unscaled(), axis=0)
-        return weights
-
-    @property
     def log_weights(self) -> Floats:
         """Logs of the weights, which do not underflow."""
         return log_sums(logs(self.state) + self.scales[:, np.newaxis])
 
-    def advance(
-        self,
-        losses: Floats,
-        codelengths: Floats,
-        posterior: Floats,
-        states: list[Floats] | None = None,
-    ) -> None:
-        """Process rows of `losses`, and fill `codelengths` and `posterior`."""
+    def advance(self, coding: Coding, states: list[Floats] | None = None) -> None:
+        """Process the rows of `coding`, and fill its codelengths and posterior."""
+        losses, codelengths, posterior = coding
         shifts = row_minima(losses)
         for i, loss in enumerate(losses - shifts[:, np.newaxis]):
             posterior[i] = self.weights
@@ -322,8 +321,9 @@ class CumulativeFilter:
         before, codelengths = _weights_around(self, losses)
         return Followed(before[places], codelengths)
 
-    def advance(self, losses: Floats, codelengths: Floats, posterior: Floats) -> None:
-        """Process rows of `losses`, and fill `codelengths` and `posterior`."""
+    def advance(self, coding: Coding) -> None:
+        """Process the rows of `coding`, and fill its codelengths and posterior."""
+        losses, codelengths, posterior = coding
         shifts = row_minima(losses)
         scores = np.empty((len(losses) + 1, losses.shape[1]))
         scores[0] = self.scores
@@ -391,15 +391,16 @@ class MixtureFilter:
         weights = _averages(before[places], [part.weights for part in parts])
         return Followed(weights, codelengths)
 
-    def advance(self, losses: Floats, codelengths: Floats, posterior: Floats) -> None:
-        """Process rows of `losses`, and fill `codelengths` and `posterior`."""
+    def advance(self, coding: Coding) -> None:
+        """Process the rows of `coding`, and fill its codelengths and posterior."""
+        losses = coding.losses
         parts = [np.empty_like(losses) for _ in self.filters]
         costs = np.empty((len(losses), len(parts)))
         for j, part in enumerate(self.filters):
-            part.advance(losses, costs[:, j], parts[j])
+            part.advance(Coding(losses, costs[:, j], parts[j]))
         odds = np.empty_like(costs)
-        self.odds.advance(costs, codelengths, odds)
-        posterior[:] = _averages(odds, parts)
+        self.odds.advance(Coding(costs, coding.codelengths, odds))
+        coding.posterior[:] = _averages(odds, parts)
 
 
 def _weights_around(
@@ -408,7 +409,7 @@ def _weights_around(
     """Process losses (n, K), and return all weights (n + 1, K) and codelengths."""
     codelengths = np.empty(len(losses))
     weights = np.empty((len(losses) + 1, losses.shape[1]))
-    stream.advance(losses, codelengths, weights[:-1])
+    stream.advance(Coding(losses, codelengths, weights[:-1]))
     weights[-1] = stream.weights
     return weights, codelengths
 
@@ -462,8 +463,7 @@ def condition_scores(scores: Floats, losses: Floats) -> tuple[float, Floats]:
 @np.errstate(divide="ignore")
 def logs(values: Floats) -> Floats:
     """Return the logs of numbers that may be zero."""
-    logarithms: Floats = np.log(values)
-    return logarithms
+    return np.log(values)
 
 
 @np.errstate(divide="ignore")

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_mdl.switching._filtering import (
+    Coding,
     MixtureFilter,
     condition_scores,
     log_sums,
@@ -239,35 +240,27 @@ class ForwardPass:
         self._check_left(np.array(np.isnan(array[-1:]).any(axis=0)))
         self.check_length(len(array))
         codelengths, posterior = np.empty(len(array)), np.empty(array.shape)
-        steps, start = self.n_steps + np.arange(len(array)), 0
+        steps = self.n_steps + np.arange(len(array))
         if known is None:
             known = self.n_steps + np.arange(len(array) + 1)
         in_time = (known[:-1] == steps) & (known[1:] == steps + 1)
-        for part in cut(array):
-            rows = slice(start, start + len(part))
-            block = np.ascontiguousarray(part, dtype=np.float64)
-            self._code(
-                block, known[rows], in_time[rows], codelengths[rows], posterior[rows]
-            )
-            start = rows.stop
+        for rows in cut(array):
+            block = np.ascontiguousarray(array[rows], dtype=np.float64)
+            coding = Coding(block, codelengths[rows], posterior[rows])
+            self._code(coding, known[rows], in_time[rows])
         return ForwardTrace(float(codelengths.sum()), codelengths, posterior, steps)
 
     def _code(
-        self,
-        losses: Floats,
-        known: NDArray[np.intp],
-        in_time: NDArray[np.bool_],
-        codelengths: Floats,
-        posterior: Floats,
+        self, coding: Coding, known: NDArray[np.intp], in_time: NDArray[np.bool_]
     ) -> None:
         """Code all steps, as many at a time as the arrival of labels allows."""
-        start = 0
+        (losses, codelengths, posterior), start = coding, 0
         while start < len(losses):
             self.reveal(int(known[start]))
             if in_time[start]:
                 n_rows = int(np.argmin(np.append(in_time[start:], False)))
                 rows = slice(start, start + n_rows)
-                self._advance(losses[rows], codelengths[rows], posterior[rows])
+                self._advance(coding.part(rows))
             else:
                 late = known[start:] <= self.n_steps
                 late[1:] &= ~in_time[start + 1 :]
@@ -301,40 +294,37 @@ class ForwardPass:
     def _observe_all(self, losses: Floats) -> None:
         """Condition on the losses (n, K) of several steps in turn."""
         n_plain = int((~np.isnan(losses).any(axis=1)).sum())
-        plain = losses[:n_plain]
-        self._filter.advance(plain, np.empty(len(plain)), np.empty_like(plain))
+        self._filter.advance(Coding.of(losses[:n_plain]))
         for row in losses[n_plain:]:
             self._observe(row)
 
-    def _advance(self, losses: Floats, codelengths: Floats, posterior: Floats) -> None:
+    def _advance(self, coding: Coding) -> None:
+        losses = coding.losses
         if not self._asleep.any() and not np.isnan(losses[-1]).any():
-            self._filter.advance(losses, codelengths, posterior)
+            self._filter.advance(coding)
             return
         if not len(losses):
             return
         asleep = np.isnan(losses)
         # Experts never wake up, so the rows with all experts awake come first.
         n_plain = 0 if self._asleep.any() else int((~asleep.any(axis=1)).sum())
-        plain = slice(n_plain)
-        self._filter.advance(losses[plain], codelengths[plain], posterior[plain])
+        self._filter.advance(coding.part(slice(n_plain)))
         is_other = (asleep[n_plain + 1 :] != asleep[n_plain:-1]).any(axis=1)
         changes = n_plain + 1 + np.flatnonzero(is_other)
         for start, stop in pairwise([n_plain, *changes.tolist(), len(losses)]):
-            rows, self._asleep = slice(start, stop), asleep[start]
-            self._advance_awake(losses[rows], codelengths[rows], posterior[rows])
+            self._asleep = asleep[start]
+            self._advance_awake(coding.part(slice(start, stop)))
 
-    def _advance_awake(
-        self, losses: Floats, codelengths: Floats, posterior: Floats
-    ) -> None:
+    def _advance_awake(self, coding: Coding) -> None:
         """Code steps during which the same experts are awake."""
-        if isinstance(self._filter, MixtureFilter):
-            arrays = losses, ~self._asleep, codelengths, posterior
-            if advance_awake(self._filter, *arrays):
-                return
-        for i, row in enumerate(losses):
+        if isinstance(self._filter, MixtureFilter) and advance_awake(
+            self._filter, coding, ~self._asleep
+        ):
+            return
+        for i, row in enumerate(coding.losses):
             shares = self._log_shares(self._asleep)
-            posterior[i] = np.exp(shares)
-            codelengths[i] = self._observe(row, shares)
+            coding.posterior[i] = np.exp(shares)
+            coding.codelengths[i] = self._observe(row, shares)
 
     def _observe(self, losses: Floats, shares: Floats | None = None) -> float:
         """Condition on the losses (K,) of a step, and return the mixture's cost.
@@ -345,7 +335,7 @@ class ForwardPass:
         shares = self._log_shares(asleep) if shares is None else shares
         codelength, _ = condition_scores(shares[~asleep], losses[~asleep])
         row = np.where(asleep, codelength, losses)[np.newaxis]
-        self._filter.advance(row, np.empty(1), np.empty_like(row))
+        self._filter.advance(Coding.of(row))
         return codelength
 
 
@@ -455,8 +445,7 @@ def mixture_losses(shares: Floats, losses: Floats) -> Floats:
     scores = np.where(possible, logs(shares) - losses, -np.inf)
     top = np.maximum(scores.max(axis=1, keepdims=True), np.finfo(float).min)
     total = np.exp(scores - top).sum(axis=1)
-    costs: Floats = np.where(total > 0, -(top[:, 0] + logs(total)), np.inf)
-    return costs
+    return np.where(total > 0, -(top[:, 0] + logs(total)), np.inf)
 
 
 def filled_losses(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterator, Sequence
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,7 +12,6 @@ from sklearn_mdl.switching._checks import check_integer, invalid
 
 Floats = NDArray[np.float64]
 Losses = NDArray[np.floating]
-Number = TypeVar("Number", bound=np.generic)
 
 # How many numbers a block holds. Its float64 copy and temporary arrays should fit in
 # the cache.
@@ -48,7 +46,7 @@ def loss_blocks(losses: ArrayLike | Iterator[ArrayLike]) -> Iterator[Losses]:
         if n_experts is None:
             n_experts = array.shape[1]
             yield np.empty((0, n_experts))
-        yield from cut(array)
+        yield from (array[rows] for rows in cut(array))
     if n_experts is None:
         raise ValueError(
             "`losses` must hold at least one block, got an iterator without any; pass "
@@ -56,11 +54,11 @@ def loss_blocks(losses: ArrayLike | Iterator[ArrayLike]) -> Iterator[Losses]:
         )
 
 
-def cut(array: NDArray[Number]) -> Iterator[NDArray[Number]]:
-    """Cut an array (N,) or (N, K) into blocks of rows."""
+def cut(array: NDArray[np.generic]) -> Iterator[slice]:
+    """Yield the rows of the blocks into which an array (N,) or (N, K) is cut."""
     n_rows = max(1, min(1024, _BLOCK // max(1, math.prod(array.shape[1:]))))
     for start in range(0, len(array), n_rows):
-        yield array[start : start + n_rows]
+        yield slice(start, min(start + n_rows, len(array)))
 
 
 def loss_array(losses: ArrayLike) -> Losses:

@@ -5,12 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sklearn_mdl.switching._prior import MarkovPrior
-
-Floats = NDArray[np.float64]
-Steps = NDArray[np.intp]
+from sklearn_mdl.switching._prior import Floats, MarkovPrior, Steps
 
 
 class KeptShares:

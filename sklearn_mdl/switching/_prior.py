@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 Floats = NDArray[np.float64]
+Steps = NDArray[np.intp]
 
 
 # scikit-learn has no type hints; some settings of mypy report this.

@@ -19,14 +19,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_mdl.switching._checks import check_integer, invalid
-from sklearn_mdl.switching._filtering import make_filter
+from sklearn_mdl.switching._filtering import Coding, make_filter
 from sklearn_mdl.switching._inputs import checked_losses, cut, loss_array
-from sklearn_mdl.switching._prior import Component
+from sklearn_mdl.switching._prior import Component, Steps
 from sklearn_mdl.switching._registry import PriorLike, checked_components
 from sklearn_mdl.switching._viterbi import most_probable_path
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.intp]
 
 
 class ExpertSequence(NamedTuple):
@@ -42,7 +39,7 @@ class ExpertSequence(NamedTuple):
         Minus log probability of the sequence under the switching prior, in nats.
     """
 
-    experts: Integers
+    experts: Steps
     loss: float
     prior_cost: float
 
@@ -52,7 +49,7 @@ class ExpertSequence(NamedTuple):
         return self.loss + self.prior_cost
 
     @property
-    def starts(self) -> Integers:
+    def starts(self) -> Steps:
         """First step of every block (a run of one expert), counted from zero."""
         changes = np.flatnonzero(np.diff(self.experts)) + 1
         return np.concatenate([np.zeros(min(1, len(self.experts)), np.intp), changes])
@@ -255,17 +252,16 @@ def _awake_only(losses: ArrayLike) -> NDArray[np.floating]:
 
 
 def _with_cost(
-    experts: Integers, losses: NDArray[np.floating], components: list[Component]
+    experts: Steps, losses: NDArray[np.floating], components: list[Component]
 ) -> ExpertSequence:
-    loss, start = 0.0, 0
-    for block in cut(losses):
-        chosen = experts[start : start + len(block), np.newaxis]
-        loss += float(np.take_along_axis(block, chosen, 1).sum(dtype=np.float64))
-        start += len(block)
+    loss = 0.0
+    for rows in cut(losses):
+        chosen = np.take_along_axis(losses[rows], experts[rows, np.newaxis], 1)
+        loss += float(chosen.sum(dtype=np.float64))
     return ExpertSequence(experts, loss, _path_cost(components, experts))
 
 
-def _path_cost(components: list[Component], experts: Integers) -> float:
+def _path_cost(components: list[Component], experts: Steps) -> float:
     """Return the cost of a sequence of experts, in nats.
 
     The cost equals the codelength of labels that are possible only under this sequence.
@@ -279,16 +275,17 @@ def _path_cost(components: list[Component], experts: Integers) -> float:
     ]
     stream = make_filter(merged)
     cost = 0.0
-    for steps in cut(path):
+    for rows in cut(path):
+        steps = path[rows]
         losses = np.full((len(steps), len(used) + 1), np.inf)
         losses[np.arange(len(steps)), steps] = 0.0
-        codelengths = np.empty(len(steps))
-        stream.advance(losses, codelengths, np.empty_like(losses))
-        cost += float(codelengths.sum())
+        coding = Coding.of(losses)
+        stream.advance(coding)
+        cost += float(coding.codelengths.sum())
     return cost
 
 
-def _best_blocks(losses: NDArray[np.generic], n_blocks: int) -> Integers:
+def _best_blocks(losses: NDArray[np.generic], n_blocks: int) -> Steps:
     """Return the experts of the best `n_blocks` blocks, by dynamic programming.
 
     Row ``m`` of `total` contains, for each expert, the lowest loss of paths with
@@ -303,7 +300,7 @@ def _best_blocks(losses: NDArray[np.generic], n_blocks: int) -> Integers:
     rows, t = np.arange(n_blocks), 0
     total[0] = 0.0
     for block in cut(losses):
-        for loss in checked_losses(block, n_experts).astype(np.float64):
+        for loss in checked_losses(losses[block], n_experts).astype(np.float64):
             if t:
                 best = ends[t - 1, :-1, 0]
                 entering = total[rows[:-1], best][:, np.newaxis]

@@ -7,18 +7,17 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sklearn_mdl.switching._checks import check_max_steps, invalid, is_number_in
 from sklearn_mdl.switching._inputs import normalised_weights
 from sklearn_mdl.switching._prior import (
     Component,
+    Floats,
     MarkovPrior,
     SwitchingPrior,
     Transition,
 )
-
-Floats = NDArray[np.float64]
 
 
 class BayesMixture(MarkovPrior):

@@ -16,22 +16,17 @@ from sklearn_mdl.switching._filtering import (
     LEAST,
     LOW,
     TINY,
+    Coding,
     MarkovFilter,
     MixtureFilter,
     condition_scores,
     log_sums,
 )
 
-Floats = NDArray[np.float64]
-
 
 @np.errstate(divide="ignore")
 def advance_awake(
-    mixture: MixtureFilter,
-    losses: Floats,
-    awake: NDArray[np.bool_],
-    codelengths: Floats,
-    posterior: Floats,
+    mixture: MixtureFilter, coding: Coding, awake: NDArray[np.bool_]
 ) -> bool:
     """Process rows at which the same experts are awake, if all parts are simple.
 
@@ -48,6 +43,7 @@ def advance_awake(
     parts = [part for part in mixture.filters if isinstance(part, MarkovFilter)]
     if len(parts) < len(mixture.filters) or not all(p.is_simple for p in parts):
         return False
+    losses, codelengths, posterior = coding
     w = np.stack([part.w for part in parts])
     state = np.concatenate([part.state for part in parts])
     odds, least, asleep = mixture.odds.scores, state.copy(), ~awake

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_mdl.switching._filtering import (
+    Coding,
     CumulativeFilter,
     MarkovFilter,
     MixtureFilter,
@@ -18,11 +19,9 @@ from sklearn_mdl.switching._filtering import (
 )
 from sklearn_mdl.switching._forward import filled_losses
 from sklearn_mdl.switching._inputs import checked_losses, loss_array
-from sklearn_mdl.switching._prior import Component, apply_adjoint, apply_log
+from sklearn_mdl.switching._prior import Component, Floats, apply_adjoint, apply_log
 from sklearn_mdl.switching._registry import PriorLike, checked_components
 from sklearn_mdl.switching._thinning import PosteriorThinner
-
-Floats = NDArray[np.float64]
 
 # How many numbers the states between two checkpoints may take, except in very long
 # streams.
@@ -116,8 +115,7 @@ def _backward(
     checkpoints = []
     for start in starts:
         checkpoints.append([copy.copy(part) for part in mixture.filters])
-        block = block_from(start)
-        mixture.advance(block, np.empty(len(block)), np.empty_like(block))
+        mixture.advance(Coding.of(block_from(start)))
     odds, last = mixture.odds.weights, [part.weights for part in mixture.filters]
     messages: list[Floats | None] = [None] * len(components)
     for start, parts in zip(starts[::-1], checkpoints[::-1], strict=True):
@@ -154,8 +152,8 @@ def _smooth(
     """
     first, prior, w = part.t, part.prior, part.w
     states: list[Floats] = []
-    codelengths, posterior = np.empty(len(losses)), np.empty_like(losses)
-    part.advance(losses, codelengths, posterior, states)
+    _, codelengths, posterior = coding = Coding.of(losses)
+    part.advance(coding, states)
     for i in range(len(losses) - 1, -1, -1):
         message = np.zeros_like(states[i]) if message is None else message
         _, smoothed = condition_scores(states[i], -message)

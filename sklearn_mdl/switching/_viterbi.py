@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_mdl.switching._inputs import checked_losses, cut
-from sklearn_mdl.switching._prior import MarkovPrior, Transition, sums_of_others
+from sklearn_mdl.switching._prior import Floats, MarkovPrior, Transition, sums_of_others
 
-Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 # The beginning of a block is stored as one number. The low bits are the index of the
@@ -45,8 +44,8 @@ def most_probable_path(
     """
     with np.errstate(divide="ignore"):  # probabilities of zero are scores of -inf
         search = _Search(prior, w)
-        for block in cut(losses):
-            for loss in checked_losses(block, len(w)).astype(np.float64):
+        for rows in cut(losses):
+            for loss in checked_losses(losses[rows], len(w)).astype(np.float64):
                 search.advance(loss)
     return search.best()
 
@@ -103,10 +102,8 @@ class _Search:
         kept, begins = self.scores + np.log(stay), self.begins
         if enter is not None and not ageing:
             return kept, begins
-        row = np.full_like(kept[:1], -np.inf), np.zeros_like(begins[:1])
-        if ageing:
-            return np.concatenate([row[0], kept]), np.concatenate([row[1], begins])
-        return np.concatenate([kept, row[0]]), np.concatenate([begins, row[1]])
+        added = ((1, 0) if ageing else (0, 1)), (0, 0)
+        return np.pad(kept, added, constant_values=-np.inf), np.pad(begins, added)
 
     def _draw(
         self, transition: Transition, drawn: Floats, places: Integers

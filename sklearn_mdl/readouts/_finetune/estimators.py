@@ -142,13 +142,11 @@ class FineTunedReadout(NetworkReadout):
         """Make one learner for each readout, and load equal encoders only once."""
         shapes = [image_shape_of(context.n_features, r.image_shape) for _, r in members]
         encoders = distinct_encoders([r.encoder for _, r in members], shapes)
+        trunks = [EncoderTrunk(image_encoder_of(encoder)) for encoder in encoders]
+        parts = zip(members, trunks, shapes, strict=True)
         return [
-            NetworkLearner(
-                column, readout, EncoderTrunk(image_encoder_of(own)), shape, context
-            )
-            for (column, readout), own, shape in zip(
-                members, encoders, shapes, strict=True
-            )
+            NetworkLearner(column, readout, trunk, shape, context)
+            for (column, readout), trunk, shape in parts
         ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack
 from itertools import chain
 from typing import Any, cast
 
@@ -16,6 +16,7 @@ from torch.nn.functional import interpolate
 
 from sklearn_mdl._core.images.reading import needed
 from sklearn_mdl._core.images.rows import Shape
+from sklearn_mdl._core.numerics import evaluation_mode
 from sklearn_mdl.encoders import EncoderTrunk, check_name, check_options
 
 Augment = Callable[[Tensor], Tensor]
@@ -222,22 +223,13 @@ class HeadedNetwork(nn.Module):
 
     def forward(self, batch: Tensor) -> Tensor:
         """Return logits (n, C) of a minibatch."""
-        with _running_statistics(self, self.training and len(batch) == 1):
+        is_single = self.training and len(batch) == 1
+        with ExitStack() as stack:
+            for layer in self.modules():
+                if is_single and isinstance(layer, nn.modules.batchnorm._BatchNorm):
+                    stack.enter_context(evaluation_mode(layer))
             logits: Tensor = self.head(self.trunk(batch))
         return logits
-
-
-@contextmanager
-def _running_statistics(network: nn.Module, wanted: bool) -> Iterator[None]:
-    kind = nn.modules.batchnorm._BatchNorm
-    layers = [lr for lr in network.modules() if wanted and isinstance(lr, kind)]
-    for layer in layers:
-        layer.eval()
-    try:
-        yield
-    finally:
-        for layer in layers:
-            layer.train()
 
 
 def width_of(trunk: Trunk, shape: Shape, device: torch.device) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -132,8 +133,7 @@ def as_readout(given: Any) -> Any:
     return FrozenReadout(*given) if is_pair else given
 
 
-def check_images(X: np.ndarray, readouts: object) -> None:
+def check_images(X: np.ndarray, readouts: Sequence[object]) -> None:
     """Raise ValueError if a readout takes images but the rows of X are not pixels."""
-    given = readouts if isinstance(readouts, list | tuple) else ()
-    if any(isinstance(as_readout(readout), ImageReadout) for readout in given):
+    if any(isinstance(as_readout(readout), ImageReadout) for readout in readouts):
         check_pixels(X)

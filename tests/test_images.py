@@ -411,6 +411,8 @@ def test_copies_and_pickles_give_the_same_features():
     ):
         np.testing.assert_array_equal(other.transform(IMAGES), features)
     assert len(pickle.dumps(encoder)) < 2 * len(pickle.dumps(encoder.module)) + 2000
+    framed = TorchEncoder(network()).set_output(transform="pandas")
+    assert isinstance(clone(framed).fit(IMAGES).transform(IMAGES), pd.DataFrame)
 
 
 def test_weights_that_changed_under_a_pickle_are_noticed():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import nullcontext
+from copy import deepcopy
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -35,7 +36,11 @@ class ImageOrTextTransformer(TransformerMixin, BaseEstimator):
         """Copy the settings, but share those with these names, which never change."""
         params = self.get_params(deep=False)
         others = {n: clone(params[n], safe=False) for n in params.keys() - set(names)}
-        return type(self)(**params | others)
+        copied = type(self)(**params | others)
+        for name in ("_sklearn_output_config", "_metadata_request"):  # scikit-learn's
+            if name in vars(self):
+                setattr(copied, name, deepcopy(vars(self)[name]))
+        return copied
 
 
 class ViewEncoder(ImageOrTextTransformer):

@@ -187,7 +187,8 @@ def _gather_one(
     targets: str,
     verbose: int,
 ) -> Dataset:
-    data, labels = parts[0], np.asarray(as_labels(as_array(parts[1])))
+    data, called = parts[0], f"Dataset {name!r}"
+    labels = np.asarray(as_labels(as_array(parts[1]), called))
     given = isinstance(data, Mapping)
     if given == (encoders is not None):
         what = "precomputed features" if given else "data"
@@ -200,7 +201,7 @@ def _gather_one(
         )
     is_real = checked_targets(labels, f"dataset {name!r}", targets)
     if not is_real:
-        distinct_classes(labels, f"Dataset {name!r}")
+        distinct_classes(labels, called)
     title = f"groups of dataset {name!r}"
     groups = None if len(parts) == 2 else named_groups(parts[2], title)
     if groups is not None and groups.shape != labels.shape:

@@ -26,6 +26,7 @@ from sklearn_mdl import (
     write_results,
 )
 from sklearn_mdl.encoders import _timm
+from sklearn_mdl.model_selection import rounded
 from sklearn_mdl.report import Comparison
 
 WINE = load_wine(return_X_y=True)
@@ -272,6 +273,28 @@ def test_pairs_are_coded_side_by_side(wine):
     assert gain.both == pytest.approx(code(both, n_orders=2))
     assert gain.saved == pytest.approx(gain.alone - gain.both)
     assert gain.alone <= gain.other
+
+
+def test_savings_of_a_pair_are_relative_to_the_encoder_that_is_named():
+    """On "small" A is better, in total B; A wins the tie of average ranks."""
+    rng = np.random.default_rng(1)
+    datasets = {}
+    for name, n, shifts in (("small", 50, (2, 0.1)), ("big", 300, (0.1, 2))):
+        y = np.arange(n) % 2
+        A, B = (
+            rng.normal(size=(2, n, 3)) + np.multiply.outer(shifts, 2 * y - 1)[..., None]
+        )
+        datasets[name] = {"A": A, "B": B}, y
+    found = compare(datasets=datasets, switcher=SWITCHER, n_orders=2, verbose=0)
+    ((both, _),) = found.pairs.items()
+    paired = found.pair_ranking.paired_differences([("A", both), ("B", both)])
+    halves = dict(zip("AB", np.hypot(*(paired.upper - paired.mean).T), strict=True))
+    saved = dict(zip("AB", paired.mean.sum(1), strict=True))
+    (total,) = found.total_gains
+    assert total.first == "B"
+    assert (total.saved, total.half) == pytest.approx((saved["B"], halves["B"]))
+    line = f"Adding B to A saves {rounded(saved['A'], halves['A'])} nats in total on 2"
+    assert line in found.verdict()
 
 
 def test_what_is_beside_it_hides_no_encoder_by_its_scale():

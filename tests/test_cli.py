@@ -236,7 +236,10 @@ def test_rank_names_the_dataset_whose_labels_are_missing(study, capsys):
     y[3] = np.nan
     np.save(study / "two" / "labels.npy", y)
     assert rank(study)[0] == 2
-    assert "dataset 'two' holds nan in row 3" in complaint(capsys, "rank")
+    assert (
+        "'two' must hold a label for every row, but Input y contains NaN in row 3"
+        in complaint(capsys, "rank")
+    )
 
 
 def test_rank_with_a_missing_encoder_is_refused(study, capsys):

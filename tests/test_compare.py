@@ -27,7 +27,8 @@ from sklearn_mdl import (
 )
 from sklearn_mdl.encoders import _timm
 from sklearn_mdl.model_selection import rounded
-from sklearn_mdl.report import Comparison
+from sklearn_mdl.model_selection._encoding import Failure
+from sklearn_mdl.report import Comparison, _compare
 
 WINE = load_wine(return_X_y=True)
 ROWS = np.random.default_rng(0).permutation(178)[:60]
@@ -368,3 +369,48 @@ def test_encoders_of_one_average_rank_share_it():
         "a has the best average rank, 2.0 of 3, tied with b, c, and the shortest code "
         "on 1 of 2 datasets; on these datasets it is best with probability 0.33."
     )
+
+
+# Pairs that cannot be scored leave the ranking of the encoders as it is
+
+
+def pairs_of(datasets, **options):
+    return compare(datasets=datasets, switcher=SWITCHER, verbose=0, **options)
+
+
+def test_a_time_budget_is_for_the_encoders_alone():
+    datasets = {name: ({"a": A, "b": B}, Y) for name in ("d", "e")}
+    found = pairs_of(datasets, time_budget=60.0, n_orders=2)
+    expected = pairs_of(datasets, top_k=0, n_orders=2)
+    assert_array_equal(found.scorer.codelengths_, expected.scorer.codelengths_)
+    assert not found.gains
+    assert found.verdict() == expected.verdict()
+
+
+@for_each("missing, bad", [("raise", "de"), ("drop", "de"), ("drop", "d")])
+def test_a_ranking_outlives_its_pairs(missing, bad, monkeypatch):
+    class Failing(_compare._ScorerOfPairs):
+        def _run(self, tasks):
+            return [
+                Failure(t.dataset, t.encoder, t.order, "lost", "")
+                if t.dataset in bad
+                else cell
+                for t, cell in zip(tasks, super()._run(tasks), strict=True)
+            ]
+
+    monkeypatch.setattr(_compare, "_ScorerOfPairs", Failing)
+    datasets = {name: ({"a": A, "b": B}, Y) for name in ("d", "e")}
+    with pytest.warns(UserWarning, match=r"'. \+ .' on 'd', order 0 \(lost"):
+        found = pairs_of(datasets, missing=missing, n_orders=2)
+    assert found.scorer.dataset_names_ == ["d", "e"]
+    assert [gain.dataset for gain in found.gains] == ["e"] * (bad == "d")
+    assert ("Adding" in found.verdict()) == (bad == "d")
+
+
+@for_each("wrong", [-1, "2", 1.5])
+def test_a_wrong_number_of_encoders_to_pair_is_refused_first(wrong):
+    def never(rows):
+        raise AssertionError
+
+    with pytest.raises(ValueError, match="top_k must be an integer of at least 0, got"):
+        compare(never, X, Y, top_k=wrong)

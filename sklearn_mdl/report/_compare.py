@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from itertools import combinations
+from numbers import Integral
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_mdl._core.validation import invalid
+from sklearn_mdl._core.validation import invalid, warn_caller
 from sklearn_mdl.datasets import load_representations
 from sklearn_mdl.encoders import FeatureCache
 from sklearn_mdl.model_selection import Ranking, RepresentationScorer
@@ -71,7 +72,8 @@ def compare(
         after all of its rows are coded.
     top_k : int, default=3
         Number of best encoders whose features are also concatenated in pairs, to show
-        what one encoder adds to another. With 0 or 1 there are no pairs.
+        what one encoder adds to another. There are no pairs with 0 or 1, or with a
+        `time_budget`, which the encoders need.
     verbose : int, default=1
         If above 0, steps that take more than two seconds show a progress bar.
     **settings
@@ -105,6 +107,8 @@ def compare(
     known = set(RepresentationScorer().get_params(deep=False)) - {"verbose"}
     for name in settings.keys() - known:
         raise TypeError(f"compare takes {sorted(known)}, got {name!r}; omit {name}")
+    if not isinstance(top_k, Integral) or top_k < 0:
+        raise invalid("top_k", "an integer of at least 0", top_k, "pass top_k=3")
     given = _datasets_of(encoders, X, y, datasets, groups)
     scorer = RepresentationScorer(verbose=verbose, **settings)
     cache = settings.get("results")
@@ -227,6 +231,9 @@ def side_by_side(
 ) -> tuple[dict[str, Place], Ranking | None]:
     """Score pairs of the best encoders on the same rows and orders as the encoders.
 
+    With a time budget there are no pairs. If pairs cannot be scored, only warn, so that
+    the ranking of the encoders is not lost.
+
     Returns
     -------
     pairs : dict of str to (str, str)
@@ -234,8 +241,6 @@ def side_by_side(
     together : Ranking or None
         Ranking of the best encoders and their pairs, or None if there are no pairs.
     """
-    if top_k < 0:
-        raise invalid("top_k", "at least 0", top_k, "pass top_k=3")
     best = np.argsort(scorer.average_ranks_, kind="stable")[:top_k]
     names = [scorer.encoder_names_[e] for e in best]
     pairs: dict[str, Place] = {}
@@ -244,7 +249,7 @@ def side_by_side(
         while name in scorer.encoder_names_ or name in pairs:
             name += "'"
         pairs[name] = first, second
-    if not pairs:
+    if not pairs or scorer.time_budget is not None:
         return {}, None
     concatenated = {
         dataset: (
@@ -257,10 +262,14 @@ def side_by_side(
         for dataset in scorer.dataset_names_
     }
     pair_scorer = _ScorerOfPairs(**scorer.get_params(deep=False))
-    pair_scorer.set_params(eliminate=None, n_permutations=None).fit(concatenated)
-    single = [cell for cell in scorer.cells_ if cell.encoder in names]
+    pair_scorer.set_params(eliminate=None, n_permutations=None)
+    try:
+        kept = pair_scorer.fit(concatenated).dataset_names_
+    except ValueError as error:
+        warn_caller(f"Pairs of encoders are left out: {error}")
+        return {}, None
+    single = [c for c in scorer.cells_ if c.encoder in names and c.dataset in kept]
     cells = sorted(
-        [*single, *pair_scorer.cells_],
-        key=lambda cell: scorer.dataset_names_.index(cell.dataset),
+        [*single, *pair_scorer.cells_], key=lambda cell: kept.index(cell.dataset)
     )
     return pairs, Ranking(cells, scorer.alpha)

@@ -275,14 +275,13 @@ class Comparison:
     @cached_property
     def gains(self) -> list[Gain]:
         """Savings of each pair on each dataset, the largest first."""
-        datasets = range(self._n_datasets)
-        gains = [self._gain(both, [d]) for d in datasets for both in self.pairs]
+        gains = [self._gain(both, [d]) for d in self._paired for both in self.pairs]
         return sorted(gains, key=lambda gain: -gain.saved)
 
     @cached_property
     def total_gains(self) -> list[Gain]:
         """Savings of each pair in total over all datasets, the largest first."""
-        gains = [self._gain(both, range(self._n_datasets)) for both in self.pairs]
+        gains = [self._gain(both, self._paired) for both in self.pairs]
         return sorted(gains, key=lambda gain: -gain.saved)
 
     @cached_property
@@ -315,8 +314,10 @@ class Comparison:
         return self.scorer.verdict()
 
     @property
-    def _n_datasets(self) -> int:
-        return len(self.scorer.dataset_names_)
+    def _paired(self) -> range:
+        """Places of the datasets on which pairs were scored."""
+        ranking = self.pair_ranking
+        return range(0 if ranking is None else len(ranking.dataset_names_))
 
     @cached_property
     def _halves(self) -> np.ndarray:
@@ -353,14 +354,14 @@ class Comparison:
         ]
 
     def _pair_lines(self) -> list[str]:
-        best, datasets = self._answer.best, range(self._n_datasets)
+        best, n = self._answer.best, len(self._paired)
         pairs = [both for both, pair in self.pairs.items() if best in pair]
         if not pairs:
             return []
-        gains = [self._gain(both, datasets, best) for both in pairs]
+        gains = [self._gain(both, self._paired, best) for both in pairs]
         most = max(gains, key=lambda gain: gain.saved)
         if most.saved <= most.half:
             return [f"Adding another encoder to {best} saves no significant amount."]
         nats = rounded(most.saved, most.half)
-        where = f" in total on {len(datasets)} datasets" if len(datasets) > 1 else ""
+        where = f" in total on {n} datasets" if n > 1 else ""
         return [f"Adding {most.second} to {best} saves {nats} nats{where}."]

@@ -19,7 +19,6 @@ from sklearn_mdl._core.io.formats import with_format
 from sklearn_mdl.baselines import ProtocolComparison
 from sklearn_mdl.model_selection import RankStatistics, RepresentationScorer
 from sklearn_mdl.ranking import MOST_ENCODERS
-from sklearn_mdl.switcher import MDLReadoutSwitcher
 
 LATEX = ("ranking", "codelengths", "readouts")
 # First characters of formulas, including full-width ones of East Asian keyboards.
@@ -193,15 +192,18 @@ def _write_latex(path: Path, scorer: RepresentationScorer, name: str) -> Path:
 
 def _cells(scorer: RepresentationScorer) -> dict[str, object]:
     difference = scorer.critical_difference_
-    try:
-        used = scorer.switcher or MDLReadoutSwitcher()
-        switcher = model_selection.settings_of_cells(used)
-    except TypeError as error:  # some settings cannot be stored
-        switcher = {"unavailable": str(error)}
+    switchers = {}
+    for cell in scorer.first_cells_:
+        default = model_selection.default_switcher(cell.n_samples, cell.is_real)
+        used = scorer.switcher or default
+        try:
+            switchers[cell.dataset] = model_selection.settings_of_cells(used)
+        except TypeError as error:  # some settings cannot be stored
+            switchers[cell.dataset] = {"unavailable": str(error)}
     return {
         "unit": "nats",
         "settings": settings_as_text(scorer),
-        "switcher": switcher,
+        "switchers": switchers,
         "critical_difference": None if math.isnan(difference) else difference,
         "versions": model_selection.versions(),
         "python": platform.python_version(),

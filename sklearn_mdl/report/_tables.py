@@ -165,12 +165,11 @@ def _write_ranking(path: Path, scorer: RepresentationScorer, heldout: Heldout) -
 
 
 def _write_scores(path: Path, scorer: RepresentationScorer) -> Path:
-    """Write means over orders in long form, for other ranking tools.
+    """Write nats saved over labels alone in long form, for other ranking tools.
 
     These tools use one metric per dataset and assume that a higher score is better.
     """
-    uniform = np.array([cell.uniform for cell in scorer.first_cells_])[:, None]
-    saved = (uniform - scorer.codelengths_) / scorer.sizes_
+    saved = scorer.savings_per_example("labels")
     rows = [
         [encoder, dataset, "saved_nats_per_label", float(saved[d, e])]
         for d, dataset in enumerate(scorer.dataset_names_)

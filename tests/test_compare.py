@@ -81,6 +81,73 @@ def test_columns_of_data_frames():
         compare({"a": frame.assign(word="w")}, y=Y)
 
 
+def test_a_frame_of_polars_gives_labels_and_columns():
+    polars = pytest.importorskip("polars")
+    frame = pd.DataFrame(X, columns=[f"c{i}" for i in range(13)]).assign(label=Y)
+    encoders = {"a": ["c0", "c1"], "all": None}
+    codes = [
+        compare(encoders, rows, "label", **QUICK).scorer.codelengths_
+        for rows in (frame, polars.DataFrame(frame.to_dict("list")))
+    ]
+    assert_array_equal(*codes)
+
+
+def test_names_that_are_no_columns_are_named():
+    frame = pd.DataFrame(X, columns=[f"c{i}" for i in range(13)])
+    words = "must be among the columns of X, got 'zz'; pass a name such as 'c0'"
+    with pytest.raises(ValueError, match=f"^y {words}"):
+        compare({"all": None}, frame, "zz")
+    with pytest.raises(ValueError, match=f"^Columns of encoder 'a' {words}"):
+        compare({"a": ["c0", "zz"]}, frame, Y)
+
+
+def test_frames_in_another_order_than_labels_are_refused():
+    frame, y = pd.DataFrame(X), pd.Series(Y)
+    shuffled = frame.sample(frac=1, random_state=0)
+    for given in (({"a": shuffled},), ({"a": None}, shuffled), (PCA(2), shuffled)):
+        with pytest.raises(ValueError, match=r"in the order of y.*loc\[y.index\]"):
+            compare(*given, y=y)
+    other = frame.set_axis(range(100, 160))  # another index says nothing of the order
+    assert code(other, y) == code(frame.set_axis([0] * 60), y) == code(X)
+    assert code(shuffled.to_numpy(), y.loc[shuffled.index].to_numpy()) > 0
+
+
+# Encoders that fail
+
+
+def test_an_encoder_that_fails_is_named():
+    def fails(rows):
+        raise RuntimeError("out of paper")
+
+    with pytest.raises(RuntimeError, match="out of paper") as caught:
+        compare({"a": None, "b": fails}, X, Y, **QUICK)
+    assert caught.value.__notes__ == ["Encoder 'b' on dataset 'data'"]
+
+
+def test_datasets_of_failing_encoders_are_dropped_on_request():
+    def fails(rows):
+        if rows is not X and len(rows) == 40:
+            raise RuntimeError("out of paper")
+        return rows
+
+    datasets = {"d": (X, Y), "e": (X[:40], Y[:40])}
+    with pytest.warns(
+        UserWarning, match=r"Dropped .*'b' on 'e' \(Runt.*: out of paper"
+    ):
+        found = compare(
+            {"a": None, "b": fails}, datasets=datasets, missing="drop", **QUICK
+        )
+    assert found.scorer.dataset_names_ == ["d"]
+    assert [(f.dataset, f.encoder) for f in found.scorer.failures_] == [("e", "b")]
+    holes = np.where(np.arange(60)[:, None] == 3, np.nan, A)
+    datasets = {"d": ({"a": A}, Y), "e": ({"a": holes}, Y)}
+    with pytest.warns(UserWarning, match=r"Dropped .*'a' on 'e' \(.*NaN"):
+        found = compare(datasets=datasets, missing="drop", **QUICK)
+    assert found.scorer.dataset_names_ == ["d"]
+    with pytest.raises(ValueError, match="encoder 'a' on dataset 'e' gives NaN"):
+        compare(datasets=datasets, **QUICK)
+
+
 def test_a_list_of_paths(tmp_path):
     paths = [tmp_path / f"{name}.npy" for name in ("clip", "dino")]
     for path, features in zip(paths, (A, B), strict=True):

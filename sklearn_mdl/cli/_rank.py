@@ -33,7 +33,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     _options.add(parser, "--label", help, "COLUMN")
     help = "column of texts in a .csv file (default: text)"
     _options.add(parser, "--text", help, "COLUMN")
-    help = "use only rows of these splits, which the files must name (default: all rows)"
+    help = (
+        "use only rows of these splits, which the files must name (default: all rows)"
+    )
     _options.add(parser, "--splits", help, "NAME", nargs="+")
     help = (
         "column with the group of each row, such as its patient; a group's labels are "

@@ -143,7 +143,7 @@ def gather(
     checked = checked_datasets(datasets, grouped=grouped)
     transformers = None if encoders is None else checked_encoders(encoders)
     gathered = {
-        name: _gather_one(name, parts, transformers, cache, targets, verbose)
+        name: _gather_one(name, parts, transformers, cache, missing, targets, verbose)
         for name, parts in checked.items()
     }
     names = list(dict.fromkeys(chain(*(own.features for own in gathered.values()))))
@@ -184,6 +184,7 @@ def _gather_one(
     parts: tuple[object, ArrayLike] | tuple[object, ArrayLike, ArrayLike],
     encoders: Mapping[str, BaseEstimator] | None,
     cache: FeatureCache | None,
+    missing: str,
     targets: str,
     verbose: int,
 ) -> Dataset:
@@ -209,15 +210,31 @@ def _gather_one(
         raise invalid(title, f"of shape {labels.shape}", groups.shape, cure)
     if isinstance(data, Mapping):
         check_names(data)
-        features = {e: np.asarray(dense(as_array(X))) for e, X in data.items()}
-        for encoder, X in features.items():
-            check_features(X, labels, _title(name, encoder))
-        return Dataset({**features}, labels, groups, is_real)
+        given_features = {
+            e: _given((name, e), X, labels, missing) for e, X in data.items()
+        }
+        return Dataset(given_features, labels, groups, is_real)
     encoded = {
         e: _encoded((name, e), _verbose(t) if verbose > 0 else t, data, labels, cache)
         for e, t in (encoders or {}).items()
     }
     return Dataset(encoded, labels, groups, is_real)
+
+
+def _given(
+    names: tuple[str, str], X: Any, labels: np.ndarray, missing: str
+) -> np.ndarray | Failure:
+    """Return precomputed features, or a `Failure` if faulty ones may be dropped."""
+    if isinstance(X, Failure):
+        return X
+    try:
+        features = np.asarray(dense(as_array(X)))
+        check_features(features, labels, _title(*names))
+    except ValueError as error:
+        if missing == "raise":
+            raise
+        return Failure.of(error, *names)
+    return features
 
 
 def _encoded(

@@ -16,9 +16,16 @@ from numpy.typing import ArrayLike
 from sklearn_mdl._core.validation import invalid, warn_caller
 from sklearn_mdl.datasets import load_representations
 from sklearn_mdl.encoders import FeatureCache
-from sklearn_mdl.model_selection import Ranking, RepresentationScorer
+from sklearn_mdl.model_selection import Failure, Ranking, RepresentationScorer
 from sklearn_mdl.report._comparison import Comparison
-from sklearn_mdl.report._encoders import features_of, is_given, named_encoders, shown
+from sklearn_mdl.report._encoders import (
+    check_order,
+    checked_columns,
+    features_of,
+    is_given,
+    named_encoders,
+    shown,
+)
 
 Place = tuple[str, str]  # (dataset, encoder)
 Given = dict[str, tuple[Any, Any, Any]]  # {dataset: (rows, labels, groups)}
@@ -92,7 +99,8 @@ def compare(
         If an argument has none of these forms. The message shows code that works.
     ValueError
         If a value is invalid, such as y with several columns, or if an encoder needs
-        rows and X is None.
+        rows and X is None. Also if a pandas frame has the index of y in another order,
+        since rows and labels correspond by position.
 
     Examples
     --------
@@ -113,7 +121,7 @@ def compare(
     scorer = RepresentationScorer(verbose=verbose, **settings)
     cache = settings.get("results")
     cache = None if cache is None else FeatureCache(Path(cache) / "features")
-    encoded, seconds = _encode(encoders, given, cache, verbose)
+    encoded, seconds = _encode(encoders, given, cache, scorer)
     scorer.fit(encoded)
     pairs, together = side_by_side(scorer, encoded, top_k)
     return Comparison(scorer, seconds, pairs, together)
@@ -158,8 +166,9 @@ def _parts_of(name: str, parts: Any, encoders: Any) -> tuple[Any, Any, Any]:
 
 
 def _one_dataset(encoders: Any, X: Any, y: Any, groups: Any) -> tuple[Any, Any, Any]:
-    if isinstance(y, str) and hasattr(X, "drop"):
-        return X.drop(columns=y), X[y], groups
+    if isinstance(y, str) and hasattr(X, "columns"):
+        (label,) = checked_columns([y], X, "y")
+        return X[[c for c in dict.fromkeys(X.columns) if c != label]], X[label], groups
     if isinstance(encoders, str | PathLike) and Path(encoders).is_dir():
         raise TypeError(
             "encoders must be features or models, got the path of a folder; "
@@ -191,7 +200,10 @@ def _one_dataset(encoders: Any, X: Any, y: Any, groups: Any) -> tuple[Any, Any, 
 
 
 def _encode(
-    encoders: object, given: Given, cache: FeatureCache | None, verbose: int
+    encoders: object,
+    given: Given,
+    cache: FeatureCache | None,
+    scorer: RepresentationScorer,
 ) -> tuple[dict[str, tuple[Any, ...]], dict[Place, float]]:
     """Run every encoder on every dataset. Return datasets to score, and seconds."""
     cells = [
@@ -201,12 +213,22 @@ def _encode(
             rows if encoders is None else encoders
         ).items()
     ]
-    features: dict[str, dict[str, np.ndarray]] = {name: {} for name in given}
+    features: dict[str, dict[str, Any]] = {name: {} for name in given}
     seconds: dict[Place, float] = {}
+    verbose = int(scorer.verbose)
     for dataset, name, encoder in shown(cells, "encoding", verbose):
         rows = None if encoders is None else given[dataset][0]
+        for frame in (encoder, rows):
+            check_order(frame, given[dataset][1], name)
+        encoded: Any
         start = time.perf_counter()
-        encoded = features_of(encoder, rows, name, cache, verbose=verbose)
+        try:
+            encoded = features_of(encoder, rows, name, cache, verbose=verbose)
+        except Exception as error:
+            if scorer.missing == "raise":
+                error.add_note(f"Encoder {name!r} on dataset {dataset!r}")
+                raise
+            encoded = Failure.of(error, dataset, name)
         features[dataset][name] = encoded
         if not is_given(encoder):
             seconds[dataset, name] = time.perf_counter() - start

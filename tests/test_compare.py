@@ -419,6 +419,13 @@ def test_a_page_replaces_pages_of_ours_alone(wine, tmp_path):
     assert wine.to_html(page).read_bytes() == wine.to_html(page).read_bytes()
 
 
+def test_a_folder_or_dataset_that_is_missing_is_named(wine, tmp_path):
+    with pytest.raises(FileNotFoundError, match="create the folder '.*nodir'"):
+        wine.to_html(tmp_path / "nodir" / "x.html")
+    with pytest.raises(ValueError, match=r"dataset must be .*'data'.*, got 'zz'"):
+        wine.rows("zz")
+
+
 def test_the_page_is_one_file(wine, tmp_path):
     path = wine.to_html(tmp_path / "page.html")
     assert isinstance(path, Path)

@@ -15,7 +15,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import numpy as np
 
 from sklearn_mdl._core.io.whole_files import refuse_foreign, replaced
-from sklearn_mdl.display import CodelengthDisplay, LearningCurveDisplay, plot_extra
+from sklearn_mdl.display import (
+    CodelengthDisplay,
+    LearningCurveDisplay,
+    check_choice,
+    plot_extra,
+)
 from sklearn_mdl.model_selection import (
     Ranking,
     RepresentationScorer,
@@ -136,8 +141,15 @@ class Comparison:
         ----------
         dataset : str, default=None
             Name of the dataset. If None, combine all datasets.
+
+        Raises
+        ------
+        ValueError
+            If there is no such dataset.
         """
         names = self.scorer.dataset_names_
+        if dataset is not None:
+            check_choice(dataset, "dataset", names)
         chosen = names if dataset is None else [dataset]
         places = [names.index(name) for name in chosen]
         nats = (self.scorer.codelengths_ / self.scorer.sizes_)[places]
@@ -232,6 +244,8 @@ class Comparison:
         ------
         ValueError
             If the file exists and is not a page that sklearn_mdl wrote.
+        OSError
+            If the folder is missing, or the file cannot be written.
         """
         from sklearn_mdl.report._page import is_page, page_of
 

@@ -244,8 +244,8 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         self.classes_ = classes
         return ClassLabels(len(classes))
 
-    def _check_order(self, labels: np.ndarray) -> None:
-        if is_grouped(labels):
+    def _check_order(self, labels: np.ndarray, keys: np.ndarray | None) -> None:
+        if is_grouped(labels, keys):
             warn_caller(GROUPED)
 
     def _encoded(self, y: np.ndarray, order: np.ndarray | None = None) -> np.ndarray:

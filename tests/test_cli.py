@@ -231,6 +231,15 @@ def test_rank_refuses_real_labels_beside_classes(study, capsys):
     )
 
 
+def test_rank_refuses_the_accuracy_of_rows_in_groups_before_it_runs(study, capsys):
+    n_rows = len(np.load(study / "two" / "labels.npy"))
+    np.save(study / "two" / "groups.npy", np.arange(n_rows) // 2)
+    status, out = rank(study, "--accuracy")
+    assert status == 2
+    assert not out.exists()
+    assert "'two' has groups; leave out --accuracy" in complaint(capsys, "rank")
+
+
 def test_rank_names_the_dataset_whose_labels_are_missing(study, capsys):
     y = np.load(study / "two" / "labels.npy").astype(float)
     y[3] = np.nan

@@ -87,6 +87,12 @@ def run(options: argparse.Namespace) -> None:
         _check_datasets(options.features, options.datasets or [])
     representations = _representations(options)
     datasets = _options.selected(representations.datasets, options)
+    grouped = [name for name, parts in datasets.items() if len(parts) == 3]
+    if options.accuracy and grouped:
+        raise ValueError(
+            "--accuracy needs datasets without groups, since held-out rows would split "
+            f"groups, but {grouped[0]!r} has groups; leave out --accuracy"
+        )
     scorer = sklearn_mdl.RepresentationScorer(
         _switcher(options, datasets),
         targets=options.targets,

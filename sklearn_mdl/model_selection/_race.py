@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from itertools import compress
 from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
@@ -134,7 +135,7 @@ class EncoderRace(BaseEstimator):
     ----------
     encoder_names_ : list of str
     alive_ : list of str
-        Encoders still in the race.
+        Encoders still in the race. Reading this starts the race if necessary.
     leader_ : str
         The encoder in `alive_` with the smallest mean loss.
     eliminated_at_ : dict of str to int
@@ -243,6 +244,12 @@ class EncoderRace(BaseEstimator):
         self.encoder_names_ = list(encoders)
         self._publish(classes)
         return self
+
+    @property
+    def alive_(self) -> list[str]:
+        """Encoders still in the race."""
+        alive = self.resume()._race.alive.tolist()
+        return [*compress(self.encoder_names_, alive)]
 
     def update(self, X: Any, y: ArrayLike) -> Self:
         """Add the next labels.
@@ -486,7 +493,6 @@ class EncoderRace(BaseEstimator):
         self.labels_ = self._labels if is_real else classes[self._labels]
         empty = np.empty((0, len(names)))
         self.losses_ = np.concatenate([empty, *(step.losses for step in self._steps)])
-        self.alive_ = [names[i] for i in np.flatnonzero(race.alive)]
         out = sorted(np.flatnonzero(~race.alive), key=lambda i: race.out_at[i])
         self.eliminated_at_ = {names[i]: int(race.out_at[i]) for i in out}
         self.leader_ = names[int(race.leader)]

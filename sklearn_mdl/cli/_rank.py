@@ -87,6 +87,7 @@ def run(options: argparse.Namespace) -> None:
         _check_datasets(options.features, options.datasets or [])
     representations = _representations(options)
     datasets = _options.selected(representations.datasets, options)
+    representations = representations._replace(datasets=datasets)
     grouped = [name for name, parts in datasets.items() if len(parts) == 3]
     if options.accuracy and grouped:
         raise ValueError(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from itertools import compress
 from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
@@ -225,8 +224,7 @@ class EncoderRace(BaseEstimator):
         base.set_params(random_state=self.random_state)
         encoders = encoders_by_name(self.encoders)
         race = self._new_race()
-        classes = np.empty(0)
-        steps: list[Step] = []
+        classes, steps = np.empty(0), list[Step]()
         folder = None
         if self.folder is not None:
             folder = RaceFolder(Path(self.folder), self._about(base, encoders))
@@ -248,8 +246,8 @@ class EncoderRace(BaseEstimator):
     @property
     def alive_(self) -> list[str]:
         """Encoders still in the race."""
-        alive = self.resume()._race.alive.tolist()
-        return [*compress(self.encoder_names_, alive)]
+        alive = np.flatnonzero(self.resume()._race.alive)
+        return [self.encoder_names_[i] for i in alive]
 
     def update(self, X: Any, y: ArrayLike) -> Self:
         """Add the next labels.
@@ -395,8 +393,7 @@ class EncoderRace(BaseEstimator):
 
     def _html_repr(self) -> str:
         """Return HTML for notebooks, with results once the race has begun."""
-        has_begun = hasattr(self, "_race")
-        return html_of_race(self) if has_begun else str(super()._html_repr())
+        return html_of_race(self) if hasattr(self, "_race") else super()._html_repr()
 
     def _new_race(self) -> LossRace:
         return LossRace(

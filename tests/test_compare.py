@@ -420,7 +420,7 @@ def test_a_page_replaces_pages_of_ours_alone(wine, tmp_path):
 
 
 def test_a_folder_or_dataset_that_is_missing_is_named(wine, tmp_path):
-    with pytest.raises(FileNotFoundError, match="create the folder '.*nodir'"):
+    with pytest.raises(FileNotFoundError, match=r"create the folder '.*nodir'"):
         wine.to_html(tmp_path / "nodir" / "x.html")
     with pytest.raises(ValueError, match=r"dataset must be .*'data'.*, got 'zz'"):
         wine.rows("zz")

@@ -246,8 +246,8 @@ class EncoderRace(BaseEstimator):
     @property
     def alive_(self) -> list[str]:
         """Encoders still in the race."""
-        alive = np.flatnonzero(self.resume()._race.alive)
-        return [self.encoder_names_[i] for i in alive]
+        self.resume()
+        return [self.encoder_names_[i] for i in np.flatnonzero(self._race.alive)]
 
     def update(self, X: Any, y: ArrayLike) -> Self:
         """Add the next labels.

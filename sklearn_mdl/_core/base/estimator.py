@@ -127,7 +127,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         yield None, [] if checkpoint is None else [checkpoint]
 
     def _check_order(self, labels: np.ndarray, keys: np.ndarray | None) -> None:
-        """Warn if labels, or groups of rows with equal keys, should have been permuted."""
+        """Warn if labels, or groups with these keys, should have been permuted."""
 
     def _after_fit(self) -> None:
         """Warn about problems of a stream after ``fit``."""

@@ -231,12 +231,24 @@ def test_rank_refuses_real_labels_beside_classes(study, capsys):
     )
 
 
+def test_rank_refuses_the_accuracy_of_rows_in_groups_before_it_runs(study, capsys):
+    n_rows = len(np.load(study / "two" / "labels.npy"))
+    np.save(study / "two" / "groups.npy", np.arange(n_rows) // 2)
+    status, out = rank(study, "--accuracy")
+    assert status == 2
+    assert not out.exists()
+    assert "'two' has groups; leave out --accuracy" in complaint(capsys, "rank")
+
+
 def test_rank_names_the_dataset_whose_labels_are_missing(study, capsys):
     y = np.load(study / "two" / "labels.npy").astype(float)
     y[3] = np.nan
     np.save(study / "two" / "labels.npy", y)
     assert rank(study)[0] == 2
-    assert "dataset 'two' holds nan in row 3" in complaint(capsys, "rank")
+    assert (
+        "'two' must hold a label for every row, but Input y contains NaN in row 3"
+        in complaint(capsys, "rank")
+    )
 
 
 def test_rank_with_a_missing_encoder_is_refused(study, capsys):

@@ -26,7 +26,9 @@ from sklearn_mdl import (
     write_results,
 )
 from sklearn_mdl.encoders import _timm
-from sklearn_mdl.report import Comparison
+from sklearn_mdl.model_selection import rounded
+from sklearn_mdl.model_selection._encoding import Failure
+from sklearn_mdl.report import Comparison, _compare
 
 WINE = load_wine(return_X_y=True)
 ROWS = np.random.default_rng(0).permutation(178)[:60]
@@ -77,6 +79,73 @@ def test_columns_of_data_frames():
         ValueError, match=r"must be numbers, got .* pass X.select_dtypes"
     ):
         compare({"a": frame.assign(word="w")}, y=Y)
+
+
+def test_a_frame_of_polars_gives_labels_and_columns():
+    polars = pytest.importorskip("polars")
+    frame = pd.DataFrame(X, columns=[f"c{i}" for i in range(13)]).assign(label=Y)
+    encoders = {"a": ["c0", "c1"], "all": None}
+    codes = [
+        compare(encoders, rows, "label", **QUICK).scorer.codelengths_
+        for rows in (frame, polars.DataFrame(frame.to_dict("list")))
+    ]
+    assert_array_equal(*codes)
+
+
+def test_names_that_are_no_columns_are_named():
+    frame = pd.DataFrame(X, columns=[f"c{i}" for i in range(13)])
+    words = "must be among the columns of X, got 'zz'; pass a name such as 'c0'"
+    with pytest.raises(ValueError, match=f"^y {words}"):
+        compare({"all": None}, frame, "zz")
+    with pytest.raises(ValueError, match=f"^Columns of encoder 'a' {words}"):
+        compare({"a": ["c0", "zz"]}, frame, Y)
+
+
+def test_frames_in_another_order_than_labels_are_refused():
+    frame, y = pd.DataFrame(X), pd.Series(Y)
+    shuffled = frame.sample(frac=1, random_state=0)
+    for given in (({"a": shuffled},), ({"a": None}, shuffled), (PCA(2), shuffled)):
+        with pytest.raises(ValueError, match=r"in the order of y.*loc\[y.index\]"):
+            compare(*given, y=y)
+    other = frame.set_axis(range(100, 160))  # another index says nothing of the order
+    assert code(other, y) == code(frame.set_axis([0] * 60), y) == code(X)
+    assert code(shuffled.to_numpy(), y.loc[shuffled.index].to_numpy()) > 0
+
+
+# Encoders that fail
+
+
+def test_an_encoder_that_fails_is_named():
+    def fails(rows):
+        raise RuntimeError("out of paper")
+
+    with pytest.raises(RuntimeError, match="out of paper") as caught:
+        compare({"a": None, "b": fails}, X, Y, **QUICK)
+    assert caught.value.__notes__ == ["Encoder 'b' on dataset 'data'"]
+
+
+def test_datasets_of_failing_encoders_are_dropped_on_request():
+    def fails(rows):
+        if rows is not X and len(rows) == 40:
+            raise RuntimeError("out of paper")
+        return rows
+
+    datasets = {"d": (X, Y), "e": (X[:40], Y[:40])}
+    with pytest.warns(
+        UserWarning, match=r"Dropped .*'b' on 'e' \(Runt.*: out of paper"
+    ):
+        found = compare(
+            {"a": None, "b": fails}, datasets=datasets, missing="drop", **QUICK
+        )
+    assert found.scorer.dataset_names_ == ["d"]
+    assert [(f.dataset, f.encoder) for f in found.scorer.failures_] == [("e", "b")]
+    holes = np.where(np.arange(60)[:, None] == 3, np.nan, A)
+    datasets = {"d": ({"a": A}, Y), "e": ({"a": holes}, Y)}
+    with pytest.warns(UserWarning, match=r"Dropped .*'a' on 'e' \(.*NaN"):
+        found = compare(datasets=datasets, missing="drop", **QUICK)
+    assert found.scorer.dataset_names_ == ["d"]
+    with pytest.raises(ValueError, match="encoder 'a' on dataset 'e' gives NaN"):
+        compare(datasets=datasets, **QUICK)
 
 
 def test_a_list_of_paths(tmp_path):
@@ -274,6 +343,28 @@ def test_pairs_are_coded_side_by_side(wine):
     assert gain.alone <= gain.other
 
 
+def test_savings_of_a_pair_are_relative_to_the_encoder_that_is_named():
+    """On "small" A is better, in total B; A wins the tie of average ranks."""
+    rng = np.random.default_rng(1)
+    datasets = {}
+    for name, n, shifts in (("small", 50, (2, 0.1)), ("big", 300, (0.1, 2))):
+        y = np.arange(n) % 2
+        A, B = (
+            rng.normal(size=(2, n, 3)) + np.multiply.outer(shifts, 2 * y - 1)[..., None]
+        )
+        datasets[name] = {"A": A, "B": B}, y
+    found = compare(datasets=datasets, switcher=SWITCHER, n_orders=2, verbose=0)
+    ((both, _),) = found.pairs.items()
+    paired = found.pair_ranking.paired_differences([("A", both), ("B", both)])
+    halves = dict(zip("AB", np.hypot(*(paired.upper - paired.mean).T), strict=True))
+    saved = dict(zip("AB", paired.mean.sum(1), strict=True))
+    (total,) = found.total_gains
+    assert total.first == "B"
+    assert (total.saved, total.half) == pytest.approx((saved["B"], halves["B"]))
+    line = f"Adding B to A saves {rounded(saved['A'], halves['A'])} nats in total on 2"
+    assert line in found.verdict()
+
+
 def test_what_is_beside_it_hides_no_encoder_by_its_scale():
     noise = 1e4 * np.random.default_rng(0).normal(size=(60, 13))
     good, bad = X / X.std(0), noise
@@ -328,6 +419,13 @@ def test_a_page_replaces_pages_of_ours_alone(wine, tmp_path):
     assert wine.to_html(page).read_bytes() == wine.to_html(page).read_bytes()
 
 
+def test_a_folder_or_dataset_that_is_missing_is_named(wine, tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"create the folder '.*nodir'"):
+        wine.to_html(tmp_path / "nodir" / "x.html")
+    with pytest.raises(ValueError, match=r"dataset must be .*'data'.*, got 'zz'"):
+        wine.rows("zz")
+
+
 def test_the_page_is_one_file(wine, tmp_path):
     path = wine.to_html(tmp_path / "page.html")
     assert isinstance(path, Path)
@@ -345,3 +443,48 @@ def test_encoders_of_one_average_rank_share_it():
         "a has the best average rank, 2.0 of 3, tied with b, c, and the shortest code "
         "on 1 of 2 datasets; on these datasets it is best with probability 0.33."
     )
+
+
+# Pairs that cannot be scored leave the ranking of the encoders as it is
+
+
+def pairs_of(datasets, **options):
+    return compare(datasets=datasets, switcher=SWITCHER, verbose=0, **options)
+
+
+def test_a_time_budget_is_for_the_encoders_alone():
+    datasets = {name: ({"a": A, "b": B}, Y) for name in ("d", "e")}
+    found = pairs_of(datasets, time_budget=60.0, n_orders=2)
+    expected = pairs_of(datasets, top_k=0, n_orders=2)
+    assert_array_equal(found.scorer.codelengths_, expected.scorer.codelengths_)
+    assert not found.gains
+    assert found.verdict() == expected.verdict()
+
+
+@for_each("missing, bad", [("raise", "de"), ("drop", "de"), ("drop", "d")])
+def test_a_ranking_outlives_its_pairs(missing, bad, monkeypatch):
+    class Failing(_compare._ScorerOfPairs):
+        def _run(self, tasks):
+            return [
+                Failure(t.dataset, t.encoder, t.order, "lost", "")
+                if t.dataset in bad
+                else cell
+                for t, cell in zip(tasks, super()._run(tasks), strict=True)
+            ]
+
+    monkeypatch.setattr(_compare, "_ScorerOfPairs", Failing)
+    datasets = {name: ({"a": A, "b": B}, Y) for name in ("d", "e")}
+    with pytest.warns(UserWarning, match=r"'. \+ .' on 'd', order 0 \(lost"):
+        found = pairs_of(datasets, missing=missing, n_orders=2)
+    assert found.scorer.dataset_names_ == ["d", "e"]
+    assert [gain.dataset for gain in found.gains] == ["e"] * (bad == "d")
+    assert ("Adding" in found.verdict()) == (bad == "d")
+
+
+@for_each("wrong", [-1, "2", 1.5])
+def test_a_wrong_number_of_encoders_to_pair_is_refused_first(wrong):
+    def never(rows):
+        raise AssertionError
+
+    with pytest.raises(ValueError, match="top_k must be an integer of at least 0, got"):
+        compare(never, X, Y, top_k=wrong)

@@ -190,6 +190,13 @@ def test_columns_of_data_frames_keep_their_names_and_order():
     assert_same(race, add(race_of(), N_LABELS))
 
 
+def test_all_encoders_are_alive_before_the_first_label():
+    race, X = EncoderRace(["a", "b"], 2, start=0), np.eye(4)
+    for i in range(4):
+        race.update(dict.fromkeys(race.alive_, X[i : i + 1]), [i % 2])
+    assert race.alive_ == ["a", "b"]
+
+
 def test_parameters_are_refused_before_any_label():
     real = MDLReadoutSwitcherRegressor([])
     growing = MDLReadoutSwitcher(new_classes="escape")

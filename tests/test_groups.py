@@ -17,6 +17,7 @@ from sklearn_mdl import (
     RefitReadout,
     RepresentationScorer,
     codelength_scorer,
+    compare,
 )
 from sklearn_mdl._core.stream.schedule import grouped_order, keys_of
 from sklearn_mdl.cli import main
@@ -174,6 +175,20 @@ def test_an_order_keeps_groups_together_and_draws_them_alike():
         firsts.append(names[0])
     # A group of 40 rows is first no more often than one of a single row.
     assert 5 <= firsts.count("p03") <= 40
+
+
+def test_the_order_of_groups_is_checked_and_not_of_their_rows():
+    groups = np.repeat(np.arange(60), 5)
+    y = np.random.default_rng(0).integers(0, 2, 60)[groups]  # one label per patient
+    X, order = (
+        y[:, None] + np.linspace(0, 1, 300)[:, None],
+        np.argsort(y, kind="stable"),
+    )
+    switcher = MDLReadoutSwitcher([KernelReadout()])
+    switcher.fit(X, y, groups=groups)  # warnings are errors here
+    compare({"a": X}, y=y, groups=groups, switcher=switcher, verbose=0)
+    with pytest.warns(UserWarning, match="grouped by class.*or whole groups"):
+        switcher.fit(X[order], y[order], groups=groups[order])
 
 
 def test_groups_that_cannot_be_kept_apart_are_refused():

@@ -9,6 +9,7 @@ import pytest
 import torch
 from each_case import for_each
 from sklearn.datasets import load_digits
+from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
 
 from sklearn_mdl import (
@@ -20,9 +21,11 @@ from sklearn_mdl import (
     RefitReadout,
     RepresentationScorer,
     compare,
+    compare_protocols,
 )
+from sklearn_mdl.datasets import prequential_order
 from sklearn_mdl.encoders import views_of
-from sklearn_mdl.model_selection import EncoderRace
+from sklearn_mdl.model_selection import EncoderRace, two_axes
 
 X, Y = load_digits(return_X_y=True)
 X, Y = X[:120].astype(np.float32), Y[:120]
@@ -233,6 +236,26 @@ def test_a_label_that_is_missing_is_named_by_its_row(name):
         switcher().fit(X[:40], y)
     with pytest.raises(ValueError, match=f"Input y contains {words}"):
         switcher().partial_fit(X[:40], y, classes=["a", "b"])
+
+
+RANKINGS = {
+    "compare": lambda y: compare({"a": X[:40]}, y=y, verbose=0),
+    "scorer": lambda y: RepresentationScorer().fit({"d": ({"a": X[:40]}, y)}),
+    "one transformer": lambda y: RepresentationScorer()(PCA(2).fit(X), X[:40], y),
+    "protocols": lambda y: compare_protocols({"a": PCA(2)}, X[:40], y),
+    "two axes": lambda y: two_axes({"a": X[:40]}, y, Y[:40]),
+    "order": lambda y: prequential_order(y, stratify=True),
+}
+
+
+@for_each("kind", [list, np.array])
+@for_each("name", RANKINGS)
+def test_a_missing_label_is_never_a_class(name, kind):
+    given = ["a", "b"] * 20
+    given[3] = np.nan
+    y = given if kind is list else np.array(given, object)
+    with pytest.raises(ValueError, match=r"Input y contains NaN in row 3; .*notna"):
+        RANKINGS[name](y)
 
 
 @pytest.mark.skipif(not HAS_TEXT, reason="numpy before 2 has no such type")

@@ -165,6 +165,20 @@ def test_labels_that_cannot_be_are_refused(study, capsys):
     assert "labels.txt" in complaint(capsys, main(followed))
 
 
+def test_whole_numbers_without_classes_are_remarked_once(study, capsys):
+    folder, labels = study
+    numbers = {"dog": "0", "cat": "1", "cow": "2"}
+    for add, n_remarks in (("", 1), (".5", 0)):
+        (folder / "labels.txt").write_text(
+            "".join(f"{numbers[label]}{add}\n" for label in labels[:20])
+        )
+        given = ["--labels", str(folder / "labels.txt"), "--once"]
+        out = ["--out", str(folder / f"race{add}")]
+        assert main(["race", str(folder / "features"), *given, *out]) == 0
+        remarks = capsys.readouterr().err
+        assert remarks.count("start again with --classes N") == n_remarks
+
+
 def test_features_must_be_there_and_of_the_same_rows(study, capsys):
     folder, _ = study
     np.save(folder / "features" / "short.npy", np.zeros((3, 2)))

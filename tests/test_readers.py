@@ -261,12 +261,41 @@ def test_groups_that_a_format_does_not_name_are_refused(tmp_path):
     folder.mkdir(parents=True)
     for name, array in {**FEATURES, "labels": LABELS, "groups": PATIENTS}.items():
         np.save(folder / f"{name}.npy", array)
-    assert "save the groups in DATASET/groups.npy" in message(folder.parent, groups="a")
+    assert "groups must be None for the directory" in message(folder, groups="a")
     assert "study: 40 rows, 2 classes, 14 groups" in str(
         load_representations(folder.parent)
     )
     np.savez(tmp_path / "a.npz", X=FEATURES["deep"], y=LABELS, p=np.full(N, np.nan))
     assert "40 of 40 rows have none" in message(tmp_path / "a.npz", groups="p")
+
+
+def saved_dataset(root):
+    """As ``Dataset.save_to_disk`` writes it."""
+    return saved(root) / "train"
+
+
+WITHOUT_SPLITS = [w for w in (*WRITERS, saved_dataset) if w not in WITH_SPLITS]
+
+
+@pytest.mark.parametrize("write", WITHOUT_SPLITS)
+def test_splits_that_a_format_does_not_name_are_refused(tmp_path, write, capsys):
+    path = write(tmp_path)
+    text = message(path, splits=["train"])
+    assert "splits must be None for " in text
+    assert "got ['train']; omit splits (--splits)" in text
+    assert main(["rank", str(path), "--splits", "train", "--out", f"{tmp_path}/o"]) == 2
+    assert "splits must be None for " in capsys.readouterr().err
+
+
+def test_columns_and_splits_that_a_directory_does_not_name_are_refused(tmp_path):
+    assert "label must be None for HEAR" in message(hear(tmp_path), label="age")
+    folder = tmp_path / "features" / "study"
+    folder.mkdir(parents=True)
+    for name, array in {**FEATURES, "labels": LABELS}.items():
+        np.save(folder / f"{name}.npy", array)
+    for path in (folder, folder.parent):
+        assert "label must be None for the directory" in message(path, label="age")
+        assert "splits must be None for the dir" in message(path, splits=["train"])
 
 
 def test_rank_learns_no_label_of_a_group_before_all_its_rows(tmp_path, capsys):

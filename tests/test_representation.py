@@ -738,7 +738,7 @@ def _bad_inputs():
             ValueError,
             r"'d' needs .* only one class, \[0\]",
         ),
-        "no label": ({"d": (X, lost)}, {"e": None}, ValueError, "'d' holds nan"),
+        "no label": ({"d": (X, lost)}, {"e": None}, ValueError, "Dataset 'd' .* NaN"),
         "a word": (
             {"d": (X, mixed)},
             {"e": None},

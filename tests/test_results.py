@@ -16,6 +16,7 @@ import sklearn_mdl.report._report
 from sklearn_mdl import (
     LinearReadout,
     MDLReadoutSwitcher,
+    MDLReadoutSwitcherRegressor,
     MLPReadout,
     RepresentationScorer,
     write_results,
@@ -89,8 +90,8 @@ def test_the_scores_read_back_in_long_form(written, scorer):
     assert list(rows[0]) == ["model", "dataset", "metric", "score"]
     for row in rows:
         d, e = DATASETS.index(row["dataset"]), ENCODERS.index(row["model"])
-        saved = scorer.first_cells_[d].uniform - scorer.codelengths_[d, e]
-        assert float(row["score"]) == pytest.approx(saved / 40)
+        saved = scorer.savings_per_example("labels")[d, e]  # as on the page
+        assert float(row["score"]) == saved
         assert row["metric"] == "saved_nats_per_label"
     assert len(rows) == len(DATASETS) * len(ENCODERS)
 
@@ -144,13 +145,28 @@ def test_the_record_names_settings_and_versions(written, scorer):
     assert found["settings"] == {name: repr(value) for name, value in settings.items()}
     assert found["settings"]["n_orders"] == "2"
     assert "LinearReadout(lr=0.01)" in found["settings"]["switcher"]
-    readouts = found["switcher"]["readouts"]
+    assert list(found["switchers"]) == list(DATASETS)
+    readouts = found["switchers"]["first"]["readouts"]
     assert [entry["class"] for entry in readouts] == ["LinearReadout", "MLPReadout"]
     assert [entry["params"]["lr"] for entry in readouts] == [0.01, 0.01]
     assert found["python"] == platform.python_version()
     assert found["versions"]["sklearn_mdl"] == sklearn_mdl.__version__
     for name in ("torch", "skorch", "scikit-learn", "numpy", "scipy"):
         assert found["versions"][name].partition("+")[0] == version(name)
+
+
+def test_recorded_switchers_give_the_recorded_codelengths(tmp_path):
+    X, labels = make_blobs(60, 3, centers=3, cluster_std=4.0, random_state=0)
+    datasets = {"classes": ({"a": X}, labels), "reals": ({"a": X}, X @ [1, 2, 3] + 0.5)}
+    write_results(RepresentationScorer().fit(datasets), tmp_path)
+    found = load_json(tmp_path / "cells.json")
+    kinds = {"classes": MDLReadoutSwitcher, "reals": MDLReadoutSwitcherRegressor}
+    for name, settings in found["switchers"].items():
+        again = RepresentationScorer(kinds[name](**settings)).fit(
+            {name: datasets[name]}
+        )
+        cells = [cell for cell in found["cells"] if cell["dataset"] == name]
+        assert again.cells_[0].codelength == cells[0]["codelength"]
 
 
 def test_a_single_encoder_has_no_critical_difference(tmp_path):

@@ -123,3 +123,5 @@ def test_wrong_columns_are_named(tmp_path, capsys):
     assert "pass --text " in capsys.readouterr().err
     assert main(["rank", str(tmp_path), "--out", "r", "--text", "review"]) == 2
     assert "--text must name a column of a .csv file" in capsys.readouterr().err
+    assert main(["rank", str(path), "--splits", "train"]) == 2
+    assert "--splits must be left out for a .csv file" in capsys.readouterr().err

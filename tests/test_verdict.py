@@ -521,6 +521,7 @@ def test_rank_takes_a_choice_and_has_a_folder_by_default(tmp_path, monkeypatch, 
     assert main(["rank", str(features), "--n-jobs", "1", *options]) == 0
     printed = capsys.readouterr().out
     assert printed.startswith("Verdict\n")
+    assert "found feature directory: 1 dataset\n  d1: 40 rows, " in printed
     with open("ranking/cells.csv") as file:
         rows = list(csv.DictReader(file))
     assert [(row["dataset"], row["encoder"]) for row in rows] == [

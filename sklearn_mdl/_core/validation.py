@@ -28,7 +28,7 @@ SAMPLED = 2**20  # about how many numbers are checked for rounding
 LARGE = 2**53  # above this, float64 cannot represent all whole numbers
 GROUPED = (
     "y should be in random order, but it is grouped by class or nearly so, which "
-    "changes the codelength; pass shuffle=True or permute the rows"
+    "changes the codelength; pass shuffle=True or permute the rows (or whole groups)"
 )
 GROUPED_NATS = 14.0  # see is_grouped
 STEPS = 1000  # smallest range of a feature, in rounding errors
@@ -193,8 +193,10 @@ def warn_if_rounded(X: Any, names: Sequence[str] | None) -> None:
         )
 
 
-def as_labels(y: Any) -> Any:
+def as_labels(y: Any, title: str = "y") -> Any:
     """Return whole numbers as exact 64-bit integers, and other labels unchanged.
+
+    Errors name `title`.
 
     NumPy would convert some pandas columns and lists to float64, which cannot represent
     all integers above 2^53, or to objects, which scikit-learn does not treat as
@@ -203,9 +205,13 @@ def as_labels(y: Any) -> Any:
     Raises
     ------
     ValueError
-        If whole numbers need more than 64 bits or are mixed with real numbers.
+        If a label is missing, or if whole numbers need more than 64 bits or are mixed
+        with real numbers.
     """
-    if y is None or (isinstance(y, np.ndarray) and y.dtype != object) or issparse(y):
+    if y is None or issparse(y):
+        return y
+    y = refuse_missing(y, title)  # before NumPy turns a missing value into text
+    if isinstance(y, np.ndarray) and y.dtype != object:
         return y
     labels = np.asarray(y)
     if labels.dtype.kind in "iu":
@@ -263,8 +269,10 @@ def check_class_labels(y: np.ndarray) -> None:
         ) from error
 
 
-def refuse_missing(y: object) -> object:
+def refuse_missing(y: object, title: str = "y") -> object:
     """Return labels unchanged, except that NumPy's StringDType becomes objects.
+
+    Errors begin with `title`.
 
     Raises
     ------
@@ -281,7 +289,7 @@ def refuse_missing(y: object) -> object:
         label = (y if isinstance(y, np.ndarray) else np.asarray(y, object))[row, *place]
         what = "NaN" if isinstance(label, float | np.floating) else repr(label)
         raise ValueError(
-            "y must hold a label for every row, but Input y contains "
+            f"{title} must hold a label for every row, but Input y contains "
             f"{what} in row {row}; pass only rows where pandas.notna(y)"
         )
     # scikit-learn does not support StringDType, whose kind is "T".
@@ -344,8 +352,11 @@ def distinct_classes(labels: np.ndarray, name: str) -> np.ndarray:
     return classes
 
 
-def is_grouped(labels: np.ndarray) -> bool:
+def is_grouped(labels: np.ndarray, keys: np.ndarray | None = None) -> bool:
     """Return True if encoded labels are sorted or nearly sorted by class.
+
+    If `keys` has the group of each row, only each group's first label counts, since
+    rows of a group must be adjacent and often have the same label.
 
     The check compares two codes of the labels. The first codes their order, given the
     number of examples of each class. The second codes runs of equal labels: their
@@ -353,6 +364,8 @@ def is_grouped(labels: np.ndarray) -> bool:
     in random order, and the second code is shorter by a quarter and by 14 nats. In
     random order this happens with probability at most ``exp(-14) < 1e-6``.
     """
+    if keys is not None:
+        labels = labels[np.sort(np.unique(keys, return_index=True)[1])]
     counts = np.unique(labels, return_counts=True)[1]
     n, n_classes = len(labels), len(counts)
     n_runs = 1 + np.count_nonzero(np.diff(labels))

@@ -301,7 +301,8 @@ def _encode(
     encoders: Mapping[str, object],
     cache: FeatureCache | None,
 ) -> Gathered:
-    data, labels, features = as_array(data), np.asarray(as_labels(as_array(y))), {}
+    y = as_labels(as_array(y), f"y of {_called(name)}")
+    data, labels, features = as_array(data), np.asarray(y), {}
     for title, encoder in encoders.items():
         if title in REFERENCES.values():
             required = f"different from {list(REFERENCES.values())}"

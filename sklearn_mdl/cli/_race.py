@@ -171,12 +171,19 @@ def _labels(texts: Sequence[str], start: int, is_real: bool) -> list[str] | list
     if not is_real:
         return list(texts)
     try:
-        return [float(text) for text in texts]
+        numbers = [float(text) for text in texts]
     except ValueError as error:
         raise ValueError(
             f"Labels must be numbers if --classes is not given, but {error}; for "
             "example, pass --classes 10"
         ) from error
+    if not start and all(number.is_integer() for number in numbers):
+        print(
+            "Without --classes, labels are real numbers, but all are whole so far; if "
+            "they are classes, start again with --classes N and another --out",
+            file=sys.stderr,
+        )
+    return numbers
 
 
 def _line(

@@ -32,7 +32,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     _options.add(parser, "--label", help, "COLUMN")
     help = "column of texts in a .csv file (default: text)"
     _options.add(parser, "--text", help, "COLUMN")
-    help = "use only rows of these splits, if files have splits (default: all rows)"
+    help = (
+        "use only rows of these splits, which the files must name (default: all rows)"
+    )
     _options.add(parser, "--splits", help, "NAME", nargs="+")
     help = (
         "column with the group of each row, such as its patient; a group's labels are "
@@ -92,6 +94,13 @@ def run(options: argparse.Namespace) -> None:
             missing=options.missing,
         )
     datasets = _options.selected(representations.datasets, options)
+    representations = representations._replace(datasets=datasets)
+    grouped = [name for name, parts in datasets.items() if len(parts) == 3]
+    if options.accuracy and grouped:
+        raise ValueError(
+            "--accuracy needs datasets without groups, since held-out rows would split "
+            f"groups, but {grouped[0]!r} has groups; leave out --accuracy"
+        )
     scorer = sklearn_mdl.RepresentationScorer(
         _switcher(options, datasets),
         targets=options.targets,

@@ -18,8 +18,13 @@ WIDTH = 128
 
 
 def is_table(options: argparse.Namespace) -> bool:
-    """Return True for a CSV file. Raise if --text is given with another file."""
+    """Return True for a CSV file. Raise if an option is given with a wrong file."""
     is_csv: bool = options.features.suffix.lower() == ".csv"
+    if is_csv and options.splits is not None:
+        raise ValueError(
+            f"--splits must be left out for a .csv file, got {options.splits}; save "
+            "the rows of these splits in another file"
+        )
     if options.text is not None and not is_csv:
         raise ValueError(
             f"--text must name a column of a .csv file, got {str(options.features)!r}; "

@@ -46,6 +46,7 @@ from sklearn_mdl.model_selection._tables import (
 from sklearn_mdl.model_selection._task_sequence import TaskSequence
 from sklearn_mdl.model_selection._tasks import (
     Switcher as Switcher,
+    default_switcher as default_switcher,
     on_equal_terms as on_equal_terms,
     settings_of_cells as settings_of_cells,
     versions as versions,

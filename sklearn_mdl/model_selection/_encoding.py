@@ -143,7 +143,7 @@ def gather(
     checked = checked_datasets(datasets, grouped=grouped)
     transformers = None if encoders is None else checked_encoders(encoders)
     gathered = {
-        name: _gather_one(name, parts, transformers, cache, targets, verbose)
+        name: _gather_one(name, parts, transformers, cache, missing, targets, verbose)
         for name, parts in checked.items()
     }
     names = list(dict.fromkeys(chain(*(own.features for own in gathered.values()))))
@@ -184,10 +184,12 @@ def _gather_one(
     parts: tuple[object, ArrayLike] | tuple[object, ArrayLike, ArrayLike],
     encoders: Mapping[str, BaseEstimator] | None,
     cache: FeatureCache | None,
+    missing: str,
     targets: str,
     verbose: int,
 ) -> Dataset:
-    data, labels = parts[0], np.asarray(as_labels(as_array(parts[1])))
+    data, called = parts[0], f"Dataset {name!r}"
+    labels = np.asarray(as_labels(as_array(parts[1]), called))
     given = isinstance(data, Mapping)
     if given == (encoders is not None):
         what = "precomputed features" if given else "data"
@@ -200,7 +202,7 @@ def _gather_one(
         )
     is_real = checked_targets(labels, f"dataset {name!r}", targets)
     if not is_real:
-        distinct_classes(labels, f"Dataset {name!r}")
+        distinct_classes(labels, called)
     title = f"groups of dataset {name!r}"
     groups = None if len(parts) == 2 else named_groups(parts[2], title)
     if groups is not None and groups.shape != labels.shape:
@@ -208,15 +210,31 @@ def _gather_one(
         raise invalid(title, f"of shape {labels.shape}", groups.shape, cure)
     if isinstance(data, Mapping):
         check_names(data)
-        features = {e: np.asarray(dense(as_array(X))) for e, X in data.items()}
-        for encoder, X in features.items():
-            check_features(X, labels, _title(name, encoder))
-        return Dataset({**features}, labels, groups, is_real)
+        given_features = {
+            e: _given((name, e), X, labels, missing) for e, X in data.items()
+        }
+        return Dataset(given_features, labels, groups, is_real)
     encoded = {
         e: _encoded((name, e), _verbose(t) if verbose > 0 else t, data, labels, cache)
         for e, t in (encoders or {}).items()
     }
     return Dataset(encoded, labels, groups, is_real)
+
+
+def _given(
+    names: tuple[str, str], X: Any, labels: np.ndarray, missing: str
+) -> np.ndarray | Failure:
+    """Return precomputed features, or a `Failure` if faulty ones may be dropped."""
+    if isinstance(X, Failure):
+        return X
+    try:
+        features = np.asarray(dense(as_array(X)))
+        check_features(features, labels, _title(*names))
+    except ValueError as error:
+        if missing == "raise":
+            raise
+        return Failure.of(error, *names)
+    return features
 
 
 def _encoded(

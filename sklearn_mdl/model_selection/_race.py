@@ -134,7 +134,7 @@ class EncoderRace(BaseEstimator):
     ----------
     encoder_names_ : list of str
     alive_ : list of str
-        Encoders still in the race.
+        Encoders still in the race. Reading this starts the race if necessary.
     leader_ : str
         The encoder in `alive_` with the smallest mean loss.
     eliminated_at_ : dict of str to int
@@ -240,6 +240,12 @@ class EncoderRace(BaseEstimator):
         self.encoder_names_ = list(encoders)
         self._publish()
         return self
+
+    @property
+    def alive_(self) -> list[str]:
+        """Encoders still in the race."""
+        self.resume()
+        return [self.encoder_names_[i] for i in np.flatnonzero(self._race.alive)]
 
     def update(self, X: Any, y: ArrayLike) -> Self:
         """Add the next labels.
@@ -383,8 +389,7 @@ class EncoderRace(BaseEstimator):
 
     def _html_repr(self) -> str:
         """Return HTML for notebooks, with results once the race has begun."""
-        has_begun = hasattr(self, "_race")
-        return html_of_race(self) if has_begun else str(super()._html_repr())
+        return html_of_race(self) if hasattr(self, "_race") else super()._html_repr()
 
     def _new_race(self) -> LossRace:
         return LossRace(
@@ -477,7 +482,6 @@ class EncoderRace(BaseEstimator):
         self.labels_ = self._labels if is_real else self.classes_[self._labels]
         empty = np.empty((0, len(names)))
         self.losses_ = np.concatenate([empty, *(step.losses for step in self._steps)])
-        self.alive_ = [names[i] for i in np.flatnonzero(race.alive)]
         out = sorted(np.flatnonzero(~race.alive), key=lambda i: race.out_at[i])
         self.eliminated_at_ = {names[i]: int(race.out_at[i]) for i in out}
         self.leader_ = names[int(race.leader)]

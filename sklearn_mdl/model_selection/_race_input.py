@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_mdl._core.base.classifier import joined
 from sklearn_mdl._core.numerics import as_array
-from sklearn_mdl._core.validation import as_labels, invalid, refuse_missing
+from sklearn_mdl._core.validation import as_labels, invalid
 from sklearn_mdl.encoders import CachedEncoder, ImageEncoder, keeps_data
 from sklearn_mdl.model_selection._encoding import checked_targets
 from sklearn_mdl.model_selection._given import checked_encoders, refuse_new_classes
@@ -70,7 +70,7 @@ def checked_labels(
     ValueError
         If `y` is empty, has missing or invalid labels, or has too many classes.
     """
-    labels = np.asarray(as_labels(refuse_missing(as_array(y))))
+    labels = np.asarray(as_labels(as_array(y)))
     if labels.ndim != 1 or not len(labels):
         required, cure = "at least one label, of shape (n_labels,)", "pass [label]"
         raise invalid("y", required, y, cure)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from itertools import combinations
+from numbers import Integral
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_mdl._core.validation import invalid
+from sklearn_mdl._core.validation import invalid, warn_caller
 from sklearn_mdl.datasets import load_representations
 from sklearn_mdl.encoders import FeatureCache
-from sklearn_mdl.model_selection import Ranking, RepresentationScorer
+from sklearn_mdl.model_selection import Failure, Ranking, RepresentationScorer
 from sklearn_mdl.report._comparison import Comparison
-from sklearn_mdl.report._encoders import features_of, is_given, named_encoders, shown
+from sklearn_mdl.report._encoders import (
+    check_order,
+    checked_columns,
+    features_of,
+    is_given,
+    named_encoders,
+    shown,
+)
 
 Place = tuple[str, str]  # (dataset, encoder)
 Given = dict[str, tuple[Any, ...]]  # {dataset: (rows, labels[, groups])}
@@ -71,7 +79,8 @@ def compare(
         after all of its rows are coded.
     top_k : int, default=3
         Number of best encoders whose features are also concatenated in pairs, to show
-        what one encoder adds to another. With 0 or 1 there are no pairs.
+        what one encoder adds to another. There are no pairs with 0 or 1, or with a
+        `time_budget`, which the encoders need.
     verbose : int, default=1
         If above 0, steps that take more than two seconds show a progress bar.
     **settings
@@ -90,7 +99,8 @@ def compare(
         If an argument has none of these forms. The message shows code that works.
     ValueError
         If a value is invalid, such as y with several columns, or if an encoder needs
-        rows and X is None.
+        rows and X is None. Also if a pandas frame has the index of y in another order,
+        since rows and labels correspond by position.
 
     Examples
     --------
@@ -105,11 +115,13 @@ def compare(
     known = set(RepresentationScorer().get_params(deep=False)) - {"verbose"}
     for name in settings.keys() - known:
         raise TypeError(f"compare takes {sorted(known)}, got {name!r}; omit {name}")
+    if not isinstance(top_k, Integral) or top_k < 0:
+        raise invalid("top_k", "an integer of at least 0", top_k, "pass top_k=3")
     given = _datasets_of(encoders, X, y, datasets, groups)
     scorer = RepresentationScorer(verbose=verbose, **settings)
     cache = settings.get("results")
     cache = None if cache is None else FeatureCache(Path(cache) / "features")
-    encoded, seconds = _encode(encoders, given, cache, verbose)
+    encoded, seconds = _encode(encoders, given, cache, scorer)
     scorer.fit(encoded)
     pairs, together = side_by_side(scorer, encoded, top_k)
     return Comparison(scorer, seconds, pairs, together)
@@ -155,8 +167,9 @@ def _parts_of(name: str, parts: Any, encoders: Any) -> tuple[Any, ...]:
 
 
 def _one_dataset(encoders: Any, X: Any, y: Any) -> tuple[Any, Any]:
-    if isinstance(y, str) and hasattr(X, "drop"):
-        return X.drop(columns=y), X[y]
+    if isinstance(y, str) and hasattr(X, "columns"):
+        (label,) = checked_columns([y], X, "y")
+        return X[[c for c in dict.fromkeys(X.columns) if c != label]], X[label]
     if isinstance(encoders, str | PathLike) and Path(encoders).is_dir():
         raise TypeError(
             "encoders must be features or models, got the path of a folder; "
@@ -188,7 +201,10 @@ def _one_dataset(encoders: Any, X: Any, y: Any) -> tuple[Any, Any]:
 
 
 def _encode(
-    encoders: object, given: Given, cache: FeatureCache | None, verbose: int
+    encoders: object,
+    given: Given,
+    cache: FeatureCache | None,
+    scorer: RepresentationScorer,
 ) -> tuple[Given, dict[Place, float]]:
     """Run every encoder on every dataset. Return datasets to score, and seconds."""
     cells = [
@@ -198,12 +214,22 @@ def _encode(
             rows if encoders is None else encoders
         ).items()
     ]
-    features: dict[str, dict[str, np.ndarray]] = {name: {} for name in given}
+    features: dict[str, dict[str, Any]] = {name: {} for name in given}
     seconds: dict[Place, float] = {}
+    verbose = int(scorer.verbose)
     for dataset, name, encoder in shown(cells, "encoding", verbose):
         rows = None if encoders is None else given[dataset][0]
+        for frame in (encoder, rows):
+            check_order(frame, given[dataset][1], name)
+        encoded: Any
         start = time.perf_counter()
-        encoded = features_of(encoder, rows, name, cache, verbose=verbose)
+        try:
+            encoded = features_of(encoder, rows, name, cache, verbose=verbose)
+        except Exception as error:
+            if scorer.missing == "raise":
+                error.add_note(f"Encoder {name!r} on dataset {dataset!r}")
+                raise
+            encoded = Failure.of(error, dataset, name)
         features[dataset][name] = encoded
         if not is_given(encoder):
             seconds[dataset, name] = time.perf_counter() - start
@@ -226,6 +252,9 @@ def side_by_side(
 ) -> tuple[dict[str, Place], Ranking | None]:
     """Score pairs of the best encoders on the same rows and orders as the encoders.
 
+    With a time budget there are no pairs. If pairs cannot be scored, only warn, so that
+    the ranking of the encoders is not lost.
+
     Returns
     -------
     pairs : dict of str to (str, str)
@@ -233,8 +262,6 @@ def side_by_side(
     together : Ranking or None
         Ranking of the best encoders and their pairs, or None if there are no pairs.
     """
-    if top_k < 0:
-        raise invalid("top_k", "at least 0", top_k, "pass top_k=3")
     best = np.argsort(scorer.average_ranks_, kind="stable")[:top_k]
     names = [scorer.encoder_names_[e] for e in best]
     pairs: dict[str, Place] = {}
@@ -243,7 +270,7 @@ def side_by_side(
         while name in scorer.encoder_names_ or name in pairs:
             name += "'"
         pairs[name] = first, second
-    if not pairs:
+    if not pairs or scorer.time_budget is not None:
         return {}, None
     concatenated: dict[str, tuple[Any, ...]] = {}
     for dataset in scorer.dataset_names_:
@@ -254,10 +281,14 @@ def side_by_side(
         }
         concatenated[dataset] = both, *rest
     pair_scorer = _ScorerOfPairs(**scorer.get_params(deep=False))
-    pair_scorer.set_params(eliminate=None, n_permutations=None).fit(concatenated)
-    single = [cell for cell in scorer.cells_ if cell.encoder in names]
+    pair_scorer.set_params(eliminate=None, n_permutations=None)
+    try:
+        kept = pair_scorer.fit(concatenated).dataset_names_
+    except ValueError as error:
+        warn_caller(f"Pairs of encoders are left out: {error}")
+        return {}, None
+    single = [c for c in scorer.cells_ if c.encoder in names and c.dataset in kept]
     cells = sorted(
-        [*single, *pair_scorer.cells_],
-        key=lambda cell: scorer.dataset_names_.index(cell.dataset),
+        [*single, *pair_scorer.cells_], key=lambda cell: kept.index(cell.dataset)
     )
     return pairs, Ranking(cells, scorer.alpha)

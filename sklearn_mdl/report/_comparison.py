@@ -10,12 +10,17 @@ from functools import cached_property
 from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
 from sklearn_mdl._core.io.whole_files import refuse_foreign, replaced
-from sklearn_mdl.display import CodelengthDisplay, LearningCurveDisplay, plot_extra
+from sklearn_mdl.display import (
+    CodelengthDisplay,
+    LearningCurveDisplay,
+    check_choice,
+    plot_extra,
+)
 from sklearn_mdl.model_selection import (
     Ranking,
     RepresentationScorer,
@@ -73,17 +78,19 @@ class Row(NamedTuple):
 
 
 class Gain(NamedTuple):
-    """Savings of a pair of encoders on a dataset, relative to the better of the two.
+    """Savings of a pair of encoders on some datasets, relative to one of the two.
 
     Attributes
     ----------
-    dataset, first, second : str
-        ``first`` is the better encoder.
+    dataset : str
+        Name of the dataset, or "" for a total over several datasets.
+    first, second : str
+        ``first`` is the encoder that savings are relative to, usually the better one.
     alone, other, both : float
         Codelengths of ``first``, ``second`` and both concatenated, in nats.
     saved, half : float
-        Nats that the pair saves relative to ``first``, and the half-width of an
-        interval that is corrected for the number of pairs.
+        Nats that the pair saves relative to ``first``, and the half-width of the
+        interval of this difference, which is corrected for the number of pairs.
     """
 
     dataset: str
@@ -134,8 +141,15 @@ class Comparison:
         ----------
         dataset : str, default=None
             Name of the dataset. If None, combine all datasets.
+
+        Raises
+        ------
+        ValueError
+            If there is no such dataset.
         """
         names = self.scorer.dataset_names_
+        if dataset is not None:
+            check_choice(dataset, "dataset", names)
         chosen = names if dataset is None else [dataset]
         places = [names.index(name) for name in chosen]
         nats = (self.scorer.codelengths_ / self.scorer.sizes_)[places]
@@ -225,6 +239,8 @@ class Comparison:
         ------
         ValueError
             If the file exists and is not a page that sklearn_mdl wrote.
+        OSError
+            If the folder is missing, or the file cannot be written.
         """
         from sklearn_mdl.report._page import is_page, page_of
 
@@ -268,36 +284,49 @@ class Comparison:
     @cached_property
     def gains(self) -> list[Gain]:
         """Savings of each pair on each dataset, the largest first."""
-        if self.pair_ranking is None:
-            return []
-        ranking, gains = self.pair_ranking, list[Gain]()
-        compared = [(e, both) for both, pair in self.pairs.items() for e in pair]
-        # Bonferroni's correction, since the best of several pairs is reported.
-        level = 1 - ranking.alpha / len(self.pairs)
-        paired = ranking.paired_differences(compared, level=level)
-        for d, dataset in enumerate(ranking.dataset_names_):
-            names = ranking.encoder_names_
-            nats = dict(zip(names, ranking.codelengths_[d].tolist(), strict=True))
-            for both, pair in self.pairs.items():
-                first, second = sorted(pair, key=nats.__getitem__)
-                k = compared.index((first, both))
-                half = float(paired.upper[k, d] - paired.mean[k, d])
-                codes = nats[first], nats[second], nats[both]
-                saved = nats[first] - nats[both]
-                gains.append(Gain(dataset, first, second, *codes, saved, half))
+        gains = [self._gain(both, [d]) for d in self._paired for both in self.pairs]
         return sorted(gains, key=lambda gain: -gain.saved)
 
     @cached_property
     def total_gains(self) -> list[Gain]:
         """Savings of each pair in total over all datasets, the largest first."""
-        by_pair: dict[frozenset[str], list[Gain]] = {}
-        for gain in self.gains:
-            by_pair.setdefault(frozenset((gain.first, gain.second)), []).append(gain)
-        return sorted(map(_total, by_pair.values()), key=lambda gain: -gain.saved)
+        gains = [self._gain(both, self._paired) for both in self.pairs]
+        return sorted(gains, key=lambda gain: -gain.saved)
+
+    @cached_property
+    def _pair_halves(self) -> dict[Place, np.ndarray]:
+        """Half-widths of savings on each dataset, keyed by (encoder, pair)."""
+        ranking = cast(Ranking, self.pair_ranking)
+        compared = [(e, both) for both, pair in self.pairs.items() for e in pair]
+        # Bonferroni's correction, since the best of several pairs is reported.
+        level = 1 - ranking.alpha / len(self.pairs)
+        paired = ranking.paired_differences(compared, level=level)
+        return dict(zip(compared, paired.upper - paired.mean, strict=True))
+
+    def _gain(self, both: str, chosen: Sequence[int], base: str | None = None) -> Gain:
+        """Return a pair's savings on some datasets, relative to `base`.
+
+        If `base` is None, savings are relative to the encoder with fewer nats.
+        """
+        ranking = cast(Ranking, self.pair_ranking)
+        totals = ranking.codelengths_[list(chosen)].sum(0).tolist()
+        nats = dict(zip(ranking.encoder_names_, totals, strict=True))
+        pair = self.pairs[both]
+        first, second = sorted(pair, key=lambda name: (name != base, nats[name]))
+        half = math.hypot(*self._pair_halves[first, both][list(chosen)].tolist())
+        dataset = ranking.dataset_names_[chosen[0]] if len(chosen) == 1 else ""
+        codes = nats[first], nats[second], nats[both]
+        return Gain(dataset, first, second, *codes, nats[first] - nats[both], half)
 
     @cached_property
     def _answer(self) -> Verdict:
         return self.scorer.verdict()
+
+    @property
+    def _paired(self) -> range:
+        """Places of the datasets on which pairs were scored."""
+        ranking = self.pair_ranking
+        return range(0 if ranking is None else len(ranking.dataset_names_))
 
     @cached_property
     def _halves(self) -> np.ndarray:
@@ -334,27 +363,14 @@ class Comparison:
         ]
 
     def _pair_lines(self) -> list[str]:
-        best = self._answer.best
-        gains = [g for g in self.total_gains if best in (g.first, g.second)]
-        if not gains:
+        best, n = self._answer.best, len(self._paired)
+        pairs = [both for both, pair in self.pairs.items() if best in pair]
+        if not pairs:
             return []
-        added = gains[0].second if gains[0].first == best else gains[0].first
-        if gains[0].saved <= gains[0].half:
+        gains = [self._gain(both, self._paired, best) for both in pairs]
+        most = max(gains, key=lambda gain: gain.saved)
+        if most.saved <= most.half:
             return [f"Adding another encoder to {best} saves no significant amount."]
-        nats = rounded(gains[0].saved, gains[0].half)
-        n = len(self.scorer.dataset_names_)
+        nats = rounded(most.saved, most.half)
         where = f" in total on {n} datasets" if n > 1 else ""
-        return [f"Adding {added} to {best} saves {nats} nats{where}."]
-
-
-def _total(gains: Sequence[Gain]) -> Gain:
-    """Sum a pair's savings over datasets, relative to the encoder with fewer nats."""
-    nats: dict[str, float] = {}
-    for gain in gains:
-        for name, alone in ((gain.first, gain.alone), (gain.second, gain.other)):
-            nats[name] = nats.get(name, 0.0) + alone
-    first, second = sorted(nats, key=nats.__getitem__)
-    both = math.fsum(gain.both for gain in gains)
-    half = math.sqrt(math.fsum(gain.half**2 for gain in gains))
-    codes = nats[first], nats[second], both
-    return Gain("", first, second, *codes, nats[first] - both, half)
+        return [f"Adding {most.second} to {best} saves {nats} nats{where}."]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -116,8 +116,8 @@ def _output_of(
         return load_features(encoder)
     if _is_array(encoder):
         return encoder
-    if _names_columns(encoder, X):
-        return X[list(encoder)]
+    if isinstance(encoder, list | tuple) and encoder and hasattr(X, "columns"):
+        return X[checked_columns(encoder, X, f"Columns of encoder {name!r}")]
     if X is None:
         line = f'compare({{"{name}": encoder}}, X, y)'
         raise ValueError(
@@ -135,11 +135,28 @@ def _output_of(
     return encode(run, given) if cache is None else cache.features(run, given)
 
 
-def _names_columns(encoder: object, X: Any) -> bool:
-    """Return True for a list of column names of the data frame X."""
-    columns = getattr(X, "columns", ())
-    is_list = isinstance(encoder, list | tuple) and len(encoder) > 0
-    return is_list and all(column in columns for column in cast(Sequence[Any], encoder))
+def checked_columns(columns: Sequence[Any], X: Any, title: str) -> list[Any]:
+    """Return names of columns of a data frame, or raise ValueError for others."""
+    known = list(X.columns)
+    for column in columns:
+        if column not in known:
+            cure = f"pass a name such as {known[0]!r}" if known else "pass other rows"
+            raise invalid(title, "among the columns of X", column, cure)
+    return list(columns)
+
+
+def check_order(rows: Any, y: Any, name: str) -> None:
+    """Raise ValueError for a pandas frame with the index of y in another order."""
+    if not (hasattr(rows, "iloc") and hasattr(y, "iloc")):
+        return
+    own, other = rows.index, y.index
+    is_same = len(own) == len(other) and own.is_unique and own.isin(other).all()
+    if is_same and not own.equals(other):
+        raise ValueError(
+            f"Rows of encoder {name!r} must be in the order of y, but their index is "
+            "that of y in another order; pass X.loc[y.index], or X.to_numpy() if rows "
+            "and labels already correspond"
+        )
 
 
 def _encoder_of(encoder: Any, X: Any, name: str, verbose: int) -> Any:

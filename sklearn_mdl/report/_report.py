@@ -52,8 +52,10 @@ def write_results(
         * ``cells.csv``: one row per cell
         * ``ranking.csv``: one row per encoder, best first
         * ``readouts.csv``: the preferred readout of each encoder on each dataset
-        * ``scores.csv``: model, dataset, metric and score, for other ranking tools
-        * ``cells.json``: settings, versions, and the cells without their arrays
+        * ``scores.csv``: model, dataset, metric (nats per label saved relative to
+          labels alone) and score, for other ranking tools
+        * ``cells.json``: settings, the switcher that each dataset used, versions, and
+          the cells without their arrays
         * ``statistics.json``: ranks, tests, intervals, orders and groups
         * ``ranking.tex``, ``codelengths.tex``, ``readouts.tex``: tables for LaTeX
         * ``protocols.csv``: results of other protocols, if `comparison` is given

@@ -19,7 +19,6 @@ from sklearn_mdl._core.io.formats import with_format
 from sklearn_mdl.baselines import ProtocolComparison
 from sklearn_mdl.model_selection import RankStatistics, RepresentationScorer
 from sklearn_mdl.ranking import MOST_ENCODERS
-from sklearn_mdl.switcher import MDLReadoutSwitcher
 
 REFERENCES = ("uniform", "frequency", "labels")
 LATEX = ("ranking", "codelengths", "readouts")
@@ -164,12 +163,11 @@ def _write_ranking(path: Path, scorer: RepresentationScorer, heldout: Heldout) -
 
 
 def _write_scores(path: Path, scorer: RepresentationScorer) -> Path:
-    """Write means over orders in long form, for other ranking tools.
+    """Write nats saved over labels alone in long form, for other ranking tools.
 
     These tools use one metric per dataset and assume that a higher score is better.
     """
-    uniform = np.array([cell.uniform for cell in scorer.first_cells_])[:, None]
-    saved = (uniform - scorer.codelengths_) / scorer.sizes_
+    saved = scorer.savings_per_example("labels")
     rows = [
         [encoder, dataset, "saved_nats_per_label", float(saved[d, e])]
         for d, dataset in enumerate(scorer.dataset_names_)
@@ -190,15 +188,18 @@ def _write_latex(path: Path, scorer: RepresentationScorer, name: str) -> Path:
 
 
 def _cells(scorer: RepresentationScorer) -> dict[str, object]:
-    try:
-        used = scorer.switcher or MDLReadoutSwitcher()
-        switcher = model_selection.settings_of_cells(used)
-    except TypeError as error:  # some settings cannot be stored
-        switcher = {"unavailable": str(error)}
+    switchers = {}
+    for cell in scorer.first_cells_:
+        default = model_selection.default_switcher(cell.n_samples, cell.is_real)
+        used = scorer.switcher or default
+        try:
+            switchers[cell.dataset] = model_selection.settings_of_cells(used)
+        except TypeError as error:  # some settings cannot be stored
+            switchers[cell.dataset] = {"unavailable": str(error)}
     return {
         "unit": "nats",
         "settings": settings_as_text(scorer),
-        "switcher": switcher,
+        "switchers": switchers,
         "critical_difference": scorer.critical_difference_,
         "versions": model_selection.versions(),
         "python": platform.python_version(),

@@ -132,7 +132,7 @@ def encode(
         labels = estimator._encoded(y, estimator.order_)
         classes = _listed(estimator.classes_)
         about: Header = {"dtype": y.dtype.str, "classes": classes}
-        if not estimator.shuffle and is_grouped(labels):
+        if not estimator.shuffle and is_grouped(labels, keys):
             warn_caller(GROUPED)
         header = _requirements(estimator, X, keys)
         header["labels"] = about | {"sha256": _checksum(about, labels)}

@@ -17,7 +17,6 @@ from sklearn_mdl._core.validation import (
     as_labels,
     check_class_labels,
     invalid,
-    refuse_missing,
 )
 
 
@@ -29,7 +28,7 @@ def split_columns(y: object) -> list[np.ndarray]:
             "pass y of shape (n_samples, n_outputs)"
         )
     dense = cast(spmatrix, y).toarray() if issparse(y) else as_array(y)
-    target = as_labels(refuse_missing(dense))
+    target = as_labels(dense)
     options = {"dtype": None, "ensure_2d": False, "allow_nd": True}
     labels = check_array(target, **options, input_name="y")
     if labels.ndim != 2:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,7 +24,6 @@ from sklearn_mdl._core.validation import (
     invalid,
     is_grouped,
     may_be_real,
-    refuse_missing,
     warn_caller,
 )
 from sklearn_mdl.metrics import PREDICTED, PrequentialMeasures, measure
@@ -203,7 +202,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
     def _checked(
         self, X: ArrayLike, y: ArrayLike, *, reset: bool
     ) -> tuple[np.ndarray, np.ndarray]:
-        given: Any = refuse_missing(as_array(y))
+        given = as_labels(as_array(y))
         shape = np.asarray(given).shape
         if len(shape) == 2 and shape[1] > 1:
             raise ValueError(
@@ -211,7 +210,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
                 f"{shape} instead; pass y.argmax(1) for one-hot labels, or fit a "
                 "MultiOutputSwitcher for several labels per row"
             )
-        rows, labels = self._validated(X, as_labels(given), reset=reset)
+        rows, labels = self._validated(X, given, reset=reset)
         labels = column_or_1d(labels, warn=True)
         check_class_labels(labels)
         return rows, labels
@@ -245,8 +244,8 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         self.classes_ = classes
         return ClassLabels(len(classes))
 
-    def _check_order(self, labels: np.ndarray) -> None:
-        if is_grouped(labels):
+    def _check_order(self, labels: np.ndarray, keys: np.ndarray | None) -> None:
+        if is_grouped(labels, keys):
             warn_caller(GROUPED)
 
     def _encoded(self, y: np.ndarray, order: np.ndarray | None = None) -> np.ndarray:

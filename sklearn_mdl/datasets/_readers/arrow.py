@@ -42,6 +42,8 @@ def read_saved(folder: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
             names = [str(name) for name in names]
         chosen = parts.chosen_splits(names, wanted, folder)
         folders = {split: parts.named_in(folder, split) for split in chosen}
+    else:
+        wanted.refuse(folder, "splits")
     tables = {split: _read_arrow(place) for split, place in folders.items()}
     return _parts(folder.name, tables, wanted, folder)
 
@@ -83,6 +85,7 @@ def _naming(path: Path, required: str = "what save_to_disk wrote") -> Iterator[N
 
 def read_parquet(path: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
     """Read a parquet file as one dataset."""
+    wanted.refuse(path, "splits")
     return _parts(path.stem, {"": _read_table(path)}, wanted, path)
 
 

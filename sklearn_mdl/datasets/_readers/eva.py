@@ -37,6 +37,8 @@ def read_manifest(folder: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
         raise damaged(path, "the columns origin and embeddings", fault, cure)
     candidates = [name for name in table if name not in _OWN]
     column = parts.label_column(candidates, wanted, path)
+    if "split" not in table:
+        wanted.refuse(path, "splits")
     splits = table.get("split", [""] * len(table["origin"]))
     chosen = parts.chosen_splits(list(dict.fromkeys(splits)), wanted, path)
     rows = [row for row, split in enumerate(splits) if split in chosen]

@@ -104,6 +104,7 @@ def _check_size(item: h5py.Dataset) -> None:
 
 def read_by_id(path: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
     """Read embeddings and labels by id, from a file or from all files in a folder."""
+    wanted.refuse(path, "splits")
     folder = path if path.is_dir() else path.parent
     files = [path]
     if path.is_dir():
@@ -192,6 +193,7 @@ def _attribute(item: Any, name: str, default: str) -> str:
 
 def read_h5ad(path: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
     """Read the arrays in ``obsm`` as encoders and a column of ``obs`` as labels."""
+    wanted.refuse(path, "splits")
     with opened(path) as file:
         if not all(hasattr(file.get(name), "keys") for name in ("obs", "obsm")):
             fault, cure = f"it holds {list(file)}", "write it with AnnData.write_h5ad"

@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from sklearn_mdl._core.io.reading import readable
-from sklearn_mdl._core.validation import damaged, invalid
+from sklearn_mdl._core.validation import damaged
 from sklearn_mdl.datasets._files import load_features
 from sklearn_mdl.datasets._readers.parts import (
     Part,
@@ -49,9 +49,7 @@ def _check_places(content: bytes) -> None:
 
 def read_task(folder: Path, wanted: ReadRequest) -> list[Part]:
     """Read the requested splits of a task, and join them into one part."""
-    if wanted.groups is not None:
-        cure = "write DATASET/ENCODER.npy, DATASET/labels.npy and DATASET/groups.npy"
-        raise invalid("groups", "None for HEAR files", wanted.groups, cure)
+    wanted.refuse("HEAR files", "label", "groups")
     metadata = _read_json(folder / METADATA)
     kind = metadata.get("embedding_type") if isinstance(metadata, dict) else None
     if kind != "scene":

@@ -114,9 +114,11 @@ def load_representations(
     source : path-like or AnnData
     label : str, default=None
         Column of labels. By default, a column with a common name or the only column.
+        Feature directories and HEAR files have no such columns.
     splits : list of str, default=None
-        Splits to read, if the files have any. By default, all splits are concatenated,
-        since a prequential code needs no held-out data.
+        Splits to read. By default, all splits are concatenated, since a prequential
+        code needs no held-out data. Only folders of Hugging Face datasets, of parquet
+        files named like splits, of eva and of HEAR can have splits.
     groups : str, default=None
         Name of the column or array with the group of each row, such as a patient. The
         labels of a group are learned only after all its rows are coded. HEAR files
@@ -139,7 +141,8 @@ def load_representations(
     ValueError
         If a file is damaged or has another format, or if embeddings have different
         lengths. Also if encoders have different rows or labels, if labels are missing,
-        if the label column is ambiguous, or if the group column does not exist.
+        if the label column is ambiguous, or if the group column does not exist. Also if
+        `label`, `splits` or `groups` are given for files that cannot have them.
 
     Examples
     --------
@@ -166,10 +169,9 @@ def load_representations(
         required = "a directory or an .h5ad, .parquet, .npz, .h5 or .hdf5 file"
         cure = "save DATASET/ENCODER.npy and DATASET/labels.npy"
         raise invalid("source", required, str(path), cure)
-    if groups is not None:
-        cure = "save the groups in DATASET/groups.npy"
-        raise invalid("groups", f"None for the directory {path}", groups, cure)
-    return Representations("feature directory", load_feature_directory(path), {}, [])
+    datasets = load_feature_directory(path)
+    wanted.refuse(f"the directory {path}", *ReadRequest._fields)
+    return Representations("feature directory", datasets, {}, [])
 
 
 def is_anndata(source: object) -> bool:
@@ -179,6 +181,7 @@ def is_anndata(source: object) -> bool:
 
 def _of_anndata(adata: Any, wanted: ReadRequest) -> list[Part]:
     """Read the arrays in ``obsm`` as encoders and a column of ``obs`` as labels."""
+    wanted.refuse("an AnnData", "splits")
     column = label_column(list(adata.obs.columns), wanted, "obs")
     columns = {
         name: masked(adata.obs[name].tolist(), adata.obs[name].notna())

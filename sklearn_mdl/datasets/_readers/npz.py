@@ -14,6 +14,7 @@ from sklearn_mdl.datasets._readers import parts
 
 def read_npz(path: Path, wanted: parts.ReadRequest) -> list[parts.Part]:
     """Read arrays with two axes as encoders and an array with one axis as labels."""
+    wanted.refuse(path, "splits")
     required = "plain arrays"
     cure = "save text labels as y.astype(str), since a pickle could run code"
     with (

@@ -27,6 +27,20 @@ class ReadRequest(NamedTuple):
     splits: Sequence[str] | None = None
     groups: str | None = None
 
+    def refuse(self, place: object, *fields: str) -> None:
+        """Raise ValueError for a requested field that the files at a place lack."""
+        for field in fields:
+            given = getattr(self, field)
+            if given is not None:
+                raise invalid(field, f"None for {place}", given, _INSTEAD[field])
+
+
+_INSTEAD = {
+    "label": "omit label (--label)",
+    "splits": "omit splits (--splits), or save only the rows of one split",
+    "groups": "write DATASET/ENCODER.npy, DATASET/labels.npy and DATASET/groups.npy",
+}
+
 
 class Part(NamedTuple):
     """Features of one encoder on one dataset, with labels.

@@ -222,8 +222,12 @@ def test_equal_encoders_tie_however_many_labels_follow():
     assert found.ties == ["e1"]
 
 
-def test_one_group_of_rows_has_no_interval():
-    found = made(noise(1, 2, 1, 1)).verdict()
+@pytest.mark.parametrize("n_orders", [1, 2])
+def test_one_group_of_rows_has_no_interval(n_orders):
+    ranking = made(noise(1, 2, n_orders, 6))
+    for cell in ranking.cells_:
+        object.__setattr__(cell, "groups", np.zeros(6, int))
+    found = ranking.verdict()
     assert np.isnan(found.datasets[0].half_width)
     assert np.isnan(found.answer.probability)
 

@@ -21,14 +21,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import t
 
 from sklearn_mdl.model_selection._cells import Cell
-from sklearn_mdl.model_selection._tasks import draw_order
 from sklearn_mdl.ranking import shares_best
 
 Floats = NDArray[np.float64]
@@ -161,61 +162,63 @@ class Sample:
 
 
 def _student(rng: np.random.Generator, rows: Floats, freedom: int) -> Floats:
-    """Draw random combinations of rows (n, K) that follow Student's distribution.
-
-    If ``freedom`` is 0, return NaN.
-    """
-    if not freedom:
-        return np.full((N_DRAWS, rows.shape[1]), np.nan)
+    """Draw random combinations of rows (n, K) that follow Student's distribution."""
     scale = np.sqrt(rng.chisquare(freedom, (N_DRAWS, 1)) / freedom)
     draws: Floats = rng.standard_normal((N_DRAWS, len(rows))) / scale @ rows
     return draws
 
 
-def sample_of(encoders: Sequence[Sequence[Cell]]) -> Sample:
+class Losses(NamedTuple):
+    """Losses of a run that is not a cell, with what `sample_of` reads of a cell.
+
+    Attributes
+    ----------
+    codelengths : ndarray of shape (n_samples,)
+        Codelength of each row in nats, in the order of the run.
+    starts : ndarray of shape (n_groups,)
+        First row of each group.
+    """
+
+    codelengths: Floats
+    starts: NDArray[np.intp]
+
+    @property
+    def codelength(self) -> float:
+        return float(self.codelengths.sum())
+
+    @property
+    def n_samples(self) -> int:
+        return len(self.codelengths)
+
+
+def sample_of(encoders: Sequence[Sequence[Cell | Losses]]) -> Sample:
     """Return a dataset's codelengths and their variation, from each encoder's cells."""
-    first = encoders[0][0]
     totals = np.array([[cell.codelength for cell in cells] for cells in encoders]).T
     mean = totals.mean(0)
-    n = first.n_samples
-    n_units = n if first.groups is None else len(np.unique(first.groups))
-    length = max(1, n_units // N_BLOCKS)
-    n_pairs = n_units // (2 * length)
-    n_used = 2 * length * n_pairs
-    scale = TRAINING * math.sqrt(n_units / n_used / len(totals)) if n_used else math.nan
-    contrasts = np.full((len(totals), n_pairs, len(encoders)), np.nan)
-    rates = np.full_like(mean, np.nan)
-    try:
+    n, rates = encoders[0][0].n_samples, np.full_like(mean, np.nan)
+    contrasts = np.full((len(totals), 1, len(encoders)), np.nan)
+    with suppress(FileNotFoundError):  # traces or groups are missing
+        tables = [[_contrasts(cell, len(totals)) for cell in c] for c in encoders]
+        contrasts = np.ascontiguousarray(np.moveaxis(np.array(tables), 0, -1))
         for e, cells in enumerate(encoders):
-            losses = [cell.codelengths for cell in cells]
-            rates[e] = np.mean([stream[n // 2 :].mean() for stream in losses])
-            for k, units in enumerate(map(_by_group, cells, losses)):
-                blocks = units[:n_used].reshape(n_pairs, 2, length).sum(-1)
-                contrasts[k, :, e] = scale * (blocks[:, 0] - blocks[:, 1])
-    except FileNotFoundError:  # traces or groups are missing
-        contrasts[:], rates[:] = np.nan, np.nan
+            rates[e] = np.mean([cell.codelengths[n // 2 :].mean() for cell in cells])
     return Sample(mean, contrasts, totals - mean, rates, n)
 
 
-def _by_group(cell: Cell, losses: Floats) -> Floats:
-    """Return the losses of a cell in its order, summed within each group.
-
-    Raises
-    ------
-    FileNotFoundError
-        If rows have groups but the cell comes from a file, which does not store groups.
-    """
-    groups = cell.groups
-    if groups is None and "groups" in (cell.data or {}):
-        raise FileNotFoundError(
-            "Intervals need the groups of rows, which files omit; call fit again"
-        )
-    if groups is None:
-        return losses
-    place = draw_order(cell.seed, cell.order, cell.n_samples, groups)
-    changes = groups[place][1:] != groups[place][:-1]
-    summed: Floats = np.add.reduceat(losses, np.flatnonzero(np.r_[True, changes]))
-    return summed
+def _contrasts(cell: Cell | Losses, n_orders: int) -> Floats:
+    """Return scaled differences between neighbouring blocks, or NaN for one group."""
+    starts = cell.starts
+    n_units = len(starts)
+    length = max(1, n_units // N_BLOCKS)
+    n_pairs = n_units // (2 * length)
+    n_used = 2 * length * n_pairs
+    if not n_pairs:
+        return np.array([np.nan])
+    units = np.add.reduceat(cell.codelengths, starts)[:n_used]
+    blocks = units.reshape(n_pairs, 2, length).sum(-1)
+    scale = TRAINING * math.sqrt(n_units / n_used / n_orders)
+    differences: Floats = scale * (blocks[:, 0] - blocks[:, 1])
+    return differences
 
 
 def chances_of_best(scores: Floats) -> Floats:

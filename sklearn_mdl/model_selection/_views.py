@@ -4,37 +4,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple, cast
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_mdl._core.stream.schedule import group_starts
 from sklearn_mdl._core.tables import Table
 from sklearn_mdl._core.validation import invalid
-from sklearn_mdl.model_selection._cells import Cell
-from sklearn_mdl.model_selection._certainty import Floats, chances_of_best, sample_of
+from sklearn_mdl.model_selection._certainty import (
+    Floats,
+    Losses,
+    chances_of_best,
+    sample_of,
+)
 from sklearn_mdl.model_selection._tasks import Switcher
 from sklearn_mdl.model_selection._verdict import SURE, names_of, outlook
 
 MOST_ROWS = 10  # maximum number of rows of the printed table
-
-
-class _View(NamedTuple):
-    """Losses of a view, with the attributes of a cell that `sample_of` reads."""
-
-    codelengths: Floats
-    seed: int = 0
-    order: int = 0
-    groups: None = None
-    data: None = None
-
-    @property
-    def codelength(self) -> float:
-        return float(self.codelengths.sum())
-
-    @property
-    def n_samples(self) -> int:
-        return len(self.codelengths)
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,10 +178,9 @@ def compare_views(switcher: Switcher) -> ViewComparison:
     if len(names) < 2:
         cure = "fit MDLReadoutSwitcher(view_readouts(views.columns))"
         raise invalid("readouts", "on at least two views", names, cure)
-    # Rows of a group count as one row, since they were predicted from the same labels.
-    starts = np.flatnonzero(np.diff(trace.known, prepend=-1))
-    losses = np.add.reduceat(trace.view_losses, starts, axis=0)
-    sample = sample_of([[cast(Cell, _View(column))] for column in losses.T])
+    # Rows that were predicted from the same labels are not independent.
+    starts = group_starts(trace.known)
+    sample = sample_of([[Losses(column, starts)] for column in trace.view_losses.T])
     shares = chances_of_best(sample.draws(np.random.default_rng(0)))
     order = np.argsort(sample.codelengths, kind="stable")
     more = math.nan

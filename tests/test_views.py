@@ -208,7 +208,7 @@ def test_alike_views_are_not_told_apart():
     assert "Another may be better: " in str(found)
     few = compare_views(MDLReadoutSwitcher(readouts).fit(X[:20], y[:20]))
     assert np.isnan(few.more_labels)
-    assert str(few).count("too few rows to tell how many more labels would") == 1
+    assert str(few).count("too early to tell how many more labels would") == 1
     assert_allclose(sum(found.layers.values()), 1.0)
     assert_allclose(list(found.positions.values()), [1.0])
 

@@ -38,6 +38,7 @@ Columns = int | slice | list[int] | NDArray[np.intp]
 N_BLOCKS = 50  # least number of blocks, unless a stream has fewer rows or groups
 TRAINING = 1.35  # measured on draws of caltech101, cifar10 and gtsrb
 N_DRAWS = 1000
+SURE = 0.95  # probability from which a choice counts as settled
 MOST_TIMES = 100  # if more labels than this multiple are needed, report infinity
 # Fewer pairs of blocks mean fewer than 40 rows or groups. These are too few to estimate
 # how a difference between encoders grows with more labels.
@@ -140,9 +141,9 @@ class Sample:
         Returns
         -------
         more : float
-            0 if the given labels suffice, and infinity if `MOST_TIMES` times as many do
-            not. NaN if the variation is unknown or there are too few rows for an
-            estimate.
+            0 if the given labels suffice. Infinity if, at the level `SURE`, not even
+            `MOST_TIMES` times as many would suffice for either encoder. NaN if that is
+            uncertain, too, or if there are too few rows for an estimate.
         """
         n = self.n_samples
         variance, freedom = self.variance(winner, rival)
@@ -153,12 +154,17 @@ class Sample:
             return 0.0
         if math.isnan(doubt) or self.contrasts.shape[1] < MIN_PAIRS:
             return math.nan
-        if gain <= 0:
-            return math.inf
-        # At x = 1 the margin is smaller than required, so both roots are real.
-        root = doubt + math.sqrt(doubt**2 - 4 * gain * (margin - gain))
-        times = (root / (2 * gain)) ** 2
-        return math.inf if times > MOST_TIMES else math.ceil(n * (times - 1))
+        most, required = MOST_TIMES - 1, math.sqrt(MOST_TIMES) * doubt
+        if gain > 0 and margin + most * gain >= required:
+            # At x = 1 the margin is smaller than required, so both roots are real.
+            root = doubt + math.sqrt(doubt**2 - 4 * gain * (margin - gain))
+            return math.ceil(n * ((root / (2 * gain)) ** 2 - 1))
+        late = self.contrasts[:, self.contrasts.shape[1] // 2 :]
+        late = late[..., winner] - late[..., rival]
+        # Twice the error of a sum over half of the rows, since `gain` is for all rows.
+        error = 2 * t.isf(1 - SURE, late.shape[1]) * math.sqrt((late**2).sum())
+        can_settle = abs(margin) + most * (abs(gain) + error) > required
+        return math.nan if can_settle else math.inf
 
 
 def _student(rng: np.random.Generator, rows: Floats, freedom: int) -> Floats:

@@ -12,13 +12,14 @@ from sklearn_mdl._core.stream.schedule import group_starts
 from sklearn_mdl._core.tables import Table
 from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.model_selection._certainty import (
+    SURE,
     Floats,
     Losses,
     chances_of_best,
     sample_of,
 )
 from sklearn_mdl.model_selection._tasks import Switcher
-from sklearn_mdl.model_selection._verdict import SURE, names_of, outlook
+from sklearn_mdl.model_selection._verdict import names_of, outlook
 
 MOST_ROWS = 10  # maximum number of rows of the printed table
 
@@ -51,7 +52,7 @@ class ViewComparison:
     more_labels : float
         Estimated number of further labels that would settle the choice with a
         probability of 0.95. It is 0 if the choice is settled, and infinite if a hundred
-        times as many labels would not suffice. NaN with fewer than 40 labels.
+        times as many labels would hardly suffice. NaN if it is too early to tell.
     n_samples : int
     """
 

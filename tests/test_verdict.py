@@ -30,7 +30,7 @@ from sklearn_mdl.model_selection import Ranking
 from sklearn_mdl.model_selection._cells import Cell, Trace
 from sklearn_mdl.model_selection._certainty import TRAINING, Sample
 from sklearn_mdl.model_selection._tasks import digest_of
-from sklearn_mdl.report import Comparison
+from sklearn_mdl.report import Comparison, _curves
 
 SWITCHING = "switching (Li et al. 2023)"
 
@@ -230,6 +230,37 @@ def test_one_group_of_rows_has_no_interval(n_orders):
     found = ranking.verdict()
     assert np.isnan(found.datasets[0].half_width)
     assert np.isnan(found.answer.probability)
+
+
+# Bands of learning curves
+
+
+@pytest.mark.parametrize(("size", "n_orders"), [(1, 1), (1, 3), (4, 1), (4, 3)])
+def test_the_band_of_all_labels_is_the_interval_of_the_codelength(size, n_orders):
+    ranking = made(noise(1, 1, n_orders, 96))
+    for cell in ranking.cells_:
+        object.__setattr__(cell, "groups", np.arange(96) // size)
+    losses = np.stack([cell.codelengths for cell in ranking.cells_])
+    starts = [cell.starts for cell in ranking.cells_]
+    mean, half = _curves._means(losses, np.array([0, 96]), starts, 0.1)
+    assert mean == pytest.approx(ranking.codelengths_[0] / 96)
+    assert half == pytest.approx(Comparison(ranking)._halves[0])
+
+
+@pytest.mark.parametrize(("size", "n_orders"), [(1, 10), (10, 1), (10, 4)])
+def test_bands_hold_the_mean_over_fresh_draws_of_groups(size, n_orders):
+    rng, covered = np.random.default_rng(0), []
+    starts = np.arange(0, 240, size)
+    edges = _curves._edges(len(starts)) * size
+    for _ in range(200):
+        by_group = rng.normal(size=len(starts))
+        orders = np.stack([rng.permutation(by_group) for _ in range(n_orders)])
+        losses = np.repeat(orders, size, axis=1) + rng.normal(size=(n_orders, 240))
+        mean, half = _curves._means(losses, edges, [starts] * n_orders, 0.1)
+        covered.append(np.abs(mean) <= half)
+    rates = np.mean(covered, axis=0)
+    assert rates.min() > 0.85
+    assert rates.mean() < 0.99
 
 
 def test_draws_have_the_tails_of_few_orders():
@@ -506,7 +537,7 @@ def test_the_verdict_says_that_traces_are_gone(tmp_path):
     for path in (tmp_path / "cells").glob("*.safetensors"):
         path.unlink()
     for text in (scorer.summary(), str(scorer.best()), str(scorer.best("d0"))):
-        assert "Losses of single examples are missing. Fit again" in text
+        assert "losses of single examples are missing (fit again)" in text
 
 
 def test_pairs_come_by_what_they_say():

@@ -79,13 +79,9 @@ class Sample:
         contrasts = self.contrasts[..., first] - self.contrasts[..., second]
         rows = (contrasts**2).sum((0, 1))
         n_pairs, n_orders = contrasts.shape[1], len(self.by_order)
-        if n_orders == 1:
-            return rows, np.full_like(rows, n_pairs)
         by_order = self.by_order[:, first] - self.by_order[:, second]
-        orders = (by_order**2).sum(0) / (n_orders * (n_orders - 1))
-        parts = rows**2 / n_pairs + orders**2 / (n_orders - 1)
-        ones, total = np.ones_like(parts), rows + orders
-        return total, np.divide(total**2, parts, out=ones, where=parts > 0)
+        orders = (by_order**2).sum(0) / (n_orders * max(n_orders - 1, 1))
+        return total_variance(rows, n_pairs, orders, n_orders)
 
     def half_width(self, first: Columns, second: Columns, alpha: ArrayLike) -> Floats:
         """Return half the width of each Student interval of level ``1 - alpha``."""
@@ -165,6 +161,20 @@ class Sample:
         error = 2 * t.isf(1 - SURE, late.shape[1]) * math.sqrt((late**2).sum())
         can_settle = abs(margin) + most * (abs(gain) + error) > required
         return math.nan if can_settle else math.inf
+
+
+def total_variance(
+    rows: Floats, n_pairs: Floats | int, orders: Floats, n_orders: int
+) -> tuple[Floats, Floats]:
+    """Add the variances over rows and over orders, and return degrees of freedom.
+
+    The freedom follows Welch and Satterthwaite, given pairs of blocks and orders.
+    """
+    if n_orders == 1:
+        return rows, np.ones_like(rows) * n_pairs
+    parts = rows**2 / n_pairs + orders**2 / (n_orders - 1)
+    ones, total = np.ones_like(parts), rows + orders
+    return total, np.divide(total**2, parts, out=ones, where=parts > 0)
 
 
 def _student(rng: np.random.Generator, rows: Floats, freedom: int) -> Floats:

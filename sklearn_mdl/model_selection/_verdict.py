@@ -22,7 +22,10 @@ from sklearn_mdl.model_selection._certainty import (
 from sklearn_mdl.ranking import pairwise_wilcoxon
 
 MOST_NAMES = 4  # maximum number of names in a sentence
-MISSING = "Losses of single examples are missing. Fit again to test the difference."
+MISSING = (
+    "The difference cannot be tested: losses of single examples are missing (fit "
+    "again), or all rows are in one group."
+)
 
 
 @dataclass(frozen=True)

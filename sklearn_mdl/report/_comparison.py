@@ -187,7 +187,8 @@ class Comparison:
         Each row is a point on one encoder's curve for one dataset. ``labels`` is the
         number of labels seen before, ``nats`` is the loss per label, and ``accuracy``
         is the share of correct predictions. ``nats_half`` and ``accuracy_half`` are the
-        half-widths of the bands.
+        half-widths of the bands, which account for rows (or groups) and orders like
+        ``half`` in the table.
         """
         pandas = plot_extra("pandas")
         names = ("labels", "nats", "nats_half", "accuracy", "accuracy_half")

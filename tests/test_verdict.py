@@ -26,10 +26,11 @@ from sklearn_mdl import (
 from sklearn_mdl.cli._main import main
 from sklearn_mdl.display import CodelengthDisplay, RankDisplay, RankingHeatmapDisplay
 from sklearn_mdl.display._base import COLOURS
+from sklearn_mdl.metrics import extrapolate
 from sklearn_mdl.model_selection import Ranking
 from sklearn_mdl.model_selection._cells import Cell, Trace
 from sklearn_mdl.model_selection._certainty import TRAINING, Sample
-from sklearn_mdl.model_selection._tasks import digest_of
+from sklearn_mdl.model_selection._tasks import digest_of, draw_order
 from sklearn_mdl.report import Comparison, _curves
 
 SWITCHING = "switching (Li et al. 2023)"
@@ -421,6 +422,18 @@ def test_who_would_overtake_whom_is_told_or_not(n_orders):
     assert "it is unclear whether e1 would overtake e0" in close.sentences()[0]
     with pytest.raises(ValueError, match="`n` must be an integer of at least 201"):
         ranking.extrapolate(200)
+
+
+def test_groups_of_a_ranking_are_extrapolated_as_groups():
+    ranking = made(noise(1, 2, 2, 200))
+    for cell in ranking.cells_:
+        groups = np.arange(200) // 5 + (np.arange(200) % 10 == 0)
+        object.__setattr__(cell, "groups", groups)
+    found = ranking.extrapolate(400)
+    orders = [draw_order(0, k, 200, groups) for k in range(2)]
+    losses = np.stack([c.codelengths for c in ranking.cells_]).reshape(2, 2, 200)
+    wanted = extrapolate(losses, 400, groups=groups[np.array(orders)])
+    assert_array_equal(found.lower[0], wanted.lower)
 
 
 def test_where_a_rival_gains_it_is_too_early_to_tell():

@@ -23,7 +23,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sklearn_mdl._core.stream.schedule import group_starts
 from sklearn_mdl.metrics._learning_curves import check_losses
 from sklearn_mdl.metrics._references import Floats, Integers, checked_count, invalid
 
@@ -151,11 +150,13 @@ def extrapolate(
     if not 0 < level < 1:
         required = "a number between 0 and 1 exclusive"
         raise invalid("level", required, level, "for example, pass level=0.9")
-    keys = np.arange(costs.shape[-1]) if groups is None else np.asarray(groups)
+    given = np.arange(costs.shape[-1]) if groups is None else np.asarray(groups)
+    keys = np.unique(given, return_inverse=True)[1].reshape(given.shape)
     if keys.shape not in (costs.shape[-1:], costs.shape[1:]):
         required = f"of shape {costs.shape[-1:]} or {costs.shape[1:]}"
         raise invalid("groups", required, keys.shape, "pass the group of each row")
-    starts = [group_starts(row) for row in np.broadcast_to(keys, costs.shape[1:])]
+    rows = np.broadcast_to(keys, costs.shape[1:])
+    starts = [np.flatnonzero(np.diff(row, prepend=-1)) for row in rows]
     if len(starts[0]) < 2:
         raise invalid("groups", "at least two groups", 1, "fit rows of more groups")
     return _extrapolated(costs, starts, int(n), float(level))

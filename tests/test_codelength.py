@@ -443,6 +443,22 @@ def test_intervals_hold_the_codelengths_of_fresh_losses_and_their_differences():
     assert np.mean(narrower) > 0.9
 
 
+def test_intervals_hold_the_codelengths_of_fresh_groups():
+    rng, groups = np.random.default_rng(0), np.arange(240) // 10
+    inside, widths = [], []
+    for _ in range(60):
+        effects = np.repeat(rng.gamma(4.0, 0.25, size=48), 10)
+        losses = effects * rng.gamma(4.0, 0.25, size=480)
+        found = extrapolate(losses[:240], 480, groups=groups)
+        inside.append(found.lower[0] <= losses.sum() <= found.upper[0])
+        by_row = extrapolate(losses[:240], 480)
+        widths.append((found.upper - found.lower)[0] / (by_row.upper - by_row.lower)[0])
+    assert np.mean(inside) >= 0.85
+    assert np.mean(widths) > 1.3
+    found = extrapolate(losses, 960, groups=np.arange(480))
+    np.testing.assert_array_equal(found.draws, extrapolate(losses, 960).draws)
+
+
 @for_each("family", ["flat", "falling", "falling late", "exponential"])
 def test_intervals_hold_the_ends_of_every_family(family):
     """A witness; the shares of many more curves are bounded in the slow tests."""
@@ -520,6 +536,8 @@ def test_more_orders_make_no_row_to_come_certain():
         (-np.ones(50), {"n": 99}, "`curves` must be at least 0"),
         (np.ones(50), {"n": 50}, "`n` must be an integer of at least 51"),
         (np.ones(50), {"n": 99, "level": 1}, "`level` must be a number between"),
+        (np.ones(50), {"n": 99, "groups": np.ones(50)}, "at least two groups, got 1"),
+        (np.ones(50), {"n": 99, "groups": np.ones(49)}, r"of shape \(50,\) or \(1, 50"),
     ],
 )
 def test_what_cannot_be_extrapolated_is_refused(curves, options, message):

@@ -389,6 +389,26 @@ def test_curves_average_the_losses_of_the_run(wine):
     assert (own.nats_half > 0).all()
 
 
+def test_curves_of_a_single_group_have_no_band(tmp_path):
+    found = compare({"all": X, "first": A}, y=Y, groups=np.zeros(60), **QUICK)
+    assert np.isnan(found.curves.nats_half).all()
+    page = found.to_html(tmp_path / "page.html").read_text("utf-8")
+    assert not re.search(r"\bnan\b", page)
+
+
+def test_no_encoder_is_said_to_reach_an_accuracy_of_zero(wine):
+    found = Comparison(wine.scorer)
+    assert found.accuracy_levels.keys() == {"data"}
+    assert "labels" in found.table
+    found = Comparison(wine.scorer)
+    found.__dict__["curves_by_cell"] = {
+        place: curve._replace(accuracy=curve.accuracy / 20)
+        for place, curve in wine.curves_by_cell.items()
+    }
+    assert found.accuracy_levels == {}
+    assert "labels" not in found.table
+
+
 def test_correct_predictions_survive_a_store(tmp_path, wine):
     options = {"switcher": SWITCHER, "n_orders": 2, "top_k": 0, "verbose": 0}
     given = {"all": X, "first": A, "last": B}

@@ -3,11 +3,14 @@
 import numpy as np
 import pytest
 from finetune_cases import Net
+from scipy import stats
 from sklearn.datasets import load_digits
 
 from sklearn_mdl import KernelReadout, MDLReadoutSwitcher
 from sklearn_mdl.display import TransferDisplay
 from sklearn_mdl.model_selection import TaskSequence
+from sklearn_mdl.model_selection._certainty import TRAINING
+from sklearn_mdl.model_selection._task_sequence import _half
 from sklearn_mdl.readouts import DummyReadout, ScratchReadout
 
 N, D = 48, 4
@@ -78,6 +81,34 @@ def noise_saves(seed):
     model = TaskSequence(MDLReadoutSwitcher(readouts), n_orders=1, random_state=seed)
     model.fit(tasks)
     return model.transfer_[0, 1], model.raw_transfer_[0, 1]
+
+
+def test_intervals_of_a_transfer_count_the_true_labels_as_one_draw():
+    base, shifts = np.ones((2, 40)), np.array([0.0, 1.0, 3.0])
+    losses = [base + np.array([[shift], [0.0]]) / 40 for shift in shifts]
+    half = stats.t.isf(0.05, 2) * shifts.std(ddof=1) * np.sqrt(1 + 1 / 3)
+    assert _half(losses, 0.9) == pytest.approx(half)
+
+
+def test_intervals_of_a_transfer_are_for_fresh_rows():
+    losses = np.stack([np.ones(40), np.random.default_rng(0).gamma(4.0, 0.25, 40)])
+    steps = np.diff((losses[0] - losses[1]).reshape(-1, 2))
+    half = stats.t.isf(0.05, 20) * TRAINING * np.sqrt((steps**2).sum())
+    assert _half([losses] * 3, 0.9) == pytest.approx(half)
+
+
+@pytest.mark.slow
+def test_intervals_of_noise_seldom_exclude_zero():
+    n_excluding = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        X, y = rng.normal(size=(60, D)), rng.integers(2, size=60)
+        y[30:] = X[30:, 0] > 0
+        model = TaskSequence(KernelReadout(), heads="shared", random_state=seed)
+        model.fit({"noise": (X[:30], y[:30]), "signal": (X[30:], y[30:])})
+        low, high = model.transfer_intervals_[0, 1]
+        n_excluding += not low <= 0 <= high
+    assert n_excluding <= 60 * 0.1 + 5
 
 
 @pytest.mark.slow

@@ -26,11 +26,12 @@ from sklearn_mdl import (
 from sklearn_mdl.cli._main import main
 from sklearn_mdl.display import CodelengthDisplay, RankDisplay, RankingHeatmapDisplay
 from sklearn_mdl.display._base import COLOURS
+from sklearn_mdl.metrics import extrapolate
 from sklearn_mdl.model_selection import Ranking
 from sklearn_mdl.model_selection._cells import Cell, Trace
 from sklearn_mdl.model_selection._certainty import TRAINING, Sample
-from sklearn_mdl.model_selection._tasks import digest_of
-from sklearn_mdl.report import Comparison
+from sklearn_mdl.model_selection._tasks import digest_of, draw_order
+from sklearn_mdl.report import Comparison, _curves
 
 SWITCHING = "switching (Li et al. 2023)"
 
@@ -222,10 +223,45 @@ def test_equal_encoders_tie_however_many_labels_follow():
     assert found.ties == ["e1"]
 
 
-def test_one_group_of_rows_has_no_interval():
-    found = made(noise(1, 2, 1, 1)).verdict()
+@pytest.mark.parametrize("n_orders", [1, 2])
+def test_one_group_of_rows_has_no_interval(n_orders):
+    ranking = made(noise(1, 2, n_orders, 6))
+    for cell in ranking.cells_:
+        object.__setattr__(cell, "groups", np.zeros(6, int))
+    found = ranking.verdict()
     assert np.isnan(found.datasets[0].half_width)
     assert np.isnan(found.answer.probability)
+
+
+# Bands of learning curves
+
+
+@pytest.mark.parametrize(("size", "n_orders"), [(1, 1), (1, 3), (4, 1), (4, 3)])
+def test_the_band_of_all_labels_is_the_interval_of_the_codelength(size, n_orders):
+    ranking = made(noise(1, 1, n_orders, 96))
+    for cell in ranking.cells_:
+        object.__setattr__(cell, "groups", np.arange(96) // size)
+    losses = np.stack([cell.codelengths for cell in ranking.cells_])
+    starts = [cell.starts for cell in ranking.cells_]
+    mean, half = _curves._means(losses, np.array([0, 96]), starts, 0.1)
+    assert mean == pytest.approx(ranking.codelengths_[0] / 96)
+    assert half == pytest.approx(Comparison(ranking)._halves[0])
+
+
+@pytest.mark.parametrize(("size", "n_orders"), [(1, 10), (10, 1), (10, 4)])
+def test_bands_hold_the_mean_over_fresh_draws_of_groups(size, n_orders):
+    rng, covered = np.random.default_rng(0), []
+    starts = np.arange(0, 240, size)
+    edges = _curves._edges(len(starts)) * size
+    for _ in range(200):
+        by_group = rng.normal(size=len(starts))
+        orders = np.stack([rng.permutation(by_group) for _ in range(n_orders)])
+        losses = np.repeat(orders, size, axis=1) + rng.normal(size=(n_orders, 240))
+        mean, half = _curves._means(losses, edges, [starts] * n_orders, 0.1)
+        covered.append(np.abs(mean) <= half)
+    rates = np.mean(covered, axis=0)
+    assert rates.min() > 0.85
+    assert rates.mean() < 0.99
 
 
 def test_draws_have_the_tails_of_few_orders():
@@ -352,7 +388,7 @@ def test_labels_that_would_settle_it_grow_the_margin_beyond_its_doubt():
     assert 0.5 < found.probability < 0.95
     assert margin + late * (total - 200) == pytest.approx(doubt, rel=0.01)
     assert f"About {found.more_labels:.1g}"[:7] in str(ranking.verdict())
-    assert made(losses[None, ::-1, None, ::-1]).best().more_labels >= 0
+    assert not made(losses[None, ::-1, None, ::-1]).best().more_labels < 0
 
 
 @pytest.mark.parametrize("n_orders", [1, 2])
@@ -388,11 +424,40 @@ def test_who_would_overtake_whom_is_told_or_not(n_orders):
         ranking.extrapolate(200)
 
 
-def test_where_a_rival_gains_labels_settle_nothing():
+def test_groups_of_a_ranking_are_extrapolated_as_groups():
+    ranking = made(noise(1, 2, 2, 200))
+    for cell in ranking.cells_:
+        groups = np.arange(200) // 5 + (np.arange(200) % 10 == 0)
+        object.__setattr__(cell, "groups", groups)
+    found = ranking.extrapolate(400)
+    orders = [draw_order(0, k, 200, groups) for k in range(2)]
+    losses = np.stack([c.codelengths for c in ranking.cells_]).reshape(2, 2, 200)
+    wanted = extrapolate(losses, 400, groups=groups[np.array(orders)])
+    assert_array_equal(found.lower[0], wanted.lower)
+
+
+def test_where_a_rival_gains_it_is_too_early_to_tell():
     gains = np.linspace(0.3, -0.28, 100)
     losses = np.zeros((2, 100)) + noise(100)
     places = np.random.default_rng([0, 0]).permutation(100)
     losses[1, places] += gains + 0.5 * np.resize([1, 1, -1, -1], 100)
+    found = made(losses[None, :, None, :]).best()
+    assert np.isnan(found.more_labels)
+    assert "It is too early to tell how many more labels would settle it" in str(found)
+
+
+def test_encoders_that_a_few_times_as_many_labels_tell_apart_are_not_called_equal():
+    rng = np.random.default_rng(0)  # (1.645 TRAINING / 0.1) ** 2 = 493 labels suffice
+    tables = 1 + rng.normal([[[0.0], [0.1]]], 0.5**0.5, size=(300, 2, 200))
+    found = [d.best.more_labels for d in made(tables[:, :, None]).verdict().datasets]
+    assert np.mean(np.isposinf(found)) <= 0.01
+    assert 0.05 < np.mean(np.isnan(found)) < 0.3
+
+
+def test_encoders_whose_losses_become_equal_are_not_told_apart_by_more_labels():
+    losses = np.stack([noise(200), noise(200)])
+    places = np.random.default_rng([0, 0]).permutation(200)
+    losses[1, places[:96]] += 0.2 * np.resize([1] * 4 + [-1] * 4, 96)
     found = made(losses[None, :, None, :]).best()
     assert found.more_labels == np.inf
     assert "A hundred times as many labels would not settle it" in str(found)
@@ -405,7 +470,7 @@ def test_labels_that_would_settle_it_are_only_forecast_from_40_rows(n, is_told):
     found = verdict.answer
     assert found.probability < 0.95
     assert np.isfinite(found.more_labels) == is_told
-    few = " There are too few rows to tell how many more labels would settle it."
+    few = " It is too early to tell how many more labels would settle it."
     assert str(verdict).endswith(few) != is_told
     apart = made(losses[None, :, None, :] + [[[[0.0]], [[9.0]]]]).best()
     assert apart.more_labels == 0  # no forecast is needed
@@ -485,7 +550,7 @@ def test_the_verdict_says_that_traces_are_gone(tmp_path):
     for path in (tmp_path / "cells").glob("*.safetensors"):
         path.unlink()
     for text in (scorer.summary(), str(scorer.best()), str(scorer.best("d0"))):
-        assert "Losses of single examples are missing. Fit again" in text
+        assert "losses of single examples are missing (fit again)" in text
 
 
 def test_pairs_come_by_what_they_say():

@@ -14,6 +14,7 @@ from sklearn_mdl import (
 from sklearn_mdl.display import ViewPosteriorDisplay
 from sklearn_mdl.encoders import _views, views_of
 from sklearn_mdl.model_selection import compare_views
+from sklearn_mdl.model_selection._certainty import Losses, sample_of
 from sklearn_mdl.readouts import view_readouts
 
 N, L, S, H = 7, 3, 5, 4
@@ -207,7 +208,7 @@ def test_alike_views_are_not_told_apart():
     assert "Another may be better: " in str(found)
     few = compare_views(MDLReadoutSwitcher(readouts).fit(X[:20], y[:20]))
     assert np.isnan(few.more_labels)
-    assert str(few).count("too few rows to tell how many more labels would") == 1
+    assert str(few).count("too early to tell how many more labels would") == 1
     assert_allclose(sum(found.layers.values()), 1.0)
     assert_allclose(list(found.positions.values()), [1.0])
 
@@ -224,6 +225,21 @@ def test_rows_of_a_group_count_as_one():
     # A sure answer must not come of saying everything twice.
     assert len(np.unique(alone.remix_by_view().known)) == 40
     assert len(np.unique(twice.remix_by_view().known)) == 40
+
+
+def test_labels_that_would_settle_a_choice_of_views_are_rows_not_groups():
+    rng = np.random.default_rng(3)
+    y = rng.integers(0, 2, 300)
+    X = rng.normal(size=(300, 4)) + np.repeat([0.5, 0.4], 2) * (2 * y[:, None] - 1)
+    readouts = view_readouts({"a": slice(0, 2), "b": slice(2, 4)}, KernelReadout())
+    switcher = MDLReadoutSwitcher(readouts).fit(X, y, groups=np.arange(300) // 5)
+    found, trace = compare_views(switcher), switcher.remix_by_view()
+    by_group = trace.view_losses.reshape(60, 5, 2).sum(1)
+    sample = sample_of([[Losses(column, np.arange(60))] for column in by_group.T])
+    order = np.argsort(found.codelengths).tolist()
+    n_groups = sample.more_labels(*order, 0.05)
+    assert 0 < n_groups < np.inf
+    assert found.more_labels == pytest.approx(5 * n_groups, abs=5)
 
 
 def test_views_of_real_labels_are_compared():

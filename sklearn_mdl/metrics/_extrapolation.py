@@ -97,7 +97,9 @@ class Extrapolation(NamedTuple):
         return float(self.values[i] - self.values[j]), float(lower), float(upper)
 
 
-def extrapolate(curves: ArrayLike, n: int, *, level: float = 0.9) -> Extrapolation:
+def extrapolate(
+    curves: ArrayLike, n: int, *, level: float = 0.9, groups: ArrayLike | None = None
+) -> Extrapolation:
     """Predict codelengths of a larger number of labels by averaging over loss laws.
 
     Parameters
@@ -109,18 +111,22 @@ def extrapolate(curves: ArrayLike, n: int, *, level: float = 0.9) -> Extrapolati
         Total number of labels of the predicted codelengths, larger than N.
     level : float, default=0.9
         Coverage of each interval, between 0 and 1 exclusive.
+    groups : array-like of shape (N,) or (n_orders, N), default=None
+        Group of each row in the order of the run, such as a patient. Intervals are then
+        for more groups of this size. At least two groups are required.
 
     Returns
     -------
     extrapolation : Extrapolation
         Predictions for more rows from the same source. The intervals cover the noise of
-        these rows, but not a change of the law itself.
+        these rows, but not a change of the law itself. No law rises, so do not
+        extrapolate a curve that rises.
 
     Raises
     ------
     ValueError
-        If the shape is invalid, a cost is NaN or negative, or an argument is out of
-        range.
+        If a shape is invalid, a cost is NaN or negative, there is only one group, or an
+        argument is out of range.
 
     Examples
     --------
@@ -144,16 +150,39 @@ def extrapolate(curves: ArrayLike, n: int, *, level: float = 0.9) -> Extrapolati
     if not 0 < level < 1:
         required = "a number between 0 and 1 exclusive"
         raise invalid("level", required, level, "for example, pass level=0.9")
-    return _extrapolated(costs, int(n), float(level))
+    given = np.arange(costs.shape[-1]) if groups is None else np.asarray(groups)
+    keys = np.unique(given, return_inverse=True)[1].reshape(given.shape)
+    if keys.shape not in (costs.shape[-1:], costs.shape[1:]):
+        required = f"of shape {costs.shape[-1:]} or {costs.shape[1:]}"
+        raise invalid("groups", required, keys.shape, "pass the group of each row")
+    rows = np.broadcast_to(keys, costs.shape[1:])
+    starts = [np.flatnonzero(np.diff(row, prepend=-1)) for row in rows]
+    if len(starts[0]) < 2:
+        raise invalid("groups", "at least two groups", 1, "fit rows of more groups")
+    return _extrapolated(costs, starts, int(n), float(level))
 
 
-def _extrapolated(costs: Floats, n: int, level: float) -> Extrapolation:
+def _noise(costs: Floats, starts: Integers) -> Floats:
+    """Return noise whose squares sum to the variance of a sum of costs over groups.
+
+    Differences of successive groups have no trend and twice the variance of a group.
+    """
+    sizes = np.diff(starts, append=costs.shape[-1])
+    means = np.add.reduceat(costs, starts, axis=-1) / sizes
+    noise = np.diff(means) / np.sqrt(2) * np.sqrt(sizes[1:])
+    spread: Floats = np.repeat(np.c_[noise[:, :1], noise], sizes, axis=-1)
+    return spread
+
+
+def _extrapolated(
+    costs: Floats, starts: list[Integers], n: int, level: float
+) -> Extrapolation:
     n_seen = costs.shape[-1]
     first = max(int(START * n_seen), 1)
     edges = np.rint(np.geomspace(first, n_seen, N_INTERVALS + 1)).astype(np.int64)
     edges = np.unique(edges)
-    # Differences of successive losses have no trend and twice the variance of a loss.
-    noise = np.diff(costs[:, :, first - 1 :]) / np.sqrt(2)
+    by_order = [_noise(costs[:, k], order) for k, order in enumerate(starts)]
+    noise = np.stack(by_order, axis=1)[:, :, first:]
     late = (noise[:, :, -(n_seen // 2) :] ** 2).mean((1, 2))
     curves = costs.mean(1)
     # Averaging over orders reduces the noise, since each position then has several

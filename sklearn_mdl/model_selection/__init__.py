@@ -1,6 +1,10 @@
 """Rank representations and select models by codelength."""
 
 from sklearn_mdl.model_selection._cells import Cell as Cell
+from sklearn_mdl.model_selection._certainty import (
+    TRAINING as TRAINING,
+    total_variance as total_variance,
+)
 from sklearn_mdl.model_selection._eliminate import out_rows as out_rows
 from sklearn_mdl.model_selection._encoding import (
     Failure as Failure,

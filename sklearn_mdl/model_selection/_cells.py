@@ -14,6 +14,7 @@ import torch
 from sklearn_mdl._core.io.environment import environment_of
 from sklearn_mdl._core.io.safetensors_io import read_archive
 from sklearn_mdl._core.numerics import fixed_arithmetic, resolve_device
+from sklearn_mdl._core.stream.schedule import group_starts
 from sklearn_mdl._core.validation import damaged, invalid
 from sklearn_mdl.metrics import frequency_codelength, uniform_codelength
 from sklearn_mdl.model_selection._file_names import stem_of
@@ -218,6 +219,24 @@ class Cell:
     def codelengths(self) -> np.ndarray:
         """Codelength of each example in nats, in the order of the run, (n_samples,)."""
         return self.source.read().codelengths
+
+    @property
+    def starts(self) -> np.ndarray:
+        """First row of each group in the order of the run, or all rows without groups.
+
+        Raises
+        ------
+        FileNotFoundError
+            If rows have groups but the cell comes from a file, which omits groups.
+        """
+        if self.groups is None and "groups" in (self.data or {}):
+            raise FileNotFoundError(
+                "Intervals need the groups of rows, which files omit; call fit again"
+            )
+        if self.groups is None:
+            return np.arange(self.n_samples)
+        rows = draw_order(self.seed, self.order, self.n_samples, self.groups)
+        return group_starts(self.groups[rows])
 
     @property
     def steps(self) -> np.ndarray:

@@ -21,14 +21,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import t
 
 from sklearn_mdl.model_selection._cells import Cell
-from sklearn_mdl.model_selection._tasks import draw_order
 from sklearn_mdl.ranking import Floats as Floats, shares_best
 
 Columns = int | slice | list[int] | NDArray[np.intp]
@@ -36,6 +37,7 @@ Columns = int | slice | list[int] | NDArray[np.intp]
 N_BLOCKS = 50  # least number of blocks, unless a stream has fewer rows or groups
 TRAINING = 1.35  # measured on draws of caltech101, cifar10 and gtsrb
 N_DRAWS = 1000
+SURE = 0.95  # probability from which a choice counts as settled
 MOST_TIMES = 100  # if more labels than this multiple are needed, report infinity
 # Fewer pairs of blocks mean fewer than 40 rows or groups. These are too few to estimate
 # how a difference between encoders grows with more labels.
@@ -76,13 +78,9 @@ class Sample:
         contrasts = self.contrasts[..., first] - self.contrasts[..., second]
         rows = (contrasts**2).sum((0, 1))
         n_pairs, n_orders = contrasts.shape[1], len(self.by_order)
-        if n_orders == 1:
-            return rows, np.full_like(rows, n_pairs)
         by_order = self.by_order[:, first] - self.by_order[:, second]
-        orders = (by_order**2).sum(0) / (n_orders * (n_orders - 1))
-        parts = rows**2 / n_pairs + orders**2 / (n_orders - 1)
-        ones, total = np.ones_like(parts), rows + orders
-        return total, np.divide(total**2, parts, out=ones, where=parts > 0)
+        orders = (by_order**2).sum(0) / (n_orders * max(n_orders - 1, 1))
+        return total_variance(rows, n_pairs, orders, n_orders)
 
     def half_width(self, first: Columns, second: Columns, alpha: ArrayLike) -> Floats:
         """Return half the width of each Student interval of level ``1 - alpha``."""
@@ -138,9 +136,9 @@ class Sample:
         Returns
         -------
         more : float
-            0 if the given labels suffice, and infinity if `MOST_TIMES` times as many do
-            not. NaN if the variation is unknown or there are too few rows for an
-            estimate.
+            0 if the given labels suffice. Infinity if, at the level `SURE`, not even
+            `MOST_TIMES` times as many would suffice for either encoder. NaN if that is
+            uncertain, too, or if there are too few rows for an estimate.
         """
         n = self.n_samples
         variance, freedom = self.variance(winner, rival)
@@ -151,70 +149,91 @@ class Sample:
             return 0.0
         if math.isnan(doubt) or self.contrasts.shape[1] < MIN_PAIRS:
             return math.nan
-        if gain <= 0:
-            return math.inf
-        # At x = 1 the margin is smaller than required, so both roots are real.
-        root = doubt + math.sqrt(doubt**2 - 4 * gain * (margin - gain))
-        times = (root / (2 * gain)) ** 2
-        return math.inf if times > MOST_TIMES else math.ceil(n * (times - 1))
+        most, required = MOST_TIMES - 1, math.sqrt(MOST_TIMES) * doubt
+        if gain > 0 and margin + most * gain >= required:
+            # At x = 1 the margin is smaller than required, so both roots are real.
+            root = doubt + math.sqrt(doubt**2 - 4 * gain * (margin - gain))
+            return math.ceil(n * ((root / (2 * gain)) ** 2 - 1))
+        late = self.contrasts[:, self.contrasts.shape[1] // 2 :]
+        late = late[..., winner] - late[..., rival]
+        # Twice the error of a sum over half of the rows, since `gain` is for all rows.
+        error = 2 * t.isf(1 - SURE, late.shape[1]) * math.sqrt((late**2).sum())
+        can_settle = abs(margin) + most * (abs(gain) + error) > required
+        return math.nan if can_settle else math.inf
+
+
+def total_variance(
+    rows: Floats, n_pairs: Floats | int, orders: Floats, n_orders: int
+) -> tuple[Floats, Floats]:
+    """Add the variances over rows and over orders, and return degrees of freedom.
+
+    The freedom follows Welch and Satterthwaite, given pairs of blocks and orders.
+    """
+    if n_orders == 1:
+        return rows, np.ones_like(rows) * n_pairs
+    parts = rows**2 / n_pairs + orders**2 / (n_orders - 1)
+    ones, total = np.ones_like(parts), rows + orders
+    return total, np.divide(total**2, parts, out=ones, where=parts > 0)
 
 
 def _student(rng: np.random.Generator, rows: Floats, freedom: int) -> Floats:
-    """Draw random combinations of rows (n, K) that follow Student's distribution.
-
-    If ``freedom`` is 0, return NaN.
-    """
-    if not freedom:
-        return np.full((N_DRAWS, rows.shape[1]), np.nan)
+    """Draw random combinations of rows (n, K) that follow Student's distribution."""
     scale = np.sqrt(rng.chisquare(freedom, (N_DRAWS, 1)) / freedom)
     draws: Floats = rng.standard_normal((N_DRAWS, len(rows))) / scale @ rows
     return draws
 
 
-def sample_of(encoders: Sequence[Sequence[Cell]]) -> Sample:
+class Losses(NamedTuple):
+    """Losses of a run that is not a cell, with what `sample_of` reads of a cell.
+
+    Attributes
+    ----------
+    codelengths : ndarray of shape (n_samples,)
+        Codelength of each row in nats, in the order of the run.
+    starts : ndarray of shape (n_groups,)
+        First row of each group.
+    """
+
+    codelengths: Floats
+    starts: NDArray[np.intp]
+
+    @property
+    def codelength(self) -> float:
+        return float(self.codelengths.sum())
+
+    @property
+    def n_samples(self) -> int:
+        return len(self.codelengths)
+
+
+def sample_of(encoders: Sequence[Sequence[Cell | Losses]]) -> Sample:
     """Return a dataset's codelengths and their variation, from each encoder's cells."""
-    first = encoders[0][0]
     totals = np.array([[cell.codelength for cell in cells] for cells in encoders]).T
     mean = totals.mean(0)
-    n = first.n_samples
-    n_units = n if first.groups is None else len(np.unique(first.groups))
-    length = max(1, n_units // N_BLOCKS)
-    n_pairs = n_units // (2 * length)
-    n_used = 2 * length * n_pairs
-    scale = TRAINING * math.sqrt(n_units / n_used / len(totals)) if n_used else math.nan
-    contrasts = np.full((len(totals), n_pairs, len(encoders)), np.nan)
-    rates = np.full_like(mean, np.nan)
-    try:
+    n, rates = encoders[0][0].n_samples, np.full_like(mean, np.nan)
+    contrasts = np.full((len(totals), 1, len(encoders)), np.nan)
+    with suppress(FileNotFoundError):  # traces or groups are missing
+        tables = [[_contrasts(cell, len(totals)) for cell in c] for c in encoders]
+        contrasts = np.ascontiguousarray(np.moveaxis(np.array(tables), 0, -1))
         for e, cells in enumerate(encoders):
-            losses = [cell.codelengths for cell in cells]
-            rates[e] = np.mean([stream[n // 2 :].mean() for stream in losses])
-            for k, units in enumerate(map(_by_group, cells, losses)):
-                blocks = units[:n_used].reshape(n_pairs, 2, length).sum(-1)
-                contrasts[k, :, e] = scale * (blocks[:, 0] - blocks[:, 1])
-    except FileNotFoundError:  # traces or groups are missing
-        contrasts[:], rates[:] = np.nan, np.nan
+            rates[e] = np.mean([cell.codelengths[n // 2 :].mean() for cell in cells])
     return Sample(mean, contrasts, totals - mean, rates, n)
 
 
-def _by_group(cell: Cell, losses: Floats) -> Floats:
-    """Return the losses of a cell in its order, summed within each group.
-
-    Raises
-    ------
-    FileNotFoundError
-        If rows have groups but the cell comes from a file, which does not store groups.
-    """
-    groups = cell.groups
-    if groups is None and "groups" in (cell.data or {}):
-        raise FileNotFoundError(
-            "Intervals need the groups of rows, which files omit; call fit again"
-        )
-    if groups is None:
-        return losses
-    place = draw_order(cell.seed, cell.order, cell.n_samples, groups)
-    changes = groups[place][1:] != groups[place][:-1]
-    summed: Floats = np.add.reduceat(losses, np.flatnonzero(np.r_[True, changes]))
-    return summed
+def _contrasts(cell: Cell | Losses, n_orders: int) -> Floats:
+    """Return scaled differences between neighbouring blocks, or NaN for one group."""
+    starts = cell.starts
+    n_units = len(starts)
+    length = max(1, n_units // N_BLOCKS)
+    n_pairs = n_units // (2 * length)
+    n_used = 2 * length * n_pairs
+    if not n_pairs:
+        return np.array([np.nan])
+    units = np.add.reduceat(cell.codelengths, starts)[:n_used]
+    blocks = units.reshape(n_pairs, 2, length).sum(-1)
+    scale = TRAINING * math.sqrt(n_units / n_used / n_orders)
+    differences: Floats = scale * (blocks[:, 0] - blocks[:, 1])
+    return differences
 
 
 def chances_of_best(scores: Floats) -> Floats:

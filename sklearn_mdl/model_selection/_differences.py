@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import overload
 
@@ -197,15 +197,22 @@ class Extrapolations(NamedResult):
 
 
 def extrapolations(
-    curves: Iterable[Floats], n: int, level: float, best: NDArray[np.intp]
+    curves: Sequence[Floats],
+    groups: Sequence[ArrayLike],
+    n: int,
+    level: float,
+    best: NDArray[np.intp],
 ) -> Extrapolations:
     """Predict codelengths of ``n`` labels on each dataset.
 
-    Each array in ``curves`` has a dataset's losses, (n_encoders, n_orders, N).
+    Each array in ``curves`` has a dataset's losses, (n_encoders, n_orders, N), and
+    each array in ``groups`` the groups of their rows, (n_orders, N).
     """
-    curves = list(curves)
     n_given = np.array([losses.shape[-1] for losses in curves])
-    predicted = [extrapolate(losses, n, level=level) for losses in curves]
+    predicted = [
+        extrapolate(losses, n, level=level, groups=units)
+        for losses, units in zip(curves, groups, strict=True)
+    ]
     differences = [
         [dataset.difference(e, int(first)) for e in range(len(dataset.values))]
         for dataset, first in zip(predicted, best, strict=True)

@@ -106,15 +106,16 @@ class RankStatistics(CellArrays):
         ValueError
             If a dataset has at least `n` labels, or fewer than 40.
         FileNotFoundError
-            If a file with a cell's losses on single examples is missing.
+            If a file with a cell's losses on single examples is missing, or the groups.
         """
         level = 1 - self.alpha if level is None else level
-        curves = (
-            np.array([[cell.codelengths for cell in cells] for cells in groups])
-            for groups in self._groups()
-        )
+        curves, units = [], []
+        for encoders in self._groups():
+            curves.append(np.array([[c.codelengths for c in row] for row in encoders]))
+            rows = np.arange(curves[-1].shape[-1])
+            units.append([c.starts.searchsorted(rows, "right") for c in encoders[0]])
         best = self.codelengths_.argmin(1)
-        return self._named(differences.extrapolations(curves, n, level, best))
+        return self._named(differences.extrapolations(curves, units, n, level, best))
 
     def friedman_test(self) -> ranking.FriedmanTest:
         """Test whether any encoders differ.

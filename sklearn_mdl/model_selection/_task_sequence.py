@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -29,6 +28,7 @@ from sklearn_mdl._core.stream.run import PrequentialRun
 from sklearn_mdl._core.stream.stepwise import stepwise
 from sklearn_mdl._core.validation import invalid
 from sklearn_mdl.display import TransferDisplay, data_frame
+from sklearn_mdl.model_selection._certainty import Losses, sample_of
 from sklearn_mdl.model_selection._given import refuse_new_classes
 from sklearn_mdl.model_selection._scorers import _detach
 from sklearn_mdl.switcher import MDLReadoutSwitcher
@@ -74,7 +74,7 @@ class TaskSequence(BaseEstimator):
     n_orders : int, default=3
         Number of random orders of each task's rows.
     level : float, default=0.9
-        Level of the intervals over orders.
+        Level of the intervals.
     random_state : int, RandomState instance or None, default=None
         Seed of the orders, and of the switcher if its ``random_state`` is not an
         integer.
@@ -95,8 +95,9 @@ class TaskSequence(BaseEstimator):
         ``L(B) - L(B | A)`` in nats, averaged over orders. It may be positive for any
         earlier task.
     transfer_intervals_ : ndarray of shape (n_tasks, n_tasks, 2)
-        Student intervals of ``transfer_`` over orders (not over tasks). NaN for a
-        single order.
+        Student intervals of ``transfer_`` for fresh rows of the two tasks. They account
+        for the rows of B, for orders, and for chance in the labels of A, which vary as
+        much as permuted labels do. NaN for a single order.
     sequence_ : list of str
         Names of the tasks in the order of the sequence.
     sequence_codelengths_ : ndarray of shape (n_orders, n_tasks)
@@ -183,15 +184,20 @@ class TaskSequence(BaseEstimator):
         self.codelengths_, self.sequence_codelengths_ = np.empty(shape), np.empty(shape)
         self.conditional_codelengths_ = np.full((*shape, len(names)), np.nan)
         self.null_codelengths_ = self.conditional_codelengths_.copy()
+        losses = []
         for i in range(self.n_orders):
             ordered = [_shuffle(task, [seed, i, j]) for j, task in enumerate(encoded)]
             with fixed_arithmetic():
-                self._evaluate(ordered, places, i, seed)
+                losses.append(self._evaluate(ordered, places, i, seed))
         self.task_names_, self.sequence_ = names, sequence
         raw = self.codelengths_[:, np.newaxis] - self.conditional_codelengths_
         saved = self.null_codelengths_ - self.conditional_codelengths_
         self.transfer_, self.raw_transfer_ = saved.mean(axis=0), raw.mean(axis=0)
-        self.transfer_intervals_ = _intervals(saved, self.level)
+        halves = np.full((len(names), len(names), 1), np.nan)
+        if self.n_orders > 1:
+            for pair in losses[0]:
+                halves[pair] = _half([by_pair[pair] for by_pair in losses], self.level)
+        self.transfer_intervals_ = self.transfer_[..., np.newaxis] + halves * [-1, 1]
         return self
 
     def _encoded(self, tasks: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> list[_Task]:
@@ -234,22 +240,28 @@ class TaskSequence(BaseEstimator):
 
     def _evaluate(
         self, tasks: list[_Task], sequence: list[int], i: int, seed: int
-    ) -> None:
-        """Evaluate all pairs of tasks and the sequence in one order of the rows."""
+    ) -> dict[tuple[int, int], Floats]:
+        """Evaluate all pairs of tasks and the sequence in one order of the rows.
+
+        Return the losses of each second task after permuted and after true labels.
+        """
+        losses = {}
         for a, first in enumerate(tasks):
             run = self._run_of(tasks, seed)
-            self.codelengths_[i, a] = _cost(run, first)
+            self.codelengths_[i, a] = _costs(run, first).sum()
             null = self._run_of(tasks, seed)
             labels = np.random.default_rng([seed, i, a, 1]).permutation(first.y)
-            _cost(null, first._replace(y=labels))
+            _costs(null, first._replace(y=labels))
             for b, second in enumerate(tasks):
                 if a != b:
-                    nats = _cost(branched(run), second)
-                    self.conditional_codelengths_[i, a, b] = nats
-                    self.null_codelengths_[i, a, b] = _cost(branched(null), second)
+                    both = [_costs(branched(known), second) for known in (null, run)]
+                    losses[a, b] = np.stack(both)
+                    self.null_codelengths_[i, a, b] = both[0].sum()
+                    self.conditional_codelengths_[i, a, b] = both[1].sum()
             if a == sequence[0]:
-                rest = [_cost(run, tasks[b]) for b in sequence[1:]]
+                rest = [_costs(run, tasks[b]).sum() for b in sequence[1:]]
                 self.sequence_codelengths_[i] = [self.codelengths_[i, a], *rest]
+        return losses
 
     def _run_of(self, tasks: list[_Task], seed: int) -> PrequentialRun:
         """Return a new run whose classes are those of all tasks."""
@@ -320,26 +332,31 @@ def _shuffle(task: _Task, seed: list[int]) -> _Task:
     return task._replace(X=task.X[order], y=task.y[order])
 
 
-def _cost(run: PrequentialRun, task: _Task) -> float:
-    """Continue the stream with a task, and return the codelength of its labels."""
+def _costs(run: PrequentialRun, task: _Task) -> Floats:
+    """Continue the stream with a task, and return the codelength of each label."""
     if task.classes.stop - task.classes.start == run.outcome.n_numbers:
         run.run(task.X, task.y)
-        return float(run.trace.codelengths[-len(task.y) :].sum())
+        return np.array(run.trace.codelengths[-len(task.y) :])
     steps = stepwise(run, task.X)
-    proba, total = next(steps), 0.0
+    proba, costs = next(steps), []
     for label in task.y.tolist():
         own = proba[task.classes] + LEAST
-        total -= float(np.log(own[label - task.classes.start] / own.sum()))
+        costs.append(-np.log(own[label - task.classes.start] / own.sum()))
         with suppress(StopIteration):  # after the last row
             proba = steps.send(label)
-    return total
+    return np.array(costs)
 
 
-def _intervals(saved: Floats, level: float) -> Floats:
-    """Return intervals (T, T, 2) for the mean over orders of ``saved`` (n, T, T)."""
-    n_orders = len(saved)
-    if n_orders < 2:
-        return np.full((*saved.shape[1:], 2), np.nan)
-    half = stats.t.ppf((1 + level) / 2, n_orders - 1) * saved.std(axis=0, ddof=1)
-    mean, half = saved.mean(axis=0), half / np.sqrt(n_orders)
-    return np.stack([mean - half, mean + half], axis=-1)
+def _half(losses: Sequence[Floats], level: float) -> Floats:
+    """Return half the width of the interval for a transfer.
+
+    Each array in ``losses`` has the losses of an order after permuted and after true
+    labels, (2, N).
+    """
+    n_orders, starts = len(losses), np.arange(losses[0].shape[1])
+    runs = [[Losses(table[i], starts) for table in losses] for i in (0, 1)]
+    sample = sample_of(runs)
+    # The true labels of the first task are a single draw, while each order has its own
+    # permuted labels: the variance between orders counts 1 + 1 / n_orders times.
+    by_order = sample.by_order * np.sqrt(n_orders + 1)
+    return replace(sample, by_order=by_order).half_width([0], [1], 1 - level)

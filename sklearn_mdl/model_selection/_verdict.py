@@ -13,12 +13,19 @@ from scipy.stats import rankdata
 
 from sklearn_mdl.model_selection._cell_arrays import CellArrays
 from sklearn_mdl.model_selection._cells import Cell
-from sklearn_mdl.model_selection._certainty import Floats, Sample, chances_of_best
+from sklearn_mdl.model_selection._certainty import (
+    SURE,
+    Floats,
+    Sample,
+    chances_of_best,
+)
 from sklearn_mdl.ranking import pairwise_wilcoxon
 
 MOST_NAMES = 4  # maximum number of names in a sentence
-MISSING = "Losses of single examples are missing. Fit again to test the difference."
-SURE = 0.95  # probability from which a choice counts as settled
+MISSING = (
+    "The difference cannot be tested: losses of single examples are missing (fit "
+    "again), or all rows are in one group."
+)
 
 
 @dataclass(frozen=True)
@@ -49,8 +56,9 @@ class Best:
         probability of 0.95. This assumes that the difference from the rival continues
         to grow as in the second half of the stream, and that the other probabilities do
         not change. It is 0 if the choice is settled, and infinite if a hundred times as
-        many labels would not suffice. NaN with fewer than 40 rows (or groups of rows),
-        which are too few for a forecast. None for several datasets.
+        many labels would hardly suffice, as for encoders with equal losses. NaN if it
+        is too early to tell, as with fewer than 40 rows (or groups of rows). None for
+        several datasets.
     dataset : str or None
         Name of the dataset, or None for several datasets.
     """
@@ -271,7 +279,7 @@ def rounded(value: float, error: float) -> str:
 def outlook(more: float, rival: str = "") -> str:
     """Return a sentence on how many more labels would settle a choice."""
     if math.isnan(more):
-        return "There are too few rows to tell how many more labels would settle it."
+        return "It is too early to tell how many more labels would settle it."
     if math.isinf(more):
         against = f" against {rival}" * bool(rival)
         return f"A hundred times as many labels would not settle it{against}."

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from types import SimpleNamespace
-from typing import cast
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_mdl._core.stream.schedule import group_starts
 from sklearn_mdl._core.tables import Table
 from sklearn_mdl._core.validation import invalid
-from sklearn_mdl.model_selection._cells import Cell
-from sklearn_mdl.model_selection._certainty import Floats, chances_of_best, sample_of
+from sklearn_mdl.model_selection._certainty import (
+    SURE,
+    Floats,
+    Losses,
+    chances_of_best,
+    sample_of,
+)
 from sklearn_mdl.model_selection._tasks import Switcher
-from sklearn_mdl.model_selection._verdict import SURE, names_of, outlook
+from sklearn_mdl.model_selection._verdict import names_of, outlook
 
 MOST_ROWS = 10  # maximum number of rows of the printed table
 
@@ -48,7 +52,7 @@ class ViewComparison:
     more_labels : float
         Estimated number of further labels that would settle the choice with a
         probability of 0.95. It is 0 if the choice is settled, and infinite if a hundred
-        times as many labels would not suffice. NaN with fewer than 40 labels.
+        times as many labels would hardly suffice. NaN if it is too early to tell.
     n_samples : int
     """
 
@@ -172,10 +176,9 @@ def compare_views(switcher: Switcher) -> ViewComparison:
     if len(names) < 2:
         cure = "fit MDLReadoutSwitcher(view_readouts(views.columns))"
         raise invalid("readouts", "on at least two views", names, cure)
-    # Rows of a group count as one row, since they were predicted from the same labels.
-    starts = np.flatnonzero(np.diff(trace.known, prepend=-1))
-    losses = np.add.reduceat(trace.view_losses, starts, axis=0)
-    sample = sample_of([[_cell_of(column)] for column in losses.T])
+    # Rows that were predicted from the same labels are not independent.
+    starts = group_starts(trace.known)
+    sample = sample_of([[Losses(column, starts)] for column in trace.view_losses.T])
     shares = chances_of_best(sample.draws(np.random.default_rng(0)))
     order = np.argsort(sample.codelengths, kind="stable")
     more = math.nan
@@ -197,10 +200,3 @@ def compare_views(switcher: Switcher) -> ViewComparison:
         more,
         len(trace.codelengths),
     )
-
-
-def _cell_of(losses: Floats) -> Cell:
-    """Return the losses of a view, with the attributes of a cell that are sampled."""
-    own = SimpleNamespace(codelengths=losses, groups=None, data=None)
-    own.codelength, own.n_samples = float(losses.sum()), len(losses)
-    return cast(Cell, own)

@@ -54,7 +54,7 @@ class Row(NamedTuple):
         labels.
     labels : float
         Number of labels after which the accuracy stays at or above the dataset's
-        level, or NaN if it never does.
+        level, or NaN if it never does or the level is 0 %.
     encoding, seconds : float
         Seconds to encode (NaN for precomputed features), and seconds of a pass.
     megabytes : float
@@ -201,7 +201,8 @@ class Comparison:
         Each row is a point on one encoder's curve for one dataset. ``labels`` is the
         number of labels seen before, ``nats`` is the loss per label, and ``accuracy``
         is the share of correct predictions. ``nats_half`` and ``accuracy_half`` are the
-        half-widths of the bands.
+        half-widths of the bands, which account for rows (or groups) and orders like
+        ``half`` in the table.
         """
         pandas = plot_extra("pandas")
         names = ("labels", "nats", "nats_half", "accuracy", "accuracy_half")
@@ -273,13 +274,13 @@ class Comparison:
 
     @cached_property
     def accuracy_levels(self) -> dict[str, float]:
-        """The accuracy to reach on each dataset, for the column ``labels``."""
+        """The accuracy to reach on each dataset (unless 0), for column ``labels``."""
         levels: dict[str, float] = {}
         for name in self.scorer.dataset_names_:
             own = [c for (d, _), c in self.curves_by_cell.items() if d == name]
             if len(own) == len(self.scorer.encoder_names_) and len(own[0].accuracy):
                 levels[name] = level_of(own)
-        return levels
+        return {name: level for name, level in levels.items() if level > 0}
 
     @cached_property
     def gains(self) -> list[Gain]:

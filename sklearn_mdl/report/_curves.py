@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm
+from scipy.stats import t
 
-from sklearn_mdl.model_selection import Cell
+from sklearn_mdl.model_selection import TRAINING, Cell, total_variance
 
 Floats = NDArray[np.float64]
 
 N_POINTS = 24  # largest number of points in a curve
-FEWEST = 6  # smallest number of labels per point
+FEWEST = 6  # smallest number of rows (or groups) per point
 
 
 class Curve(NamedTuple):
@@ -26,7 +26,7 @@ class Curve(NamedTuple):
     labels : ndarray of shape (M,)
         Middle of each interval, as a number of labels seen before a prediction.
     nats, nats_half : ndarray of shape (M,)
-        Mean loss per label, and the half-width of its band.
+        Mean loss per label, and the half-width of its band (NaN for a single group).
     accuracy, accuracy_half : ndarray of shape (M,)
         Share of labels predicted correctly, and the half-width of its band. Empty for
         real-valued labels.
@@ -49,7 +49,8 @@ class Curve(NamedTuple):
 def curve_of(cells: Sequence[Cell], alpha: float) -> Curve:
     """Average an encoder's losses on one dataset over intervals of labels.
 
-    Bands have level ``1 - alpha`` at each point, if rows are a random sample.
+    Bands have level ``1 - alpha`` at each point, if rows, or groups of rows, are a
+    random sample. The band of an interval of all labels is that of the codelength.
 
     Parameters
     ----------
@@ -60,15 +61,17 @@ def curve_of(cells: Sequence[Cell], alpha: float) -> Curve:
     Raises
     ------
     FileNotFoundError
-        If files with the losses are missing.
+        If files with the losses are missing, or the groups of rows.
     """
     traces = [cell.source.read() for cell in cells]
-    edges = _edges(cells[0].n_samples)
-    z = float(norm.isf(alpha / 2))
+    starts = [cell.starts for cell in cells]
+    edges = _edges(len(starts[0])) * cells[0].n_samples // len(starts[0])
     losses = np.stack([trace.codelengths for trace in traces])
     correct = np.stack([trace.correct for trace in traces]).astype(float)
-    nats = _means(losses, edges, z)
-    accuracy = _means(correct, edges, z) if correct.size else (np.empty(0),) * 2
+    nats = _means(losses, edges, starts, alpha)
+    accuracy = (np.empty(0),) * 2
+    if correct.size:
+        accuracy = _means(correct, edges, starts, alpha)
     kinds: dict[str, Floats] = {}
     for trace, cell in zip(traces, cells, strict=True):
         last = len(trace.steps) - 1
@@ -84,7 +87,7 @@ def curve_of(cells: Sequence[Cell], alpha: float) -> Curve:
 
 
 def _edges(n: int) -> NDArray[np.intp]:
-    """Return the edges of growing intervals of at least ``FEWEST`` labels."""
+    """Return the edges of growing intervals of at least ``FEWEST`` rows or groups."""
     edges = [0]
     for end in np.geomspace(min(FEWEST, n), n, N_POINTS).astype(int).tolist():
         if end - edges[-1] >= FEWEST:
@@ -92,14 +95,49 @@ def _edges(n: int) -> NDArray[np.intp]:
     return np.array([*edges[: max(1, len(edges) - 1)], n])
 
 
-def _means(table: Floats, edges: NDArray[np.intp], z: float) -> tuple[Floats, Floats]:
-    """Return means over intervals and orders, and the half-widths of their bands."""
-    sizes = np.diff(edges) * len(table)
-    sums = np.add.reduceat(table, edges[:-1], axis=1).sum(0)
-    squares = np.add.reduceat(table**2, edges[:-1], axis=1).sum(0)
-    means = sums / sizes
-    variances = np.maximum(squares / sizes - means**2, 0) / np.maximum(sizes - 1, 1)
-    return means, z * np.sqrt(variances)
+def _means(
+    table: Floats,
+    edges: NDArray[np.intp],
+    starts: Sequence[NDArray[np.intp]],
+    alpha: float,
+) -> tuple[Floats, Floats]:
+    """Return means over intervals and orders, and the half-widths of their bands.
+
+    The variances are those of a `Sample`, except that orders share only a part of an
+    interval's rows. The other rows differ between orders, which lowers the variance of
+    a mean over orders and raises the variance between orders.
+    """
+    n_orders, sizes = len(table), np.diff(edges)
+    sums = np.add.reduceat(table, edges[:-1], axis=1)
+    means = sums.sum(0) / (sizes * n_orders)
+    residuals = table - np.repeat(means, sizes)
+    noise = np.mean(list(map(_noise, residuals, starts)), axis=0)
+    rows = np.add.reduceat(noise, edges[:-1]) / sizes**2
+    shared = sizes / edges[-1]
+    own = (1 - shared) / n_orders
+    orders = np.zeros(len(sizes))
+    if n_orders > 1:
+        between = (sums / sizes).var(0, ddof=1)
+        orders = np.maximum(between / n_orders - own * rows, 0)
+    shared_rows = (shared + own) * rows
+    n_pairs = len(starts[0]) // 2 * shared / (shared + own)
+    variance, freedom = total_variance(shared_rows, n_pairs, orders, n_orders)
+    return means, t.isf(alpha / 2, freedom) * np.sqrt(variance)
+
+
+def _noise(residuals: Floats, starts: NDArray[np.intp]) -> Floats:
+    """Return the variance that each row adds to a sum of losses, in one order.
+
+    It is estimated from differences between neighbouring rows or groups.
+    """
+    n_pairs = len(starts) // 2
+    if not n_pairs:
+        return np.full(len(residuals), np.nan)
+    sums = np.add.reduceat(residuals, starts)[: 2 * n_pairs].reshape(n_pairs, 2)
+    ends = np.append(starts, len(residuals))[: 2 * n_pairs + 1 : 2]
+    variances = (TRAINING * np.diff(sums)[:, 0]) ** 2 / np.diff(ends)
+    ends[-1] = len(residuals)  # a last group without a pair
+    return np.repeat(variances, np.diff(ends))
 
 
 def labels_to_reach(curve: Curve, level: float) -> float:

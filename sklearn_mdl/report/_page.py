@@ -295,7 +295,7 @@ class View:
             text = text.replace(sign, f"\\u{ord(sign):04x}")
         return text
 
-    def _x(self, dataset: str) -> list[float]:
+    def _x(self, dataset: str) -> list[float | None]:
         curves = [c for (d, _), c in self.curves.items() if d == dataset]
         return _short(curves[0].labels) if curves else []
 
@@ -316,9 +316,10 @@ class View:
         return [round(max(0.0, 100 * value / longest), 1) for value in values]
 
 
-def _short(values: Floats) -> list[float]:
+def _short(values: Floats) -> list[float | None]:
     """Round numbers to four significant digits, more than a figure resolves."""
-    return [float(f"{value:.4g}") for value in values.tolist()]
+    numbers = [float(f"{value:.4g}") for value in values.tolist()]
+    return [None if np.isnan(number) else number for number in numbers]
 
 
 def _mean_curve(curves: Sequence[Floats]) -> Floats:

@@ -94,8 +94,9 @@ def curves_plot(curves: Mapping[int, tuple[str, Curve]], measure: str) -> Plot:
     measure : {"nats", "accuracy"}
     """
     tables = [
-        (place, name, c.labels, getattr(c, measure), getattr(c, f"{measure}_half"))
+        (place, name, c.labels, getattr(c, measure), np.nan_to_num(half))
         for place, (name, c) in curves.items()
+        for half in [getattr(c, f"{measure}_half")]  # NaN for a single group
     ]
     x = _x_scale([labels for _, _, labels, _, _ in tables])
     lows = [float((y - half).min()) for *_, y, half in tables]

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 from bisect import bisect_right
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -53,7 +54,7 @@ class Schedule:
         ValueError
             If rows of one group are not adjacent.
         """
-        names = keys[_group_starts(keys)].tolist()
+        names = keys[group_starts(keys)].tolist()
         if len(set(names)) < len(names) or not self._names.isdisjoint(names):
             raise ValueError(
                 "Rows of a group must be adjacent and passed in one call, but a group "
@@ -64,7 +65,7 @@ class Schedule:
     def append(self, start: int, keys: Keys) -> None:
         """Check and add the group keys (n,) of rows that begin at ``start``."""
         self.check(keys)
-        places = _group_starts(keys)
+        places = group_starts(keys)
         names = keys[places].tolist()
         self._names.update(names)
         self.starts += (start + places).tolist()
@@ -149,7 +150,7 @@ class Schedule:
         self._names = set(self.keys)
 
 
-def _group_starts(keys: Keys) -> NDArray[np.intp]:
+def group_starts(keys: NDArray[Any]) -> NDArray[np.intp]:
     """Return the positions (G,) of keys (n,) that differ from the previous key."""
     return np.flatnonzero(np.r_[np.ones(len(keys[:1]), bool), keys[1:] != keys[:-1]])
 

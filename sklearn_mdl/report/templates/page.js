@@ -124,7 +124,7 @@
     if (chart.lines.ascending) lines.reverse();
     const head = make("b", `after ${Math.round(chart.x0[at]).toLocaleString("en")} labels`);
     tip.replaceChildren(head, ...lines.flatMap(([value, line]) => {
-      const half = line.half && line.half.length ? ` ± ${reading(chart.measure, line.half[at])}` : "";
+      const half = line.half && line.half[at] != null ? ` ± ${reading(chart.measure, line.half[at])}` : "";
       return ["\n", line.mark(), `${reading(chart.measure, value)}${half}  ${line.name}`];
     }));
     const box = chart.over.getBoundingClientRect();

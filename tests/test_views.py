@@ -101,7 +101,7 @@ def test_a_file_of_views_is_whole_or_not_there(states, tmp_path, monkeypatch):
         views_of(states, path=tmp_path / "views.npy")
     assert list(tmp_path.iterdir()) == []
     gone = tmp_path / "gone" / "views.npy"
-    with pytest.raises(FileNotFoundError, match=rf"another path, .*: '{gone}'"):
+    with pytest.raises(FileNotFoundError, match=rf"create the folder .*: '{gone}'"):
         views_of(states[:2], path=gone)
 
 

@@ -14,7 +14,7 @@ weight 1 / (n + 2) after n rows.
 
 import math
 import time
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 
 import numpy as np
@@ -123,14 +123,14 @@ def tuned_sgd(X, y, n_classes):
 
 
 def listed(name, X, y, n_classes, device):
-    """Return losses and seconds of a list of readouts, fitted on doubling pieces."""
+    """Return losses and seconds of a list of readouts, fitted piece by piece."""
     switcher = MDLReadoutSwitcher(LISTS[name], random_state=0, device=device)
-    seconds, begin, start = np.empty(len(y)), clock(device), 0
-    while start < len(y):
-        stop = min(max(512, 2 * start), start + 8192, len(y))
+    ends = sorted({*marks(len(y)), *range(8192, len(y), 8192)})
+    seconds, begin = np.empty(len(y)), clock(device)
+    for start, stop in pairwise([0, *ends]):
         rows = slice(start, stop)
         switcher.partial_fit(X[rows], y[rows], classes=np.arange(n_classes))
-        seconds[rows], start = clock(device) - begin, stop
+        seconds[rows] = clock(device) - begin
     return switcher.codelengths_, seconds
 
 
@@ -268,13 +268,15 @@ class Rivals:
                 per_row = 1e3 * np.diff(seconds) / np.diff(rows)
                 middle = np.sqrt(rows[1:] * rows[:-1])
                 lower.plot(middle, per_row, ".-", color=color, label=name)
-            upper.set(title=stream, xlabel="CPU seconds", ylabel="nats a row")
+            upper.set(title=stream, xlabel="CPU seconds", ylabel="nats per row")
             upper.set_xscale("log")
-            lower.set(xlabel="rows", ylabel="CPU ms a row", xscale="log", yscale="log")
+            lower.set(
+                xlabel="rows", ylabel="CPU ms per row", xscale="log", yscale="log"
+            )
             for axis in (upper.xaxis, lower.xaxis):
                 axis.set_minor_formatter(NullFormatter())
         handles = axes[1, 0].get_lines()
-        figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
+        figure.legend(handles=handles, loc="outside lower center", ncols=3)
         figure.savefig(self.image, dpi=100, metadata={"Software": None})
         print(f"wrote {self.image}")
 

@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Race(BaseEstimator):
-    """Rule that retires hopeless experts each time the number of examples doubles.
+    """Rule that retires experts far behind, whenever the number of examples doubles.
 
     After `min_samples` examples, and whenever their number has doubled, losses over the
     last half of the examples are compared. An expert stays if its loss exceeds the

@@ -102,7 +102,6 @@ def _read_labels(folder: Path, split: str) -> list[object]:
     """Read the label of each sound from a pickle, without running code from it."""
     path = folder / f"{split}.target-labels.pkl"
     required, cure = "only lists, text and numbers", "call pickle.dump(list(y), file)"
-    # Unpickling a damaged file may raise any of these errors.
     content = path.read_bytes()
     with readable(path, required, cure, Exception):  # a damaged pickle may raise any
         _check_places(content)

@@ -211,7 +211,7 @@ class KernelRegressorLearner(LabellingsLearner):
         return densities.to(self.device)
 
     def _early_density(self, labels: Tensor) -> Tensor:
-        """Return the density (3,) of the next label given few labels, not features.
+        """Return the density (3,) of the next label, predicted without features.
 
         The units of the labels are still unknown. A Gaussian process with wrong units
         would favour encoders whose rows are similar, because it could then learn the

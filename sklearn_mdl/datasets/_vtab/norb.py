@@ -68,7 +68,7 @@ def read_matrix(path: Path, *, left: bool = False) -> np.ndarray:
 def _read(file: BinaryIO, path: Path, left: bool) -> np.ndarray:
     magic, n_axes = (int(n) for n in _numbers(file, path, np.dtype("<i4"), 2))
     if magic not in TYPES or not 0 < n_axes < 10:
-        raise ValueError(f"{path} begins with {magic:#010x}, which is not a matrix type")
+        raise ValueError(f"{path} begins with {magic:#010x}, not with a matrix type")
     shape = _numbers(file, path, np.dtype("<i4"), max(3, n_axes))[:n_axes].tolist()
     dtype, width = TYPES[magic], int(np.prod(shape[1:]))
     if not left:

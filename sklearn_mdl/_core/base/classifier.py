@@ -54,7 +54,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         """Evaluate more rows of the same stream.
 
         However you split a stream into calls, you get bitwise the same codelengths as
-        from a single ``fit`` on all rows.
+        from a single ``fit`` on all rows in that order.
 
         Parameters
         ----------
@@ -126,7 +126,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         Returns
         -------
         log_proba : ndarray of shape (n_samples, n_classes)
-            In nats. Columns are in the order of ``classes_``.
+            Natural logarithms. Columns are in the order of ``classes_``.
         """
         log_proba = self._predicted(X)
         log_proba -= logsumexp(log_proba, axis=1, keepdims=True)
@@ -160,7 +160,10 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
 
     @property
     def correct_(self) -> np.ndarray:
-        """Mask of examples whose class was predicted correctly before it was seen."""
+        """Mask (n_samples_seen_,) of examples whose class was predicted correctly.
+
+        The prediction is the most probable class before the label was seen.
+        """
         predicted = self._run.trace.summaries[:, PREDICTED]
         return np.asarray(predicted == self._labels_seen())
 
@@ -178,7 +181,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         Returns
         -------
         measures : PrequentialMeasures
-            Includes the codelength and two reference codes, in nats.
+            Includes the codelength and those of two reference codes, in nats.
         """
         escape = self._run.outcome.escape
         return measure(

@@ -113,7 +113,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         """Return a hash of the original form of encoded labels."""
 
     def _classes_of(self, y: np.ndarray) -> np.ndarray | None:
-        """Return the classes of a whole stream, or None if labels are numbers."""
+        """Return the classes of a whole stream, or None if labels are real numbers."""
         return None
 
     def _forget_classes(self) -> None:
@@ -186,7 +186,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
                 f"{type(self).__name__} should learn before its last label, but all "
                 f"{self.n_samples_seen_} rows were predicted before the first "
                 f"{first} were learned, so the codelength does not depend on the "
-                "features; fit more rows, or set for example batch_size=8"
+                "features; fit more rows, or set a smaller batch_size"
             )
         self._after_fit()
         return self
@@ -236,7 +236,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         seed: int | None = None,
         keys: np.ndarray | None = None,
     ) -> None:
-        """Begin a new stream, and draw the order of its rows if ``n_rows`` is given."""
+        """Begin a new stream, and set the order of its rows if ``n_rows`` is given."""
         outcome = self._outcome(classes)
         if seed is None:
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -320,7 +320,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
     def _validated(self, X: ArrayLike, *y: ArrayLike, reset: bool) -> Any:
         """Check features, and labels if given.
 
-        Sparse rows become dense float32 rows. Memory maps keep their dtype, since
+        Rows become dense float32 rows. Memory maps of numbers keep their dtype, since
         converting them would read them entirely into memory.
         """
         rows, *labels = map(as_array, (X, *y))
@@ -365,7 +365,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
 
     @property
     def codelengths_(self) -> np.ndarray:
-        """Codelengths (n_samples_seen_,) of all examples, in order of evaluation."""
+        """Codelengths (n_samples_seen_,) in nats, in the order of evaluation."""
         return self._run.trace.codelengths
 
     @property
@@ -378,8 +378,8 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
     ) -> np.ndarray:
         """Return codelengths of further rows without changing the estimator.
 
-        A copy of the estimator continues the stream with these rows, and predicts each
-        row before learning it.
+        A copy of the run continues the stream with these rows, and predicts each row
+        before learning it.
 
         Parameters
         ----------
@@ -396,7 +396,8 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If y contains an unknown class, or for the reasons given in :meth:`fit`.
+            If y contains an unknown class and new classes may not appear, if a group of
+            the stream occurs again, or for the reasons given in :meth:`fit`.
         """
         check_is_fitted(self)
         rows, labels = self._checked(X, y, reset=False)
@@ -412,7 +413,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
             self._forget_classes()
 
     def _predicted(self, X: ArrayLike) -> np.ndarray:
-        """Predict rows after learning all labels so far."""
+        """Predict rows after learning all labels that are known."""
         run = self._run
         return predict_rows(run, self._validated(X, reset=False))
 

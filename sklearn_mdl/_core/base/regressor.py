@@ -45,7 +45,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
         """Evaluate more rows of the same stream.
 
         However you split a stream into calls, you get bitwise the same codelengths as
-        from a single ``fit`` on all rows.
+        from a single ``fit`` on all rows in that order.
 
         Parameters
         ----------
@@ -105,7 +105,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
             Weighted mean of the locations of all densities.
         std : ndarray of shape (n_samples,)
             Standard deviation of the mixture, only if ``return_std``. It is infinite if
-            a density has at most two degrees of freedom.
+            a density of positive weight has at most two degrees of freedom.
         """
         mean, std = self._predicted(X).T
         return (mean, std) if return_std else mean
@@ -116,9 +116,9 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
 
         An array of shape (n_samples_seen_,), computed by
         :func:`~sklearn_mdl.metrics.gaussian_codelengths`. The Gaussian first learns
-        when the readouts do: after two labels if there are kernels, and otherwise after
-        the first minibatch. Until then, labels are coded with the same fixed density as
-        under the readouts.
+        after two labels if a readout learns row by row, as kernels do, and otherwise
+        after the first minibatch. Until then, labels are coded with the same fixed
+        density as under the readouts.
         """
         targets = cast(RealTargets, self._run.outcome)
         density = {"location": targets.location, "scale": targets.scale}
@@ -154,7 +154,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
         return RealTargets(float(self.prior_location), float(self.prior_scale))
 
     def _encoded(self, y: np.ndarray, order: np.ndarray | None = None) -> np.ndarray:
-        """Return the labels unchanged."""
+        """Return the labels as given."""
         return y
 
     def _decoded(self, labels: np.ndarray) -> np.ndarray:
@@ -174,12 +174,12 @@ def _as_numbers(labels: np.ndarray) -> np.ndarray:
 
 
 def _check_size(labels: np.ndarray) -> None:
-    """Raise for labels that are not finite, or that are too small or too large."""
+    """Raise if labels are not finite, or if the largest is too small or too large."""
     if labels.dtype.kind not in "fiu" or labels.ndim != 1:
         return
     largest = float(np.abs(labels).max(initial=0.0))
     if 0 < largest < LEAST_SPREAD:
-        required = f"numbers that differ by {LEAST_SPREAD:g} or more"
+        required = f"numbers, the largest at least {LEAST_SPREAD:g} in absolute value"
         raise invalid("y", required, largest, "pass for example 1e300 * y")
     bad = ~(np.abs(labels.astype(np.float64)) <= LARGEST)
     if bad.any():
@@ -187,5 +187,5 @@ def _check_size(labels: np.ndarray) -> None:
         what = "NaN" if np.isnan(labels[row]) else "infinity or a number too large"
         raise ValueError(
             f"y must hold finite numbers of at most {LARGEST:g}, but Input y contains "
-            f"{what} in row {row}; pass only rows where np.isfinite(y)"
+            f"{what} in row {row}; pass only rows where np.abs(y) <= {LARGEST:g}"
         )

@@ -66,8 +66,8 @@ class FileMixin:
 
         Formats that do not run code, such as skops, then need to trust only this
         package's classes. Otherwise the state contains the run itself, for example if
-        the trace is on disk, a classifier or encoder is user-defined, or a segment was
-        interrupted.
+        the trace is on disk, a readout wraps a classifier or an encoder, or a segment
+        was interrupted.
         """
         state: dict[str, Any] = dict(super().__getstate__())  # type: ignore[call-overload]
         run = state.get("_run")
@@ -136,11 +136,11 @@ class FileMixin:
     ) -> Self:
         """Load an estimator written by :meth:`save`.
 
-        If you fit it further, results are bitwise identical to those of the saved
+        If you continue its stream, results are bitwise identical to those of the saved
         estimator. You can load files that you do not trust: no code in a file is run,
-        and only objects of this package are created. Memory use is limited by the size
-        of the file, except for timm networks that the file names. No other file is read
-        and nothing is downloaded unless you allow it.
+        and only estimators of this package are created. Memory use is limited by the
+        size of the file, except for timm networks that the file names. No other file is
+        read and nothing is downloaded unless you allow it.
 
         Parameters
         ----------
@@ -184,7 +184,7 @@ class TrustedSources(NamedTuple):
     def check(self, estimator: BaseEstimator, path: Path) -> None:
         """Raise ValueError if an estimator would read anything else."""
         sources = estimator._sources() if hasattr(estimator, "_sources") else Sources()
-        kind, trust = type(estimator).__name__, " if you trust its writer"
+        kind, trust = type(estimator).__name__, " if you trust this file"
         where = f"{path} may use only sources that you allow, but its {kind}"
         for name in () if self.network else sources.network:
             cure = f"pass allow_network=True{trust}"
@@ -254,7 +254,7 @@ def _check_classes(settings: object, known: Container[str]) -> None:
         case {"class": str(name), "params": dict()} if name not in known:
             raise TypeError(
                 f"A file may only contain settings of this package's estimators, got "
-                f"{name}; use pickle.dump to save it"
+                f"{name}; call pickle.dump(estimator, file) instead"
             )
         case dict():
             parts = list(settings.values())
@@ -325,7 +325,7 @@ def load_estimator(
         raise
     except Exception as error:  # a forged file may contain anything
         required = "settings and numbers that were saved together"
-        cure = f"call save(path) again with {_writer(about)}, which wrote it"
+        cure = f"call save(path) again with {_writer(about)}, which wrote the file"
         raise damaged(path, required, _reason(error), cure) from error
     return estimator
 
@@ -390,7 +390,7 @@ def _check_arrays(arrays: Mapping[str, np.ndarray], n_features: int) -> None:
         if len(shape) != ARRAYS[name] or not fits:
             raise ValueError(f"its {name} are of shape {shape} for {n_rows} rows")
     order = arrays.get("order", np.arange(n_rows))
-    distinct = np.unique(order)  # rows of later calls are not in it
+    distinct = np.unique(order)  # without the rows of later calls
     if order.ndim != 1 or len(distinct) != len(order) or not len(order) <= n_rows:
         raise ValueError("its order is not a permutation")
     if distinct.dtype.kind != "i" or distinct[:1].min(initial=0) < 0:

@@ -195,7 +195,7 @@ class GrowingArray:
             )
 
     def adopt_if_equal(self, blocks: Iterable[np.ndarray]) -> bool:
-        """Adopt the first rows of the file if they equal ``blocks``."""
+        """Adopt the first rows of the file if they equal ``blocks``; return if so."""
         if self.count_left() is None:
             return False
         kept, n_rows = np.load(self._file, mmap_mode="r"), 0
@@ -219,7 +219,7 @@ class GrowingArray:
         return (rows[i : i + step] for i in range(start, self.n_rows, step))
 
     def count_left(self) -> int | None:
-        """Count the complete rows in the file, or return None for other contents."""
+        """Count the complete rows in the file, or return None if there is no array."""
         if self._path is None or not self._file.is_file():
             return None
         path = self._file
@@ -261,7 +261,7 @@ class GrowingArray:
         Raises
         ------
         ValueError
-            If another stream has written to the file.
+            If another stream has written to the file, or if the file has lost rows.
         """
         if self._path is not None and self.n_rows:
             # Reopen the map only if rows were added.

@@ -42,7 +42,7 @@ def environment_of(device: torch.device) -> Json:
 
 
 def _name_of(device: torch.device) -> str:
-    """Describe a device by its type, without its index."""
+    """Describe a device without its index."""
     if device.type != "cuda":
         return device.type
     return f"cuda: {torch.cuda.get_device_name(device)}, CUDA {torch.version.cuda}"

@@ -1,8 +1,8 @@
 """Format numbers of all files that this package writes and reads.
 
-Each file contains its kind and format number, such as "losses 1". If older versions
-would misread a changed file, its format gets a new number. Files with older numbers
-stay readable, which tests check on ``tests/data/formats``.
+Each file, or its description, contains its kind and format number, such as "losses 1".
+If older versions would misread files of a changed format, the format gets a new number.
+Files with older numbers stay readable, which tests check on ``tests/data/formats``.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def check_format(where: object, kind: str, content: object) -> None:
     NewerFormat
         If the format number is higher than that of this version.
     ValueError
-        If the kind differs or is missing.
+        If the kind differs, or if kind and number are missing.
     """
     actual, number = kind_of(content)
     required = f"{format_of(kind)!r}, which sklearn_mdl {version_of(KEY)} reads"

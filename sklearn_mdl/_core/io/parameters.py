@@ -1,7 +1,7 @@
 """Parameters of estimators as JSON and back, without running code.
 
-Lists, numbers and text are written as they are. Any other value is written as an object
-whose first key is its kind.
+None, booleans, finite numbers, text and lists are written as they are, and paths as
+text. Any other value is written as an object whose first key is its kind.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def as_json(value: object, name: str) -> object:
     Parameters
     ----------
     value : object
-        None, numbers, text, lists, tuples, slices, arrays, dicts or estimators.
+        None, numbers, text, paths, lists, tuples, slices, arrays, dicts or estimators.
     name : str
         Name of the parameter for error messages.
 
@@ -109,7 +109,7 @@ def as_json(value: object, name: str) -> object:
         return {"class": class_name(type(value)), "params": given}
     raise TypeError(
         f"{name} must consist of None, numbers, text, lists, tuples, slices, arrays, "
-        f"dicts and estimators, got {value!r}; use pickle.dump to save it"
+        f"dicts and estimators, got {value!r}; call pickle.dump(estimator, file)"
     )
 
 

@@ -122,7 +122,7 @@ def read_archive(path: Path, kind: str) -> tuple[dict[str, np.ndarray], Json]:
     Returns
     -------
     arrays : dict of str to ndarray
-        Read-only memory maps of the file.
+        Read-only memory maps of the file, except for single numbers and empty arrays.
     about : dict
 
     Raises
@@ -156,7 +156,7 @@ def read_archive(path: Path, kind: str) -> tuple[dict[str, np.ndarray], Json]:
 
 
 def is_archive(path: Path) -> bool:
-    """Return True for a file written by :func:`write_archive`, even a damaged one."""
+    """Return True for a file with a header that :func:`write_archive` wrote."""
     try:
         return KEY in read_head(path)[0]
     except (*_UNREADABLE, OSError):
@@ -182,7 +182,7 @@ def read_head(path: Path) -> tuple[dict[str, str], dict[str, Json], int]:
 
 
 def mapped(path: Path, entry: Json, start: int) -> np.ndarray:
-    """Memory-map an array read-only; ``start`` is where all numbers begin."""
+    """Memory-map an array read-only; ``start`` is the offset from :func:`read_head`."""
     code, shape = _CODES[entry["dtype"]], tuple(entry["shape"])
     if 0 in shape:  # nothing to map
         return np.empty(shape, dtype=code)

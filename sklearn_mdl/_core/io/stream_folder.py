@@ -19,20 +19,21 @@ class StreamFolder:
 
     ``losses.json`` identifies the owner of all files by a random id of the stream and
     an id of the run that wrote last. Another run may continue a stream where it ended.
-    When the earlier run then uses the files, it raises an error, since rows may have
+    The earlier run then raises an error when it uses the files, since rows may have
     changed.
 
     Parameters
     ----------
     root : Path
-        Folder in which only folders of streams are written.
+        The user-given folder.
     about : mapping
         Further content of ``losses.json``, including the format of losses.
 
     Attributes
     ----------
     name : str
-        Random by default. You may change it until something is written.
+        Name of the stream's folder, by default random. You may change it until
+        something is written.
     stream : str
         Random id of the stream.
     """
@@ -118,7 +119,7 @@ class StreamFolder:
             )
 
     def _read(self) -> Json | None:
-        """Return the content of ``losses.json`` if it describes a stream."""
+        """Return the content of ``losses.json``, or None if it describes no stream."""
         path = self.path / STAMP
         try:
             content: Json = json.loads(path.read_text(encoding="utf-8"))

@@ -34,9 +34,9 @@ _STARTED = {os.getpid(): time.time()}
 def replaced(path: Path) -> Iterator[Path]:
     """Yield a temporary file next to `path`, which replaces `path` at the end.
 
-    The temporary file is empty at first and locked until the end, unlike the files that
-    killed processes have left. These are removed before a process first writes to a
-    folder.
+    The temporary file is empty at first and locked until the end. Files that killed
+    processes have left are not locked. They are removed before a process first writes
+    to a folder. If an error is raised, `path` does not change.
 
     Yields
     ------
@@ -54,7 +54,10 @@ def replaced(path: Path) -> Iterator[Path]:
 
 
 def _part_in(folder: Path, name: str) -> Path:
-    """Return a new name for a partial file; first remove those of killed processes."""
+    """Return a new name for a partial file, after removing files of killed processes.
+
+    Files are removed only if this process has not yet written to the folder.
+    """
     process = os.getpid()  # a forked process sweeps again
     _sweep_once(folder.absolute(), process)
     return folder / f".{name}.{secrets.token_hex(4)}.mdl-part"
@@ -128,7 +131,10 @@ def refuse_foreign(path: Path, is_ours: Callable[[Path], object] | None = None) 
 
 
 def refuse_foreign_in(folder: Path, names: Collection[str]) -> None:
-    """Raise if a folder has files that :func:`note_ours` did not list."""
+    """Raise if the folder has a file with one of the names, unless it is listed.
+
+    :func:`note_ours` lists the files of this package.
+    """
     listed = _listed_in(folder)
     for name in sorted(names):
         refuse_foreign(folder / name, lambda path: path.name in listed)
@@ -217,7 +223,7 @@ def exclusive(folder: Path, *, wait: bool = True) -> Iterator[None]:
     except (FileExistsError, NotADirectoryError) as error:
         file = next(path for path in (folder, *folder.parents) if path.exists())
         raise ValueError(
-            f"store and checkpoint must be folders, but {file} is a file; pass 'runs'"
+            f"store and checkpoint must be folders, not the file {file}; pass a folder"
         ) from error
     except OSError as error:
         required = "store and checkpoint must be folders that can be written to"

@@ -87,13 +87,13 @@ class ForwardSoftmax:
         self.counts = np.zeros((*sets, n_classes))
 
     def log_proba(self, scores: Floats, variances: Floats | None = None) -> Floats:
-        """Return the log-probabilities (K, n, C) of the classes.
+        """Return the log-probabilities of the classes, in the shape of ``scores``.
 
         Parameters
         ----------
-        scores : ndarray of shape (K, n, C)
+        scores : ndarray of shape (K, n, C) or (S, K, n, C)
         variances : ndarray of shape (K, n) or None
-            In units of the noise.
+            In units of the noise's variance.
         """
         proba = self._proba(self._features(scores, variances))
         proba *= 1 - FLOOR
@@ -110,9 +110,9 @@ class ForwardSoftmax:
         scores : ndarray of shape (K, n, C) or (S, K, n, C)
         labels : ndarray of shape (n,) or (S, n)
         variances : ndarray of shape (K, n) or None
-            In units of the noise.
+            In units of the noise's variance.
         """
-        features = self._features(scores, variances)  # (K, n, F, C)
+        features = self._features(scores, variances)
         proba = self._proba(features)[..., np.newaxis, :]
         centred = features - (proba * features).sum(-1, keepdims=True)
         curvatures = (proba * centred) @ centred.swapaxes(-1, -2)
@@ -126,7 +126,7 @@ class ForwardSoftmax:
             counts += np.bincount(own, minlength=len(counts))
 
     def _features(self, scores: Floats, variances: Floats | None) -> Floats:
-        """Return the terms (K, n, F, C) that the factors multiply."""
+        """Return the terms, ([S,] K, n, F, C), that the factors multiply."""
         shape = *scores.shape[:-1], self.factors.shape[-1], scores.shape[-1]
         features = np.zeros(shape)
         features[..., 0, :] = scores

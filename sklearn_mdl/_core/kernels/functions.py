@@ -83,7 +83,7 @@ class Kernel(NamedTuple):
         if self.name == "polynomial":
             gamma = 1.0 if self.gamma is None else self.gamma
             return (gamma * squares + self.coef0) ** self.degree
-        return squares  # arc-cosine layers keep the norm
+        return squares  # "linear", and "arc-cosine", whose layers keep the norm
 
     def _rate(self, distance: float) -> float:
         if self.gamma is not None:
@@ -147,7 +147,7 @@ class Pairs:
 
 
 def arc_cosine(products: Tensor, one: Tensor, other: Tensor, depth: int) -> Tensor:
-    """Compute the arc-cosine kernel of degree 1, that of an infinite ReLU network.
+    """Compute the kernel of an infinitely wide ReLU network (arc-cosine, degree 1).
 
     Cho and Saul, 2009, Kernel methods for deep learning, NeurIPS, equations 1 and 6.
 
@@ -172,8 +172,8 @@ def arc_cosine(products: Tensor, one: Tensor, other: Tensor, depth: int) -> Tens
 def median_distance(rows: Tensor) -> float:
     """Return the median squared distance between some evenly spaced rows (n, d).
 
-    If most pairs are of equal rows, whose distances are only rounding errors, the
-    median is over the other pairs.
+    If at least half of the pairs are of equal rows, whose distances are only rounding
+    errors, the median is over the other pairs.
     """
     step = -(-len(rows) // MOST_COMPARED)
     some = rows[::step]

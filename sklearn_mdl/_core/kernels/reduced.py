@@ -179,7 +179,7 @@ class ReducedRidge:
     def predict(
         self, cross: Tensor, own: Tensor, pending: Pending | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Predict other rows, as means (A, m, P) and variances (A, m)."""
+        """Predict other rows, as means (A, n, P) and variances (A, n)."""
         features, beyond = self._features(cross, own)
         joined = self._times_covariance(features)
         means = added_products(None, features, self.weights)
@@ -202,13 +202,13 @@ class ReducedRidge:
         self.covariance, self.weights = self.covariance[index], self.weights[index]
 
     def _features(self, cross: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
-        """Return features, repeated for each noise level, and unexplained kernels."""
+        """Return features (A, n, m) of rows, and the unexplained part (n,)."""
         cross = cross[:, self.places]
         features, beyond = landmark_features(self._root, cross, own)
         return features.expand(len(self.alphas), -1, -1), beyond
 
     def _times_covariance(self, features: Tensor) -> Tensor:
-        """Return products (A, m, M) of features with the covariance."""
+        """Return the products (A, n, m) of features with the covariance."""
         joined = torch.zeros_like(features, memory_format=torch.contiguous_format)
         for start, columns in panels(len(self._root)):
             own, below = self.covariance[:, start:, columns], slice(columns.stop, None)
@@ -225,7 +225,7 @@ def panels(size: int) -> Iterator[tuple[int, slice]]:
 
 
 def add_lower_products(to: Tensor, features: Tensor) -> Tensor:
-    """Add the products of the columns of ``features`` (n, m) to ``to`` (m, m).
+    """Add the products of the columns of ``features`` (n, m) to ``to`` (m, m) in place.
 
     Numbers above the diagonal are not computed, except within panels.
     """
@@ -237,10 +237,11 @@ def add_lower_products(to: Tensor, features: Tensor) -> Tensor:
 def leading_landmarks(kernel: Tensor) -> Tensor:
     """Choose landmarks until all but ``LEFT_OUT`` of the kernel's trace is explained.
 
-    Each landmark is the one that the previous ones explain least, by a pivoted Cholesky
-    factorisation (Fine and Scheinberg, 2001, Efficient SVM Training Using Low-Rank
-    Kernel Representations). If the input has few features, most landmarks are redundant
-    and would only enlarge the matrices.
+    Each chosen landmark is the one that the landmarks chosen before it explain least,
+    by a pivoted Cholesky factorisation (Fine and Scheinberg, 2001, Efficient SVM
+    Training Using Low-Rank Kernel Representations). If the input has few features, most
+    landmarks are redundant and would only enlarge the matrices. If the kernel contains
+    NaN, all landmarks are chosen.
 
     Parameters
     ----------
@@ -314,7 +315,7 @@ def landmark_root(
     -------
     root : Tensor of shape (M, M)
         If adding small multiples of the identity does not help, rows are NaN from the
-        first one that cannot be computed.
+        first row that cannot be computed.
     """
     for jitter in JITTERS:
         factor = ForwardRidge([jitter * scale], 0, device)

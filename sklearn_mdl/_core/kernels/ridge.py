@@ -39,11 +39,12 @@ class Block(NamedTuple):
         Predictions from the rows before the block. With the earlier rows of the block,
         the prediction of row ``t`` is ``base[t] + L[t, :t] @ E[:t]``.
     cross : Tensor of shape (A, B, n)
-        The rest of the factor's rows, in the columns of earlier rows.
+        The rest of the factor's rows, in the columns of earlier rows. For a
+        `ReducedRidge`, products of landmark features and the covariance.
     beyond : Tensor of shape (B,)
         Additional variances of predictions.
     features : Tensor of shape (B, M)
-        Landmark features if they are needed; otherwise ``M`` is 0.
+        Landmark features or kernel values if they are needed; otherwise ``M`` is 0.
     """
 
     factor: Tensor
@@ -65,7 +66,7 @@ class Block(NamedTuple):
         """Return predictions and errors (A, B, P), given all targets (B, P).
 
         Predictions are means (A, B, P) and variances (A, B). Row ``t`` is predicted
-        from all rows before the block and from its first ``known[t]`` rows.
+        from all rows before the block and from the block's first ``known[t]`` rows.
         """
         remaining = targets - self.base
         errors = torch.linalg.solve_triangular(self.factor, remaining, upper=False)
@@ -81,7 +82,7 @@ class Pending(NamedTuple):
     block : Block
     errors : Tensor of shape (A, n, P)
     near : Tensor of shape (n, m)
-        Kernel values of these rows and the rows to predict.
+        Kernel values of the pending rows and the rows to predict.
     """
 
     block: Block
@@ -106,7 +107,7 @@ class Pending(NamedTuple):
 def predicted(
     targets: Tensor, factor: Tensor, errors: Tensor, known: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Return means (A, B, P) and variances (A, B) of rows, given errors (A, B, P).
+    """Return means (A, B, P) and variances (A, B) of the rows of a block.
 
     Parameters
     ----------
@@ -114,7 +115,7 @@ def predicted(
     factor : Tensor of shape (A, B, B)
     errors : Tensor of shape (A, B, P)
     known : Tensor of shape (B,)
-        For each row, the number of leading rows from which it is predicted.
+        For each row, how many of the block's first rows it is predicted from.
     """
     places = torch.arange(len(known))
     if torch.equal(known, places):
@@ -152,7 +153,7 @@ class _Panel(NamedTuple):
 class ForwardRidge:
     """Cholesky factors of a kernel matrix for several noise levels, and errors ``E``.
 
-    Rows are added but never changed, so copies share all panels except the last.
+    Copies share all panels except the last.
 
     Parameters
     ----------
@@ -269,7 +270,10 @@ class ForwardRidge:
         return torch.cat(means, 1), torch.cat(variances, 1)
 
     def squares(self, n_rows: int | None = None) -> Tensor:
-        """Return sums (A, P) of squared errors over the first rows (default: all)."""
+        """Return sums (A, P) of squared errors over the first ``n_rows`` rows.
+
+        If ``n_rows`` is None, the sums are over all rows.
+        """
         sums = self.alphas.new_zeros(len(self.alphas), self.n_outputs)
         last = self.n_rows if n_rows is None else n_rows
         for start, rows, panel in self._filled():
@@ -301,7 +305,10 @@ class ForwardRidge:
         return pending.completed(means, variances, pending.near - near)
 
     def solve(self, known: Tensor) -> Tensor:
-        """Solve for rows, (m, n_rows) or (A, m, n_rows), by forward substitution."""
+        """Return ``known`` (m, n_rows) or (A, m, n_rows) times ``R^{-T}``.
+
+        The result has shape (A, m, n_rows).
+        """
         known = known.expand(len(self.alphas), -1, -1)
         solved = torch.empty_like(known, memory_format=torch.contiguous_format)
         for start, rows, panel in self._filled():
@@ -322,7 +329,7 @@ class ForwardRidge:
             yield start, min(PANEL, self.n_rows - start), panel
 
     def diagonal(self) -> Tensor:
-        """Return the predicted standard deviations (A, n_rows) of all rows."""
+        """Return the standard deviation (A, n_rows) of each row's prediction."""
         parts = [panel.own.diagonal(dim1=1, dim2=2) for panel in self._panels]
         return torch.cat(parts, 1)[:, : self.n_rows]
 

@@ -1,11 +1,11 @@
 r"""Kernel ridge regression on very long streams, fitted only occasionally.
 
 Once there are many times more rows than landmarks, a row hardly changes the weights of
-landmark features. So the weights are no longer updated with every block, but fitted
-again whenever the number of rows has grown by a sixteenth. Let ``F`` and ``Y`` be the
-features and targets of all rows learned before the last fit. Let ``Z`` be the root of
-the landmarks' kernel, and :math:`R R^T = F^T F + \alpha I`. The prediction of a row
-whose kernel values with the landmarks are ``k`` has
+landmark features. So the weights are no longer updated with every block. They are
+fitted again whenever the number of rows has grown by a sixteenth or by 8,192. Let ``F``
+and ``Y`` be the features and targets of all rows learned before the last fit. Let ``Z``
+be the root of the landmarks' kernel, and :math:`R R^T = F^T F + \alpha I`. The
+prediction of a row whose kernel values with the landmarks are ``k`` has
 
 .. math::
 
@@ -55,7 +55,7 @@ class SettledRidge:
     weights : Tensor of shape (A, m, P)
         Weights of the kernel values of a row and the landmarks.
     variances : Tensor of shape (A,)
-        Variance of every prediction.
+        Variance of a prediction, which is the same for all rows.
     """
 
     weights: Tensor
@@ -70,7 +70,7 @@ class SettledRidge:
         self.places, self._root = leading
         self.alphas = alphas
         self.products, self.known = sums
-        # Kernels of later rows with the landmarks; their own kernel is the last column.
+        # Kernel values of later rows with the landmarks and, last, with themselves.
         self._later: tuple[Tensor, ...] = ()
         # Features of the last learned rows, and the unexplained part of their kernel.
         self._recent: tuple[Tensor, Tensor] | None = None
@@ -160,7 +160,7 @@ class SettledRidge:
     def predict(
         self, cross: Tensor, own: Tensor, pending: Pending | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Predict other rows, as means (A, m, P) and variances (A, m)."""
+        """Predict other rows, as means (A, n, P) and variances (A, n)."""
         return self._means(cross), self.variances[:, None].expand(-1, len(own))
 
     def add_outputs(self, n: int) -> None:

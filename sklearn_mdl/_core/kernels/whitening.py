@@ -5,8 +5,8 @@ Both covariances have the form :math:`S = E^T E + c I`:
 * the covariance of all rows, shrunk by the oracle approximating rule,
   :math:`T = (1 - \rho) R^T R / n + \rho \mu I` with ``R`` the centred rows;
 * the covariance within classes, :math:`(D^T D + d h T) / (f + d h)`, where ``D`` holds
-  rows minus the means of their classes, :math:`f = n - C` is at least 1, and ``h`` is
-  the strength. ``D`` is a projection of the centred rows, so a root of the sum
+  rows minus the means of their classes, :math:`f = \max(n - C, 1)`, and ``h`` is the
+  strength. ``D`` is a projection of the centred rows, so a root of the sum
   :math:`\alpha D^T D + \beta R^T R` is known: :math:`E = \sqrt\beta R + (\sqrt{\alpha +
   \beta} - \sqrt\beta) D`.
 
@@ -26,7 +26,9 @@ LEAST = 1e-3  # share of the mean eigenvalue added to the diagonal within classe
 
 
 class Whitening(NamedTuple):
-    """The map ``(x - mean) S^(-1/2)``: ``base`` times the identity, plus a correction.
+    """The map ``(x - mean) S^(-1/2)``, in terms of ``r`` directions.
+
+    ``S^(-1/2)`` is ``base`` times the identity plus ``vectors.T diag(gains) vectors``.
 
     Attributes
     ----------

@@ -186,7 +186,7 @@ def checked_retirement(arrays: Mapping[str, np.ndarray], n_readouts: int) -> np.
     if retired.max() > n_rows or (retired >= 0).all():
         raise ValueError(
             "retired_at must leave a readout awake, and be at most the number of rows, "
-            f"{n_rows}, got {retired.tolist()}"
+            f"{n_rows}, got {retired.tolist()}; call fit again"
         )
     return retired
 
@@ -218,7 +218,7 @@ class Checkpoint(Event):
     Attributes
     ----------
     name : str
-        Name of the folder, a digest of everything on which results depend.
+        Name of the folder, a digest of ``about`` without the environment.
     path : Path
         The folder.
     """
@@ -262,7 +262,7 @@ class Checkpoint(Event):
             raise ValueError(
                 "A run must be resumed with the settings and data it began with, but "
                 f"{name} was {cut_short(then)} in {self.file}, and is "
-                f"{cut_short(here)}; pass another folder, or delete this one to begin "
+                f"{cut_short(here)}; pass another folder, or delete this file to begin "
                 "again"
             )
         here = self.about[ENVIRONMENT]

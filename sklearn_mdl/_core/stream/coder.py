@@ -177,11 +177,11 @@ class Coder:
         return outcome.mix_rows(values, self.weights)
 
     def add_pool(self, outcome: Outcome, mixed: Floats, coded: Coded) -> Floats:
-        """Mix the predictions of the mixture and of the pool, if there is a pool."""
+        """Return the mixture's predictions unchanged, since there is no pool."""
         return mixed
 
     def needed(self, slack: float) -> list[NDArray[np.intp]]:
-        """Return the columns of each group that a pool needs (here, there is none)."""
+        """Return an empty list, since there is no pool."""
         return []
 
     def retire(self, readouts: Sequence[int]) -> None:
@@ -261,7 +261,10 @@ class PooledCoder(Coder):
     def _code(
         self, mixed: Floats, label: float, escape: float, codes: Floats, in_time: bool
     ) -> Floats:
-        """Write the codes (3,) of a row, and learn its label if ``in_time`` is True."""
+        """Write the codes (3,) of a row, and return the pool's prediction.
+
+        The label is learned only if ``in_time`` is True.
+        """
         mixed = mixed[self._awake_groups]
         if not len(mixed):  # in stored blocks all groups may be asleep
             predicted, cost = np.full(mixed.shape[1], np.nan), math.nan
@@ -314,8 +317,9 @@ class PooledCoder(Coder):
         """Return the columns of awake readouts in each group that the pool needs.
 
         The least useful group is dropped as long as it saves at most ``slack`` nats
-        over all labels so far. The other weights adapt before the next group is tried.
-        To second order, dropping group ``g`` costs ``w_g^2 / (2 (H^-1)_gg)``.
+        over all labels so far and is not the last group. The other weights adapt before
+        the next group is tried. To second order, dropping group ``g`` costs
+        ``w_g^2 / (2 (H^-1)_gg)``.
         """
         weights, hessian = self._pool.weights, self._pool.hessian
         left = np.flatnonzero(self._awake_groups).tolist()

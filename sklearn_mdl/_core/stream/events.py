@@ -25,7 +25,7 @@ class Event:
     """Base class of actions between segments. Its methods do nothing."""
 
     def open(self, trace: PrequentialTrace) -> None:
-        """Read what is needed before rows are added, without changing anything."""
+        """Read what is needed before rows are added."""
 
     def restore(self, run: PrequentialRun) -> None:
         """Restore the state of an interrupted run, after its rows were added."""
@@ -56,8 +56,8 @@ class Event:
 class Elimination(Event):
     """Retirement of readouts that lose a race, judged by losses on known labels.
 
-    Whenever the number of rows has doubled, losses over the last half of the rows are
-    compared.
+    Whenever the number of known labels has doubled, losses over the last half of these
+    labels are compared.
 
     Parameters
     ----------

@@ -64,10 +64,10 @@ def _predicted(run: PrequentialRun, X: np.ndarray) -> Prediction:
 
 
 def flushed_copy(run: PrequentialRun) -> PrequentialRun:
-    """Return a copy of a run that has learned all known labels, for prediction only.
+    """Return a copy of a run, for prediction only, that has learned all known labels.
 
-    If the run has nothing left to learn, return the run itself. Delayed labels that
-    are not known yet stay unknown.
+    If the run itself has learned them, return the run. Delayed labels that are not
+    known yet stay unknown.
     """
     pairs = list(zip(run.learners, run.states, strict=True))
     if all(state.is_flushed(learner, run.rows) for learner, state in pairs):

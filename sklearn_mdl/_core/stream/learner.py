@@ -46,11 +46,12 @@ class Replay(NamedTuple):
     Attributes
     ----------
     n_streams : int
-        Number of streams in the first 1,000 rows.
+        Number of replay streams in the first 1,000 rows.
     recency : float
         Recency of the streams.
     n_last : int or None
-        Smallest number of replay streams, for long streams. If None, all are kept.
+        Smallest number of replay streams, for many rows. If None, the number of replay
+        streams stays the same.
     """
 
     n_streams: int = 0
@@ -59,12 +60,12 @@ class Replay(NamedTuple):
 
     @classmethod
     def requested(cls, n_streams: int | Sequence[int], recency: float = 1.0) -> Replay:
-        """Return the replay that a readout requests, as a number or (first, last).
+        """Return the replay for a readout's ``n_replay_streams``.
 
         Raises
         ------
         ValueError
-            If the number is neither an integer nor a valid pair of integers.
+            If ``n_streams`` is neither an integer nor a valid pair of integers.
         """
         match np.atleast_1d(n_streams).tolist():
             case [int(constant)]:
@@ -78,9 +79,9 @@ class Replay(NamedTuple):
     def at(self, n_rows: int) -> int:
         """Return the number of streams that replay after ``n_rows`` rows.
 
-        After the first 1,000 rows, the number falls with the square root of ``n_rows``.
-        This is a compromise: many streams shorten the code of the first ten thousand
-        rows, but the relative cost of replay should vanish in long streams.
+        If there is a smallest number, the number falls as ``1 / sqrt(n_rows)`` after
+        the first 1,000 rows. This is a compromise: many replay streams shorten the code
+        of the first ten thousand rows, but take too much time for many rows.
         """
         if self.n_last is None or n_rows <= FULL_REPLAY:
             return self.n_streams
@@ -89,7 +90,7 @@ class Replay(NamedTuple):
 
 
 class RowsAhead(NamedTuple):
-    """Sizes of the blocks that a learner predicts: one row, later several rows.
+    """Sizes of the blocks that a learner predicts: first one row, later several rows.
 
     Attributes
     ----------
@@ -118,13 +119,13 @@ class RowsAhead(NamedTuple):
             start = end
 
     def known(self, start: int, stop: int) -> NDArray[np.intp]:
-        """Return the number of known labels when each row is predicted."""
+        """Return how many labels are known when each row of a range is predicted."""
         rows = np.arange(start, stop)
         return np.where(rows < self.first, rows, rows - rows % self.size)
 
 
-# In long streams a label changes predictions so little that labels can be learned block
-# by block, and predicting a block costs hardly more than predicting a single row.
+# After many rows, a label changes predictions so little that labels can be learned by
+# blocks, and predicting a block takes hardly longer than predicting a single row.
 BY_BLOCKS = RowsAhead(4096, 32)
 BY_ROW = RowsAhead(0, 1)
 
@@ -137,8 +138,8 @@ class Report(NamedTuple):
     notes : list of str
         Exceptions and warnings of the estimator.
     failure : str or None
-        Message about the error of the last fit, and about what the readout predicts
-        instead. None if the fit succeeded.
+        Message about the error of the last fit, and about the fallback. None if the fit
+        succeeded.
     """
 
     notes: list[str]
@@ -148,7 +149,7 @@ class Report(NamedTuple):
 def copy_learned(
     column: int, own: Mapping[str, Tensor], given: Mapping[str, Tensor]
 ) -> None:
-    """Copy a given state of a readout into its own tensors.
+    """Copy the tensors ``given`` for a readout into its tensors ``own``.
 
     Raises
     ------
@@ -169,9 +170,10 @@ class Learner(ABC):
     """Base class of learners, with all methods that a run calls.
 
     A learner predicts ``rows_ahead`` rows together and then observes their labels. Once
-    a minibatch is full, the learner is updated with it and with replayed minibatches.
-    Learners that predict whole minibatches receive labels only in this update. All rows
-    of a group are predicted before any label of the group is revealed.
+    all labels of a minibatch are known, the learner is updated with the minibatch and
+    with replayed minibatches. At the beginning of a stream, minibatches are learned in
+    parts (:meth:`ScaledRows.part`), which are also called minibatches here. All rows of
+    a group are predicted before any label of the group is revealed.
 
     Attributes
     ----------
@@ -180,13 +182,14 @@ class Learner(ABC):
     view : FeatureView
         Columns of X that the learner sees, and their scalings.
     replay : Replay
-        Minibatches to learn again after each new minibatch.
+        Number and recency of the minibatches to learn again after each new minibatch.
     rows_ahead : int, RowsAhead or None
         Number of rows to predict before observing their labels. None means a minibatch,
-        in blocks of at most 1,024 rows. Whole blocks are predicted, with zeros for
-        unknown rows. Blocks are counted from the beginning of a minibatch, or as in
-        `RowsAhead`. If labels are delayed, the learner predicts later rows in between,
-        so it predicts a block again just before it observes the block's labels.
+        in blocks of at most 1,024 rows, and labels are then given only to `calibrate`
+        and `update`. Whole blocks are predicted, with zeros for unknown rows. Blocks
+        are counted from the beginning of a minibatch, or as in `RowsAhead`. If labels
+        are delayed, the learner predicts later rows in between, so it predicts a block
+        again just before it observes the block's labels.
     foreign : bool
         True if the learner runs user-defined code. Such a learner never sees unknown
         rows, so its blocks may be shorter. Foreign learners may share state, so they
@@ -223,27 +226,24 @@ class Learner(ABC):
         """
 
     def observe(self, labels: Tensor) -> None:  # noqa: B027
-        """Observe the labels of the rows just predicted as soon as all are known.
-
-        The rows are a block, or all rows of a group.
-        """
+        """Observe the labels of all rows that were last given to :meth:`predict`."""
 
     def calibrate(self, x: Tensor, y: Tensor) -> None:  # noqa: B027
-        """Calibrate on a full minibatch before learning it.
+        """Calibrate on a minibatch before learning it.
 
-        Calibration uses all pending minibatches before the first is learned, since
-        minibatches may share groups.
+        Calibration uses all pending minibatches before the first of them is learned,
+        since minibatches may share groups.
         """
 
     @abstractmethod
     def update(self, x: Tensor, y: Tensor, replayed: Batches) -> None:
         """Learn from a new minibatch, then from replayed minibatches.
 
-        Calibration has already used the new minibatch.
+        The learner was already calibrated on the new minibatch.
         """
 
     def re_express(self, changes: Sequence[ReExpression | None]) -> None:  # noqa: B027
-        """Adapt to rescaled rows, with one change for each scaling."""
+        """Adapt to rescaled rows, given one change for each scaling."""
 
     def retarget(self, target: TargetScaling) -> None:
         """Adopt other units of real labels without changing predictions."""

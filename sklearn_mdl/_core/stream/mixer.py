@@ -34,13 +34,13 @@ class Groups:
         Raises
         ------
         ValueError
-            If there is not one label for each readout.
+            If there is not one label for each readout, or if a label is NaN.
         """
         labels = np.asarray(groups).tolist()
         if np.ndim(groups) != 1 or len(labels) != n_readouts:
             raise ValueError(
                 f"Groups of a pool must be {n_readouts} labels, one for each readout, "
-                f"got shape {np.shape(groups)}; pass pooling='auto' to group by kind"
+                f"got shape {np.shape(groups)}; pass pooling=LogLinearPool()"
             )
         if any(label != label for label in labels):
             cure = "replace NaN by a name, for example 'other'"
@@ -61,8 +61,8 @@ class _Awake(NamedTuple):
     """Groups with at least one awake readout, and their awake members.
 
     ``places`` are positions of the members among all awake readouts, and ``grouped``
-    are their positions among all readouts in groups. A group is whole if all its
-    members are awake.
+    are their positions in ``Groups.columns``. A group is whole if all its members are
+    awake.
     """
 
     groups: NDArray[np.intp]
@@ -142,7 +142,9 @@ class GroupMixer(NoMixer):
         self._pending: deque[Floats] = deque()  # losses of rows with unknown labels
 
     def predict(self, values: Floats) -> Floats:
-        """Mix predictions (K, n, P) of the awake readouts for the incoming row.
+        """Mix the awake readouts' predictions (K, n, P) of rows outside the stream.
+
+        The weights are those for the incoming row of the stream.
 
         Returns
         -------
@@ -159,7 +161,8 @@ class GroupMixer(NoMixer):
 
         Parameters
         ----------
-        values : sequence of K Tensors of shape (n, P)
+        values : sequence of Tensor of shape (n, P)
+            Predictions of the awake readouts.
         losses : ndarray of shape (n, K)
             Cost of the labels under all readouts, in nats. NaN for retired readouts.
         known : ndarray of shape (n + 1,)
@@ -181,7 +184,7 @@ class GroupMixer(NoMixer):
         return self._mixed(picked.cpu().numpy(), np.transpose(weights))
 
     def _mixed(self, values: Floats, weights: Floats) -> Floats:
-        """Mix predictions (A, n, P) of awake members, given all weights (M, n)."""
+        """Mix predictions (A, n, P) of awake members, with weights (M, n) of all."""
         groups, _, grouped, members, whole = self._awake
         weights = weights[grouped]
         if len(grouped) < len(self._groups.columns):  # some members are asleep

@@ -65,9 +65,9 @@ class Outcome(ABC):
     n_kept : int
         Length of the stored summary of a prediction of the mixture.
     feature_reach : float
-        Scaled features are clipped at this many standard deviations from their mean.
+        Largest absolute value of a scaled feature. Larger values are clipped.
     escape : EscapeCode or None
-        Code of rows with unknown classes. None if all classes are known.
+        Code that tells which rows have a new class. None if all classes are known.
     """
 
     dtype: torch.dtype
@@ -102,7 +102,7 @@ class Outcome(ABC):
 
     @abstractmethod
     def group_pass(self, pool: LogLinearPool, n_groups: int) -> GroupPass:
-        """Begin a pass of a pool over such labels."""
+        """Begin a pass of a pool over labels of this kind."""
 
     @abstractmethod
     def mix(self, values: Iterable[Tensor], weights: Tensor) -> np.ndarray:
@@ -188,7 +188,7 @@ class ClassPrediction(Prediction):
 class ClassLabels(Outcome):
     """Classes encoded as integers, with the uniform fallback.
 
-    Every predicted probability is at least ``exp(-MOST_LOST) / C``.
+    Every probability that a readout predicts is at least ``exp(-MOST_LOST) / C``.
 
     Parameters
     ----------
@@ -217,10 +217,9 @@ class ClassLabels(Outcome):
         return -math.log(values.shape[-1])
 
     def unit_of_loss(self, least: float, n_rows: int) -> float:
-        """Return the smaller of the lowest loss and its saving over a uniform code.
+        """Return the lowest loss or, if smaller, its saving over a uniform code.
 
-        Readouts have similar losses if labels are nearly certain, and also if labels
-        can hardly be predicted.
+        Readouts have similar losses if labels are nearly certain or unpredictable.
         """
         return min(least, max(0.0, n_rows * math.log(self.n_numbers) - least))
 
@@ -256,7 +255,7 @@ class ClassLabels(Outcome):
         return log_proba
 
     def summarise(self, mixed: np.ndarray) -> np.ndarray:
-        """Return best class, its probability, and sum of squared probabilities."""
+        """Return summaries (n, 3) as :func:`sklearn_mdl.metrics.summarise` does."""
         return summarise(mixed)
 
 
@@ -271,7 +270,7 @@ class OpenClassLabels(ClassLabels):
     Attributes
     ----------
     escape : EscapeCode
-        Code of rows with unknown classes.
+        Code that tells which rows have a new class.
     """
 
     def __init__(self, n_named: int) -> None:
@@ -351,13 +350,14 @@ class RealTargets(Outcome):
     """Labels that are real numbers.
 
     All readouts predict a fixed Student-t with one degree of freedom until the first
-    minibatch is full. The fallback for later missing predictions is a Student-t based
+    labels are learned. The fallback for later missing predictions is a Student-t based
     on labels only: the predictive density of Gaussian labels with unknown mean and
     variance under Jeffreys' prior. It is computed at each refresh from the known
-    labels, with outliers winsorised (:class:`TargetScaling`).
+    labels, with outliers winsorised (:class:`TargetScaling`). While all labels are
+    equal, it is the fixed Student-t.
 
-    Scaled features are clipped at 50 standard deviations. Farther out, a readout
-    extrapolates, and each unit of error in its log scale costs a nat.
+    Scaled features are clipped at 50. Farther out, a readout extrapolates, and each
+    unit of error in its log scale costs a nat.
 
     Parameters
     ----------
@@ -417,7 +417,7 @@ class RealTargets(Outcome):
             learner.retarget(self._units(self.known))
 
     def _units(self, known: TargetScaling) -> TargetScaling:
-        """Return the units, with the fixed scale as long as all labels are equal."""
+        """Return ``known``, but with the fixed scale if all labels are equal."""
         return known if known.scale else known._replace(scale=self.scale)
 
     def unit_of_loss(self, least: float, n_rows: int) -> float:
@@ -445,7 +445,7 @@ class RealTargets(Outcome):
     ) -> np.ndarray:
         """Return the mean and standard deviation (n, 2) of the whole mixture."""
         location, log_scale, dof = pooled.T
-        # The pool is NaN if a group has no variance. Then use only the mixture.
+        # The pool is NaN if a variance is zero or infinite. Then use only the mixture.
         shares = np.where(np.isnan(pooled[:, :1]), [1.0, 0.0], shares)
         with np.errstate(invalid="ignore"):
             deviation = np.exp(log_scale) / np.sqrt(1.0 - 2.0 / dof)
@@ -469,7 +469,7 @@ class RealTargets(Outcome):
         return self.mix_with(mixed, pooled, np.tile(shares, (len(mixed), 1)))
 
     def summarise(self, mixed: np.ndarray) -> np.ndarray:
-        """Return mean and standard deviation unchanged."""
+        """Return the means and standard deviations (n, 2) unchanged."""
         return mixed
 
 

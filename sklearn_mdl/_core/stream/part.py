@@ -1,8 +1,8 @@
 """Evaluation of some readouts of a pass in another process.
 
 Readouts can be evaluated separately, since learners do not depend on other readouts,
-and the mixture needs only losses and predictions. The file of a part contains these,
-with everything needed to continue.
+and the mixture needs only losses and predictions. The file of a part contains losses,
+predictions and everything needed to continue.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SCORES = "losses", "values", "labels_scored"  # names of a round's results
 
 
 class Round(NamedTuple):
-    """Rows on which a part of the readouts is evaluated before all are mixed.
+    """Rows on which a part of the readouts is evaluated before all readouts are mixed.
 
     Attributes
     ----------
@@ -90,7 +90,10 @@ class PartFile(Checkpoint):
         self._save(threads, part.start, retired_at)
 
     def _resume(self, threads: Threads, part: Round) -> np.ndarray:
-        """Restore learners from the file, and return when each readout retired."""
+        """Restore the file's state, and return the row at which each readout retired.
+
+        The row is -1 for awake readouts.
+        """
         if not self.file.exists():
             return np.full(threads.n_readouts, -1)
         arrays, about = read_archive(self.file, "part")

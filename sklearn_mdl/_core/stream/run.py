@@ -177,8 +177,8 @@ class PrequentialRun:
         raise TypeError(
             "An estimator must consist of settings and numbers to be written without "
             "pickle, for example by skops, but this one holds a wrapped classifier, "
-            "an encoder, an interrupted stream or a trace on disk; call pickle.dump or "
-            "save(path), or fit other readouts in memory"
+            "an encoder, an interrupted stream or a trace on disk; call "
+            "pickle.dump(estimator, file) instead"
         )
 
     @property
@@ -282,7 +282,7 @@ class PrequentialRun:
             After the segment in which Ctrl-C was pressed. The run can then continue
             with other rows. A second Ctrl-C stops the run immediately and for good.
         RuntimeError
-            If an earlier call was interrupted in this way.
+            If an earlier call was interrupted within a segment.
         OSError
             After the segment whose losses could not be written.
         ValueError
@@ -370,7 +370,7 @@ class PrequentialRun:
     ) -> None:
         """Add coded rows to the trace, with summaries of the mixture's predictions."""
         weights = torch.as_tensor(coded.posterior.T[self.awake])
-        # Sum in the order of readouts, which does not depend on their stacks.
+        # Sum in the order of readouts, whichever readouts share a learner.
         mixed = self.outcome.mix(values, weights.to(values[0].device))
         mixed = self.coder.add_pool(self.outcome, mixed, coded)
         mixed = self.outcome.add_escapes(mixed, self.n_scored)

@@ -26,8 +26,8 @@ class SampleStore:
     """The rows of a stream in order.
 
     Rows are copied to memory or to a file, since the caller may change the array while
-    its rows are still replayed. Rows of a memory map are not copied, but read from the
-    file, a few at a time, and converted to float32.
+    its rows are still replayed. Rows of a memory map are not copied. They are read from
+    the mapped file a few at a time, and converted to float32.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class SampleStore:
         self.folder = folder
         self._parts: list[_Copied | _Mapped] = []
         self._own: _Copied | None = None  # the last part for copied rows
-        self._starts = [0]  # first row of each part, and of the next one
+        self._starts = [0]  # first row of each part, then the number of rows
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -59,8 +59,8 @@ class SampleStore:
     def check_reuse(self, X: np.ndarray) -> None:
         """Raise for a writable map that shares memory with earlier rows.
 
-        Such a map has probably been filled with new rows, so that the stream has lost
-        the earlier rows, which it still needs.
+        Such a map has probably been filled with new rows, so that the earlier rows,
+        which the stream still needs, are lost.
 
         Raises
         ------
@@ -164,7 +164,7 @@ class SomeFeatures(SampleStore):
         return len(self.store)
 
     def rows(self, start: int, stop: int) -> np.ndarray:
-        """Return float32 rows from ``start`` to ``stop``, as in `SampleStore`."""
+        """Return this view's features of rows ``start`` to ``stop``, in float32."""
         return np.ascontiguousarray(self.pick(self.store.rows(start, stop)))
 
     def pick(self, X: np.ndarray) -> np.ndarray:

@@ -39,7 +39,7 @@ TAKEN_AT_ONCE = 2**21  # number of values whose moments are computed together
 # 768 features in two scalings reads 110 MB.
 KEPT_BYTES = {"cpu": 128 * 2**20, "cuda": 8 * 2**30}
 LARGEST_FACTOR = 1e30  # if larger, float32 features are nearly denormal
-_EIGENVALUE_FLOOR = 1e-6  # relative to the mean, as precise as float32
+_EIGENVALUE_FLOOR = 1e-6  # relative to the mean, close to the precision of float32
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class Scaling:
             shift = (self.mean - old.mean) @ old.transform
 
         def re_express(weight: Tensor, bias: Tensor) -> None:
-            # Use bmm, since @ has different algorithms for one and several members.
+            # Use bmm, since @ has different algorithms for one and several readouts.
             some_shift = shift.to(weight).expand(len(weight), 1, -1)
             bias.add_(torch.bmm(some_shift, weight.mT))
             factor = change.to(weight)
@@ -220,8 +220,8 @@ class ScaledRows:
 
     A minibatch is scaled when it is read, in blocks of at most ``BLOCK`` rows. Scaled
     blocks are cached for other learners and replay streams until the scaling changes or
-    space is needed. So a stream may be larger than memory, and a small stream is scaled
-    only once per refresh. Rows of a block that are not known yet are zero.
+    space is needed. So a stream may be larger than memory. Rows of a block that are not
+    known yet are zero.
 
     Parameters
     ----------
@@ -246,15 +246,14 @@ class ScaledRows:
     schedule : Schedule
         Schedule of when labels become known, by default immediately.
     n_refreshed : int
-        Number of rows used by the last refresh. Before the first refresh there are no
-        statistics that a code may use, so scaled rows are zero. They stay zero until
-        some feature varies.
+        Number of rows used by the last refresh. In a scaling that has no statistics
+        yet, all rows are zero: before the first refresh, and until some feature varies.
     sees : tuple of int or None
         Columns of the stream that these rows contain. None means all.
     views : dict of ScaledRows
         These rows, and views of some columns, keyed by the columns. A view uses only
         statistics of its columns, so a learner learns the same as from a stream with
-        only these columns. Views share labels and schedule.
+        only these columns. Views share the labels and the schedule.
     """
 
     sees: Features = None
@@ -327,7 +326,10 @@ class ScaledRows:
         return block
 
     def scaled(self, X: np.ndarray) -> Tensor:
-        """Return at most a block of raw rows (n_scalings, b, d) in every scaling."""
+        """Scale raw rows, at most a block, and pad the block with zeros.
+
+        The result has shape (n_scalings, block_size, d).
+        """
         padded = np.zeros((1, self.block_size, self.store.n_features), np.float32)
         padded[0, : len(X)] = X
         x = torch.from_numpy(padded).to(self.device)
@@ -358,7 +360,7 @@ class ScaledRows:
             start, end = self.part(end)
 
     def reveal(self, start: int, labels: Tensor) -> None:
-        """Write labels from row ``start`` on. All learners write the same ones."""
+        """Write labels from row ``start`` on. All learners write the same labels."""
         self.labels[start : start + len(labels)] = labels
 
     def extend(self, stop: int) -> None:
@@ -379,16 +381,15 @@ class ScaledRows:
     def next_refresh(self, n_rows: int) -> int:
         """Return the next number of rows, f, 2f, 4f, ..., at which a refresh is due.
 
-        ``f`` is the number of rows in the first parts of minibatches. Rows are rescaled
-        whenever their number has doubled.
+        ``f`` is the number of rows in the first parts of minibatches.
         """
         return self.first << (n_rows // self.first).bit_length()
 
     def refreshes(self, n_rows: int) -> Iterator[int]:
         """Yield the numbers of rows, up to ``n_rows``, at which scalings are refreshed.
 
-        The first refresh uses the first rows before they are scored. A later refresh
-        that is due within a group takes place at the end of the group.
+        The first refresh uses the first rows before they are scored. If a refresh is
+        due within a group, scalings are refreshed at the end of the group.
         """
         if n_rows >= self.first:
             yield self.first
@@ -401,9 +402,10 @@ class ScaledRows:
     def part(self, row: int) -> tuple[int, int]:
         """Return the first row and the end of the minibatch part that contains a row.
 
-        A part has ``f`` rows up to row ``32 f``, ``2 f`` rows up to row ``64 f``, and
-        so on, until parts are whole minibatches. So after the first ``16 f`` rows, a
-        part has at most a sixteenth as many rows as precede it.
+        A part has ``f`` rows in minibatches that begin before row ``32 f``, ``2 f``
+        rows in those that begin before row ``64 f``, and so on, until parts are whole
+        minibatches. So after the first ``16 f`` rows, a part has at most a sixteenth as
+        many rows as precede it.
         """
         begin = row - row % self.batch_size
         doublings = (begin // (GROWTH * self.first)).bit_length()
@@ -427,7 +429,8 @@ class ScaledRows:
         -------
         changes : list of callable or None, one per scaling
             Functions that adapt first layers (:meth:`Scaling.re_expression`). None
-            without scaling, and at the first refresh, before which nothing was learned.
+            without scaling, while no feature varies, and at the first refresh, before
+            which nothing was learned.
         """
         # The size of blocks must not depend on how rows arrive.
         step = max(self.batch_size, TAKEN_AT_ONCE // max(1, self.store.n_features))

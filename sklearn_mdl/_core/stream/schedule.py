@@ -1,10 +1,9 @@
 """When labels of a stream become known: immediately, after a delay or after a group.
 
 Labels of a group, such as the images of one patient, become known only after all rows
-of the group are coded. These rows are predicted and mixed with only the labels that are
-known before the first row of the group. With a delay, each label becomes known that
-many rows late. With groups and a delay, a label becomes known at the later of the two
-times.
+of the group are coded. So no row is predicted with a label of its own group. With a
+delay, each label becomes known that many rows late. With groups and a delay, a label
+becomes known at the later of the two times.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ class Schedule:
     starts, ends : list of int
         First row of each given group, and the row after its last row.
     keys : list of int
-        Keys of the groups, see :func:`keys_of`.
+        Key of each given group, see :func:`keys_of`.
     """
 
     def __init__(self, delay: int = 0) -> None:
@@ -80,7 +79,7 @@ class Schedule:
             del column[n_left:]
 
     def closing(self, row: int) -> int:
-        """Return the end of the group that contains a row."""
+        """Return the end of a row's group, or ``row + 1`` if the row has no group."""
         place = bisect_right(self.starts, row) - 1
         if place >= 0 and row < self.ends[place]:
             return self.ends[place]
@@ -98,9 +97,9 @@ class Schedule:
         return max(n_known + self.delay, self.closing(n_known - 1)) if n_known else 0
 
     def known_by_row(self, start: int, stop: int) -> NDArray[np.intp]:
-        """Return the number (n + 1,) of known labels at each row.
+        """Return how many labels are known before each row, and before row ``stop``.
 
-        The last entry is the number of known labels after the last row.
+        The result has shape (stop - start + 1,).
         """
         n_known = np.maximum(np.arange(start, stop + 1) - self.delay, 0)
         place = bisect_right(self.ends, start)
@@ -112,7 +111,7 @@ class Schedule:
         return n_known
 
     def groups(self, start: int, stop: int) -> NDArray[np.intp]:
-        """Return a number for each row of a range, the same for all rows of a group."""
+        """Return a number for each row of a range that identifies the row's group."""
         numbers = np.arange(start, stop)
         place = bisect_right(self.ends, start)
         for first, end in zip(self.starts[place:], self.ends[place:], strict=True):
@@ -122,14 +121,14 @@ class Schedule:
         return numbers
 
     def state_dict(self) -> dict[str, np.ndarray]:
-        """Return the groups so far."""
+        """Return the arrays of the groups so far (none without groups)."""
         if not self.starts:
             return {}
         columns = np.array([self.starts, self.ends], dtype=np.int64)
         return {"row_groups": columns, "group_keys": np.array(self.keys, np.int64)}
 
     def load_state_dict(self, arrays: Mapping[str, np.ndarray], n_rows: int) -> None:
-        """Load the groups of the first rows, unless groups were already given.
+        """Load the groups of the first ``n_rows`` rows, unless groups were given.
 
         Raises
         ------
@@ -151,7 +150,7 @@ class Schedule:
 
 
 def group_starts(keys: NDArray[Any]) -> NDArray[np.intp]:
-    """Return the positions (G,) of keys (n,) that differ from the previous key."""
+    """Return the positions (G,) at which groups of equal adjacent keys (n,) begin."""
     return np.flatnonzero(np.r_[np.ones(len(keys[:1]), bool), keys[1:] != keys[:-1]])
 
 
@@ -159,12 +158,12 @@ def keys_of(groups: ArrayLike | None, n_rows: int) -> Keys | None:
     """Return a number for each row (n,), the same for all rows of a group.
 
     Group names of any type are hashed as text, so that files never contain the names
-    of patients.
+    of patients. Without groups, return None.
 
     Raises
     ------
     ValueError
-        If there is not one name for each row, or if some are missing.
+        If there is not one name for each row, or if a name is missing.
     """
     if groups is None:
         return None
@@ -182,11 +181,11 @@ def keys_of(groups: ArrayLike | None, n_rows: int) -> Keys | None:
 
 
 def grouped_order(order: NDArray[np.intp], keys: Keys) -> NDArray[np.intp]:
-    """Return a random order (n,) in which the rows of each group are adjacent.
+    """Rearrange an order (n,) so that the rows of each group are adjacent.
 
-    A group moves to the place in ``order`` of its first row, so all orders of groups
-    are equally likely, regardless of their sizes. With groups of one row, the order
-    does not change.
+    Groups are sorted by the position in ``order`` of the first row of each group in the
+    data. So if ``order`` is random, all orders of groups are equally likely, regardless
+    of group sizes. If every group has one row, the order does not change.
     """
     place = np.empty_like(order)
     place[order] = np.arange(len(order))

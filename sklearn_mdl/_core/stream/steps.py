@@ -30,8 +30,8 @@ class ReplayStreams:
         Number of streams ``S``.
     recency : float, default=1.0
         A stream jumps back to the first minibatch with probability
-        ``min(1, recency / t)``. So 1 replays all minibatches equally often, smaller
-        values favour recent ones, and larger values favour early ones.
+        ``min(1, recency / t)``. With 1, all minibatches so far are equally likely.
+        Smaller values favour recent minibatches, and larger values early minibatches.
     seed : int, default=0
         For a given seed and recency, a stream does not depend on ``S``, so readouts
         with different numbers of streams share their first streams.
@@ -39,9 +39,9 @@ class ReplayStreams:
     Attributes
     ----------
     positions : ndarray of shape (n_streams,)
-        Index (from 0) of the minibatch that each stream reads next.
+        Index (from 0) of the minibatch at which each stream is, or -1 at first.
     n_records : int
-        Number ``t`` of minibatches that the streams can read.
+        Number ``t`` of minibatches so far.
     """
 
     def __init__(self, n_streams: int, *, recency: float = 1.0, seed: int = 0) -> None:
@@ -62,8 +62,8 @@ class ReplayStreams:
     def draw(self, place: int) -> np.ndarray:
         """Draw positions to replay after the part at ``place`` in the last minibatch.
 
-        The streams do not move. Relative positions are drawn from their limiting
-        distribution, which is Beta(1, recency).
+        The streams do not move. Positions relative to ``n_records`` are drawn from
+        their limiting distribution, which is Beta(1, recency).
         """
         shares = 1.0 - (1.0 - self._uniforms(place)) ** (1.0 / self.recency)
         drawn = (self.n_records * shares).astype(np.intp)
@@ -97,8 +97,9 @@ class PassState:
     n_known : int
         Number of rows whose labels the learner has received. A label is received once
         its group is complete and its delay is over.
-    failed_at : Tensor of shape (K,)
-        First row for which each readout had no prediction, or `NEVER`.
+    failed_at : Tensor of shape (K,) or (1,)
+        First row for which each readout had no prediction, or `NEVER`. A single entry
+        holds for all readouts.
     """
 
     def __init__(self, streams: ReplayStreams, device: torch.device) -> None:
@@ -106,7 +107,7 @@ class PassState:
         self.n_scored = 0
         self.n_learned = 0
         self.n_known = 0
-        self.failed_at = torch.full((1,), NEVER, device=device)  # one for all
+        self.failed_at = torch.full((1,), NEVER, device=device)
 
     @classmethod
     def attached(cls, learner: Learner, rows: ScaledRows, seed: int) -> Self:
@@ -117,7 +118,7 @@ class PassState:
         return cls(streams, rows.device)
 
     def resume(self, rows: ScaledRows, n_scored: int, failed_at: Tensor) -> None:
-        """Resume after ``n_scored`` rows, whose complete parts are already learned."""
+        """Resume after ``n_scored`` rows and the updates that were due by then."""
         self.n_scored, self.n_known = n_scored, rows.schedule.known(n_scored)
         self.failed_at = failed_at.to(self.failed_at.device)
         self.n_learned, _ = rows.part(self.n_known)
@@ -131,7 +132,7 @@ class PassState:
 
     def keep(self, places: Sequence[int]) -> None:
         """Keep only the readouts at some positions within the learner."""
-        if len(self.failed_at) > 1:  # a single entry holds for all readouts
+        if len(self.failed_at) > 1:
             self.failed_at = self.failed_at[list(places)]
 
     def learn(
@@ -160,7 +161,7 @@ class PassState:
             learner.update(x, y, replayed)
 
     def next_lesson(self, learner: Learner, rows: ScaledRows) -> int:
-        """Return how many rows are predicted before the learner learns next."""
+        """Return how many rows are predicted before the learner next uses labels."""
         end = rows.part(self.n_learned)[1]
         if learner.rows_ahead is not None:
             end = min(end, block_of(learner, rows, self.n_known)[1])
@@ -217,7 +218,7 @@ def training_batches(
 
     Each stream replays one minibatch. If the part is a fraction of a minibatch, only
     that fraction of the streams replays. Otherwise early examples, which are learned in
-    small parts, would be replayed more often than later ones.
+    small parts, would be replayed more often than later examples.
     """
     place = start % rows.batch_size
     positions = streams.draw(place) if place else streams.advance()
@@ -302,7 +303,7 @@ def prequential_steps(
 
 
 def shown(learner: Learner, x: Tensor, n_known: int) -> Tensor:
-    """Return the rows of a block, only the known ones for a foreign learner."""
+    """Return the rows of a block, but only the known rows for a foreign learner."""
     return x[:, :n_known] if learner.foreign else x
 
 

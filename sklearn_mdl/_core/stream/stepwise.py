@@ -43,10 +43,8 @@ def stepwise(
     Yields
     ------
     probabilities : ndarray of shape (C,), float64
-        Probabilities of the mixture for the next row, given all rows and labels before
-        it. They sum to one up to rounding, and may be zero. Learners predict as many
-        rows together as they can. The weights of the mixture are updated after every
-        label or, with groups, after each group. If new classes may appear, the last
+        Probabilities of the classes of the next row, as predicted by the mixture. They
+        sum to one up to rounding, and may be zero. If new classes may appear, the last
         probability is that of a new class.
 
     Receives
@@ -57,9 +55,10 @@ def stepwise(
     Raises
     ------
     RuntimeError
-        If an earlier call was interrupted.
+        If an earlier call was interrupted within a segment.
     ValueError
-        If the prior does not allow a stream of that length. The run is then unchanged.
+        If the prior does not allow a stream of that length, or if rows of a group are
+        not adjacent. The run is then unchanged.
     """
     run.begin(X, order, groups)
     threads = run.threads
@@ -91,7 +90,7 @@ def _segment(run: PrequentialRun, stop: int) -> Generator[np.ndarray, int, int |
     new, awake, order = None, run.awake, np.argsort(threads.columns)
     for _ in range(run.n_scored, stop):
         row = np.concatenate([queue.row() for queue in queues])[order]
-        with flushed_denormals(False):  # denormals are treated as in a run
+        with flushed_denormals(False):  # as in a run
             run.reveal()
             proba = run.coder.predict(row, run.mixer.predict(row[:, np.newaxis])[0])
         label = yield run.outcome.next_proba(proba)
@@ -151,7 +150,7 @@ class _Queue:
             self._advance(labels)
 
     def cut(self) -> None:
-        """End the pass, and drop rows whose labels were not revealed."""
+        """Send the labels revealed so far, drop the other rows, and end the segment."""
         n_revealed = len(self._revealed)
         if n_revealed:
             self._advance(self._as_tensor())

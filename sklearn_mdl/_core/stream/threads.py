@@ -193,9 +193,9 @@ class Threads:
     def next_stop(self, start: int, limit: int) -> int:
         """Return the end of the segment that begins at a row.
 
-        A segment has at most ``segment`` rows, and ends at the limit or at a refresh of
-        the scalings. If this would divide a group, the segment ends after the group. A
-        row with a new class is a separate segment.
+        A segment has at most ``segment`` rows, and ends at the latest at the limit or
+        the next refresh of the scalings. If its end would divide a group, the segment
+        ends after the group. A row with a new class is a separate segment.
         """
         stop = min(start + self.segment, self.rows.next_refresh(start), limit)
         for new in self._new_rows[bisect_left(self._new_rows, start) :][:1]:
@@ -245,8 +245,8 @@ class Threads:
     def new_class_scores(self, label: int) -> Scores:
         """Predict the incoming row, which has an unknown class.
 
-        Coding that the class is new costs the same under every readout. So losses are
-        zero, and the weights of readouts do not change.
+        Coding that the class is new costs the same under every readout. That cost is
+        added later, so losses are zero here. Weights of readouts do not change.
         """
         with fixed_arithmetic(), flushed_denormals():
             predicted = [next(steps).values for steps in self.steps(self.n_scored + 1)]
@@ -271,8 +271,7 @@ class Threads:
 
     def open(self, stop: int) -> None:
         """Prepare the rows of the next segment."""
-        # The first minibatch is learned with its own statistics, after it was scored
-        # (uniformly, since output layers start at zero).
+        # The first minibatch is scaled by its own statistics, which need no labels.
         if not self.rows.n_refreshed and stop >= self.rows.first:
             self.rows.refresh_all(self.rows.first)
         self.rows.extend(stop)

@@ -53,10 +53,8 @@ class PrequentialTrace:
         ``-log p_k(y_t | past)``.
     posterior : ndarray of shape (N, K)
         ``p(readout at t | labels known at t)``.
-    known : ndarray of shape (N,)
-        Number of known labels when each row was predicted.
-    mixtures, labels : ndarray of shape (N, G, Q) and (N,)
-        Only if predictions of groups are kept.
+    known : ndarray of shape (N + 1,)
+        Number of known labels when each row was predicted, and after the last row.
     codes, shares, pool_weights : ndarray
         As in :class:`Coded`; always in memory, like `summaries`.
     summaries : ndarray of shape (N, n_kept)
@@ -108,7 +106,7 @@ class PrequentialTrace:
         return branch
 
     def append(self, block: Block, coded: Coded, summaries: np.ndarray) -> None:
-        """Add a block of n rows with its code and summaries (n, n_kept).
+        """Add a block of n rows with their codes and summaries (n, n_kept).
 
         Rows that cannot be written stay in memory, since learners have learned them.
 
@@ -159,13 +157,13 @@ class PrequentialTrace:
         self.refusal = None
 
     def check_room(self, n_rows: int, available: int | None) -> None:
-        """Raise if more rows cannot be kept in memory.
+        """Raise if the trace with ``n_rows`` more rows would not fit into memory.
 
         Raises
         ------
         MemoryError
-            If the rows need more bytes than are ``available``, unless that is unknown
-            (None).
+            If the trace is in memory and needs more bytes than are ``available``. There
+            is no limit if ``available`` is None.
         """
         n_own = self._files["losses"].n_rows + n_rows
         needed = n_own * sum(file.row_bytes for file in self._files.values())

@@ -1,4 +1,4 @@
-"""Units in which readouts learn real labels, from a running mean and scale."""
+"""Units in which readouts learn real labels: the labels' mean and scale."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import NamedTuple, Self
 import numpy as np
 from torch import Tensor
 
-EVEN = 2.0**-40  # labels whose relative difference is smaller count as equal
-LEAST_SPREAD = 1e-300  # a smaller difference also counts as equal
-# Nine in ten Gaussian labels are within 1.6 deviations of the median. Labels beyond
-# 8.2 deviations, five times as far, are outliers.
+EVEN = 2.0**-40  # smaller relative differences between labels count as zero
+LEAST_SPREAD = 1e-300  # smaller absolute differences also count as zero
+# Nine in ten Gaussian labels are within 1.64 standard deviations of the median. Labels
+# beyond five times that distance, 8.2 standard deviations, are outliers.
 CORE = 0.9
 REACH = 5.0
 OUTLIER = 8.2
@@ -20,15 +20,15 @@ OUTLIER = 8.2
 class TargetScaling(NamedTuple):
     """Mean and standard deviation of labels seen so far, with outliers winsorised.
 
-    Distances from the median are clipped at ``REACH`` times the distance that contains
-    the share ``CORE`` of labels, unless that distance is zero. So a few outliers have
-    little effect, and without outliers both results are exact.
+    Distances from the median are clipped at ``REACH`` times the distance within which
+    the share ``CORE`` of labels lies, unless that distance is almost zero. So a few
+    outliers have little effect. Without outliers, no label is clipped.
 
     Attributes
     ----------
     n_rows : int
     mean, scale : float
-        In the units of the labels. The scale is 0 if all labels are equal.
+        In the units of the labels. The scale is 0 if all labels count as equal.
     """
 
     n_rows: int
@@ -50,7 +50,7 @@ class TargetScaling(NamedTuple):
 
 
 def _winsorised(labels: np.ndarray) -> np.ndarray:
-    """Clip outliers among labels (n,), unless all labels of the core are equal."""
+    """Clip outliers among labels (n,), unless nearly all labels are equal."""
     median = np.median(labels)
     rank = int(CORE * (len(labels) - 1))
     core = np.partition(np.abs(labels - median), rank)[rank]

@@ -75,7 +75,7 @@ def test_sparse_features_are_refused_only_where_memory_is_short():
 def test_a_stream_of_which_nothing_was_learned_warns(estimator):
     n_rows = 20 if isinstance(estimator, LinearReadout) else 32
     with pytest.warns(
-        UserWarning, match=f"all {n_rows} rows .* batch_size=8"
+        UserWarning, match=f"all {n_rows} rows .* batch_size={n_rows // 4}"
     ) as caught:
         estimator.fit(X[:n_rows], Y[:n_rows])
     assert [warning.filename for warning in caught] == [__file__]

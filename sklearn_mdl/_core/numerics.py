@@ -70,7 +70,7 @@ class _SharedSetting:
         self, make: Callable[[], Callable[[], object]], *, in_main_thread: bool = False
     ) -> None:
         self._make = make  # applies the setting, returns a function that reverts it
-        self._in_main_thread = in_main_thread  # reverts only there
+        self._in_main_thread = in_main_thread  # True if only that thread can revert
         self._lock = threading.Lock()
         self._n_inside = 0
         self._owed: Callable[[], object] | None = None
@@ -184,8 +184,9 @@ def in_lanes(function: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
     """Apply an elementwise function to values, padded to whole vectors.
 
     A CPU processes the remainder of an array, which does not fill a vector, by scalar
-    instructions. These give other last bits than vector instructions. With padding,
-    results for a readout or a row do not depend on its position in the array.
+    instructions, whose results differ in the last bits from those of vector
+    instructions. With padding, the result for a readout or a row does not depend on its
+    position in the array.
     """
     flat = values.reshape(-1)
     whole = torch.nn.functional.pad(flat, (0, -len(flat) % LANES))
@@ -261,7 +262,10 @@ def resolve_device(device: str) -> torch.device:
 
 
 def check_precision(precision: str, device: torch.device, n_jobs: int) -> None:
-    """Raise ValueError if the device does not support a precision below float32."""
+    """Raise ValueError if a precision below float32 cannot be used.
+
+    The device must support it, and TF32 needs a single job.
+    """
     if not _multiplies(precision, device):
         gpu = f"a GPU of compute capability {AMPERE}.0"
         needed = f"a CPU with AVX-512 BF16, or {gpu}"

@@ -32,9 +32,9 @@ def end_with(parent: int) -> None:
     Parameters
     ----------
     parent : int
-        Process that distributes the work. If it is not the parent of this process, as
-        in a thread or a worker of a cluster, nothing happens. However, a joblib worker
-        whose parent has already died ends immediately.
+        Id of the process that distributes the work. If it is not the parent of this
+        process, as in a thread or a worker of a cluster, nothing happens. However, a
+        joblib worker whose parent has already died ends immediately.
     """
     is_parent, is_self = os.getppid() == parent, os.getpid() == parent
     if current_process().name.startswith("LokyProcess") and not (is_parent or is_self):
@@ -48,7 +48,8 @@ def watched() -> dict[str, Any]:
     """Return options for joblib that make its workers end with this process.
 
     Otherwise a worker without a task would outlive a killed parent. The options are
-    empty for workers of a cluster, and if the user has set an initializer.
+    empty if workers are threads or on other machines, and if the user has set an
+    initializer.
     """
     backend = get_active_backend()[0]
     own = type(backend).__name__ in OWN_PROCESSES
@@ -88,12 +89,13 @@ class Devices:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def claim(self, device: str) -> str | None:
-        """Return the GPU of this process, or None if there are fewer than two.
+        """Return the GPU of this process, or None if there is no choice.
 
         Parameters
         ----------
         device : str
-            As for an estimator. Only "auto" and "cuda" leave a choice.
+            As for an estimator. There is a choice for "auto" and "cuda", if the machine
+            has at least two GPUs.
         """
         import torch  # later, since a new worker must first watch its parent
 

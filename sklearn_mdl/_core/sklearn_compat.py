@@ -1,4 +1,4 @@
-"""The only module that uses scikit-learn's private names."""
+"""Functions of scikit-learn that are private or differ between its versions."""
 
 from __future__ import annotations
 

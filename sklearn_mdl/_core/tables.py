@@ -34,7 +34,7 @@ class Table:
     n_left : int, default=1
         Number of left-aligned columns. The other columns hold numbers.
     bold : collection of (int, int), default=()
-        Row and column of each bold cell. Plain text ignores them.
+        Row and column of each bold cell. Only :meth:`to_latex` uses it.
     """
 
     head: Sequence[str]
@@ -83,9 +83,10 @@ _WORDS = re.compile(r" (?=\w+=|#\d+$)")
 
 
 def short_names(names: Sequence[str]) -> list[str]:
-    """Shorten names of readouts by omitting the settings that all of them share.
+    """Shorten names of readouts by omitting settings.
 
-    Names are compared within an architecture, so different names stay different.
+    Settings are omitted if all readouts of the same architecture share them, so
+    different names stay different.
 
     Examples
     --------

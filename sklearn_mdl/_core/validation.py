@@ -100,7 +100,7 @@ def check_finite(X: np.ndarray, names: Sequence[str] | None) -> None:
     if fault := non_finite(X, names):
         raise ValueError(
             f"X must hold finite float32 numbers, but Input X contains {fault}; pass "
-            "X[np.isfinite(X).all(1)], or impute with SimpleImputer()"
+            "X[np.isfinite(np.float32(X)).all(1)], or impute with SimpleImputer()"
         )
 
 
@@ -194,9 +194,7 @@ def warn_if_rounded(X: Any, names: Sequence[str] | None) -> None:
 
 
 def as_labels(y: Any, title: str = "y") -> Any:
-    """Return whole numbers as exact 64-bit integers, and other labels unchanged.
-
-    Errors name `title`.
+    """Return whole numbers as exact integers, and other labels unchanged.
 
     NumPy would convert some pandas columns and lists to float64, which cannot represent
     all integers above 2^53, or to objects, which scikit-learn does not treat as
@@ -205,8 +203,8 @@ def as_labels(y: Any, title: str = "y") -> Any:
     Raises
     ------
     ValueError
-        If a label is missing, or if whole numbers need more than 64 bits or are mixed
-        with real numbers.
+        If a label is missing; the error begins with `title`. Also if whole numbers need
+        more than 64 bits, or if whole numbers above 2^53 are mixed with real numbers.
     """
     if y is None or issparse(y):
         return y
@@ -255,8 +253,8 @@ def check_class_labels(y: np.ndarray) -> None:
     Raises
     ------
     ValueError
-        If labels are not classes. The message begins like scikit-learn's and names the
-        estimator to use.
+        If labels are not classes. For real numbers, the message names the estimator to
+        use.
     """
     try:
         check_classification_targets(y)
@@ -272,13 +270,11 @@ def check_class_labels(y: np.ndarray) -> None:
 def refuse_missing(y: object, title: str = "y") -> object:
     """Return labels unchanged, except that NumPy's StringDType becomes objects.
 
-    Errors begin with `title`.
-
     Raises
     ------
     ValueError
-        If a label is None, NaN, or a missing value of pandas or NumPy. The error names
-        the first such row.
+        If a label is None, NaN, or a missing value of pandas or NumPy. The error begins
+        with `title` and names the first row with such a label.
     """
     try:
         labels, missing = np.asarray(y), _missing(y)
@@ -433,7 +429,7 @@ def refuse_labelled(transformer: BaseEstimator, name: str) -> None:
 
 
 def refuse_weights(given: Mapping[str, object], caller: str) -> None:
-    """Raise TypeError if weights of labels are given by any parameter."""
+    """Raise TypeError if any weights of labels are ``given``, keyed by parameter."""
     for name in given:
         raise TypeError(
             f"{caller} must weight all labels equally, since a weighted sum is not a "

@@ -186,7 +186,7 @@ class OnlineEstimator(CallbackSupportMixin, FileMixin, BaseEstimator):
                 f"{type(self).__name__} should learn before its last label, but all "
                 f"{self.n_samples_seen_} rows were predicted before the first "
                 f"{first} were learned, so the codelength does not depend on the "
-                "features; fit more rows, or set a smaller batch_size"
+                f"features; fit more rows, or set batch_size={max(1, first // 4)}"
             )
         self._after_fit()
         return self

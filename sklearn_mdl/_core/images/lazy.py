@@ -39,7 +39,7 @@ def chained(parts: Sequence[Images]) -> Images:
 
 @dataclass(eq=False, repr=False)
 class LazyImages(Sequence[Any]):
-    """PIL images in colour that are decoded on access.
+    """PIL images that are decoded on access.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def _stack(tensors: Iterable[Tensor], batch: range) -> Tensor:
 
 
 def images_fingerprint(X: object) -> str:
-    """Return the SHA-256 of image files or, for images in memory, of their pixels.
+    """Return a SHA-256 of image files or, for images in memory, of their pixels.
 
     Parameters
     ----------

@@ -66,7 +66,7 @@ class FilePart:
 
 
 def as_images(X: object) -> Images:
-    """Check that X contains images, and return it as a sequence of rows.
+    """Check that X may contain images, and return it as a sequence of rows.
 
     Raises
     ------
@@ -135,7 +135,7 @@ def image_at(images: Images, row: int, mode: str) -> Image:
 
 
 def decode(item: object, where: str, mode: str) -> Image:
-    """Return an 8-bit PIL image from a path, bytes, an array, a tensor or an image."""
+    """Return the 8-bit PIL image, with a given mode, of an item of `Images`."""
     image = _open_image(item, where)
     if image.mode.startswith(DEEP):
         cure = "pass for example (np.asarray(image) / 256).astype('uint8')"

@@ -59,8 +59,8 @@ def image_rows(
     Raises
     ------
     ValueError
-        If an image cannot be read, or differs in size. The message names its row and
-        file.
+        If an image cannot be read, or if it differs in size from the first. The message
+        names its row and file. Also if `path` exists or does not end in ``.npy``.
 
     Examples
     --------

@@ -223,7 +223,7 @@ def exclusive(folder: Path, *, wait: bool = True) -> Iterator[None]:
     except (FileExistsError, NotADirectoryError) as error:
         file = next(path for path in (folder, *folder.parents) if path.exists())
         raise ValueError(
-            f"store and checkpoint must be folders, not the file {file}; pass a folder"
+            f"store and checkpoint must be folders, but {file} is a file; pass a folder"
         ) from error
     except OSError as error:
         required = "store and checkpoint must be folders that can be written to"

@@ -276,7 +276,7 @@ class ForwardCalibration:
         return picked
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Return all values and moments, keyed by name."""
+        """Return the values, their moments and the number of steps, keyed by name."""
         first, second = self.optimizer.moments()
         n_steps = torch.tensor(self.optimizer.n_steps)
         numbers = {"values": self.values, "first": first, "second": second}
@@ -292,7 +292,7 @@ class ForwardCalibration:
 
 
 class LogitScale(ForwardCalibration):
-    """Factor of the logits of one readout, the softplus of a raw value."""
+    """Factor of the logits of one readout, computed as the softplus of a raw value."""
 
     def __init__(self) -> None:
         super().__init__(torch.tensor([[IDENTITY]], dtype=torch.float64))
@@ -305,8 +305,8 @@ class LogitScale(ForwardCalibration):
     def learn_factor(self, derivative: float) -> None:
         """Take one descent step, given a derivative of the mean loss.
 
-        ``derivative`` is taken with respect to the factor. It is the mean over rows of
-        the expected logit minus the label's logit.
+        ``derivative`` is taken with respect to the factor: the mean over rows of the
+        expected logit minus the label's logit.
         """
         _, slope = logit_scale_of(*self.member(0))
         self.learn(torch.tensor([[derivative * slope]], dtype=torch.float64))

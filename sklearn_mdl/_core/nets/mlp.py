@@ -126,9 +126,10 @@ class StackedMLP(nn.Module):
 
     @torch.no_grad()
     def bias_outputs(self, n: int) -> None:
-        """Give the last ``n`` classes a probability of ``1 / C`` each at zero input.
+        """Set the output biases of the last ``n`` of ``C`` classes.
 
-        ``C`` includes these classes. Ratios between other classes do not change.
+        If the input of the output layer is zero, each of these classes then has
+        probability ``1 / C``. The biases of the other classes do not change.
         """
         # One member at a time, so that results do not depend on the stack.
         for bias in self.pairs[-1][1]:
@@ -169,8 +170,8 @@ class StackedMLP(nn.Module):
 class RoundedMLP(StackedMLP):
     """Perceptrons whose hidden layers multiply in bfloat16 during training.
 
-    Parameters, gradients and sums are float32. Predictions (:meth:`forward`) and the
-    output layer, whose products are small, use float32 throughout.
+    Parameters and gradients are float32. Predictions (:meth:`forward`) and the output
+    layer, whose products are small, use float32 throughout.
     """
 
     _short: list[tuple[Tensor, Tensor]]  # rounded rows and weights, layer by layer
@@ -180,7 +181,7 @@ class RoundedMLP(StackedMLP):
         h = x.expand(self.n_members, *x.shape[-2:])
         outputs, self._short = [h], []
         for weight, bias in self.pairs[:-1]:
-            # If all members share the rows, round these only once.
+            # If all members share the rows, round the rows only once.
             own = h[:1] if h.stride(0) == 0 else h
             short = own.bfloat16().expand_as(h), weight.bfloat16()
             h = rounded_product(short[0], short[1].mT).add_(bias).relu_()
@@ -259,8 +260,8 @@ class StackedAverages:
         ``average <- (1 - step) average + step weights`` after every optimiser step.
         A readout with step 1 uses the trained weights directly.
     warmup : sequence of bool
-        If True, the ``n``-th step is at least ``1 / (n + 1)``, so the average begins
-        as a plain mean.
+        If True, the step size of the ``n``-th update is at least ``1 / (n + 1)``, so
+        the average begins as a plain mean.
     """
 
     def __init__(

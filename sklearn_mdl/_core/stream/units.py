@@ -50,7 +50,7 @@ class TargetScaling(NamedTuple):
 
 
 def _winsorised(labels: np.ndarray) -> np.ndarray:
-    """Clip outliers among labels (n,), unless nearly all labels are equal."""
+    """Clip outliers among labels (n,), unless nine in ten labels are equal."""
     median = np.median(labels)
     rank = int(CORE * (len(labels) - 1))
     core = np.partition(np.abs(labels - median), rank)[rank]

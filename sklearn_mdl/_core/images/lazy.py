@@ -48,7 +48,7 @@ class LazyImages(Sequence[Any]):
     decode : callable, default=None
         Maps an item to a PIL image. If None, items are read as RGB images.
     about : str, default=""
-        Name of what ``decode`` does. Fingerprints depend on it.
+        Name of what ``decode`` does. Fingerprints depend on this name.
     """
 
     items: Images

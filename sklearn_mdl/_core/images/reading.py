@@ -135,7 +135,7 @@ def image_at(images: Images, row: int, mode: str) -> Image:
 
 
 def decode(item: object, where: str, mode: str) -> Image:
-    """Return the 8-bit PIL image, with a given mode, of an item of `Images`."""
+    """Decode an item of `Images` to an 8-bit PIL image in a given mode."""
     image = _open_image(item, where)
     if image.mode.startswith(DEEP):
         cure = "pass for example (np.asarray(image) / 256).astype('uint8')"

@@ -195,7 +195,7 @@ class GrowingArray:
             )
 
     def adopt_if_equal(self, blocks: Iterable[np.ndarray]) -> bool:
-        """Adopt the first rows of the file if they equal ``blocks``; return if so."""
+        """Return True if the file begins with ``blocks``, and then adopt these rows."""
         if self.count_left() is None:
             return False
         kept, n_rows = np.load(self._file, mmap_mode="r"), 0

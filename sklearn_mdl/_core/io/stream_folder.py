@@ -62,7 +62,7 @@ class StreamFolder:
         Raises
         ------
         ValueError
-            If the folder contains another stream.
+            If the folder does not contain this stream.
         """
         content = self._read()
         if content is None or content["stream"] != stream:
@@ -80,8 +80,8 @@ class StreamFolder:
         Raises
         ------
         ValueError
-            If another run has acquired the folder since, or if it contains files of
-            other programs.
+            If another run has acquired the folder since, or if the folder contains
+            files of other programs.
         """
         if self.is_begun:
             self.check()

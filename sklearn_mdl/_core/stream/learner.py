@@ -138,8 +138,8 @@ class Report(NamedTuple):
     notes : list of str
         Exceptions and warnings of the estimator.
     failure : str or None
-        Message about the error of the last fit, and about the fallback. None if the fit
-        succeeded.
+        Message about the error of the last fit, and about what the readout predicts
+        with instead. None if the fit succeeded.
     """
 
     notes: list[str]

@@ -105,7 +105,7 @@ class PartFile(Checkpoint):
         if not same and threads.n_scored != part.start:
             raise ValueError(
                 f"{self.file} must contain the round that begins at row {part.start}, "
-                f"but contains row {threads.n_scored} of round {start}; delete the file"
+                f"but holds row {threads.n_scored} of round {start}; delete its folder"
             )
         if same and threads.n_scored > start:
             self._scores = [scores_in(arrays, slice(None))]
@@ -171,7 +171,7 @@ def states_joined(
 
 
 def _arrays_of(scores: Sequence[Scores]) -> dict[str, np.ndarray]:
-    """Return the results of a round, with NaN where a class was not known yet."""
+    """Return a round's results as arrays, with NaN for classes not known yet."""
     if not scores:
         return {}
     values = [torch.stack(each.values, 1).cpu().numpy() for each in scores]

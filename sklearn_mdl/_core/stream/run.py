@@ -280,7 +280,8 @@ class PrequentialRun:
         ------
         KeyboardInterrupt
             After the segment in which Ctrl-C was pressed. The run can then continue
-            with other rows. A second Ctrl-C stops the run immediately and for good.
+            with other rows. After a second Ctrl-C, it stops immediately and cannot
+            continue.
         RuntimeError
             If an earlier call was interrupted within a segment.
         OSError

@@ -51,7 +51,7 @@ class Schedule:
         Raises
         ------
         ValueError
-            If rows of one group are not adjacent.
+            If rows of one group are not adjacent, or not passed in one call.
         """
         names = keys[group_starts(keys)].tolist()
         if len(set(names)) < len(names) or not self._names.isdisjoint(names):

@@ -32,7 +32,7 @@ class Table:
         Names of the columns.
     rows : sequence of sequences of str
     n_left : int, default=1
-        Number of left-aligned columns. The other columns hold numbers.
+        Number of left-aligned columns. The other columns are right-aligned.
     bold : collection of (int, int), default=()
         Row and column of each bold cell. Only :meth:`to_latex` uses it.
     """

@@ -115,7 +115,7 @@ def non_finite(
     names : sequence of str, optional
         Names of the columns.
     first : int, default=0
-        Row number of the first row in the description.
+        Number that the description gives to the first row.
     """
     step = max(1, CHECKED_AT_ONCE // max(1, X.shape[1]))
     for start in range(0, len(X), step):

@@ -42,7 +42,7 @@ class EscapeCode:
 
     @property
     def probability(self) -> float:
-        """Probability that the next row introduces a new class, which is an escape."""
+        """Probability of an escape: that the next row introduces a new class."""
         n_rows = len(self.probabilities)
         if not n_rows:
             return 0.5 if self.n_named else 0.0

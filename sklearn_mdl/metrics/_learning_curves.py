@@ -43,7 +43,7 @@ def loss_data_curve(codelengths: ArrayLike, *, n_intervals: int = 20) -> LossDat
         Cost of each label in the order of the run, in nats. If there are several
         orders, their costs are averaged, which reduces the variance of the curve.
     n_intervals : int, default=20
-        Largest number of intervals, at least 2. Early intervals have one label each.
+        Largest number of intervals, at least 2. The first interval has one label.
 
     Returns
     -------

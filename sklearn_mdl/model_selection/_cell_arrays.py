@@ -19,8 +19,8 @@ from sklearn_mdl.readouts import Terms
 class CellArrays:
     """Results indexed by dataset, encoder and order, and their means over orders.
 
-    Subclasses define ``alpha``, and ``cells_`` with the cells of each dataset, encoder
-    by encoder, in ascending order.
+    Subclasses define ``alpha`` and ``cells_``. Cells must be grouped by dataset and
+    encoder, and sorted by order.
     """
 
     cells_: list[Cell]

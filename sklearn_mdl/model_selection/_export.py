@@ -200,8 +200,8 @@ def export_probe(
     Raises
     ------
     ValueError
-        If no linear kernel that keeps all rows is left, if there are fewer than eight
-        rows, or if `X`, `y` or `threshold` are invalid.
+        If there is no linear kernel that keeps all rows and has not retired, if there
+        are fewer than eight rows, or if `X`, `y` or `threshold` are invalid.
 
     Examples
     --------

@@ -11,7 +11,7 @@ LONGEST = 100  # maximum number of bytes of a user's name in a file name
 
 
 def _plain(name: str, longest: int = LONGEST) -> str:
-    """Replace or drop the characters of a name that are unsafe in a file name."""
+    """Return a name as a safe file name of at most ``longest`` bytes."""
     text = re.sub(r"[^\w .-]", "_", name).lstrip(". ")
     return text.encode()[:longest].decode(errors="ignore") or "_"
 

@@ -52,8 +52,8 @@ class ForecastRow:
     seconds : float
         Time for one cell in seconds, estimated from a trial, or 0 without a trial.
     bytes : int
-        Memory for one cell: its rows, losses and posterior, and the readouts' state.
-        It is 0 without a trial.
+        Memory for one cell: its rows, losses and posterior, and the readouts' state. 0
+        without a trial.
     """
 
     dataset: str
@@ -150,9 +150,9 @@ def shortest_cell(tasks: Sequence[Task]) -> tuple[Task, float]:
 def jobs_for(tasks: Sequence[Task], n_jobs: int | None) -> int | None:
     """Return `n_jobs`, or 1 if scoring all cells is faster than starting processes.
 
-    If joblib's backend is ``"loky"`` and all cells are small, a trial on the largest
-    cell estimates the time. Otherwise, `n_jobs` is returned unchanged. There is no
-    trial of user-defined classifiers, since they could crash this process.
+    If joblib's backend is ``"loky"``, and all cells are small and only run classes in
+    ``OURS``, a trial on the largest cell estimates the time. Otherwise, `n_jobs` is
+    returned unchanged. User-defined classifiers could crash this process.
 
     Parameters
     ----------
@@ -177,7 +177,7 @@ def jobs_for(tasks: Sequence[Task], n_jobs: int | None) -> int | None:
 
 
 def _is_short_and_ours(task: Task) -> bool:
-    """Return True if a cell is short and only runs built-in code on the CPU."""
+    """Return True if a cell is short and only runs classes in ``OURS`` on the CPU."""
     if len(task.y) > FEW_ROWS or task.n_permutations is not None:
         return False
     switcher = switcher_of(task)

@@ -71,7 +71,7 @@ class Ranking(PrintedRanking):
     Attributes
     ----------
     cells_ : list of Cell
-        Cells sorted by dataset, encoder and order.
+        Cells grouped by dataset and encoder, and sorted by order.
     alpha : float
         Level of tests and intervals.
     dataset_names_, encoder_names_, order_codelengths_, codelengths_, average_ranks_

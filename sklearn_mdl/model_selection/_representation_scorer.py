@@ -102,12 +102,11 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         1 otherwise. With `time_budget`, this is the maximum number of orders.
     time_budget : float, default=None
         Seconds after which no cell is started, not counting the time of the encoders.
-        If None, time is unlimited. Each round
-        scores one order of every encoder on every dataset. If the mean codelength of an
-        encoder on a dataset is more than 1.1 times the shortest, the encoder is only
-        scored there in rounds 1, 2, 4, 8, .... The clock decides when to stop, but not
-        which cells are next. Datasets on which some encoder was not scored in time are
-        left out.
+        If None, time is unlimited. Each round scores one order of every encoder on
+        every dataset. If the mean codelength of an encoder on a dataset is more than
+        1.1 times the shortest, the encoder is only scored on this dataset in rounds 1,
+        2, 4, 8, .... The clock decides when to stop, but not which cells are next.
+        Datasets on which some encoder was not scored in time are left out.
     alpha : float, default=0.1
         Significance level of tests. Intervals have level ``1 - alpha``.
     dataset_groups : mapping of str to list of str, default=None
@@ -124,7 +123,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
     n_permutations : int, default=None
         Number of label permutations for a p-value of every cell, as in
         :meth:`MDLReadoutSwitcher.permutation_test`. The test only uses the kernel
-        readouts in the list. It has no effect on the score if you call the instance.
+        readouts in the list, and has no effect on scores from calls of the instance.
     eliminate : float, default=None
         If given, the encoders first race on each dataset, with this level as the
         ``alpha`` of :class:`EncoderRace`. Encoders that are eliminated on any dataset
@@ -134,9 +133,9 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
     n_jobs : int, default=None
         Number of cells scored in parallel by joblib, possibly on its Dask backend. By
         default, each process uses one of the machine's GPUs. If all cells are small and
-        all readouts are built in, a short trial estimates the total time. No processes
-        are started if this time is less than 3 s, which is about what starting them
-        takes.
+        only have linear, MLP, kernel, neighbours or dummy readouts, a short trial
+        estimates the total time. No processes are started if this time is less than
+        3 s, which is about what starting them takes.
     verbose : int, default=0
         If above 0, show progress bars, with the time left, over the rows that network
         encoders encode and over cells.
@@ -168,8 +167,8 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         streams or scalings if they were scored separately. All encoders get the
         settings for the encoder with the most features.
     cells_ : list of Cell
-        Results on the ranked datasets. The cells of an encoder on a dataset are
-        adjacent and sorted by order.
+        Results on the ranked datasets, grouped by dataset and encoder, and sorted by
+        order.
     eliminated_ : dict of str to dict of str to int
         For each eliminated encoder, a mapping from datasets to the number of labels
         after which the encoder was eliminated. No other attribute includes these

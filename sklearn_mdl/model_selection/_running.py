@@ -88,8 +88,7 @@ def run_tasks(
     Raises
     ------
     ValueError
-        If the budget does not suffice for the smallest missing cell of the first round
-        with a missing cell.
+        If the budget does not suffice for the smallest of the first cells to run.
     """
     outcomes: Outcomes = {}
     end = None
@@ -203,7 +202,7 @@ def run_side_by_side(
 
 
 def _warn_once(warned: Sequence[tuple[str, Measurable]]) -> None:
-    """Issue the first of several similar warnings, and name the task that caused it."""
+    """Issue the first of several similar warnings, with its task and their number."""
     message, task = warned[0]
     where = f"dataset {task.dataset!r}, encoder {task.encoder!r}"
     if task.order is not None:

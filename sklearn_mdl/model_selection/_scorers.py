@@ -200,8 +200,8 @@ def _later_codelengths(caller: str, fitted: _Fitted) -> np.ndarray:
 def _is_heldout(fitted: _Fitted) -> bool:
     """Return True if the rows seem to be a held-out fold.
 
-    Pipeline steps that draw random numbers make training rows look new. So if there are
-    steps, rows only count as a fold if there are fewer of them than training rows.
+    Pipeline steps that draw random numbers make training rows look new. So if steps
+    precede the estimator, a fold must have fewer rows than the fit.
     """
     is_smaller = len(fitted.X) < fitted.n_rows or not fitted.steps
     return is_smaller and not _count_returning(fitted)
@@ -295,7 +295,7 @@ def _detach(estimator: OnlineEstimator, seed: int) -> None:
 def _refuse_grouped(caller: str, fitted: OnlineEstimator, n_rows: int) -> None:
     """Raise ValueError if there are rows to score and the fit had groups."""
     if n_rows and fitted._run.schedule.ends:
-        cure = "call heldout_codelengths(X, y, groups=...) or codelength_scorer"
+        cure = "call heldout_codelengths(X_new, y_new, groups=...) for new rows"
         raise unsupported(GROUPS, "held-out scorers", f"instead of {caller}, {cure}")
 
 

@@ -175,7 +175,7 @@ def compare_views(switcher: Switcher) -> ViewComparison:
     trace = switcher.remix_by_view()
     names = [str(name or "all columns") for name in trace.view_names]
     if len(names) < 2:
-        cure = "fit MDLReadoutSwitcher(view_readouts(views.columns))"
+        cure = 'fit with view_readouts({"first": slice(0, 6), "second": slice(6, 13)})'
         raise invalid("readouts", "on at least two views", names, cure)
     # Rows that were predicted from the same labels are not independent.
     starts = group_starts(trace.known)

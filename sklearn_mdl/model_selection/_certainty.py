@@ -113,7 +113,7 @@ class Sample:
         return least
 
     def draws(self, rng: np.random.Generator) -> Floats:
-        """Simulate codelengths on fresh draws of rows, (n_draws, n_encoders).
+        """Draw plausible expected codelengths of all encoders, (n_draws, n_encoders).
 
         Student distributions are sampled jointly for all encoders, so the variation
         that two encoders share cancels in their difference.

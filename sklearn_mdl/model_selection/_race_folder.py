@@ -65,8 +65,8 @@ class RaceFolder:
         Raises
         ------
         ValueError
-            If the updates belong to a race with other settings, or if a file is damaged
-            or missing.
+            If the updates belong to a race with other settings, if a file is damaged,
+            or if a file before the last one is missing.
         """
         if self.path.exists() and not self.path.is_dir():
             raise ValueError(

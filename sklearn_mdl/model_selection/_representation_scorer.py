@@ -394,7 +394,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         return [*self._cells_of(gathered)]
 
     def _cells_of(self, datasets: Mapping[str, Dataset]) -> Iterator[Task | Failure]:
-        """Yield the tasks. All tasks on a dataset have the same readouts."""
+        """Yield tasks and failures. All tasks on a dataset have the same readouts."""
         largest = max((len(data.labels) for data in datasets.values()), default=0)
         n_orders, seed = self._orders_for(largest), int(self.random_state)
         for name, dataset in datasets.items():

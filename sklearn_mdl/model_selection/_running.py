@@ -202,7 +202,7 @@ def run_side_by_side(
 
 
 def _warn_once(warned: Sequence[tuple[str, Measurable]]) -> None:
-    """Issue the first of several similar warnings, with its task and their number."""
+    """Issue one of several similar warnings, with its task and the number of others."""
     message, task = warned[0]
     where = f"dataset {task.dataset!r}, encoder {task.encoder!r}"
     if task.order is not None:

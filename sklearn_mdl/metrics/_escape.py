@@ -13,7 +13,7 @@ from sklearn_mdl.metrics._references import Floats, encoded
 
 
 class EscapeCode:
-    """Adaptive code of where new classes, which were not named, appear in a stream.
+    """Adaptive code for where new classes first appear in a stream.
 
     Classes are integers. Named classes come first, and new classes follow in order of
     appearance. For the probabilities, see :func:`escape_codelengths`.

@@ -20,7 +20,8 @@ class DetectionMeasures(NamedTuple):
     ----------
     n_positive, n_negative : int
     roc_auc : float
-        Probability that a positive example has a higher score than a negative one.
+        Probability that a positive example has a higher score than a negative example,
+        where ties count one half.
     roc_auc_interval : (float, float)
     average_precision : float
     average_precision_interval : (float, float)
@@ -89,7 +90,7 @@ def positive_probabilities(
     Returns
     -------
     probabilities : ndarray of shape (N,)
-        Probabilities of the positive class, predicted before the label was revealed.
+        Probability of the positive class, predicted before each label was revealed.
 
     Raises
     ------
@@ -147,6 +148,7 @@ def detection_measures(
         Number of bootstrap resamples. Positive and negative examples are resampled
         separately, and each resample has its own threshold.
     random_state : int, default=0
+        Seed of the resamples.
 
     Returns
     -------
@@ -155,8 +157,8 @@ def detection_measures(
     Raises
     ------
     ValueError
-        If shapes differ, if a class has fewer than two examples, or if a number is out
-        of range.
+        If shapes differ, if a score is not finite, if a class has fewer than two
+        examples, or if a number is out of range.
 
     Examples
     --------

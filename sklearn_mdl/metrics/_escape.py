@@ -13,7 +13,7 @@ from sklearn_mdl.metrics._references import Floats, encoded
 
 
 class EscapeCode:
-    """Adaptive code that tells, for each row of a stream, whether its class is new.
+    """Adaptive code for where new classes first appear in a stream.
 
     Classes are integers. Named classes come first, and new classes follow in order of
     appearance. For the probabilities, see :func:`escape_codelengths`.
@@ -42,7 +42,7 @@ class EscapeCode:
 
     @property
     def probability(self) -> float:
-        """Probability that the next row introduces a new class."""
+        """Probability of an escape: that the next row introduces a new class."""
         n_rows = len(self.probabilities)
         if not n_rows:
             return 0.5 if self.n_named else 0.0
@@ -128,7 +128,7 @@ def blind_codelengths(labels: NDArray[np.intp], n_named: int) -> Floats:
     -------
     codelengths : ndarray of shape (N, 3)
         Costs in nats under label frequencies, recent label frequencies and label
-        transitions. Each cost includes that of coding whether the class is new.
+        transitions. Each includes the cost of coding whether the row's class is new.
     """
     escape, n_classes = EscapeCode(n_named), max(n_named, 1)
     given: Sequence[int] = labels.tolist()

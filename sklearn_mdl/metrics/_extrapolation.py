@@ -9,7 +9,7 @@ geometrically growing length.
 
 A prediction interval covers three uncertainties: the law, its level, and the noise of
 future losses. The method assumes that future losses vary like the losses in the later
-half of the curve. Curves over the same rows share the noise, so the noise cancels in
+half of the curve. Curves over the same rows share noise, so shared noise cancels in
 differences of curves. Laws are drawn separately for each curve. Hestness et al., 2017,
 arXiv:1712.00409, describe learning curves that are power laws. Caballero et al., 2023,
 arXiv:2210.14891, describe curves with knees.
@@ -69,8 +69,8 @@ class Extrapolation(NamedTuple):
     level : float
         Coverage of each interval.
     draws : ndarray of shape (n_draws, n_curves)
-        Random draws of the predicted codelengths. In each draw, the curves share the
-        noise, so the difference of two columns consists of draws of the difference.
+        Random draws of the codelengths. In each draw, the curves share the noise, so
+        the difference of two columns consists of draws of the codelengths' difference.
     """
 
     n: int
@@ -113,7 +113,7 @@ def extrapolate(
         Coverage of each interval, between 0 and 1 exclusive.
     groups : array-like of shape (N,) or (n_orders, N), default=None
         Group of each row in the order of the run, such as a patient. Intervals are then
-        for more groups of this size. At least two groups are required.
+        for more groups of similar sizes. At least two groups are required.
 
     Returns
     -------
@@ -163,9 +163,10 @@ def extrapolate(
 
 
 def _noise(costs: Floats, starts: Integers) -> Floats:
-    """Return noise whose squares sum to the variance of a sum of costs over groups.
+    """Return noise (n_curves, N) whose squares sum to the variance of the total cost.
 
-    Differences of successive groups have no trend and twice the variance of a group.
+    Differences between the means of successive groups have almost no trend, and twice
+    the variance of one mean.
     """
     sizes = np.diff(starts, append=costs.shape[-1])
     means = np.add.reduceat(costs, starts, axis=-1) / sizes
@@ -210,7 +211,7 @@ def _extrapolated(
 
 
 def _normal(rng: np.random.Generator, noise: Floats) -> Floats:
-    """Draw standard normal numbers, (N_DRAWS, n_curves), correlated like the noise."""
+    """Draw normal numbers (N_DRAWS, n_curves), correlated like the curves' noise."""
     flat = noise.reshape(len(noise), -1)
     norms = np.linalg.norm(flat, axis=1, keepdims=True)
     flat = flat / np.maximum(norms, 1e-300)
@@ -228,18 +229,21 @@ def _posterior(
     Parameters
     ----------
     means : ndarray of shape (n_curves, M)
+        Mean loss of each interval.
     weights : ndarray of shape (n_curves, M)
         Inverse variances of the means.
     edges : ndarray of shape (M + 1,)
+        Bounds of the intervals, in numbers of labels.
     n : int
+        Total number of labels.
 
     Returns
     -------
     probability, scale, error : ndarray of shape (n_curves, n_laws)
-        Probability of each law, its loss after the last label and the standard error of
-        that loss.
+        Probability of each law, its loss at the last label of the curves, and the
+        standard error of that loss.
     future : ndarray of shape (n_laws,)
-        Sums of future losses at scale 1.
+        Sum of future losses under each law at scale 1.
     """
     laws, future, prior = _laws(edges, n)
     information = weights @ (laws**2).T

@@ -19,7 +19,7 @@ from sklearn_mdl.metrics._references import Floats, encoded, invalid
 
 
 class LabelCounts:
-    """Label counts that halve every ``half_life`` labels.
+    """Adaptive code by counts of past labels, which halve every ``half_life`` labels.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class LabelCounts:
 
 
 class LabelTransitions:
-    """Label counts for each value of the previous label.
+    """Adaptive code by separate label counts after each value of the previous label.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ def transition_codelengths(y: ArrayLike, n_classes: int | None = None) -> Floats
 
 
 def costs_of(labels: Sequence[int], code: LabelCounts | LabelTransitions) -> Floats:
-    """Return each label's cost (N,) in nats. The first label of a new class is free."""
+    """Return the cost of each label (N,) in nats, which is 0 if its class is new."""
     costs = np.zeros(len(labels))
     for t, label in enumerate(labels):
         if label < code.n_classes:

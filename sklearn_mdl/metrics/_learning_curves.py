@@ -43,7 +43,7 @@ def loss_data_curve(codelengths: ArrayLike, *, n_intervals: int = 20) -> LossDat
         Cost of each label in the order of the run, in nats. If there are several
         orders, their costs are averaged, which reduces the variance of the curve.
     n_intervals : int, default=20
-        Largest number of intervals, at least 2. Early intervals have one label each.
+        Largest number of intervals, at least 2. The first interval has one label.
 
     Returns
     -------
@@ -224,11 +224,12 @@ def sample_complexity(
     Returns
     -------
     complexity : CurveReading
-        For a run, the end of the first interval such that its mean and all later means
-        are at most `epsilon`. So a few lucky predictions have no effect. With `sizes`,
-        the first size such that its loss and all later losses are at most `epsilon`. If
-        the last loss exceeds `epsilon`, the lower bound is the number of labels learned
-        at the end.
+        For a run, the number of labels learned before the last prediction of the first
+        interval such that its mean and all later means are at most `epsilon`. So a few
+        lucky predictions have little effect. With `sizes`, the first size such that its
+        loss and all later losses are at most `epsilon`. If the last mean or loss
+        exceeds `epsilon`, the value is a lower bound: the number of labels learned
+        before the last prediction, or the last size.
 
     Raises
     ------
@@ -258,7 +259,7 @@ def sample_complexity(
 
 
 def _checked_sizes(losses: ArrayLike, sizes: ArrayLike) -> tuple[Floats, Integers]:
-    """Return losses and sizes as arrays, or raise if either is invalid."""
+    """Return losses and sizes as arrays, or raise ValueError if they are invalid."""
     measured, at = np.asarray(losses, dtype=np.float64), np.asarray(sizes)
     whole = at.dtype.kind in "iu" and at.ndim == 1 and at.size > 1
     if not whole or at.min() < 0 or (at[1:] <= at[:-1]).any():
@@ -291,7 +292,7 @@ def check_losses(name: str, losses: Floats) -> None:
 
 
 def _checked_loss(epsilon: float, name: str = "epsilon") -> float:
-    """Return ``epsilon`` as a float, or raise if it is negative or not finite."""
+    """Return a loss as a float, or raise if it is negative or not finite."""
     if not 0 <= epsilon < math.inf:
         required = "a finite loss of at least 0 nats"
         raise invalid(name, required, epsilon, f"for example, pass {name}=0.1")

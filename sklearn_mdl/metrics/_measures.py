@@ -1,8 +1,8 @@
 """Accuracy, Brier score and calibration of a prequential run.
 
 Every prediction of a run is made before its label is revealed, so measures for held-out
-predictions apply to all predictions. Each mixture stores three numbers per prediction:
-the most probable class, its probability, and the sum of the squared probabilities. The
+predictions apply to all predictions. A run stores three numbers per prediction: the
+most probable class, its probability, and the sum of the squared probabilities. The
 codelength gives the probability of the observed label.
 """
 
@@ -57,7 +57,7 @@ class PrequentialMeasures(NamedTuple):
     frequency_codelength : float
         Codelength of :func:`~sklearn_mdl.frequency_codelength`, in nats. That code
         learns the frequency of each class and ignores the features. If new classes may
-        appear, the code learns each class when it appears.
+        appear, the codelength includes the cost of coding where they first appear.
     accuracy : float
         Share of examples whose label was the most probable class. If several classes
         are equally probable, as before the first minibatch is learned, the first of
@@ -155,9 +155,9 @@ def measure(
 class RegressionMeasures(NamedTuple):
     """Measures of a regression run, whose predictions precede their labels.
 
-    Errors are differences between the labels and the mixture's predicted means. The
-    first minibatch is left out, since a fixed density predicts it. Without any other
-    examples, the errors are NaN.
+    Errors are differences between the labels and the mixture's predicted means. They
+    leave out the first minibatch. If there are no further examples, the measures of
+    error are NaN.
 
     Attributes
     ----------
@@ -173,7 +173,8 @@ class RegressionMeasures(NamedTuple):
     root_mean_squared_error, mean_absolute_error : float
         Errors in the units of the labels.
     r2 : float
-        One minus the ratio of the mean squared error to the labels' variance.
+        One minus the ratio of the mean squared error to the variance of the same
+        labels. NaN if these labels are all equal.
     """
 
     n_samples: int

@@ -3,8 +3,8 @@
 A codelength means little by itself, so compare it with two reference codes that ignore
 the features. The uniform code costs ``log C`` nats per label. The frequency code learns
 the frequency of each class. Only the saving relative to these codes is due to the
-representation. For real labels, the reference is a Gaussian that learns the labels'
-mean and variance. All codelengths are in nats.
+representation. For real labels, the reference code is a Gaussian that learns the mean
+and variance of the labels. All codelengths are in nats.
 
 A code's regret relative to another code is the running difference of their
 codelengths, as in the figures of the paper (Li, Bornschein and Hutter, 2023, Evaluating
@@ -218,7 +218,7 @@ def checked_count(name: str, value: int, least: int) -> int:
 
 
 def invalid(name: str, required: str, given: object, cure: str) -> ValueError:
-    """Return the error for an argument that is out of range."""
+    """Return the error for an invalid argument."""
     return ValueError(f"`{name}` must be {required}, got {given!r}; {cure}.")
 
 
@@ -239,16 +239,15 @@ def gaussian_codelengths(
         s_n^2 = \frac{1}{n - 1} \sum_{i \le n} (y_i - \bar y_n)^2 .
 
     Costs are minus log densities in the units of the labels, so they may be negative.
-    If you replace ``y`` by ``a y + b``, each cost after the first ``n_first`` labels
-    increases by :math:`\log |a|`.
+    If you replace ``y`` by ``a y + b``, each cost under the learned Gaussian changes by
+    :math:`\log |a|`.
 
     Parameters
     ----------
     y : array-like of shape (n_samples,)
     n_first : int, default=32
-        Number of labels that the fixed density predicts, like the first minibatch of
-        :class:`~sklearn_mdl.MDLReadoutSwitcherRegressor`. The fixed density also
-        predicts later labels as long as all previous labels are equal.
+        Number of labels that the fixed density predicts. This density also predicts
+        later labels as long as all previous labels are equal.
     location, scale : float, default=0.0, 1.0
         Location and scale of the fixed Student-t, in the units of the labels.
 

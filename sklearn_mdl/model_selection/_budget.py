@@ -1,7 +1,7 @@
 """Choice of the next cells to score in a ranking with a time budget.
 
-The choice depends only on the finished cells. The clock only decides when to stop. So a
-resumed run scores the same cells in the same order.
+The choice only depends on the finished cells, and the clock only decides when to stop.
+So a resumed run scores the same cells in the same order.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def rounds(tasks: Sequence[Task], outcomes: Outcomes) -> Iterator[list[int]]:
     """Yield the indices of the tasks that are due in each round.
 
     Before the next round, the caller must add the results of these tasks to
-    ``outcomes``. In ``tasks``, all orders of an encoder on a dataset must be adjacent.
-    After a task has failed, no other task on its dataset is due.
+    ``outcomes``. In ``tasks``, the tasks of an encoder on a dataset must be sorted by
+    order. After a round in which a task failed, no task on its dataset is due.
     """
     number = 0
     while len(outcomes) < len(tasks):
@@ -48,7 +48,7 @@ def in_round(
 
     Rounds are numbered from 0. In each round, the next order of every encoder on every
     dataset is due, with two exceptions. If an encoder is clearly worse than the best
-    encoder on a dataset, its orders on this dataset are only due in rounds 0, 1, 3, 7,
+    encoder on a dataset, this encoder is only due on the dataset in rounds 0, 1, 3, 7,
     .... On a dataset with a failed task, no order is due.
     """
     groups: dict[str, dict[str, list[int]]] = {}
@@ -75,7 +75,8 @@ def clearly_worse(nats: Sequence[np.ndarray]) -> list[bool]:
     """Return, for each encoder on a dataset, whether it is clearly worse than the best.
 
     An encoder is clearly worse if its mean codelength is more than ``CLEARLY`` times
-    that of the best encoder, over the orders in which both were scored.
+    that of the best encoder, over the orders in which both were scored. While some
+    encoder has not been scored, no encoder is clearly worse.
 
     Parameters
     ----------
@@ -99,7 +100,7 @@ def _none_left(tasks: Sequence[Task], outcomes: Outcomes) -> bool:
 
 
 def check_budget(budget: float, tasks: Sequence[Task]) -> None:
-    """Raise ValueError if the budget does not suffice for the smallest task."""
+    """Raise ValueError if the smallest task would probably exceed the budget."""
     task, seconds = shortest_cell(tasks)
     if budget < seconds:
         raise ValueError(
@@ -113,7 +114,10 @@ def with_all_encoders(
     tasks: Sequence[Task],
     outcomes: Sequence[Cell | Failure | None],
 ) -> list[str]:
-    """Return the datasets on which every encoder was scored, and warn about others."""
+    """Return the datasets on which every encoder was scored, and warn about the rest.
+
+    Raise ValueError if there is no such dataset.
+    """
     due = {(t.dataset, t.encoder) for t in tasks}
     scored = {(c.dataset, c.encoder) for c in outcomes if isinstance(c, Cell)}
     lacking = {dataset for dataset, _ in due - scored}
@@ -130,13 +134,13 @@ def with_all_encoders(
 
 
 def warn_of_environments(cells: Sequence[Cell]) -> None:
-    """Warn if cells were scored on different machines."""
+    """Warn if cells were scored in different environments."""
     for cell in cells:
         difference = first_difference(cells[0].environment, cell.environment)
         if difference is not None:
             name, first, second = difference
             warn_caller(
-                f"Cells were scored on different machines ({name} is {first!r} on one "
-                f"and {second!r} on another), so their results may differ slightly"
+                f"Cells were scored in different environments ({name} is {first!r} in "
+                f"one, {second!r} in another), so their results may differ slightly"
             )
             return

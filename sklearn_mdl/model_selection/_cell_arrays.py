@@ -19,7 +19,8 @@ from sklearn_mdl.readouts import Terms
 class CellArrays:
     """Results indexed by dataset, encoder and order, and their means over orders.
 
-    Subclasses define ``alpha``, and ``cells_`` sorted by dataset, encoder and order.
+    Subclasses define ``alpha`` and ``cells_``. Cells must be grouped by dataset and
+    encoder, and sorted by order.
     """
 
     cells_: list[Cell]
@@ -60,7 +61,7 @@ class CellArrays:
         """Mean codelength over orders, (n_datasets, n_encoders), in nats.
 
         If encoders were scored in different numbers of orders, the means are adjusted
-        to be comparable (see the class).
+        to be comparable, as described in :class:`RepresentationScorer`.
         """
         return paired_means(self.order_codelengths_)
 
@@ -71,7 +72,10 @@ class CellArrays:
 
     @property
     def accuracies_(self) -> np.ndarray:
-        """Share of labels predicted correctly online, (n_datasets, n_encoders)."""
+        """Share of labels predicted correctly online, (n_datasets, n_encoders).
+
+        NaN for real-valued labels.
+        """
         return paired_means(self._by_order("accuracy"))
 
     @property
@@ -84,9 +88,9 @@ class CellArrays:
         """Codelengths whose ratios are meaningful, (n_datasets, n_encoders).
 
         For classes, these are the codelengths. Codelengths of real-valued labels may be
-        negative, and they depend on the unit of the labels. Only differences do not
-        depend on the unit. So for real-valued labels, each codelength minus the
-        shortest one is divided by the number of examples and exponentiated.
+        negative and depend on the unit of the labels, but their differences do not
+        depend on the unit. So for real-valued labels, the difference from the shortest
+        code is divided by the number of examples and exponentiated.
         """
         lengths = self.codelengths_.copy()
         for row, cell in zip(lengths, self.first_cells_, strict=True):
@@ -133,7 +137,10 @@ class CellArrays:
 
     @property
     def common_settings_notes_(self) -> dict[str, str]:
-        """Notes on datasets whose common settings affect an encoder (see the class)."""
+        """Notes on encoders that would have other settings if scored separately.
+
+        Keys are names of datasets.
+        """
         notes = {
             name: _terms_note([c for c in self._ranked if c.dataset == name])
             for name in self.dataset_names_
@@ -162,8 +169,9 @@ class CellArrays:
         reference : {"uniform", "frequency", "labels"}, default="uniform"
             The code without features. "uniform" gives all classes equal probability.
             "frequency" predicts each label by the class frequencies so far. "labels"
-            predicts each label from all earlier labels in the same orders. For
-            real-valued labels, all three use a Gaussian that learns online.
+            predicts each label from all earlier labels, and its codelength is averaged
+            over orders. For real-valued labels, all three are a Gaussian that learns
+            online.
 
         Returns
         -------
@@ -182,14 +190,14 @@ class CellArrays:
         return float(np.mean([cell.labels_alone for cell in own]))
 
     def _groups(self) -> Iterator[list[list[Cell]]]:
-        """For each dataset, yield a list of cells per encoder in the shared orders."""
+        """For each dataset, yield each encoder's cells in the orders that all share."""
         groups = iter(self.cells_by_encoder().values())
         for counts in self.n_orders_:
             yield [next(groups)[: counts.min()] for _ in counts]
 
 
 def paired_means(table: Floats) -> Floats:
-    """Average over orders, with an adjustment for encoders that were not in all orders.
+    """Average over orders, with an adjustment for encoders scored in fewer orders.
 
     Parameters
     ----------
@@ -199,9 +207,10 @@ def paired_means(table: Floats) -> Floats:
     Returns
     -------
     means : ndarray of shape (n_datasets, n_encoders)
-        For encoders that were scored in all orders, their means. For any other encoder,
-        the mean of the complete encoders over all orders, plus the mean difference
-        between this encoder and the complete encoders in the orders that they share.
+        The complete encoders on a dataset are those scored in the most orders, and
+        their means are over these orders. For any other encoder, this is the mean of
+        the complete encoders, plus the mean difference between this encoder and the
+        complete encoders in the orders in which it was scored.
     """
     means: Floats = table.mean(-1)
     for own, own_means in zip(table, means, strict=True):
@@ -218,7 +227,7 @@ def paired_means(table: Floats) -> Floats:
 
 
 def _terms_note(cells: Sequence[Cell]) -> str:
-    """Describe how common settings change an encoder, or return "" if they do not.
+    """Describe how common settings affect encoders, or return "" if they do not.
 
     Parameters
     ----------

@@ -128,7 +128,7 @@ class Cell:
     mean_posterior : dict of str to float
         Posterior averaged over examples and summed by architecture.
     data : dict of str to str
-        SHA-256 of the features and labels that the run read.
+        SHA-256 digests of the features, the labels and any groups.
     environment : dict
         Versions, machine, device and dtype used for the run.
     seconds : float
@@ -202,7 +202,7 @@ class Cell:
 
     @property
     def savings_over_labels(self) -> float:
-        """Nats per example saved relative to the code without features."""
+        """Nats per example saved relative to `labels_alone`."""
         return (self.labels_alone - self.codelength) / self.n_samples
 
     @property
@@ -222,12 +222,12 @@ class Cell:
 
     @property
     def starts(self) -> np.ndarray:
-        """First row of each group in the order of the run, or all rows without groups.
+        """Position of each group's first row in the run, or of every row if ungrouped.
 
         Raises
         ------
         FileNotFoundError
-            If rows have groups but the cell comes from a file, which omits groups.
+            If rows have groups, but the cell was read from a file, which omits groups.
         """
         if self.groups is None and "groups" in (self.data or {}):
             raise FileNotFoundError(
@@ -254,7 +254,7 @@ class Cell:
         return {name: getattr(self, name) for name in names}
 
     def record(self) -> dict[str, object]:
-        """Return the results in :meth:`kept` and derived measures, for JSON."""
+        """Return the results from :meth:`kept` and derived measures, for JSON."""
         saved = ("savings_per_example", "savings_over_labels")
         derived = ("uniform", "per_example", *saved)
         return {**self.kept(), **{name: getattr(self, name) for name in derived}}
@@ -272,8 +272,8 @@ def score_cell(task: Task, device: str | None = None) -> Cell:
     Raises
     ------
     ValueError
-        If the codelength is not finite, if X or y have changed since their digest was
-        computed, or if ``fit`` raises ValueError.
+        If the codelength is not finite, if the features, labels or groups have changed
+        since the task was created, or if ``fit`` raises ValueError.
     """
     start = time.perf_counter()
     switcher = _switcher_of(task, device)
@@ -344,7 +344,7 @@ def _test_summary(
 
 @lru_cache(maxsize=8)
 def environment(device: torch.device) -> dict[str, object]:
-    """Return a description of this process's environment, which is cached."""
+    """Return a cached description of this process's environment."""
     with fixed_arithmetic():  # as in the run
         return environment_of(device)
 
@@ -361,10 +361,7 @@ def _switcher_of(task: Task, device: str | None) -> Switcher:
 
 
 def _by_architecture(switcher: Switcher) -> tuple[Trace, dict[str, float]]:
-    """Return the trace with the posterior by architecture, and the mean posterior.
-
-    Only some rows of a long posterior are kept.
-    """
+    """Return the trace, and the mean posterior of each architecture."""
     kinds = [readout.architecture for readout in switcher.readouts_]
     names = list(dict.fromkeys(kinds))
     is_of_kind = np.array([[float(kind == name) for name in names] for kind in kinds])
@@ -375,9 +372,9 @@ def _by_architecture(switcher: Switcher) -> tuple[Trace, dict[str, float]]:
 
 
 def kept_steps(n_samples: int) -> np.ndarray:
-    """Return the rows of a posterior to keep, which are denser at the start.
+    """Return the rows of a posterior to keep, including the first and the last.
 
-    The first and last rows are always kept.
+    Rows are kept more densely at the start of a long posterior.
     """
     if n_samples <= KEPT_ROWS:
         return np.arange(n_samples)

@@ -38,7 +38,7 @@ N_BLOCKS = 50  # least number of blocks, unless a stream has fewer rows or group
 TRAINING = 1.35  # measured on draws of caltech101, cifar10 and gtsrb
 N_DRAWS = 1000
 SURE = 0.95  # probability from which a choice counts as settled
-MOST_TIMES = 100  # if more labels than this multiple are needed, report infinity
+MOST_TIMES = 100  # multiple of the given labels beyond which infinity is reported
 # Fewer pairs of blocks mean fewer than 40 rows or groups. These are too few to estimate
 # how a difference between encoders grows with more labels.
 MIN_PAIRS = 20
@@ -55,11 +55,12 @@ class Sample:
     contrasts : ndarray of shape (n_orders, n_pairs, n_encoders)
         Scaled differences between neighbouring blocks of rows in each order. The sum of
         their squares estimates the variance of a codelength over draws of rows. NaN if
-        traces are missing.
+        traces are missing or all rows are in one group.
     by_order : ndarray of shape (n_orders, n_encoders)
         Codelength in each order minus the mean over orders, in nats.
     rates : ndarray of shape (n_encoders,)
-        Mean nats per label in the second half of the stream.
+        Mean nats per label in the second half of the stream, or NaN if traces are
+        missing.
     n_samples : int
     """
 
@@ -70,10 +71,10 @@ class Sample:
     n_samples: int
 
     def variance(self, first: Columns, second: Columns) -> tuple[Floats, Floats]:
-        """Return the variance of each difference, and its degrees of freedom.
+        """Return variances of differences between encoders, and degrees of freedom.
 
-        The variance is the sum of the variances over rows and over orders. Degrees of
-        freedom follow Welch and Satterthwaite.
+        Each difference is the codelength of an encoder in ``first`` minus that of the
+        encoder in ``second``.
         """
         contrasts = self.contrasts[..., first] - self.contrasts[..., second]
         rows = (contrasts**2).sum((0, 1))
@@ -83,7 +84,10 @@ class Sample:
         return total_variance(rows, n_pairs, orders, n_orders)
 
     def half_width(self, first: Columns, second: Columns, alpha: ArrayLike) -> Floats:
-        """Return half the width of each Student interval of level ``1 - alpha``."""
+        """Return half-widths of Student intervals for the differences in `variance`.
+
+        The intervals have level ``1 - alpha``.
+        """
         variance, freedom = self.variance(first, second)
         half: Floats = t.isf(np.asarray(alpha) / 2, freedom) * np.sqrt(variance)
         return half
@@ -109,9 +113,9 @@ class Sample:
         return least
 
     def draws(self, rng: np.random.Generator) -> Floats:
-        """Simulate codelengths on fresh draws of rows, (n_draws, n_encoders).
+        """Draw plausible expected codelengths of all encoders, (n_draws, n_encoders).
 
-        Student distributions are sampled jointly for all encoders. So the variation
+        Student distributions are sampled jointly for all encoders, so the variation
         that two encoders share cancels in their difference.
         """
         n_orders = len(self.by_order)
@@ -136,9 +140,10 @@ class Sample:
         Returns
         -------
         more : float
-            0 if the given labels suffice. Infinity if, at the level `SURE`, not even
-            `MOST_TIMES` times as many would suffice for either encoder. NaN if that is
-            uncertain, too, or if there are too few rows for an estimate.
+            0 if the given labels suffice. Infinity if `MOST_TIMES` times as many labels
+            would, with probability `SURE`, not settle the choice in favour of either
+            encoder. NaN if this is uncertain, or if there are too few rows for an
+            estimate.
         """
         n = self.n_samples
         variance, freedom = self.variance(winner, rival)
@@ -165,9 +170,9 @@ class Sample:
 def total_variance(
     rows: Floats, n_pairs: Floats | int, orders: Floats, n_orders: int
 ) -> tuple[Floats, Floats]:
-    """Add the variances over rows and over orders, and return degrees of freedom.
+    """Return the sum of the variances over rows and orders, and degrees of freedom.
 
-    The freedom follows Welch and Satterthwaite, given pairs of blocks and orders.
+    Degrees of freedom are those of Welch and Satterthwaite.
     """
     if n_orders == 1:
         return rows, np.ones_like(rows) * n_pairs
@@ -184,14 +189,14 @@ def _student(rng: np.random.Generator, rows: Floats, freedom: int) -> Floats:
 
 
 class Losses(NamedTuple):
-    """Losses of a run that is not a cell, with what `sample_of` reads of a cell.
+    """Losses of a run that is not a cell, with the attributes that `sample_of` reads.
 
     Attributes
     ----------
     codelengths : ndarray of shape (n_samples,)
         Codelength of each row in nats, in the order of the run.
     starts : ndarray of shape (n_groups,)
-        First row of each group.
+        Position of each group's first row in the run.
     """
 
     codelengths: Floats
@@ -239,8 +244,7 @@ def _contrasts(cell: Cell | Losses, n_orders: int) -> Floats:
 def chances_of_best(scores: Floats) -> Floats:
     """Return, for each encoder, the share of draws in which its score is lowest.
 
-    Scores are of shape (n_draws, n_encoders). The shares are NaN if a score is NaN
-    because traces are missing.
+    Scores are of shape (n_draws, n_encoders). If any score is NaN, so are all shares.
     """
     if np.isnan(scores).any():
         return np.full(scores.shape[1], np.nan)

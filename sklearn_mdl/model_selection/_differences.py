@@ -1,4 +1,4 @@
-"""Spread over orders, paired differences, preferred readouts and extrapolations."""
+"""Results of a ranking: spread, paired differences, readouts and extrapolations."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ class OrderSpread(NamedResult):
     mean : ndarray of shape (n_datasets, n_encoders)
         Mean codelength, in nats.
     std : ndarray of shape (n_datasets, n_encoders)
-        Standard deviation of a codelength over orders, in nats. NaN for a single order.
+        Standard deviation of the codelength over orders, in nats. NaN for an encoder
+        that was scored in a single order.
     n_orders : int
         Largest number of orders in which an encoder was scored.
     """
@@ -56,17 +57,18 @@ class PairedDifferences(NamedResult):
         Mean over orders of first minus second, in nats. Negative if the first encoder
         has the shorter code.
     std : ndarray of shape (n_pairs, n_datasets)
-        Standard deviation over the orders that all encoders share. NaN for a single
-        order.
+        Standard deviation of the difference over the orders that all encoders share, in
+        nats. NaN for a single order.
     error : ndarray of shape (n_pairs, n_datasets)
-        Standard error of the mean, treating rows and orders as samples. NaN if losses
-        of single examples are missing.
+        Standard error of the mean in nats, treating rows and orders as samples. NaN if
+        losses of single examples are missing or all rows are in one group.
     lower, upper : ndarray of shape (n_pairs, n_datasets)
         Bounds of a confidence interval for the mean difference over fresh draws of the
         same number of rows.
     level : float
         Level of each interval.
     n_orders : int
+        Largest number of orders that all encoders share on a dataset.
     """
 
     pairs: Pairs
@@ -123,7 +125,7 @@ class PreferredReadouts(NamedResult, Sequence[list[str]]):
         }
 
 
-FORESEEABLE = 2  # predictions for over twice the given labels are guesses
+FORESEEABLE = 2  # predictions for more than twice the given labels are guesses
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -137,8 +139,9 @@ class Extrapolations(NamedResult):
     values, lower, upper : ndarray of shape (n_datasets, n_encoders)
         Codelengths of `n` labels in nats, and their intervals.
     margins, margins_lower, margins_upper : ndarray of shape (n_datasets, n_encoders)
-        Predicted codelengths minus the prediction for `best`, and their intervals. An
-        encoder with a negative margin would overtake `best`.
+        Predicted codelengths minus the predicted codelength of `best`, and the
+        intervals of these differences. A negative margin means that the encoder is
+        predicted to overtake `best`.
     best : ndarray of int of shape (n_datasets,)
         Index of the encoder with the shortest code for the given labels.
     level : float
@@ -160,11 +163,11 @@ class Extrapolations(NamedResult):
 
     @property
     def is_precise(self) -> NDArray[np.bool_]:
-        """True where an interval extends at most 10 % of the value to either side."""
+        """True where half the interval's width is at most 10 % of the codelength."""
         return is_narrow(self.values, self.lower, self.upper)
 
     def sentences(self) -> list[str]:
-        """Return a sentence for each dataset on the encoder with the shortest code.
+        """Return a sentence for each dataset on whether `best` would be overtaken.
 
         If `n` is more than twice the number of given labels, the sentence is marked as
         a guess, since flat curves may start to fall and falling curves may flatten.
@@ -205,8 +208,8 @@ def extrapolations(
 ) -> Extrapolations:
     """Predict codelengths of ``n`` labels on each dataset.
 
-    Each array in ``curves`` has a dataset's losses, (n_encoders, n_orders, N), and
-    each array in ``groups`` the groups of their rows, (n_orders, N).
+    Each array in ``curves`` has a dataset's losses, (n_encoders, n_orders, N). Each
+    array in ``groups`` has the group of each row in each order, (n_orders, N).
     """
     n_given = np.array([losses.shape[-1] for losses in curves])
     predicted = [
@@ -240,7 +243,7 @@ def order_spread(codelengths: ArrayLike) -> OrderSpread:
     Raises
     ------
     ValueError
-        If there is only one order.
+        If the shape differs or there is only one order.
     """
     table = np.asarray(codelengths, dtype=np.float64)
     if table.ndim != 3 or table.shape[-1] < 2:
@@ -264,8 +267,8 @@ def paired_differences(
     """Compare pairs of encoders on the same rows in the same orders.
 
     If a row or an order affects both encoders equally, this effect cancels in their
-    difference. Intervals are Student intervals with degrees of freedom by Welch and
-    Satterthwaite.
+    difference. Intervals are Student intervals with Welch-Satterthwaite degrees of
+    freedom.
 
     Parameters
     ----------

@@ -16,12 +16,12 @@ Out = dict[str, dict[str, int]]
 
 
 def eliminated(tasks: Sequence[Task | Failure], alpha: float) -> Out:
-    """Race the encoders on each dataset, over its rows in the first order.
+    """Race the encoders on each dataset, with its rows in the first order.
 
     Parameters
     ----------
     tasks : sequence of Task or Failure
-        Tasks of a ranking. Encoders are not raced on datasets with groups.
+        Tasks of a ranking. There is no race on datasets with groups.
     alpha : float
         Level of each race.
 
@@ -63,7 +63,7 @@ def _losers(tasks: Sequence[Task], alpha: float) -> dict[str, int]:
 
 
 def without(tasks: Sequence[Task | Failure], out: Out) -> list[Task | Failure]:
-    """Return the tasks of encoders that were not eliminated on any dataset.
+    """Return the tasks and failures of the encoders that no race eliminated.
 
     Raises
     ------
@@ -81,7 +81,7 @@ def without(tasks: Sequence[Task | Failure], out: Out) -> list[Task | Failure]:
 
 
 def out_rows(out: Mapping[str, Mapping[str, int]]) -> list[tuple[str, str]]:
-    """Return each eliminated encoder with a text that says when it was eliminated."""
+    """Return each eliminated encoder with a text such as "out at 48 labels on iris"."""
     longest = sorted(out, key=lambda encoder: -max(out[encoder].values()))
     return [
         (encoder, "out at " + ", ".join(f"{n} labels on {d}" for d, n in where.items()))

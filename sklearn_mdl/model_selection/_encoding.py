@@ -54,7 +54,7 @@ class Failure(NamedTuple):
     error : str
         The exception, in one line.
     details : str
-        The traceback.
+        The traceback, or "" if the process died.
     """
 
     dataset: str
@@ -81,7 +81,7 @@ class Failure(NamedTuple):
 
 
 def listed(failures: Sequence[Failure], n_shown: int = 5) -> str:
-    """Return the first failures as text, followed by the number of other failures."""
+    """Return the first failures as text, and the number of further failures."""
     text = "; ".join(map(str, failures[:n_shown]))
     more = len(failures) - n_shown
     return f"{text}; and {more} more" if more > 0 else text
@@ -124,7 +124,7 @@ def gather(
         Kind of labels. "auto" treats floats as real numbers unless all are whole, and
         raises for whole floats with many distinct values.
     verbose : int
-        If above 0, show a progress bar over images.
+        If above 0, show progress bars over the rows that network encoders encode.
 
     Returns
     -------
@@ -134,8 +134,8 @@ def gather(
     Raises
     ------
     ValueError
-        If there is nothing to rank, if the number of labels differs from the number of
-        rows, or if features are missing and `missing` is "raise".
+        If there is nothing to rank, or if labels or groups are invalid. With
+        ``missing="raise"``, also if precomputed features are missing or invalid.
     TypeError
         If the arguments are not mappings of these forms.
     """
@@ -169,7 +169,7 @@ def gather(
 
 
 def _verbose(encoder: BaseEstimator) -> BaseEstimator:
-    """Return a copy of an image encoder that shows a progress bar.
+    """Return a copy of a network encoder that shows a progress bar.
 
     Return any other encoder unchanged.
     """
@@ -224,7 +224,10 @@ def _gather_one(
 def _given(
     names: tuple[str, str], X: Any, labels: np.ndarray, missing: str
 ) -> np.ndarray | Failure:
-    """Return precomputed features, or a `Failure` if faulty ones may be dropped."""
+    """Return precomputed features, or a `Failure` if they are invalid.
+
+    With ``missing="raise"``, raise ValueError instead.
+    """
     if isinstance(X, Failure):
         return X
     try:
@@ -261,10 +264,10 @@ def _encoded(
 
 
 def protected(data: object) -> object:
-    """Return data that encoders cannot modify in place.
+    """Protect arrays, data frames, sparse matrices and tensors against changes.
 
-    Arrays, including those in lists, become read-only views. Data frames, sparse
-    matrices and tensors have no such views, so they are copied.
+    Arrays, including those in lists, become read-only views. The other kinds are
+    copied, since they have no read-only views. Any other data is returned unchanged.
     """
     if isinstance(data, np.ndarray):
         view = data.view()
@@ -306,7 +309,7 @@ def checked_targets(labels: np.ndarray, name: str, targets: str) -> bool:
     ------
     ValueError
         If labels are not valid for `targets`. With "auto", also if they are whole
-        floats with so many distinct values that they could be classes or real numbers.
+        floats with so many distinct values that they may be real numbers.
     """
     is_float = labels.dtype.kind == "f"
     finite = np.isfinite(labels) if is_float else np.ones(labels.shape, bool)
@@ -363,8 +366,8 @@ def check_features(X: np.ndarray, labels: np.ndarray, name: str) -> None:
         assert_all_finite(X)
     except ValueError as error:
         raise ValueError(
-            f"Features must be finite, but {name} gives NaN or infinity; use "
-            "SimpleImputer(), or only rows where np.isfinite(X).all(1)"
+            f"Features must be finite, but {name} gives NaN or infinity; for NaN use "
+            "SimpleImputer(), or keep only the rows where np.isfinite(X).all(1)"
         ) from error
 
 

@@ -53,8 +53,8 @@ class ExportedProbe:
     mean, deviation : ndarray of shape (d,)
         The mean is subtracted from each column, which is then divided by the deviation.
     is_unit : bool
-        Whether scaled rows are then divided by their length. If not, they are clipped
-        at six deviations.
+        Whether scaled rows are then divided by their length. If not, scaled features
+        are clipped to the range from -6 to 6.
     weights : ndarray of shape (n_classes, d)
     intercepts : ndarray of shape (n_classes,)
     classes : ndarray of shape (n_classes,)
@@ -116,7 +116,7 @@ class ExportedProbe:
         Parameters
         ----------
         path : path-like
-            An existing file is replaced atomically if :meth:`save` wrote it.
+            An existing file is replaced atomically if this package wrote it.
 
         Returns
         -------
@@ -125,7 +125,7 @@ class ExportedProbe:
         Raises
         ------
         ValueError
-            If the file exists but :meth:`save` did not write it, or if classes are not
+            If the file exists but this package did not write it, or if classes are not
             numbers, booleans or text.
         """
         refuse_foreign(Path(path), is_archive)
@@ -200,7 +200,8 @@ def export_probe(
     Raises
     ------
     ValueError
-        If no readout is a linear kernel, or if `X`, `y` or `threshold` are invalid.
+        If there is no linear kernel that keeps all rows and has not retired, if there
+        are fewer than eight rows, or if `X`, `y` or `threshold` are invalid.
 
     Examples
     --------
@@ -281,7 +282,7 @@ def _rows_in_order(
 def _calibrate(
     probe: ExportedProbe, readout: KernelReadout, rows: Floats
 ) -> ExportedProbe:
-    """Return the probe, rescaled so that its probabilities match the readout's."""
+    """Return the probe, rescaled to approximate the readout's probabilities."""
     raw = replace(probe, threshold=None).pipeline()[:-1].transform(rows)
     scores = raw @ probe.weights.T + probe.intercepts
     own = rows[:, probe.columns]
@@ -297,7 +298,7 @@ def _calibrate(
 
 
 def _best_linear(switcher: MDLReadoutSwitcher) -> int:
-    """Return the index of the linear kernel with the shortest code."""
+    """Return the index of the exportable linear kernel with the shortest code."""
     costs = switcher.readout_codelengths_
     inner = [r.inner if isinstance(r, ViewSettings) else r for r in switcher.readouts_]
     candidates = [
@@ -318,7 +319,10 @@ def _best_linear(switcher: MDLReadoutSwitcher) -> int:
 def _statistics(
     rows: Floats, is_unit: bool, max_exact: int | None
 ) -> tuple[Floats, Floats]:
-    """Return the means and deviations that the readout uses after the last row."""
+    """Return the means and deviations that the readout uses after the last row.
+
+    If ``is_unit``, deviations are 1.
+    """
     n_known = last_refresh(min(len(rows), max_exact or len(rows)))
     if not n_known:
         cure = "pass more rows to the switcher's fit"

@@ -11,13 +11,13 @@ LONGEST = 100  # maximum number of bytes of a user's name in a file name
 
 
 def _plain(name: str, longest: int = LONGEST) -> str:
-    """Turn any text into a file name that cannot escape its directory."""
+    """Return a name as a safe file name of at most ``longest`` bytes."""
     text = re.sub(r"[^\w .-]", "_", name).lstrip(". ")
     return text.encode()[:longest].decode(errors="ignore") or "_"
 
 
 def file_stems(names: Iterable[str]) -> list[str]:
-    """Return a file name for each name. File names differ even if case is ignored."""
+    """Return a file name for each name. No two are equal, even if case is ignored."""
     stems: list[str] = []
     for name in names:
         stem = _plain(name)
@@ -28,14 +28,14 @@ def file_stems(names: Iterable[str]) -> list[str]:
 
 
 def stem_of(*parts: object, key: str | None = None) -> str:
-    """Return a readable file name that is unique to these parts.
+    """Return a readable file name, without extension, that is unique to these parts.
 
     Parameters
     ----------
     *parts : object
         Names and numbers, compared as text.
     key : str or None
-        A digest that identifies the parts (by default computed from them).
+        A digest that identifies the parts. If None, it is computed from them.
     """
     if key is None:
         key = hashlib.sha256(repr([str(part) for part in parts]).encode()).hexdigest()

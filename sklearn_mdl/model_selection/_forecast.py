@@ -25,8 +25,8 @@ from sklearn_mdl.switcher import (
 
 WARM, TIMED = 2, 4  # minibatches of a trial for the warm-up, and for the timing
 START_SECONDS = 3.0  # time a worker process takes to import torch and scikit-learn
-FEW_ROWS = 2048  # for fewer rows, a trial predicts kernels' time within a factor of 3
-FEW_NUMBERS = 2**24  # features with fewer numbers in total take little memory
+FEW_ROWS = 2048  # up to here, a trial predicts kernels' time within a factor of 3
+FEW_NUMBERS = 2**24  # up to this many numbers in total, features take little memory
 OURS = {
     *(MDLReadoutSwitcher, MDLReadoutSwitcherRegressor, readouts.KNeighborsReadout),
     *(readouts.DummyReadout, readouts.DummyReadoutRegressor),
@@ -44,14 +44,16 @@ class ForecastRow:
     ----------
     dataset, encoder : str
     n_samples, n_features, n_classes : int
+        Sizes of the data. ``n_classes`` is 0 for real-valued labels.
     n_cells : int
         Number of cells, one for each order.
     n_done : int
         Number of cells already scored.
     seconds : float
-        Time for one cell, estimated from its first minibatches.
+        Time for one cell in seconds, estimated from a trial, or 0 without a trial.
     bytes : int
-        Memory for one cell: its rows, losses and posterior, and the readouts' state.
+        Memory for one cell: its rows, losses and posterior, and the readouts' state. 0
+        without a trial.
     """
 
     dataset: str
@@ -112,7 +114,7 @@ class Forecast:
 def forecast(
     tasks: Sequence[Task], *, n_jobs: int | None, store: CellStore | None
 ) -> Forecast:
-    """Forecast a ranking by timing each kind of cell on its first minibatches.
+    """Forecast a ranking by timing each kind of missing cell on a few minibatches.
 
     Parameters
     ----------
@@ -139,7 +141,7 @@ def forecast(
 
 
 def shortest_cell(tasks: Sequence[Task]) -> tuple[Task, float]:
-    """Return the smallest cell, and its time in seconds estimated from a trial."""
+    """Return the smallest task, and its time in seconds estimated from a trial."""
     task = min(tasks, key=lambda task: task.X.size)
     per_row, _, _ = _trial(task)
     return task, per_row * len(task.y)
@@ -148,15 +150,15 @@ def shortest_cell(tasks: Sequence[Task]) -> tuple[Task, float]:
 def jobs_for(tasks: Sequence[Task], n_jobs: int | None) -> int | None:
     """Return `n_jobs`, or 1 if scoring all cells is faster than starting processes.
 
-    If cells are few and small, the time is estimated from a trial on the largest cell.
-    There is no trial of user-defined classifiers, since they could crash this process.
+    If joblib's backend is ``"loky"``, and all cells are small and only run classes in
+    ``OURS``, a trial on the largest cell estimates the time. Otherwise, `n_jobs` is
+    returned unchanged. User-defined classifiers could crash this process.
 
     Parameters
     ----------
     tasks : sequence of Task
     n_jobs : int or None
-        Number of jobs. It is returned unchanged if cells take longer, or if joblib's
-        backend is not ``"loky"``.
+        Number of jobs, as in joblib.
     """
     backend = type(get_active_backend()[0]).__name__
     if backend != "LokyBackend" or effective_n_jobs(n_jobs) == 1:
@@ -175,7 +177,7 @@ def jobs_for(tasks: Sequence[Task], n_jobs: int | None) -> int | None:
 
 
 def _is_short_and_ours(task: Task) -> bool:
-    """Return True if a cell is short and only runs built-in code in one process."""
+    """Return True if a cell is short and only runs classes in ``OURS`` on the CPU."""
     if len(task.y) > FEW_ROWS or task.n_permutations is not None:
         return False
     switcher = switcher_of(task)

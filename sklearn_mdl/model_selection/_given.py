@@ -21,7 +21,7 @@ BOTH_FORMS = (
 
 
 def opened(datasets: object) -> object:
-    """Return the datasets, with arrays and labels in place of each AnnData."""
+    """Return the datasets, with each AnnData replaced by its arrays and labels."""
     if hasattr(datasets, "obsm"):
         return load_representations(datasets).datasets
     if not isinstance(datasets, Mapping):
@@ -40,7 +40,7 @@ def _load_pair(pair: object) -> object:
 def checked_datasets(
     datasets: object, *, grouped: bool = False
 ) -> Mapping[str, tuple[object, ArrayLike]]:
-    """Return the datasets as a mapping from names to (X, y), or raise TypeError.
+    """Return the datasets as a mapping from names to (X, y), after checking its form.
 
     If ``grouped``, a dataset may have a third part, which gives the group of each row.
     """
@@ -97,13 +97,13 @@ def refuse_arrays(datasets: object, encoders: object) -> None:
 
 
 def _is_array(value: object) -> bool:
-    """Return True for arrays, tensors, data frames and lists of anything but text."""
+    """Return True for an array, tensor, data frame or list that may be features."""
     is_list = isinstance(value, list) and bool(value) and not isinstance(value[0], str)
     return is_list or (hasattr(value, "shape") and not hasattr(value, "fit"))
 
 
 def _checked_mapping(name: str, given: object, form: str) -> Mapping[str, Any]:
-    """Return the mapping if it has valid names; raise TypeError otherwise."""
+    """Return a mapping after checking that it is not empty and has valid names."""
     if not isinstance(given, Mapping) or not given:
         raise TypeError(
             f"{name} must be a non-empty mapping with names as keys, got "
@@ -134,7 +134,7 @@ def check_names(names: Iterable[object]) -> None:
 
 
 def checked_encoders(given: object) -> Mapping[str, BaseEstimator]:
-    """Return a mapping from names to transformers, or raise TypeError."""
+    """Return a mapping from names to transformers, after checking the transformers."""
     form = 'encoders={"raw": None, "pca": PCA(50)}'
     if not isinstance(given, Mapping) and hasattr(given, "fit"):
         form = 'encoders={"name": encoder}'
@@ -162,7 +162,7 @@ def _cure_of(given: object) -> str:
 
 
 def _code_for(module: nn.Module) -> str:
-    """Return code that creates an encoder from a network."""
+    """Return the code that creates an encoder from a network."""
     config = getattr(module, "pretrained_cfg", None)  # only for models of timm
     if isinstance(config, Mapping) and config.get("architecture"):
         tag = f".{config['tag']}" if config.get("tag") else ""

@@ -40,8 +40,8 @@ def with_codelength(
     task : mteb.AbsTaskClassification or AbsTaskRegression
         The task, which is not modified.
     switcher : MDLReadoutSwitcher or MDLReadoutSwitcherRegressor, default=None
-        Switcher to copy. The default is a switcher with ``"closed-form"`` readouts and
-        ``shuffle=True``.
+        Switcher to copy. The default is a classifier or regressor, as the task
+        requires, with ``"closed-form"`` readouts and ``shuffle=True``.
 
     Returns
     -------
@@ -98,7 +98,7 @@ class _Experiment:
 
 
 def nats_of(switcher: OnlineEstimator, X: Any, y: Any) -> dict[str, float]:
-    """Return codelengths of labels given embeddings, from a copy of a switcher."""
+    """Return codelengths of labels given embeddings, by a copy of the switcher."""
     labels = np.asarray(as_labels(list(y)))
     if isinstance(X, torch.Tensor):
         X = X.detach().float().cpu()

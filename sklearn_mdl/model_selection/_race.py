@@ -74,7 +74,8 @@ class RaceHistory(NamedTuple):
     Attributes
     ----------
     log_e_values : ndarray of shape (n_labels, n_encoders)
-        Log of the largest e-value for each encoder being behind one of its rivals.
+        Log of each encoder's largest e-value, which is evidence that the encoder is
+        behind one of its rivals.
     lower, upper : ndarray of shape (n_labels, n_encoders)
         Bounds on the mean loss of each encoder minus that of the final leader, in nats
         per label.
@@ -117,9 +118,9 @@ class EncoderRace(BaseEstimator):
         encoder is left.
     method : {"asymptotic", "exact"}, default="asymptotic"
         "exact" is valid for any number of labels. It clips losses and needs about twice
-        as many labels to stop. "asymptotic" uses a normal approximation after 30
-        compared labels, ten of which are outside the most common class. Once the race
-        stops, `certified_` shows if "exact" would also stop it.
+        as many labels to stop. "asymptotic" uses a normal approximation, and only from
+        30 compared labels on, of which ten must be outside the most common class. Once
+        the race stops, `certified_` shows if "exact" would also stop it.
     start : int, default=32
         Number of initial labels that are learned but not compared.
     switcher : MDLReadoutSwitcher or MDLReadoutSwitcherRegressor, default=None
@@ -148,9 +149,10 @@ class EncoderRace(BaseEstimator):
         Bounds on the mean loss of each encoder minus that of the leader, in nats per
         label.
     should_stop_ : bool
-        True if one encoder is left or, with `within`, if the leader is close enough.
+        True if one encoder is left or, with `within`, if no other encoder can be ahead
+        of the leader by more than `within`.
     certified_ : bool
-        True if ``method="exact"`` would also let you stop here.
+        True if the race should stop and ``method="exact"`` would also stop it.
     n_labels_ : int
     labels_ : ndarray of shape (n_labels,)
     losses_ : ndarray of shape (n_labels, n_encoders)
@@ -411,7 +413,7 @@ class EncoderRace(BaseEstimator):
                 raise invalid(name, required, value, cure)
 
     def _about(self, base: Switcher, encoders: Mapping[str, object]) -> dict[str, Any]:
-        """Return all settings that must not change between start and resumption."""
+        """Return the settings that must not change before the race is resumed."""
         names = ("n_classes", "alpha", "within", "method", "start", "random_state")
         return {
             "encoders": [  # in this order, since losses are stored without names
@@ -451,7 +453,7 @@ class EncoderRace(BaseEstimator):
                 raise invalid(f"Rows of {name!r}", required, rows.shape[1], cure)
 
     def _losses_of(self, steps: Sequence[Step]) -> np.ndarray:
-        """Return losses on the labels of the last step, NaN for eliminated encoders."""
+        """Return losses on the last step's labels, with NaN for eliminated encoders."""
         n_labels = len(steps[-1].labels)
         losses = np.full((n_labels, len(self.encoder_names_)), np.nan)
         widest = max(rows.shape[1] for rows in steps[0].features.values())

@@ -29,11 +29,12 @@ class Step(NamedTuple):
     labels : ndarray of shape (n_labels,)
         Indices of classes, or real labels.
     losses : ndarray of shape (n_labels, n_encoders)
-        Losses in nats, or NaN for encoders that were eliminated.
+        Losses in nats, or NaN once an encoder has been eliminated.
     features : dict of str to ndarray of shape (n_labels, width)
         Features from each encoder that was still in the race before the update.
     classes : ndarray of shape (n_classes,)
-        All classes that have appeared up to the end of the update.
+        All classes that have appeared up to the end of the update. Empty for real
+        labels.
     """
 
     labels: np.ndarray
@@ -64,8 +65,8 @@ class RaceFolder:
         Raises
         ------
         ValueError
-            If the updates belong to a race with other settings, or if a file is damaged
-            or missing.
+            If the updates belong to a race with other settings, if a file is damaged,
+            or if a file before the last one is missing.
         """
         if self.path.exists() and not self.path.is_dir():
             raise ValueError(

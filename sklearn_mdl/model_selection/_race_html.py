@@ -1,4 +1,4 @@
-"""Display of a race in notebooks: the verdict, and a table with a bar per encoder."""
+"""Display of a race in notebooks: the verdict, and a table with bars of the bounds."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ class Race(Protocol):
 def html_of_race(race: Race) -> str:
     """Return the verdict and a table of encoders as HTML without scripts.
 
-    The leader comes first. The other rows are sorted by their difference in loss from
-    the leader, and eliminated encoders come last. A bar extends from the lower to the
-    upper bound of this difference.
+    The leader comes first. The other encoders are sorted by their difference in loss
+    from the leader, and eliminated encoders come last. A bar extends from the lower to
+    the upper bound of this difference.
     """
     first, *others = map(escape, race.verdict().splitlines())
     lines = [f"<div><b>{first}</b></div>", *(f"<div>{line}</div>" for line in others)]

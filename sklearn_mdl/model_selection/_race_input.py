@@ -34,7 +34,8 @@ def base_switcher(
     Raises
     ------
     ValueError
-        If the switcher is for another kind of labels, or cannot be used in a race.
+        If the switcher does not suit ``n_classes`` or ``method``, or accepts new
+        classes during the stream.
     """
     is_real = isinstance(given, MDLReadoutSwitcherRegressor)
     if is_real != (n_classes is None):
@@ -55,13 +56,13 @@ def base_switcher(
 def checked_labels(
     y: ArrayLike, known: np.ndarray, n_classes: int | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return labels, as indices if they are classes, and all classes seen so far.
+    """Return labels, as indices if they are classes, and all classes so far.
 
     Parameters
     ----------
     y : array-like of shape (n_labels,)
     known : ndarray
-        Classes that have appeared so far.
+        Classes that appeared before these labels.
     n_classes : int or None
         None for real-valued labels.
 
@@ -142,8 +143,8 @@ def encoders_by_name(
     Raises
     ------
     ValueError
-        If there are fewer than two encoders, or if an encoder is not fitted or has
-        learned from labels.
+        If there are fewer than two encoders or two have the same name. Also if an
+        encoder is not fitted or requires labels.
     TypeError
         If an encoder is not a transformer.
     """

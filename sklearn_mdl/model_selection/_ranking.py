@@ -44,8 +44,9 @@ class PrintedRanking(RankStatistics):
         Parameters
         ----------
         table : {"ranking", "codelengths", "switching", "readouts"}, default="ranking"
-            "ranking" gives average ranks with intervals. "codelengths" gives nats per
-            example, with the best in bold. "switching" gives the same without the pool.
+            "ranking" gives average ranks, with intervals if there are enough datasets
+            for significant differences. "codelengths" gives nats per example, with the
+            best in bold. "switching" gives nats per example without the pool.
             "readouts" gives the preferred readouts.
 
         Returns
@@ -70,7 +71,7 @@ class Ranking(PrintedRanking):
     Attributes
     ----------
     cells_ : list of Cell
-        Cells sorted by dataset, encoder and order.
+        Cells grouped by dataset and encoder, and sorted by order.
     alpha : float
         Level of tests and intervals.
     dataset_names_, encoder_names_, order_codelengths_, codelengths_, average_ranks_

@@ -71,25 +71,25 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
 
     ``fit`` runs the switcher over the features from every encoder on every dataset. On
     a dataset, all encoders get the same readouts. Since default lists of readouts
-    depend on the number of features, these are the readouts for the encoder with the
+    depend on the number of features, all encoders get the list for the encoder with the
     most features. An instance is also a scorer for model selection. If you call it with
     ``(transformer, X, y)``, it returns minus the codelength per example of the labels
     given the transformed X.
 
-    The default readouts differ from those of :class:`~sklearn_mdl.MDLReadoutSwitcher`,
-    which give shorter codes on average. With few labels, however, linear kernels find
-    the better encoder more often and in a fraction of the time. With more labels, the
-    list of all kernels finds the better encoder about as often as the switcher's
-    defaults (``python -m benchmarks choice``).
+    For up to 2,048 labels, the default readouts differ from those of
+    :class:`~sklearn_mdl.MDLReadoutSwitcher`, which give shorter codes on average. With
+    few labels, however, linear kernels find the better encoder more often and in a
+    fraction of the time. With more labels, the list of all kernels finds the better
+    encoder about as often as the switcher's defaults (``python -m benchmarks choice``).
 
     Parameters
     ----------
     switcher : MDLReadoutSwitcher or MDLReadoutSwitcherRegressor, default=None
         Copied for every cell, which is one encoder on one dataset in one order. A
         regressor treats all labels as real numbers. If None, `targets` decides between
-        a classifier and a regressor. The classifier has ``"linear"`` readouts on
-        datasets of at most 500 labels. Otherwise, readouts are ``"closed-form"`` for at
-        most 2,048 labels and the switcher's default for more.
+        a classifier and a regressor, and the readouts depend on the number of labels.
+        Up to 500 labels, a classifier has ``"linear"`` readouts. Otherwise, readouts
+        are ``"closed-form"`` up to 2,048 labels and the switcher's default above.
     targets : {"auto", "classes", "real"}, default="auto"
         Kind of labels, if no switcher is given. "auto" treats floats as real numbers
         unless all are whole, and integers and text as classes. It raises ValueError for
@@ -97,16 +97,16 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         such as ages or prices.
     n_orders : int or "auto", default="auto"
         Number of random orders of each dataset. All encoders are run in the same
-        orders, and codelengths are averaged over orders. "auto" is 4 if no switcher is
-        given and no dataset has more than 500 labels, and 1 otherwise. With
-        `time_budget`, this is the maximum number of orders.
+        orders unless `time_budget` is given, and codelengths are averaged over orders.
+        "auto" is 4 if no switcher is given and no dataset has more than 500 labels, and
+        1 otherwise. With `time_budget`, this is the maximum number of orders.
     time_budget : float, default=None
-        Seconds after which no cell is started. If None, time is unlimited. Each round
-        scores one order of every encoder on every dataset. If the mean codelength of an
-        encoder on a dataset is more than 1.1 times the shortest, the encoder is only
-        scored there in rounds 1, 2, 4, 8, .... The clock decides when to stop, but not
-        which cells are next. Datasets on which some encoder was not scored in time are
-        left out.
+        Seconds after which no cell is started, not counting the time of the encoders.
+        If None, time is unlimited. Each round scores one order of every encoder on
+        every dataset. If the mean codelength of an encoder on a dataset is more than
+        1.1 times the shortest, the encoder is only scored on this dataset in rounds 1,
+        2, 4, 8, .... The clock decides when to stop, but not which cells are next.
+        Datasets on which some encoder was not scored in time are left out.
     alpha : float, default=0.1
         Significance level of tests. Intervals have level ``1 - alpha``.
     dataset_groups : mapping of str to list of str, default=None
@@ -123,7 +123,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
     n_permutations : int, default=None
         Number of label permutations for a p-value of every cell, as in
         :meth:`MDLReadoutSwitcher.permutation_test`. The test only uses the kernel
-        readouts in the list. There is no test if you call the instance as a scorer.
+        readouts in the list, and has no effect on scores from calls of the instance.
     eliminate : float, default=None
         If given, the encoders first race on each dataset, with this level as the
         ``alpha`` of :class:`EncoderRace`. Encoders that are eliminated on any dataset
@@ -131,12 +131,14 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         dataset is approximately at most this level. There is no race on datasets with
         groups. If None, all encoders are scored.
     n_jobs : int, default=None
-        Number of cells scored in parallel by joblib, possibly on its Dask backend. On a
-        machine with several GPUs, each process uses one GPU. If all readouts are built
-        in, a short trial estimates the total time. No processes are started if this
-        time is less than 3 s, which is about what starting them takes.
+        Number of cells scored in parallel by joblib, possibly on its Dask backend. By
+        default, each process uses one of the machine's GPUs. If all cells are small and
+        only have linear, MLP, kernel, neighbours or dummy readouts, a short trial
+        estimates the total time. No processes are started if this time is less than
+        3 s, which is about what starting them takes.
     verbose : int, default=0
-        If above 0, show progress bars over images and over cells, with the time left.
+        If above 0, show progress bars, with the time left, over the rows that network
+        encoders encode and over cells.
     random_state : int, default=0
         Seed of the orders, initial weights and replay. The default is fixed, so that
         all calls of the scorer in a search use the same orders.
@@ -145,11 +147,11 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
     ----------
     codelengths_ : ndarray of shape (n_datasets, n_encoders)
         Mean codelength over orders, in nats. If an encoder was scored in fewer orders
-        than others, this is the mean of the fully scored encoders over all orders, plus
-        the encoder's difference from that mean in the orders they share.
+        than others, this is the mean of the encoders scored in the most orders, plus
+        the encoder's mean difference from them in the orders in which it was scored.
     order_codelengths_ : ndarray of shape (n_datasets, n_encoders, n_orders)
-        Codelength in each order, in nats, or NaN for orders that were not scored
-        because time ran out.
+        Codelength in each order, in nats, or NaN if the encoder was not scored in the
+        order because of `time_budget`.
     n_orders_ : ndarray of shape (n_datasets, n_encoders), int
         Number of orders scored.
     average_ranks_ : ndarray of shape (n_encoders,)
@@ -158,14 +160,15 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         Average ranks that are closer than this do not differ significantly at level
         ``alpha`` (Nemenyi test). NaN for a single encoder.
     dataset_groups_ : dict of str to Ranking
-        The ranking on each group of datasets.
+        The ranking on each group of datasets, except groups without ranked datasets.
     encoder_names_, dataset_names_ : list of str
     common_settings_notes_ : dict of str to str
         For each dataset, a note on encoders that would have other readouts, replay
         streams or scalings if they were scored separately. All encoders get the
         settings for the encoder with the most features.
     cells_ : list of Cell
-        All results, sorted by dataset, encoder and order.
+        Results on the ranked datasets, grouped by dataset and encoder, and sorted by
+        order.
     eliminated_ : dict of str to dict of str to int
         For each eliminated encoder, a mapping from datasets to the number of labels
         after which the encoder was eliminated. No other attribute includes these
@@ -233,7 +236,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
             its ``obsm`` as features and a column of ``obs`` as labels.
         encoders : mapping of str to transformer, default=None
             Transformers to fit on each X without labels. ``FrozenEstimator(...)`` is
-            not fitted again. None or "passthrough" keeps X.
+            not fitted again. A transformer that is None or "passthrough" keeps X.
 
         Returns
         -------
@@ -246,11 +249,12 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
             labels have different lengths, or if labels are not valid classes. Also if
             `n_permutations` is given for a list without kernel readouts, or if
             `time_budget` does not suffice for a cell of every encoder on at least one
-            dataset. Also if a cell failed and ``missing`` is "raise". All other cells
-            are then saved in ``results``.
+            dataset. Also if a cell or an encoder failed and ``missing`` is "raise". All
+            other cells are then saved in ``results``, if it is given.
         TypeError
-            If ``datasets``, ``encoders`` or ``dataset_groups`` are not mappings of
-            these forms.
+            If ``datasets`` or ``encoders`` are not mappings of these forms, if a group
+            in ``dataset_groups`` is not a list, or if ``results`` is given and a
+            setting of the switcher cannot be written to JSON.
         """
         queue, out = self._tasks(datasets, encoders), Out()
         if self.eliminate is not None:
@@ -276,7 +280,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         return self
 
     def summary(self) -> str:
-        """Return the verdict, results, average ranks and settings as text."""
+        """Return the verdict, results, eliminated encoders and settings as text."""
         parts = [super().summary(), out_text(self.eliminated_)]
         settings = f"Settings: {settings_text(self, self.switcher)}"
         return "\n\n".join(filter(None, [*parts, settings]))
@@ -285,7 +289,8 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         """Forecast the cells that ``fit`` would run, with their memory and time.
 
         This method runs the encoders, or reads their features from ``results``. It then
-        times switchers on the first minibatches.
+        times switchers on a few minibatches. It ignores ``eliminate`` and
+        ``time_budget``.
 
         Parameters
         ----------
@@ -372,7 +377,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
     def _tasks(
         self, datasets: Datasets, encoders: Encoders | None
     ) -> list[Task | Failure]:
-        """Check all arguments, run the encoders, and return the tasks and failures."""
+        """Check the arguments, run the encoders, and return the tasks and failures."""
         self._store()  # raises TypeError for settings that cannot be written to JSON
         refuse_new_classes(self.switcher)
         if self.n_permutations is not None:
@@ -389,7 +394,7 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
         return [*self._cells_of(gathered)]
 
     def _cells_of(self, datasets: Mapping[str, Dataset]) -> Iterator[Task | Failure]:
-        """Yield the tasks. All tasks on a dataset have the same readouts."""
+        """Yield tasks and failures. All tasks on a dataset have the same readouts."""
         largest = max((len(data.labels) for data in datasets.values()), default=0)
         n_orders, seed = self._orders_for(largest), int(self.random_state)
         for name, dataset in datasets.items():
@@ -423,7 +428,10 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
     def _without_failures(
         self, names: Iterable[str], failed: Sequence[Failure]
     ) -> list[str]:
-        """Return the datasets without failures, or raise if `missing` is "raise"."""
+        """Return the datasets without failures, after a warning about the others.
+
+        If there are failures and `missing` is "raise", raise ValueError.
+        """
         names = list(dict.fromkeys(names))
         if not failed:
             return names
@@ -447,10 +455,10 @@ class RepresentationScorer(PrintedRanking, BaseEstimator):
 def _equal_readouts(
     switcher: Switcher, dataset: Dataset
 ) -> tuple[str | None, int, int] | None:
-    """Return the name, number of features and number of classes of the default list.
+    """Return the default list's name, number of features and number of classes.
 
-    All encoders share this list of readouts. Return None if the switcher has a list of
-    its own or if there are no features.
+    All encoders share this list of readouts. Return None if the user gave a list of
+    readouts, or if no encoder has features.
     """
     name = switcher.readouts
     usable = [X for X in dataset.features.values() if isinstance(X, np.ndarray)]

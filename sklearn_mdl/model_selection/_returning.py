@@ -1,7 +1,7 @@
 """Detection of rows that reappear, in another order or with some columns permuted.
 
 Rows are compared by a hash of all columns, and by hashes that each leave out a group of
-columns. The latter hashes detect rows in which only a few columns were permuted.
+columns. Each hash that leaves out a group detects rows that only differ in this group.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def count_returning(rows: np.ndarray, stream: Iterable[np.ndarray]) -> int:
 
     New rows from the same source equal earlier rows about as often as rows of the
     stream equal each other. So rows only count if their share exceeds 0.1 plus twice
-    the share of repeated rows in the stream.
+    the share of repeated rows in the stream, and if there are at least three.
 
     Parameters
     ----------
@@ -53,8 +53,8 @@ def _hashes(rows: np.ndarray) -> np.ndarray:
     there is a single column.
     """
     d = rows.shape[1]
-    # A hash is a sum of words, each multiplied by an odd number, modulo 2^64. Adding
-    # zero turns -0 into 0.
+    # A hash is the sum of a row's values, read as 32-bit integers and multiplied by odd
+    # numbers, modulo 2^64. Adding zero turns -0 into 0.
     words = np.ascontiguousarray(rows, dtype=np.float32) + np.float32(0)
     odd = np.random.default_rng(0).integers(2**63, size=d, dtype=np.uint64) * 2 + 1
     terms = words.view(np.uint32) * odd

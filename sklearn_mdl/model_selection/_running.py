@@ -1,4 +1,4 @@
-"""Parallel evaluation of tasks on several devices, with a progress bar."""
+"""Evaluation of tasks, possibly in parallel on several devices, with a progress bar."""
 
 from __future__ import annotations
 
@@ -61,12 +61,12 @@ def run_tasks(
     budget: float | None = None,
     desc: str = "cells",
 ) -> list[Cell | Failure | None]:
-    """Score the missing cells, and return all cells in the order of the tasks.
+    """Score the missing cells, and return all outcomes in the order of the tasks.
 
     Parameters
     ----------
     tasks : sequence of Task
-        All orders of an encoder on a dataset must be adjacent.
+        The tasks of an encoder on a dataset must be sorted by order.
     n_jobs : int or None
         Number of cells scored in parallel, as in joblib.
     store : CellStore or None
@@ -88,7 +88,7 @@ def run_tasks(
     Raises
     ------
     ValueError
-        If the budget does not suffice for the smallest cell of the first round.
+        If the budget does not suffice for the smallest of the first cells to run.
     """
     outcomes: Outcomes = {}
     end = None
@@ -107,7 +107,7 @@ def run_tasks(
 
 
 def _kept_cells(store: CellStore | None, tasks: Mapping[int, Task]) -> Outcomes:
-    """Return the stored cells of the tasks, keyed by task number."""
+    """Return stored cells, and failures to look for them, keyed by task number."""
     kept: Outcomes = {}
     if store is None:
         return kept
@@ -151,12 +151,12 @@ def run_side_by_side(
     desc: str = "cells",
     end: float | None = None,
 ) -> Iterator[tuple[int, R | Failure]]:
-    """Yield the number and outcome of every task as soon as it is finished.
+    """Yield the number and outcome of every started task as soon as it is finished.
 
     Parameters
     ----------
     measure : callable
-        Called with a task and a device, or with None for the task's own device.
+        Called with a task and a device, which is None for the task's own device.
     tasks : mapping of int to task
         Tasks keyed by number.
     n_jobs : int or None
@@ -179,7 +179,7 @@ def run_side_by_side(
             yield i, task
 
     n_all = n_done + len(missing)
-    causes: dict[str, list[tuple[str, T]]] = {}  # warnings from all processes
+    causes: dict[str, list[tuple[str, T]]] = {}  # warnings by what they require
     # Do not create a disabled bar, since it would also take tqdm's lock.
     options = {"total": n_all, "initial": n_done, "desc": desc, "delay": LATE}
     bar = tqdm(**options) if verbose > 0 else None
@@ -202,7 +202,7 @@ def run_side_by_side(
 
 
 def _warn_once(warned: Sequence[tuple[str, Measurable]]) -> None:
-    """Issue one warning for messages of the same cause, naming the first task."""
+    """Issue one of several similar warnings, with its task and the number of others."""
     message, task = warned[0]
     where = f"dataset {task.dataset!r}, encoder {task.encoder!r}"
     if task.order is not None:
@@ -217,7 +217,7 @@ def _attempt_all(
     tasks: Iterator[tuple[int, T]],
     n_jobs: int | None,
 ) -> Iterator[tuple[int, R | Failure, list[str]]]:
-    """Yield the number, outcome and warnings of finished tasks until a process dies."""
+    """Yield the number, outcome and warnings of each task, until a process dies."""
     with Devices() as devices:
         backend = type(get_active_backend()[0]).__name__
         if backend in OWN_PROCESSES and effective_n_jobs(n_jobs) > 1:
@@ -240,7 +240,7 @@ def _attempt_all(
 
 
 def _portable(task: T) -> T:
-    """Return the task, with a `RemoteMap` in place of each memory-mapped array."""
+    """Return the task, with a `RemoteMap` in place of each array mapped from a file."""
     fields = task._asdict().items()
     maps = {name: RemoteMap.of(x) or x for name, x in fields if is_mapped(x)}
     portable: T = cast(Any, task)._replace(**maps)
@@ -264,7 +264,7 @@ class RemoteMap(NamedTuple):
 
     @classmethod
     def of(cls, array: np.ndarray) -> Self | None:
-        """Return a reference to a memory map, or None if its file is unknown."""
+        """Return a reference to a memory map, or None if it is empty or has no file."""
         root = array
         while isinstance(root.base, np.ndarray):
             root = root.base
@@ -287,7 +287,7 @@ class RemoteMap(NamedTuple):
 def _attempt(
     measure: Callable[[T, str | None], R], i: int, task: T, devices: Devices
 ) -> tuple[int, R | Failure, list[str]]:
-    """Return the number, outcome and warnings of a task."""
+    """Measure a task, and return its number, its outcome and the warnings."""
     end_with(devices.parent)
     fields = task._asdict().items()
     with kept_warnings() as messages:

@@ -136,7 +136,7 @@ def heldout_codelength_scorer(
         The codelengths of a MultiOutputSwitcher's columns are summed.
     X : array-like of shape (n_samples, n_features)
     y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-        Labels. All of their classes must occur in the fit.
+        Labels. The fitted estimator must know all of their classes.
     sample_weight : None
         Not supported: weights raise TypeError, since a weighted sum is not a
         codelength.
@@ -149,10 +149,10 @@ def heldout_codelength_scorer(
     Raises
     ------
     ValueError
-        If y contains a class that did not occur in the fit. If X contains only some of
-        the training rows, or all of them in another order or with permuted columns.
-        Also if a step of the pipeline requires y and is not frozen, since it has then
-        seen labels to be coded.
+        If y contains an unknown class, or if the fit had groups and there are new rows.
+        Also if X contains only some of the training rows, or all of them in another
+        order or with permuted columns, or if a step of the pipeline requires y and is
+        not frozen, since it has then seen labels to be coded.
     TypeError
         If the estimator is of another kind, or if there are weights.
 
@@ -192,7 +192,7 @@ def heldout_codelength_scorer(
 
 
 def _later_codelengths(caller: str, fitted: _Fitted) -> np.ndarray:
-    """Return codelengths of rows that follow the training rows, from a copy."""
+    """Return codelengths of the rows as if they followed the training rows."""
     _refuse_grouped(caller, fitted.switcher, len(fitted.X))
     return fitted.switcher._continued(fitted.X, fitted.y)
 
@@ -200,8 +200,8 @@ def _later_codelengths(caller: str, fitted: _Fitted) -> np.ndarray:
 def _is_heldout(fitted: _Fitted) -> bool:
     """Return True if the rows seem to be a held-out fold.
 
-    Pipeline steps that draw random numbers make training rows look new. So in a
-    pipeline, rows only count as a fold if there are fewer of them than training rows.
+    Pipeline steps that draw random numbers make training rows look new. So if steps
+    precede the estimator, a fold must have fewer rows than the fit.
     """
     is_smaller = len(fitted.X) < fitted.n_rows or not fitted.steps
     return is_smaller and not _count_returning(fitted)
@@ -236,7 +236,8 @@ def refit_codelength_scorer(
     Raises
     ------
     ValueError
-        If a step of the pipeline requires y and is not frozen.
+        If a step of the pipeline requires y and is not frozen, or if the fit had
+        groups.
     TypeError
         If the estimator is of another kind, or if there are weights.
 
@@ -283,7 +284,7 @@ def refit_codelength_scorer(
 
 
 def _detach(estimator: OnlineEstimator, seed: int) -> None:
-    """Reset parameters that write files or text, and set a seed if there is none."""
+    """Reset parameters that cause output, and set the seed unless it is an integer."""
     defaults = {"store": "memory", "checkpoint": None, "verbose": 0}
     names = estimator.get_params(deep=False)
     estimator.set_params(**{k: value for k, value in defaults.items() if k in names})
@@ -292,14 +293,14 @@ def _detach(estimator: OnlineEstimator, seed: int) -> None:
 
 
 def _refuse_grouped(caller: str, fitted: OnlineEstimator, n_rows: int) -> None:
-    """Raise ValueError if the fit had groups, since scorers receive no groups."""
+    """Raise ValueError if there are rows to score and the fit had groups."""
     if n_rows and fitted._run.schedule.ends:
-        cure = "call heldout_codelengths(X, y, groups=...) or codelength_scorer"
+        cure = "call heldout_codelengths(X_new, y_new, groups=...) for new rows"
         raise unsupported(GROUPS, "held-out scorers", f"instead of {caller}, {cure}")
 
 
 def _count_returning(fitted: _Fitted) -> int:
-    """Count rows that have already been learned."""
+    """Count the rows that have already been learned, as in `count_returning`."""
     X, samples = fitted.X, fitted.switcher._run.samples
     step = max(1, COMPARED_AT_ONCE // X.shape[1])
     starts = range(0, len(samples), step)
@@ -308,7 +309,7 @@ def _count_returning(fitted: _Fitted) -> int:
 
 
 class _Fitted(NamedTuple):
-    """A fitted estimator, the steps before it, and the rows and labels to score.
+    """A fitted estimator, the pipeline steps before it, and the rows to score.
 
     ``X`` and ``y`` are the input of the estimator. ``given`` and ``labels`` are the
     input of the first step.
@@ -327,7 +328,7 @@ class _Fitted(NamedTuple):
         return int(self.switcher.n_samples_seen_)
 
     def difference(self) -> str:
-        """Describe how the first rows of X and y differ from the fit; "" if equal.
+        """Describe how the first rows and labels differ from the fit; "" if equal.
 
         Copies of the steps are refitted to recognise rows that only differ by rounding.
         """
@@ -345,7 +346,10 @@ class _Fitted(NamedTuple):
 def _unpack(
     caller: str, estimator: object, X: ArrayLike, y: ArrayLike, sample_weight: object
 ) -> list[_Fitted]:
-    """Return the switcher or readout within an estimator, or one per column of y."""
+    """Return the estimator within pipelines and searches, with its rows and labels.
+
+    For a MultiOutputSwitcher, return one item for each column of y.
+    """
     if sample_weight is not None:
         refuse_weights({"sample_weight": sample_weight}, caller)
     rows, steps = X, list[Pipeline]()

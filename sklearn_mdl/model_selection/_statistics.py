@@ -22,13 +22,15 @@ Names = Sequence[tuple[str, str]] | None
 class RankStatistics(CellArrays):
     """Statistics of a ranking of encoders, with codelengths averaged over orders.
 
-    Subclasses define ``cells_`` and ``alpha``. Pass pairs of encoders to methods as
-    pairs of names.
+    Subclasses define ``cells_`` and ``alpha``.
     """
 
     @property
     def critical_difference_(self) -> float:
-        """Smallest difference in average rank that is significant (Nemenyi's test)."""
+        """Smallest difference in average rank that is significant (Nemenyi's test).
+
+        NaN for a single encoder.
+        """
         n_datasets, n_encoders = self.codelengths_.shape
         if n_encoders == 1:
             return float("nan")
@@ -98,15 +100,16 @@ class RankStatistics(CellArrays):
         Returns
         -------
         extrapolations : Extrapolations
-            Use ``print(extrapolations)`` to show a table. ``sentences()`` names the
-            encoder that would have the shortest code on each dataset.
+            Use ``print(extrapolations)`` to show a table. ``sentences()`` tells for
+            each dataset whether the best encoder would be overtaken.
 
         Raises
         ------
         ValueError
-            If a dataset has at least `n` labels, or fewer than 40.
+            If a dataset has at least `n` labels, fewer than 40, or negative losses,
+            which real-valued labels may have.
         FileNotFoundError
-            If a file with a cell's losses on single examples is missing, or the groups.
+            If losses of single examples or groups of rows are missing.
         """
         level = 1 - self.alpha if level is None else level
         curves, units = [], []
@@ -127,12 +130,12 @@ class RankStatistics(CellArrays):
     def rank_groups(self) -> list[tuple[int, ...]]:
         """Return maximal groups of encoders whose ranks do not differ significantly.
 
-        An encoder may be in several groups or in none.
+        Groups contain indices of encoders. An encoder may be in several groups or none.
         """
         return ranking.rank_groups(self.average_ranks_, self.critical_difference_)
 
     def nemenyi_p_values(self) -> np.ndarray:
-        """Return Nemenyi's p-values for the rank differences of all pairs."""
+        """Return Nemenyi's p-values of all pairs, (n_encoders, n_encoders)."""
         ranks, (n_datasets, n_encoders) = self.average_ranks_, self.codelengths_.shape
         return ranking.nemenyi_p_values(ranks[:, None] - ranks, n_encoders, n_datasets)
 
@@ -275,9 +278,9 @@ class RankStatistics(CellArrays):
     def preferred_readouts(self) -> differences.PreferredReadouts:
         """Return the architecture with the largest mean posterior for each encoder.
 
-        The mean is over examples and orders, so in one order this is ``argmax_k 1/T
-        sum_t p(k at t | labels before t)``, as in the paper's table of readout models
-        (Li, Bornschein and Hutter, 2023, Section 4).
+        The mean is over examples and orders. So for a single order, this is ``argmax_k
+        1/T sum_t p(k at t | labels before t)``, as in the paper's table of readout
+        models (Li, Bornschein and Hutter, 2023, Section 4).
 
         Returns
         -------

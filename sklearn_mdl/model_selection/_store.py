@@ -36,7 +36,7 @@ _KINDS = {
 
 
 def text_of(cell: Cell, identity: Mapping[str, object]) -> bytes:
-    """Return a cell's JSON, with results (except the trace), identity and checksum."""
+    """Return a cell's JSON, with the results in `Cell.kept`, identity and checksum."""
     kept = cell.kept()
     if math.isnan(cell.accuracy):  # NaN is not JSON
         kept["accuracy"] = None
@@ -61,11 +61,11 @@ def cell_of(
     ----------
     text : bytes
     identity : mapping
-        Everything on which the results of the expected cell depend.
+        Identity of the expected cell.
     source : Trace or TraceFile
         The trace, or its file.
     where : path-like or str, default="it"
-        Name of the text in error messages.
+        Name of the text in the message of `NewerFormat`.
 
     Raises
     ------
@@ -113,7 +113,10 @@ def _content(text: bytes, where: object) -> dict[str, object]:
 
 
 def _other_terms(path: Path, identity: Mapping[str, object]) -> Terms | None:
-    """Return a stored cell's shared settings, or None if anything else differs too."""
+    """Return a stored cell's ``terms``, or None if the rest of its identity differs.
+
+    Also return None for an unreadable file, or if the user gave a list of readouts.
+    """
     try:
         with path.open("rb") as file:
             stored = _content(file.read(MOST_BYTES + 1), path)["identity"]
@@ -135,8 +138,8 @@ class CellStore:
     folder : Path
         The directory, which is created when the first cell is saved.
     *switchers : MDLReadoutSwitcher or MDLReadoutSwitcherRegressor
-        One switcher for each kind of labels. The identity of a cell includes the
-        settings of its switcher.
+        Switchers of different classes. The identity of a cell includes the settings of
+        the switcher of its class.
 
     Raises
     ------
@@ -179,8 +182,7 @@ class CellStore:
         NewerFormat
             If a later version of this package wrote the cell.
         IsADirectoryError
-            If a directory has the name of one of the cell's files, so the cell
-            could not be saved.
+            If a directory has the name of one of the cell's files.
         """
         identity, path, source = self.entry(task)
         for place in (path, source.path):
@@ -208,7 +210,7 @@ class CellStore:
         return cell
 
     def warn_of_other_terms(self, tasks: Sequence[Task]) -> None:
-        """Warn about stored cells that cannot be reused after shared settings changed.
+        """Warn about stored cells that cannot be reused because of changed readouts.
 
         Parameters
         ----------
@@ -240,8 +242,7 @@ class CellStore:
         Raises
         ------
         OSError
-            If a file cannot be written, for example because the disk is full. The file
-            of an older version of the cell is kept.
+            If a file cannot be written, for example because the disk is full.
         """
         identity, path, source = self.entry(task)
         text = text_of(cell, identity)

@@ -57,8 +57,8 @@ def cell_table(
 ) -> Table:
     """Return a table with details of each encoder on each dataset.
 
-    These are the accuracy, the time, the number of features, and the readouts with
-    their settings.
+    The details are the accuracy, the p-value of a permutation test if there was one,
+    the time, the number of features, and the readouts with their settings.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def _fixed(values: Iterable[float], digits: int) -> list[str]:
 
 
 def _shares(values: Iterable[float]) -> list[str]:
-    """Format accuracies as percentages, or as "-" for real labels."""
+    """Format accuracies as percentages, or as "-" if they are NaN."""
     return ["-" if np.isnan(value) else f"{value:.1%}" for value in values]
 
 
@@ -128,13 +128,16 @@ def permutation_text(ranking: RankStatistics) -> str:
 
 
 def _p_value(cells: Sequence[Cell]) -> str:
-    """Return the largest p-value over orders, which is itself a valid p-value."""
+    """Return the largest p-value over orders as text, or "" without tests.
+
+    The largest p-value is itself a valid p-value.
+    """
     p_values = [p for c in cells if (p := c.permutation_p_value) is not None]
     return f"{max(p_values):.3g}" if p_values else ""
 
 
 def has_tests(ranking: RankStatistics) -> bool:
-    """Return True if there are enough datasets for ranks that differ significantly."""
+    """Return True if there are enough datasets for a significant rank difference."""
     return bool(ranking.critical_difference_ <= len(ranking.encoder_names_) - 1)
 
 
@@ -175,8 +178,8 @@ def codelength_table(
     ranking : RankStatistics
     digits : int, default=4
     switching : bool, default=False
-        Show codelengths without the pool (as in the paper), not those that determine
-        the ranking.
+        Show codelengths without the pool (as in the paper), instead of the codelengths
+        that determine the ranking.
     """
     nats = ranking.switching_codelengths_ if switching else ranking.codelengths_
     nats = (nats / ranking.sizes_)[:, best_first(ranking)]
@@ -192,7 +195,7 @@ def codelength_table(
 
 
 def readout_table(ranking: RankStatistics) -> Table:
-    """Return a table of each encoder's preferred readouts and its most frequent one."""
+    """Return a table of each encoder's preferred readouts, by dataset and overall."""
     by_encoder = zip(*ranking.preferred_readouts(), strict=True)
     preferred = [
         [name, *row, Counter(row).most_common(1)[0][0]]
@@ -265,7 +268,10 @@ def _dataset_text(ranking: RankStatistics, index: int) -> str:
 
 
 def ranking_text(ranking: RankStatistics, title: str = "Average ranks") -> str:
-    """Return encoders by average rank, with intervals and the overall test, as text."""
+    """Return a table of average ranks as text, with the results of overall tests.
+
+    Tests are left out if there are too few datasets for significant differences.
+    """
     n_datasets, n_encoders, n_orders = ranking.order_codelengths_.shape
     columns = _rank_columns(ranking)
     columns.pop(IN_RESAMPLES, None)

@@ -60,7 +60,7 @@ class TaskSequence(BaseEstimator):
     code of B, even a task with random labels. The transfer from A to B is therefore
     ``L(B | A permuted) - L(B | A)`` in nats, where the first term is the codelength of
     B after A with permuted labels. So transfer only counts what was learned from the
-    labels of A. If these labels are noise, the mean transfer is 0.
+    labels of A. If the labels of A are noise, the expected transfer is 0.
 
     Parameters
     ----------
@@ -96,8 +96,9 @@ class TaskSequence(BaseEstimator):
         earlier task.
     transfer_intervals_ : ndarray of shape (n_tasks, n_tasks, 2)
         Student intervals of ``transfer_`` for fresh rows of the two tasks. They account
-        for the rows of B, for orders, and for chance in the labels of A, which vary as
-        much as permuted labels do. NaN for a single order.
+        for the rows of B, for orders, and for chance in the labels of A, whose effect
+        is assumed to vary like that of permuted labels. NaN on the diagonal and for a
+        single order.
     sequence_ : list of str
         Names of the tasks in the order of the sequence.
     sequence_codelengths_ : ndarray of shape (n_orders, n_tasks)
@@ -107,10 +108,11 @@ class TaskSequence(BaseEstimator):
     Notes
     -----
     The readouts determine what is carried over from task to task. With separate heads,
-    linear and kernel readouts only carry over calibration, scaling and the posterior
-    over readouts. With shared heads, they also carry over rows. To measure transfer,
-    use networks, which carry over their hidden layers. ``FineTunedReadout`` and
-    ``ScratchReadout`` carry over all layers below the head.
+    linear and kernel readouts carry over little more than calibration, scaling and the
+    posterior over readouts. With shared heads, linear readouts also carry over their
+    weights, and kernel readouts the rows. To measure transfer, use networks, which
+    carry over their hidden layers. ``FineTunedReadout`` and ``ScratchReadout`` carry
+    over all layers below the head.
 
     References
     ----------
@@ -150,7 +152,7 @@ class TaskSequence(BaseEstimator):
         tasks: Mapping[str, tuple[ArrayLike, ArrayLike]],
         order: Sequence[str] | None = None,
     ) -> Self:
-        """Evaluate each task on its own, after each other task, and in the sequence.
+        """Evaluate each task on its own, after every other task, and in the sequence.
 
         Parameters
         ----------
@@ -169,8 +171,8 @@ class TaskSequence(BaseEstimator):
         ------
         ValueError
             If there are fewer than two tasks, or if their numbers of features differ.
-            Also if a task has fewer than two classes, or if `order` does not name every
-            task once.
+            Also if a task has fewer than two classes, if `order` does not name every
+            task once, or if shared labels are text in some tasks and numbers in others.
         """
         names = _names_of(tasks)
         sequence = names if order is None else [str(name) for name in order]
@@ -243,7 +245,8 @@ class TaskSequence(BaseEstimator):
     ) -> dict[tuple[int, int], Floats]:
         """Evaluate all pairs of tasks and the sequence in one order of the rows.
 
-        Return the losses of each second task after permuted and after true labels.
+        For each pair of tasks, return the losses (2, N) of the second task after the
+        first task with permuted labels, and after the first task with true labels.
         """
         losses = {}
         for a, first in enumerate(tasks):
@@ -264,7 +267,7 @@ class TaskSequence(BaseEstimator):
         return losses
 
     def _run_of(self, tasks: list[_Task], seed: int) -> PrequentialRun:
-        """Return a new run whose classes are those of all tasks."""
+        """Return a new run with the classes of all tasks."""
         estimator = self._estimator()
         _detach(estimator, seed)
         classes = np.arange(max(task.classes.stop for task in tasks))
@@ -350,13 +353,14 @@ def _costs(run: PrequentialRun, task: _Task) -> Floats:
 def _half(losses: Sequence[Floats], level: float) -> Floats:
     """Return half the width of the interval for a transfer.
 
-    Each array in ``losses`` has the losses of an order after permuted and after true
-    labels, (2, N).
+    For each order, ``losses`` has an array (2, N) of the losses after permuted labels
+    and after true labels.
     """
     n_orders, starts = len(losses), np.arange(losses[0].shape[1])
     runs = [[Losses(table[i], starts) for table in losses] for i in (0, 1)]
     sample = sample_of(runs)
     # The true labels of the first task are a single draw, while each order has its own
-    # permuted labels: the variance between orders counts 1 + 1 / n_orders times.
+    # permuted labels. So the variance over orders is multiplied by 1 + 1 / n_orders,
+    # instead of 1 / n_orders.
     by_order = sample.by_order * np.sqrt(n_orders + 1)
     return replace(sample, by_order=by_order).half_width([0], [1], 1 - level)

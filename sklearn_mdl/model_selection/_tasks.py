@@ -45,7 +45,8 @@ class Task(NamedTuple):
         SHA-256 digests of the features, labels and groups, as from `fingerprints`.
     readouts : (name, n_features, n_classes) or None
         The default list that all encoders share on this dataset. It is the list for the
-        encoder with the most features. None if the user gave a list of readouts.
+        encoder with the most features. ``n_classes`` is 0 for real labels. None if the
+        user gave a list of readouts.
     groups : ndarray of shape (n_samples,) or None
         Group of each row. The labels of a group are only learned once all of its rows
         are coded.
@@ -76,7 +77,7 @@ class Task(NamedTuple):
         return str(self.switcher.device)
 
     def identity(self, shared: Mapping[str, object]) -> dict[str, object]:
-        """Return everything on which the results of the cell depend.
+        """Return the names, settings, data digests and versions that identify the cell.
 
         Parameters
         ----------
@@ -130,7 +131,7 @@ def draw_order(
 ) -> np.ndarray:
     """Return the random permutation of the rows with index ``order``.
 
-    It is the same for all encoders, and keeps the rows of each group together.
+    The permutation keeps the rows of each group together.
     """
     rows = np.random.default_rng([seed, order]).permutation(n_samples)
     keys = keys_of(groups, n_samples)
@@ -138,7 +139,7 @@ def draw_order(
 
 
 def default_switcher(n_labels: int, is_real: bool) -> Switcher:
-    """Return the default switcher of a ranking."""
+    """Return the default switcher for a dataset with this number of labels."""
     few: Literal["closed-form"] | None
     few = "closed-form" if n_labels <= FEW_LABELS else None
     if is_real:
@@ -147,7 +148,7 @@ def default_switcher(n_labels: int, is_real: bool) -> Switcher:
 
 
 def switcher_of(task: Task) -> Switcher:
-    """Return a copy of a task's switcher with the readouts that all encoders share."""
+    """Return a copy of a task's switcher with the task's readouts and seed."""
     switcher: Switcher = clone(task.switcher)
     if task.readouts is not None:
         switcher = on_equal_terms(switcher, *task.readouts[1:])
@@ -155,9 +156,10 @@ def switcher_of(task: Task) -> Switcher:
 
 
 def on_equal_terms(switcher: Switcher, n_features: int, n_classes: int) -> Switcher:
-    """Return a switcher with the default list for this number of features.
+    """Return a copy of a switcher with the default list for this number of features.
 
-    If the user gave a list, return the switcher unchanged.
+    If the user gave a list of readouts, return the switcher itself. ``n_classes`` is 0
+    for real labels.
     """
     name = switcher.readouts
     if not isinstance(name, str | None):
@@ -190,7 +192,7 @@ def fingerprints(
     *,
     is_real: bool = False,
 ) -> dict[str, str]:
-    """Return the SHA-256 of features, of labels and of groups, as a run reads them.
+    """Return SHA-256 digests of the features, the labels and any groups.
 
     Features are hashed as float32 and real labels as float64. Class labels are hashed
     as indices of sorted classes, since results do not depend on the names of classes.
@@ -222,7 +224,7 @@ def versions() -> dict[str, str]:
 
 
 def canonical(content: object) -> bytes:
-    """Return JSON data as canonical text.
+    """Return the canonical text of JSON data as bytes.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Codelengths of labels and of batches, given embeddings that integrate batches."""
+"""Codelengths of labels and of batches, given embeddings."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def two_axes(
     """Compute codelengths of labels and batches given each encoder's embeddings.
 
     Integrated embeddings of cells should predict the type of a cell but not its batch.
-    So the code of the labels should be short and the code of the batches long. Both are
-    in nats per row. You need not choose a neighbourhood size, or weights for the two
-    criteria.
+    So the code of the labels should be short and the code of the batches long. Both
+    codelengths are in nats per row. You need not choose a neighbourhood size, or
+    weights for the two criteria.
 
     Parameters
     ----------

@@ -44,21 +44,22 @@ class Best:
         The encoder with the shortest code or the best average rank.
     probability : float
         Probability that this encoder is best, or NaN if losses of single examples are
-        missing.
+        missing or all rows are in one group.
     probabilities : dict of str to float
-        Probability that each encoder is best. These probabilities sum to one.
+        Probability that each encoder is best. These probabilities sum to one, or are
+        all NaN.
     ties : list of str
-        Encoders that do not differ significantly from `encoder`.
+        Encoders that are not significantly worse than `encoder`.
     rival : str or None
         The most probable other encoder, or None for a single encoder.
     more_labels : float or None
         Estimated number of further labels that would settle the choice with a
         probability of 0.95. This assumes that the difference from the rival continues
         to grow as in the second half of the stream, and that the other probabilities do
-        not change. It is 0 if the choice is settled, and infinite if a hundred times as
-        many labels would hardly suffice, as for encoders with equal losses. NaN if it
-        is too early to tell, as with fewer than 40 rows (or groups of rows). None for
-        several datasets.
+        not change. The number is 0 if the choice is settled, and infinite if a hundred
+        times as many labels would hardly suffice, as for encoders with equal losses.
+        NaN if it is too early to tell, as with fewer than 40 rows (or groups of rows).
+        None for several datasets or a single encoder.
     dataset : str or None
         Name of the dataset, or None for several datasets.
     """
@@ -90,7 +91,7 @@ class Best:
         return f" {outlook(self.more_labels or 0.0, rival or '')}"
 
     def __str__(self) -> str:
-        """Return the choice and its probability, then ties and the labels needed."""
+        """Return a line on the choice, and a line on ties and the labels needed."""
         what = "the shortest code" if self.dataset else "the best average rank"
         first = f"{self.encoder} has {what}{self.certainty()}."
         if self.rival is not None and math.isnan(self.probability):
@@ -112,12 +113,12 @@ class DatasetVerdict:
         Codelength of the winner, its margin over the runner-up, and half the width of
         the margin's confidence interval, in nats. The interval has the level at which
         Holm's procedure compares this pair. `half_width` is NaN if losses of single
-        examples are missing.
+        examples are missing or all rows are in one group.
     share : float
         Margin as a share of the runner-up's codelength, or NaN for real-valued labels.
     ties, worse : list of str
-        Other encoders that do not differ significantly from the winner, and encoders
-        that do. Both lists are sorted by codelength.
+        Other encoders that are not significantly worse than the winner, and encoders
+        that are. Both lists are sorted by codelength.
     best : Best
         The winner, with the probability that it is best.
     """
@@ -156,7 +157,7 @@ class DatasetVerdict:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The winner of a ranking, the encoders that tie with it, and those clearly worse.
+    """The winner of a ranking, ties with the winner, and clearly worse encoders.
 
     Use ``print(verdict)`` to show sentences.
 
@@ -165,9 +166,10 @@ class Verdict:
     best : str
         The encoder with the best average rank.
     equivalent : list of str
-        Encoders that do not differ significantly from `best` over all datasets.
+        Other encoders that are not clearly worse than `best`.
     out : list of str
-        The other encoders, which are clearly worse.
+        Encoders that are clearly worse than `best`: in Wilcoxon's test or, if there are
+        too few datasets for this test, on every dataset.
     datasets : list of DatasetVerdict
     alpha : float
         Largest probability that any encoder is called worse although it is as good as
@@ -201,7 +203,7 @@ class Verdict:
         return len(self.datasets) >= self.n_needed
 
     def overall(self) -> list[str]:
-        """Return the answer in at most three sentences."""
+        """Return the answer as one or two lines of text."""
         n_datasets, n_encoders = len(self.datasets), len(self.ranks)
         if n_datasets == 1:
             lines = self.datasets[0].sentences()
@@ -236,7 +238,7 @@ class Verdict:
         return f"Not significantly worse: {names_of(self.equivalent)} ({how})."
 
     def sentences(self) -> list[str]:
-        """Return the answer, then the answer on each dataset if there are several."""
+        """Return the lines of `overall`, then a line for each of several datasets."""
         lines = self.overall()
         if len(self.datasets) > 1:
             lines += map(str, self.datasets)
@@ -252,7 +254,7 @@ class Verdict:
 
 
 def names_of(names: Sequence[str]) -> str:
-    """Return a list of names as text; if there are many, only name the first ones."""
+    """Return names as text; if there are six or more, only the first four."""
     names = [repr(name) if "," in name else name for name in names]
     more = len(names) - MOST_NAMES
     if more > 1:
@@ -262,6 +264,8 @@ def names_of(names: Sequence[str]) -> str:
 
 def rounded(value: float, error: float) -> str:
     """Return a number and its error as text, rounded to one or two digits of the error.
+
+    If the error is NaN, only return the number.
 
     >>> rounded(123.456, 7.89), rounded(0.1234, 0.0156), rounded(1234.5, 678.9)
     ('123 ± 8', '0.123 ± 0.016', '1200 ± 700')

@@ -1,4 +1,4 @@
-"""Comparison of a network's views, such as its layers, and the gain from all views."""
+"""Comparison of views, such as a network's layers, and the gain from all views."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ViewComparison:
         Codelength of each view on its own, by switching between its readouts, in nats.
     probabilities : ndarray of shape (n_views,)
         Probability that each view has the shortest expected code over fresh draws of
-        equal size. NaN with too few labels.
+        equal size. NaN if there are too few labels.
     posterior : ndarray of shape (n_views,)
         Posterior of each view given all labels, by Bayes' rule with equal priors. It
         measures which view predicted *these* labels best, so it is usually closer to 0
@@ -51,8 +51,9 @@ class ViewComparison:
         Codelength of the labels without features, in nats.
     more_labels : float
         Estimated number of further labels that would settle the choice with a
-        probability of 0.95. It is 0 if the choice is settled, and infinite if a hundred
-        times as many labels would hardly suffice. NaN if it is too early to tell.
+        probability of 0.95. The number is 0 if the choice is settled, and infinite if a
+        hundred times as many labels would hardly suffice. NaN if it is too early to
+        tell.
     n_samples : int
     """
 
@@ -174,7 +175,7 @@ def compare_views(switcher: Switcher) -> ViewComparison:
     trace = switcher.remix_by_view()
     names = [str(name or "all columns") for name in trace.view_names]
     if len(names) < 2:
-        cure = "fit MDLReadoutSwitcher(view_readouts(views.columns))"
+        cure = 'fit with view_readouts({"first": slice(0, 6), "second": slice(6, 13)})'
         raise invalid("readouts", "on at least two views", names, cure)
     # Rows that were predicted from the same labels are not independent.
     starts = group_starts(trace.known)

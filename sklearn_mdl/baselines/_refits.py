@@ -149,7 +149,7 @@ class Refits:
         if self.failure:
             warn_caller(
                 f"{self.estimator!r} failed ({self.failure}), so an earlier fit or "
-                "class frequencies were used; debug fit(X, y).predict_proba(X) of it"
+                "class frequencies were used; debug its fit and predict_proba"
             )
 
     def _proba(self, X: Array) -> Floats:

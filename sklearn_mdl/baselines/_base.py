@@ -25,7 +25,7 @@ Seed = int | RandomState | None
 Part = tuple[ArrayLike, ArrayLike]  # rows and their labels
 
 PRECISIONS = (np.float64, np.float32)  # other dtypes are converted to the first
-SCALED_AT_ONCE = 2**20  # number of values in a block of rows
+SCALED_AT_ONCE = 2**20  # a block of rows has about this many values
 
 
 class Labelled(NamedTuple):

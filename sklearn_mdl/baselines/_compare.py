@@ -48,7 +48,7 @@ Datasets = Mapping[str, tuple[object, ArrayLike]]
 GOOD_ENOUGH = 0.5  # target loss relative to the entropy of the train labels
 REFERENCES = {"random": "(random encoder)", "shuffled": "(shuffled labels)"}
 TYPES_PER_CLASS = 10  # largest number of clusters per class in a control task
-ROWS_PER_TYPE = 10  # smallest mean number of rows per cluster, if there are enough
+ROWS_PER_TYPE = 10  # smallest mean number of rows per cluster, from 20 rows on
 
 
 class Encoded(NamedTuple):
@@ -173,8 +173,8 @@ def compare_protocols(  # noqa: PLR0913, named options of one public call
         A directory in which features of transformers are cached as float32, as in
         :class:`~sklearn_mdl.RepresentationScorer`.
     random_state : int, RandomState instance or None, default=0
-        Seed of the split, the references and control tasks, and of protocols whose
-        estimator has a ``random_state`` of None ("vinfo" excepted).
+        Seed of the split, the references, the control tasks, and every estimator whose
+        ``random_state`` is None, except that of "vinfo".
     n_jobs : int, default=None
         Number of measurements to run in parallel processes. Parallel processes increase
         the measured wall times. If there are several GPUs, each process uses one.

@@ -212,7 +212,7 @@ def _check_protocol(name: object, estimator: object) -> None:
     can_fit = hasattr(estimator, "fit") and not isinstance(estimator, type)
     if estimator is not None and not can_fit:
         raise TypeError(
-            f"{name!r} needs an estimator, got {estimator!r}; pass an instance or None"
+            f"{name!r} needs an estimator, got {estimator!r}; pass an instance"
         )
     needs_run = name in ("mdl", "permutation", "edl", "epiplexity")
     if needs_run and not isinstance(estimator, MDLReadoutSwitcher | None):
@@ -268,7 +268,7 @@ def _value(
     if name == "selectivity":
         if split.types is None:
             raise ValueError(
-                "Control tasks need types or finite X, got neither; pass types=[...]"
+                "Control tasks need types or finite X, got neither; pass types of rows"
             )
         types = split.cut(split.types)
         return selectivity(estimator, train, test, types, random_state=split.seed).value

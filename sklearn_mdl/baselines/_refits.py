@@ -216,8 +216,8 @@ def subsampled_losses(
 
     :func:`~sklearn_mdl.metrics.surplus_description_length` and
     :func:`~sklearn_mdl.metrics.sample_complexity` take the ``losses`` and ``sizes`` of
-    this curve. For a switcher, pass its ``codelengths_`` to them instead, which takes
-    no further fits.
+    this curve. For a switcher, pass its ``codelengths_`` to these functions instead,
+    which takes no further fits.
 
     Parameters
     ----------

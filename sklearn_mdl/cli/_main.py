@@ -43,8 +43,8 @@ RESUMED = {
     "race": "; run it again to continue",
 }
 
-# Errors that are reported in one line. Any other RuntimeError than a lack of memory and
-# too deep recursion is raised.
+# Errors that are reported in one line. A RuntimeError is only reported if memory runs
+# out or recursion is too deep.
 REFUSALS = (
     *(ValueError, TypeError, OSError, ImportError, EOFError),
     *(MemoryError, RuntimeError),

@@ -91,7 +91,7 @@ def _labelled(options: argparse.Namespace) -> tuple[dict[str, list[str]], list[s
 
 
 def _encoded(texts: list[str]) -> dict[str, np.ndarray]:
-    width = max(2, min(WIDTH, len(texts) // 2))  # few texts have few components
+    width = max(2, min(WIDTH, len(texts) // 2))  # few texts allow few components
     return {
         name: np.asarray(sklearn_mdl.encoders.encode(encoder, texts), np.float32)
         for name, encoder in sklearn_mdl.encoders.text_baselines(width).items()

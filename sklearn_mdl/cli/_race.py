@@ -43,7 +43,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     help = "number of labels at the start that are learned but not compared"
     _options.add(parser, "--start", help, "N", 32)
     _options.add_readouts(parser, "linear, or closed-form for real numbers")
-    help = "folder that saves the race whenever labels are added; run again to resume"
+    help = "folder to save the race in whenever labels are added; run again to resume"
     _options.add(parser, "--out", help, "DIR", default=Path("race"), type=Path)
     _options.add_seed(parser)
 
